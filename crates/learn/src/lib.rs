@@ -1,0 +1,1 @@
+//! Training engines over plain matrices.

@@ -1,0 +1,2 @@
+//! `CREATE EXTENSION pgml`.
+pgrx::pg_module_magic!();
