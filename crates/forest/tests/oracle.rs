@@ -1,5 +1,7 @@
 //! The plain kernel answers what the real library answers, bit by bit.
 
+#![allow(clippy::panic, clippy::expect_used, reason = "helpers of tests fail as tests do")]
+
 mod common;
 
 use common::{Model, Spec, hostile_rows, random_model};
