@@ -34,12 +34,12 @@ pub fn staircase(objective: &str, base_score: &str, leaves: &[Vec<f32>]) -> Stri
 fn stairs(id: usize, leaves: &[f32]) -> String {
     let steps = leaves.len() - 1;
     let nodes = 2 * steps + 1;
-    let split = |node: usize| node % 2 == 0 && node < 2 * steps;
+    let split = |node: usize| node.is_multiple_of(2) && node < 2 * steps;
     let list = |of: &dyn Fn(usize) -> String| (0..nodes).map(of).collect::<Vec<_>>().join(",");
     let child = |by: usize| list(&|node| if split(node) { (node + by).to_string() } else { "-1".to_owned() });
     let parents = list(&|node| match node {
         0 => "2147483647".to_owned(),
-        _ if node % 2 == 0 => (node - 2).to_string(),
+        _ if node.is_multiple_of(2) => (node - 2).to_string(),
         _ => (node - 1).to_string(),
     });
     let conditions = list(&|node| {

@@ -2,12 +2,12 @@
 //!
 //! Everything is a function of a seed: a failure names the seed and the [`Spec`] that reproduce it.
 
-#![allow(dead_code, reason = "each test binary uses a part of this module")]
+#![allow(dead_code, unused_imports, reason = "each test binary uses a part of this module")]
 
 pub mod handmade;
 mod library;
 
-pub use library::{Booster, DMatrix};
+pub use library::{Booster, DMatrix, version};
 
 /// SplitMix64: tiny, and the same everywhere.
 #[derive(Debug, Clone)]
