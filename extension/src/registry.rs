@@ -1,0 +1,122 @@
+//! Reads and writes of the registry: the tables projects, snapshots, models, files and deployments.
+//!
+//! Every name in these statements is qualified, operators and functions too, so that they mean the same whatever the
+//! caller's search_path. They run with the caller's rights.
+
+use std::ffi::CStr;
+
+use pgrx::datum::DatumWithOid;
+use pgrx::spi::{SpiHeapTupleData, SpiResult, SpiTupleTable};
+use pgrx::{IntoDatum, PgSqlErrorCode, Spi, pg_sys};
+
+use crate::error::{Error, Result};
+
+/// A row of pgml.projects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Project {
+    pub id: i64,
+    pub name: String,
+    pub task: String,
+}
+
+/// Oid of a table of the registry.
+pub fn relation_oid(name: &CStr) -> Result<pg_sys::Oid> {
+    // SAFETY: NUL-terminated strings; both functions read the catalog caches inside the open transaction.
+    let relation = unsafe {
+        let namespace = pg_sys::get_namespace_oid(c"pgml".as_ptr(), true);
+        pg_sys::get_relname_relid(name.as_ptr(), namespace)
+    };
+    if relation == pg_sys::InvalidOid {
+        return Err(Error::new(
+            PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE,
+            format!("relation \"pgml.{}\" does not exist", name.to_string_lossy()),
+        )
+        .hint("Drop and create the extension pgml again."));
+    }
+    Ok(relation)
+}
+
+/// Rows of a statement that reads.
+fn select<T>(
+    statement: &str,
+    arguments: &[DatumWithOid],
+    mut row: impl FnMut(&SpiHeapTupleData) -> SpiResult<T>,
+) -> Result<Vec<T>> {
+    Spi::connect(|client| collect(client.select(statement, None, arguments)?, &mut row))
+}
+
+/// Rows of a statement that writes (its RETURNING).
+fn update<T>(
+    statement: &str,
+    arguments: &[DatumWithOid],
+    mut row: impl FnMut(&SpiHeapTupleData) -> SpiResult<T>,
+) -> Result<Vec<T>> {
+    Spi::connect_mut(|client| collect(client.update(statement, None, arguments)?, &mut row))
+}
+
+fn collect<T>(table: SpiTupleTable, row: &mut impl FnMut(&SpiHeapTupleData) -> SpiResult<T>) -> Result<Vec<T>> {
+    let mut rows = Vec::with_capacity(table.len());
+    for tuple in table {
+        rows.push(row(&tuple)?);
+    }
+    Ok(rows)
+}
+
+/// An argument of a statement.
+fn argument<'a, T: IntoDatum>(value: T) -> DatumWithOid<'a> {
+    // SAFETY: the oid is the type's own; the datum is made for the length of the call.
+    unsafe { DatumWithOid::new(value, T::type_oid()) }
+}
+
+/// A column that the table declares NOT NULL.
+fn value<T: IntoDatum + pgrx::FromDatum>(tuple: &SpiHeapTupleData, column: usize) -> SpiResult<T> {
+    tuple.get(column)?.ok_or(pgrx::spi::SpiError::InvalidPosition)
+}
+
+/// The project of that name.
+pub fn find_project(name: &str) -> Result<Option<Project>> {
+    let rows = select(
+        "SELECT id, name, task::pg_catalog.text FROM pgml.projects WHERE name OPERATOR(pg_catalog.=) $1",
+        &[argument(name)],
+        |tuple| Ok(Project { id: value(tuple, 1)?, name: value(tuple, 2)?, task: value(tuple, 3)? }),
+    )?;
+    Ok(rows.into_iter().next())
+}
+
+/// Names of all projects, in order.
+pub fn project_names() -> Result<Vec<String>> {
+    select("SELECT name FROM pgml.projects ORDER BY name USING OPERATOR(pg_catalog.<)", &[], |tuple| value(tuple, 1))
+}
+
+/// The model that answers for a project now.
+pub fn deployed_model(project_id: i64) -> Result<Option<i64>> {
+    let rows = select(
+        "SELECT model_id FROM pgml.deployments WHERE project_id OPERATOR(pg_catalog.=) $1
+         ORDER BY id USING OPERATOR(pg_catalog.>) LIMIT 1",
+        &[argument(project_id)],
+        |tuple| value(tuple, 1),
+    )?;
+    Ok(rows.into_iter().next())
+}
+
+/// The bytes of a model's file, its parts put together; `None` if there is no such file.
+pub fn read_file(model_id: i64, path: &str) -> Result<Option<Vec<u8>>> {
+    let parts: Vec<(i32, Vec<u8>)> = select(
+        "SELECT part, data FROM pgml.files
+         WHERE model_id OPERATOR(pg_catalog.=) $1 AND path OPERATOR(pg_catalog.=) $2
+         ORDER BY part USING OPERATOR(pg_catalog.<)",
+        &[argument(model_id), argument(path)],
+        |tuple| Ok((value(tuple, 1)?, value(tuple, 2)?)),
+    )?;
+    if parts.is_empty() {
+        return Ok(None);
+    }
+    let mut bytes = Vec::with_capacity(parts.iter().map(|(_, data)| data.len()).sum());
+    for (expected, (part, data)) in (0i32..).zip(parts) {
+        if part != expected {
+            return Err(Error::corrupted(format!("part {expected} of file \"{path}\" of model {model_id} is missing")));
+        }
+        bytes.extend_from_slice(&data);
+    }
+    Ok(Some(bytes))
+}
