@@ -1,0 +1,201 @@
+//! A model as a backend predicts with it: the shared compiled forest, and what its columns and classes are called.
+
+use std::collections::HashMap;
+
+use forest::{Forest, Transform};
+
+use crate::cache::{self, Digest, Image};
+use crate::error::{Error, Result};
+use crate::model_meta::{MetaColumn, ModelMeta, Task};
+
+pub struct Model {
+    forest: Forest<Image>,
+    pub columns: Vec<Column>,
+    answer: Answer,
+    classes: Vec<Class>,
+}
+
+/// An input column of the training relation, and the features it makes.
+pub struct Column {
+    pub name: String,
+    /// The first of its features.
+    pub offset: usize,
+    /// Features it makes: 1, or the number of elements of an array column.
+    pub size: usize,
+    /// The code of each category, where the column is text.
+    categories: Option<HashMap<Box<str>, f32>>,
+}
+
+struct Class {
+    /// What `pgml.predict` returns.
+    value: f32,
+    /// What `pgml.predict_label` returns.
+    label: String,
+}
+
+/// How the forest's values become the one value of a row.
+enum Answer {
+    /// Regression: the value itself.
+    Value,
+    /// Two classes and one value: the second class where the value is above this.
+    Above(f32),
+    /// One value a class: the class of the largest, the first of equals.
+    Largest,
+    /// The value is the class's index already.
+    Index,
+    /// Several targets: no single value.
+    Several,
+}
+
+impl Model {
+    /// Maps the compiled model of this digest; `stored` reads its bytes from the registry if it must be compiled.
+    pub fn load(digest: &Digest, stored: impl FnOnce() -> Result<Vec<u8>>) -> Result<Model> {
+        let forest = cache::open(digest, || compile(&stored()?))?;
+        let meta = ModelMeta::from_json(forest.metadata())?;
+        Model::new(forest, meta)
+    }
+
+    fn new(forest: Forest<Image>, meta: ModelMeta) -> Result<Model> {
+        let mut columns = Vec::with_capacity(meta.columns.len());
+        let mut width = 0;
+        for MetaColumn { name, size, categories, .. } in meta.columns {
+            let categories = categories
+                .map(|names| names.into_iter().enumerate().map(|(code, name)| (name.into(), code as f32)).collect());
+            columns.push(Column { name, offset: width, size, categories });
+            width += size;
+        }
+        if width != forest.num_features() {
+            return Err(Error::corrupted(format!(
+                "the stored model has {} features, and its description {width}",
+                forest.num_features()
+            )));
+        }
+        let answer = match (meta.task, forest.num_values(), forest.transform()) {
+            (_, _, Transform::Argmax) => Answer::Index,
+            (_, 1, Transform::Hinge) => Answer::Index,
+            (Task::Regression, 1, _) => Answer::Value,
+            (Task::Regression, _, _) => Answer::Several,
+            (Task::Classification, 1, Transform::Sigmoid) => Answer::Above(0.5),
+            (Task::Classification, 1, _) => Answer::Above(0.0),
+            (Task::Classification, _, _) => Answer::Largest,
+        };
+        let values = meta.label.values.unwrap_or_default();
+        let labels = meta.label.classes.unwrap_or_default();
+        let classes = values.into_iter().zip(labels).map(|(value, label)| Class { value, label }).collect();
+        Ok(Model { forest, columns, answer, classes })
+    }
+
+    /// Features a row has.
+    pub fn width(&self) -> usize {
+        self.forest.num_features()
+    }
+
+    /// Values that the forest gives a row: the length of a scratch buffer.
+    pub fn num_values(&self) -> usize {
+        self.forest.num_values()
+    }
+
+    /// The prediction for one row of `width()` features, NaN where missing. `scratch` has `num_values()` elements.
+    #[inline]
+    pub fn predict(&self, row: &[f32], scratch: &mut [f32]) -> Result<f32> {
+        self.forest.predict_row(row, scratch);
+        self.answer(scratch)
+    }
+
+    /// Appends the prediction of each row. `rows` holds whole rows; `scratch` is reused between calls.
+    pub fn predict_rows(&self, rows: &[f32], scratch: &mut Vec<f32>, out: &mut Vec<f32>) -> Result<()> {
+        let values = self.num_values();
+        scratch.resize(rows.len() / self.width().max(1) * values, 0.0);
+        self.forest.predict_batch(rows, scratch);
+        if matches!(self.answer, Answer::Value) {
+            out.extend_from_slice(scratch);
+            return Ok(());
+        }
+        for row in scratch.chunks_exact(values) {
+            out.push(self.answer(row)?);
+        }
+        Ok(())
+    }
+
+    /// The probability of each class, in the order of the classes.
+    pub fn predict_proba(&self, row: &[f32]) -> Result<Vec<f32>> {
+        let mut values = vec![0.0; self.num_values()];
+        self.forest.predict_row(row, &mut values);
+        match (&self.answer, self.forest.transform()) {
+            (Answer::Above(_), Transform::Sigmoid) => Ok(vec![1.0 - values[0], values[0]]),
+            (Answer::Largest, Transform::Softmax) => Ok(values),
+            (Answer::Value | Answer::Several, _) => Err(Error::unsupported("a regression model has no probabilities")
+                .hint("Use pgml.predict for the predicted value.")),
+            _ => Err(Error::unsupported(format!(
+                "a model of objective \"{}\" has no probabilities",
+                self.forest.objective()
+            ))
+            .hint("Train with objective binary:logistic or multi:softprob, the defaults.")),
+        }
+    }
+
+    /// The predicted class as text, as the label column prints it.
+    pub fn predict_label(&self, row: &[f32], scratch: &mut [f32]) -> Result<&str> {
+        self.forest.predict_row(row, scratch);
+        let index = self.class_index(scratch).ok_or_else(|| {
+            Error::unsupported("a regression model has no labels").hint("Use pgml.predict for the predicted value.")
+        })?;
+        self.class(index).map(|class| class.label.as_str())
+    }
+
+    #[inline]
+    fn answer(&self, values: &[f32]) -> Result<f32> {
+        if let Answer::Value = self.answer {
+            return Ok(values[0]);
+        }
+        match self.class_index(values) {
+            Some(index) => self.class(index).map(|class| class.value),
+            None => Err(Error::unsupported(format!("the model predicts {} targets, not one", self.num_values()))),
+        }
+    }
+
+    fn class_index(&self, values: &[f32]) -> Option<usize> {
+        match self.answer {
+            Answer::Value | Answer::Several => None,
+            Answer::Above(threshold) => Some(usize::from(values[0] > threshold)),
+            Answer::Index => Some(values[0] as usize),
+            Answer::Largest => {
+                let mut best = 0;
+                for (index, value) in values.iter().enumerate() {
+                    if *value > values[best] {
+                        best = index;
+                    }
+                }
+                Some(best)
+            }
+        }
+    }
+
+    fn class(&self, index: usize) -> Result<&Class> {
+        self.classes
+            .get(index)
+            .ok_or_else(|| Error::corrupted(format!("the model predicted class {index} of {}", self.classes.len())))
+    }
+}
+
+impl Column {
+    /// The code of a category: one past the known ones for a value never seen in training, which trees treat as
+    /// belonging to no category set. `None` where the column is not text.
+    pub fn category(&self, value: &str) -> Option<f32> {
+        let categories = self.categories.as_ref()?;
+        Some(categories.get(value).copied().unwrap_or(categories.len() as f32))
+    }
+
+    pub fn is_category(&self) -> bool {
+        self.categories.is_some()
+    }
+}
+
+/// From the bytes in `pgml.files` to a compiled image, which carries the description that training stored in the model.
+pub fn compile(stored: &[u8]) -> Result<Vec<u8>> {
+    let ensemble = forest::xgboost::read(stored)
+        .map_err(|error| Error::corrupted(format!("the stored model cannot be read: {error}")))?;
+    let meta = ModelMeta::of(&ensemble)?.to_json();
+    forest::compile(&ensemble, meta.as_bytes())
+        .map_err(|error| Error::corrupted(format!("the stored model cannot be compiled: {error}")))
+}
