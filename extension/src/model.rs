@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 
-use forest::{Forest, Transform};
+use forest::ensemble::Transform;
+use forest::{Ensemble, Forest};
 
 use crate::cache::{self, Digest, Image};
 use crate::error::{Error, Result};
-use crate::model_meta::{MetaColumn, ModelMeta, Task};
+use crate::model_meta::{self, Class, FeatureColumn, LabelColumn, ModelMeta, Task};
 
 pub struct Model {
     forest: Forest<Image>,
@@ -24,13 +25,6 @@ pub struct Column {
     pub size: usize,
     /// The code of each category, where the column is text.
     categories: Option<HashMap<Box<str>, f32>>,
-}
-
-struct Class {
-    /// What `pgml.predict` returns.
-    value: f32,
-    /// What `pgml.predict_label` returns.
-    label: String,
 }
 
 /// How the forest's values become the one value of a row.
@@ -51,14 +45,18 @@ impl Model {
     /// Maps the compiled model of this digest; `stored` reads its bytes from the registry if it must be compiled.
     pub fn load(digest: &Digest, stored: impl FnOnce() -> Result<Vec<u8>>) -> Result<Model> {
         let forest = cache::open(digest, || compile(&stored()?))?;
-        let meta = ModelMeta::from_json(forest.metadata())?;
+        let meta = std::str::from_utf8(forest.metadata())
+            .map_err(|error| error.to_string())
+            .and_then(|json| ModelMeta::from_json(json).map_err(|error| error.to_string()))
+            .map_err(Error::corrupted)?;
         Model::new(forest, meta)
     }
 
     fn new(forest: Forest<Image>, meta: ModelMeta) -> Result<Model> {
         let mut columns = Vec::with_capacity(meta.columns.len());
         let mut width = 0;
-        for MetaColumn { name, size, categories, .. } in meta.columns {
+        for FeatureColumn { name, size, categories, .. } in meta.columns {
+            let size = size as usize;
             let categories = categories
                 .map(|names| names.into_iter().enumerate().map(|(code, name)| (name.into(), code as f32)).collect());
             columns.push(Column { name, offset: width, size, categories });
@@ -79,9 +77,7 @@ impl Model {
             (Task::Classification, 1, _) => Answer::Above(0.0),
             (Task::Classification, _, _) => Answer::Largest,
         };
-        let values = meta.label.values.unwrap_or_default();
-        let labels = meta.label.classes.unwrap_or_default();
-        let classes = values.into_iter().zip(labels).map(|(value, label)| Class { value, label }).collect();
+        let classes = meta.label.classes.unwrap_or_default();
         Ok(Model { forest, columns, answer, classes })
     }
 
@@ -140,7 +136,7 @@ impl Model {
         let index = self.class_index(scratch).ok_or_else(|| {
             Error::unsupported("a regression model has no labels").hint("Use pgml.predict for the predicted value.")
         })?;
-        self.class(index).map(|class| class.label.as_str())
+        self.class(index).map(|class| class.text.as_str())
     }
 
     #[inline]
@@ -195,7 +191,36 @@ impl Column {
 pub fn compile(stored: &[u8]) -> Result<Vec<u8>> {
     let ensemble = forest::xgboost::read(stored)
         .map_err(|error| Error::corrupted(format!("the stored model cannot be read: {error}")))?;
-    let meta = ModelMeta::of(&ensemble)?.to_json();
+    let meta = describe(&ensemble)?.to_json();
     forest::compile(&ensemble, meta.as_bytes())
         .map_err(|error| Error::corrupted(format!("the stored model cannot be compiled: {error}")))
+}
+
+/// What training wrote into the model; for a model that was trained elsewhere, what can be told from the model itself:
+/// its feature names, and classes 0, 1, 2, ... where its objective makes classes.
+fn describe(ensemble: &Ensemble) -> Result<ModelMeta> {
+    if let Some(json) = ensemble.attributes.get(model_meta::ATTRIBUTE) {
+        return ModelMeta::from_json(json).map_err(|error| Error::corrupted(error.to_string()));
+    }
+    let classes = match ensemble.transform {
+        Transform::Softmax | Transform::Argmax => Some(ensemble.num_outputs),
+        Transform::Hinge => Some(2),
+        _ if ensemble.objective.starts_with("binary:") => Some(2),
+        _ => None,
+    };
+    let name = |index: u32| match ensemble.feature_names.get(index as usize) {
+        Some(name) => name.clone(),
+        None => format!("f{index}"),
+    };
+    let column = |index| FeatureColumn { name: name(index), pg_type: "real".to_owned(), size: 1, categories: None };
+    Ok(ModelMeta {
+        task: if classes.is_some() { Task::Classification } else { Task::Regression },
+        columns: (0..ensemble.num_features).map(column).collect(),
+        label: LabelColumn {
+            name: "label".to_owned(),
+            pg_type: "real".to_owned(),
+            classes: classes
+                .map(|count| (0..count).map(|index| Class { text: index.to_string(), value: index as f32 }).collect()),
+        },
+    })
 }
