@@ -5,6 +5,14 @@
 //! can be written to a file and mapped -> [`Forest`] -> predictions. `Ensemble::margin` is the plain kernel: slow,
 //! obvious, and the oracle of every fast one.
 
+mod checksum;
+pub mod compile;
 pub mod ensemble;
+pub mod forest;
+mod image;
+mod kernel;
 
+pub use compile::{CompileError, Form, compile, compile_as};
 pub use ensemble::Ensemble;
+pub use forest::{Forest, ImageBytes, PredictError};
+pub use image::{IMAGE_VERSION, ImageError};
