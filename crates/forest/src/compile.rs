@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use bytemuck::Zeroable;
 
 use crate::ensemble::{self, Ensemble};
+use crate::error::{Error, Result};
 use crate::image::{
     Builder, CategorySet, Group, Header, MAX_COMPACT_WIDTH, MAX_PERFECT_DEPTH, MAX_SLOTS, Node, PERFECT_WIDTHS,
     Section, Slot, SlotKind, Tree, VECTOR_LEAVES, WideNode, transform_code,
@@ -24,15 +25,6 @@ use crate::image::{
 const PERFECT_DEPTH: u32 = 8;
 /// A shorter run of trees of a simpler layout between others is walked as they are.
 const SHORT_RUN: usize = 4;
-
-/// Why an [`Ensemble`] cannot be compiled: it breaks an invariant that the readers establish.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{path}: {what}")]
-pub struct CompileError {
-    /// Where, such as `trees[3].nodes[7]`.
-    pub path: String,
-    pub what: &'static str,
-}
 
 /// Which layout the trees get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +43,7 @@ pub enum Form {
 ///
 /// # Errors
 /// If the ensemble breaks its own invariants; no ensemble of this crate's readers does.
-pub fn compile(ensemble: &Ensemble, metadata: &[u8]) -> Result<Vec<u8>, CompileError> {
+pub fn compile(ensemble: &Ensemble, metadata: &[u8]) -> Result<Vec<u8>> {
     compile_as(ensemble, metadata, Form::Auto)
 }
 
@@ -59,7 +51,7 @@ pub fn compile(ensemble: &Ensemble, metadata: &[u8]) -> Result<Vec<u8>, CompileE
 ///
 /// # Errors
 /// As [`compile`].
-pub fn compile_as(ensemble: &Ensemble, metadata: &[u8], form: Form) -> Result<Vec<u8>, CompileError> {
+pub fn compile_as(ensemble: &Ensemble, metadata: &[u8], form: Form) -> Result<Vec<u8>> {
     let shapes = check(ensemble)?;
     let mut builder = Builder::new();
     builder.put(Section::Metadata, metadata);
@@ -105,9 +97,13 @@ struct Shape {
     categorical: bool,
 }
 
-fn check(ensemble: &Ensemble) -> Result<Vec<Shape>, CompileError> {
+fn invalid(path: &str, what: &str) -> Error {
+    Error::Invalid { path: path.to_owned(), what: what.to_owned() }
+}
+
+fn check(ensemble: &Ensemble) -> Result<Vec<Shape>> {
     let ensure = |holds, path: &str, what| {
-        if holds { Ok(()) } else { Err(CompileError { path: path.to_owned(), what }) }
+        if holds { Ok(()) } else { Err(invalid(path, what)) }
     };
     let outputs = ensemble.num_outputs as usize;
     ensure(outputs > 0, "num_outputs", "a model without outputs")?;
@@ -121,17 +117,14 @@ fn check(ensemble: &Ensemble) -> Result<Vec<Shape>, CompileError> {
     let mut shapes = Vec::with_capacity(ensemble.trees.len());
     for (t, tree) in ensemble.trees.iter().enumerate() {
         if tree.output as usize >= outputs {
-            return Err(CompileError { path: format!("trees[{t}].output"), what: "no such output" });
+            return Err(invalid(&format!("trees[{t}].output"), "no such output"));
         }
-        shapes.push(shape(ensemble, tree).map_err(|(node, what)| {
-            let path = format!("trees[{t}].nodes[{node}]");
-            CompileError { path, what }
-        })?);
+        shapes.push(shape(ensemble, tree).map_err(|(node, what)| invalid(&format!("trees[{t}].nodes[{node}]"), what))?);
     }
     Ok(shapes)
 }
 
-fn shape(ensemble: &Ensemble, tree: &ensemble::Tree) -> Result<Shape, (u32, &'static str)> {
+fn shape(ensemble: &Ensemble, tree: &ensemble::Tree) -> std::result::Result<Shape, (u32, &'static str)> {
     if tree.nodes.is_empty() {
         return Err((0, "a tree without nodes"));
     }

@@ -8,11 +8,18 @@
 mod checksum;
 pub mod compile;
 pub mod ensemble;
+pub mod error;
 pub mod forest;
 mod image;
+mod json;
 mod kernel;
+mod oracle;
+mod ubj;
+mod value;
+pub mod xgboost;
 
-pub use compile::{CompileError, Form, compile, compile_as};
+pub use compile::{Form, compile, compile_as};
 pub use ensemble::Ensemble;
+pub use error::Error;
 pub use forest::{Forest, ImageBytes, PredictError};
 pub use image::{IMAGE_VERSION, ImageError};
