@@ -8,6 +8,7 @@ mod error;
 mod guc;
 mod invalidate;
 mod model_meta;
+mod nearest;
 mod registry;
 mod sql;
 mod touch;
