@@ -191,3 +191,47 @@ pub fn unknown_project(name: &str) -> Result<Error> {
         false => error.hint(crate::nearest::hint(name, &names)),
     })
 }
+
+/// `relkind` of a relation.
+pub fn relation_kind(relation: pg_sys::Oid) -> Result<u8> {
+    // SAFETY: a catalog look-up; it gives 0 for an oid that is no relation.
+    let kind = unsafe { pg_sys::get_rel_relkind(relation) };
+    Ok(kind as u8)
+}
+
+/// Schema and name of a relation, quoted where needed.
+pub fn relation_name(relation: pg_sys::Oid) -> Result<String> {
+    // SAFETY: catalog look-ups that give null for what is not there, else palloc'd C strings.
+    unsafe {
+        let name = pg_sys::get_rel_name(relation);
+        let namespace = pg_sys::get_namespace_name(pg_sys::get_rel_namespace(relation));
+        if name.is_null() || namespace.is_null() {
+            return Err(Error::new(
+                PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE,
+                format!("relation with oid {} does not exist", relation.to_u32()),
+            ));
+        }
+        let qualified = pg_sys::quote_qualified_identifier(namespace, name);
+        Ok(CStr::from_ptr(qualified).to_string_lossy().into_owned())
+    }
+}
+
+/// Names of a relation's columns that are declared NOT NULL.
+pub fn not_null_columns(relation: pg_sys::Oid) -> Result<Vec<String>> {
+    select(
+        "SELECT attname::pg_catalog.text FROM pg_catalog.pg_attribute
+         WHERE attrelid OPERATOR(pg_catalog.=) $1 AND attnum OPERATOR(pg_catalog.>) 0 AND attnotnull",
+        &[argument(relation)],
+        |tuple| value(tuple, 1),
+    )
+}
+
+/// `typname` of a type.
+pub fn type_name(type_oid: pg_sys::Oid) -> Result<String> {
+    let rows = select(
+        "SELECT typname::pg_catalog.text FROM pg_catalog.pg_type WHERE oid OPERATOR(pg_catalog.=) $1",
+        &[argument(type_oid)],
+        |tuple| value(tuple, 1),
+    )?;
+    rows.into_iter().next().ok_or_else(|| Error::undefined(format!("type with oid {} does not exist", type_oid.to_u32())))
+}
