@@ -6,5 +6,12 @@
 //! obvious, and the oracle of every fast one.
 
 pub mod ensemble;
+pub mod error;
+mod json;
+mod oracle;
+mod ubj;
+mod value;
+pub mod xgboost;
 
 pub use ensemble::Ensemble;
+pub use error::Error;
