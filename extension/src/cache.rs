@@ -51,6 +51,9 @@ impl AsRef<[u8]> for Image {
     }
 }
 
+// SAFETY: a private copy is ours alone; a mapped file is only ever unlinked, see the head of this file.
+unsafe impl forest::ImageBytes for Image {}
+
 /// The compiled model of this digest; `compile` makes the image from the stored bytes where no good file exists.
 pub fn open(digest: &Digest, compile: impl FnOnce() -> Result<Vec<u8>>) -> Result<Forest<Image>> {
     let folder = folder();

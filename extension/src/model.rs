@@ -94,7 +94,7 @@ impl Model {
     /// The prediction for one row of `width()` features, NaN where missing. `scratch` has `num_values()` elements.
     #[inline]
     pub fn predict(&self, row: &[f32], scratch: &mut [f32]) -> Result<f32> {
-        self.forest.predict_row(row, scratch);
+        self.forest.predict_row(row, scratch).map_err(misfit)?;
         self.answer(scratch)
     }
 
@@ -102,7 +102,7 @@ impl Model {
     pub fn predict_rows(&self, rows: &[f32], scratch: &mut Vec<f32>, out: &mut Vec<f32>) -> Result<()> {
         let values = self.num_values();
         scratch.resize(rows.len() / self.width().max(1) * values, 0.0);
-        self.forest.predict_batch(rows, scratch);
+        self.forest.predict_batch(rows, scratch).map_err(misfit)?;
         if matches!(self.answer, Answer::Value) {
             out.extend_from_slice(scratch);
             return Ok(());
@@ -116,7 +116,7 @@ impl Model {
     /// The probability of each class, in the order of the classes.
     pub fn predict_proba(&self, row: &[f32]) -> Result<Vec<f32>> {
         let mut values = vec![0.0; self.num_values()];
-        self.forest.predict_row(row, &mut values);
+        self.forest.predict_row(row, &mut values).map_err(misfit)?;
         match (&self.answer, self.forest.transform()) {
             (Answer::Above(_), Transform::Sigmoid) => Ok(vec![1.0 - values[0], values[0]]),
             (Answer::Largest, Transform::Softmax) => Ok(values),
@@ -132,7 +132,7 @@ impl Model {
 
     /// The predicted class as text, as the label column prints it.
     pub fn predict_label(&self, row: &[f32], scratch: &mut [f32]) -> Result<&str> {
-        self.forest.predict_row(row, scratch);
+        self.forest.predict_row(row, scratch).map_err(misfit)?;
         let index = self.class_index(scratch).ok_or_else(|| {
             Error::unsupported("a regression model has no labels").hint("Use pgml.predict for the predicted value.")
         })?;
@@ -172,6 +172,12 @@ impl Model {
             .get(index)
             .ok_or_else(|| Error::corrupted(format!("the model predicted class {index} of {}", self.classes.len())))
     }
+}
+
+/// A buffer of the wrong length: a mistake of ours, since callers read rows by `width()`.
+#[cold]
+fn misfit(error: forest::PredictError) -> Error {
+    Error::new(pgrx::PgSqlErrorCode::ERRCODE_INTERNAL_ERROR, error.to_string())
 }
 
 impl Column {
