@@ -1,4 +1,4 @@
-//! Files written by older XGBoosts are read and answer what the XGBoost that wrote them answered.
+//! Files written by other XGBoosts than 3.2 are read and answer what the XGBoost that wrote them answered.
 //!
 //! tests/models/README.md says how the files were made.
 
@@ -97,9 +97,10 @@ fn same(a: &[f32], b: &[f32]) -> bool {
 }
 
 #[test]
-fn files_of_older_versions_answer_as_they_did() {
+fn files_of_other_versions_answer_as_they_did() {
     let mut files = 0;
-    for version in ["1.7.6", "2.1.4", "3.0.5", "3.1.3"] {
+    for version in ["1.7.6", "2.1.4", "3.0.5", "3.1.3", "3.3.0", "3.4.1"] {
+        let newer = version > "3.2";
         for entry in fs::read_dir(folder().join(version)).expect("tests/models") {
             let path = entry.expect("a file").path();
             if path.extension().is_some_and(|extension| extension == "txt") {
@@ -109,9 +110,10 @@ fn files_of_older_versions_answer_as_they_did() {
             let name = path.display();
             let file = fs::read(&path).expect("a file");
             let ensemble = xgboost::read(&file).unwrap_or_else(|error| panic!("{name}: {error}"));
-            // XGBoost 3.2 dies of a segmentation fault on files with vector leaves of before 3.2.
+            // XGBoost 3.2 dies of a segmentation fault on files with vector leaves of before 3.2, and takes no notice
+            // of the weights of a dart of after.
             let vectors = ensemble.trees.iter().flat_map(|t| &t.nodes).any(|n| matches!(n, Node::VectorLeaf(_)));
-            let now = if vectors { None } else { Some(Booster::load(&file).expect("a model")) };
+            let now = if vectors || newer { None } else { Some(Booster::load(&file).expect("a model")) };
             for line in lines(&fs::read_to_string(path.with_extension("txt")).expect("predictions")) {
                 let mut out = vec![0.0; ensemble.num_outputs as usize];
                 ensemble.margin(&line.row, &mut out);
@@ -129,5 +131,5 @@ fn files_of_older_versions_answer_as_they_did() {
             }
         }
     }
-    assert_eq!(files, 17 + 3 * 20);
+    assert_eq!(files, 17 + 5 * 20);
 }

@@ -28,7 +28,15 @@ pub(crate) fn read(
 ) -> Result<Booster> {
     let name = booster.field("name")?;
     match name.string()? {
-        "gbtree" => gbtree(booster.field("model")?, num_features, num_outputs, best_iteration, None),
+        // Since 3.3 a dart is a gbtree with weights (3.4 moved them into the model), and a weight multiplies the leaf,
+        // which can be done here once.
+        "gbtree" => {
+            let model = booster.field("model")?;
+            let weights = model.get("weight_drop")?.or(booster.get("weight_drop")?);
+            let mut booster = gbtree(model, num_features, num_outputs, best_iteration, weights)?;
+            booster.trees.iter_mut().for_each(fold_weight);
+            Ok(booster)
+        }
         "dart" => {
             let weights = booster.field("weight_drop")?;
             let inner = booster.field("gbtree")?;
@@ -101,6 +109,17 @@ fn gbtree(
         Some(best) => trees_of_rounds(model, params, &trees, num_outputs, best.saturating_add(1))?,
     };
     Ok(Booster::of_trees(trees, kept))
+}
+
+fn fold_weight(tree: &mut Tree) {
+    let Some(weight) = tree.weight.take() else { return };
+    for node in &mut tree.nodes {
+        match node {
+            Node::Leaf(leaf) => *leaf *= weight,
+            Node::VectorLeaf(leaf) => leaf.iter_mut().for_each(|value| *value *= weight),
+            Node::Numeric { .. } | Node::Categorical { .. } => {}
+        }
+    }
 }
 
 /// How many trees the first `rounds` rounds have: all of them if there are not so many rounds.
