@@ -291,6 +291,7 @@ pub fn transform_code(transform: Transform) -> u32 {
         Transform::Softmax => 3,
         Transform::Argmax => 4,
         Transform::Hinge => 5,
+        Transform::ExpDouble => 6,
     }
 }
 
@@ -302,6 +303,7 @@ fn transform_of(code: u32) -> Option<Transform> {
         3 => Transform::Softmax,
         4 => Transform::Argmax,
         5 => Transform::Hinge,
+        6 => Transform::ExpDouble,
         _ => return None,
     })
 }
