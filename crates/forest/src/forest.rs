@@ -206,7 +206,7 @@ impl<B: ImageBytes> Forest<B> {
 
     fn check_rows(&self, rows: &[f32], out: &[f32], values: usize) -> Result<(), PredictError> {
         let features = self.num_features();
-        let count = if features == 0 { out.len() / values } else { rows.len() / features };
+        let count = rows.len().checked_div(features).unwrap_or(out.len() / values);
         if rows.len() != count * features {
             return Err(PredictError::Rows { features, found: rows.len() });
         }
