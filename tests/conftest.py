@@ -35,7 +35,7 @@ def pytest_generate_tests(metafunc):
 
 
 class Database:
-    """A database of its own for one test, with `pgml` in it. `sql` runs statements by psql; `connect` opens a client."""
+    """A database of its own for one test, with `pgml` in it. `sql` asks psql, `connect` opens a client."""
 
     def __init__(self, server, name):
         self.server = server
