@@ -274,8 +274,190 @@ CREATE FUNCTION pgml.xgboost_version() RETURNS pg_catalog.text
 COMMENT ON FUNCTION pgml.xgboost_version() IS 'version of the training library that pgml.xgboost_library names';
 
 --
--- Prediction
+-- Prediction. By project the answer depends on what is deployed (STABLE); a model never changes (IMMUTABLE).
+-- The costs are measured: bench/run predict-point.
 --
+
+CREATE FUNCTION pgml.predict(project_name pg_catalog.text, features pg_catalog.float4[]) RETURNS pg_catalog.float4
+    AS 'MODULE_PATHNAME', 'pgml_predict' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 100;
+COMMENT ON FUNCTION pgml.predict(pg_catalog.text, pg_catalog.float4[])
+    IS 'prediction of the deployed model of the project for an array of features, in the order of the columns in training; a NULL element is a missing value';
+
+CREATE FUNCTION pgml.predict(project_name pg_catalog.text, features pg_catalog.float8[]) RETURNS pg_catalog.float4
+    AS 'MODULE_PATHNAME', 'pgml_predict' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 100;
+COMMENT ON FUNCTION pgml.predict(pg_catalog.text, pg_catalog.float8[])
+    IS 'prediction of the deployed model of the project for an array of features, in the order of the columns in training; a NULL element is a missing value';
+
+CREATE FUNCTION pgml.predict(project_name pg_catalog.text, features pg_catalog.int2[]) RETURNS pg_catalog.float4
+    AS 'MODULE_PATHNAME', 'pgml_predict' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 100;
+COMMENT ON FUNCTION pgml.predict(pg_catalog.text, pg_catalog.int2[])
+    IS 'prediction of the deployed model of the project for an array of features, in the order of the columns in training; a NULL element is a missing value';
+
+CREATE FUNCTION pgml.predict(project_name pg_catalog.text, features pg_catalog.int4[]) RETURNS pg_catalog.float4
+    AS 'MODULE_PATHNAME', 'pgml_predict' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 100;
+COMMENT ON FUNCTION pgml.predict(pg_catalog.text, pg_catalog.int4[])
+    IS 'prediction of the deployed model of the project for an array of features, in the order of the columns in training; a NULL element is a missing value';
+
+CREATE FUNCTION pgml.predict(project_name pg_catalog.text, features pg_catalog.int8[]) RETURNS pg_catalog.float4
+    AS 'MODULE_PATHNAME', 'pgml_predict' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 100;
+COMMENT ON FUNCTION pgml.predict(pg_catalog.text, pg_catalog.int8[])
+    IS 'prediction of the deployed model of the project for an array of features, in the order of the columns in training; a NULL element is a missing value';
+
+CREATE FUNCTION pgml.predict(project_name pg_catalog.text, features pg_catalog.bool[]) RETURNS pg_catalog.float4
+    AS 'MODULE_PATHNAME', 'pgml_predict' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 100;
+COMMENT ON FUNCTION pgml.predict(pg_catalog.text, pg_catalog.bool[])
+    IS 'prediction of the deployed model of the project for an array of features, in the order of the columns in training; a NULL element is a missing value';
+
+CREATE FUNCTION pgml.predict(project_name pg_catalog.text, features pg_catalog.numeric[]) RETURNS pg_catalog.float4
+    AS 'MODULE_PATHNAME', 'pgml_predict' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 100;
+COMMENT ON FUNCTION pgml.predict(pg_catalog.text, pg_catalog.numeric[])
+    IS 'prediction of the deployed model of the project for an array of features, in the order of the columns in training; a NULL element is a missing value';
+
+CREATE FUNCTION pgml.predict(project_name pg_catalog.text, "row" pg_catalog.anyelement) RETURNS pg_catalog.float4
+    AS 'MODULE_PATHNAME', 'pgml_predict' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 100;
+COMMENT ON FUNCTION pgml.predict(pg_catalog.text, pg_catalog.anyelement)
+    IS 'prediction of the deployed model of the project for a row, whose columns are found by name, or for the one feature of a model that has one';
+
+CREATE FUNCTION pgml.predict(project_name pg_catalog.text, pg_catalog."any", VARIADIC pg_catalog."any") RETURNS pg_catalog.float4
+    AS 'MODULE_PATHNAME', 'pgml_predict' LANGUAGE C STABLE PARALLEL SAFE COST 100;
+COMMENT ON FUNCTION pgml.predict(pg_catalog.text, pg_catalog."any", VARIADIC pg_catalog."any")
+    IS 'prediction of the deployed model of the project for features given one by one, in the order of the columns in training; NULL is a missing value';
+
+CREATE FUNCTION pgml.predict(model_id pg_catalog.int8, features pg_catalog.float4[]) RETURNS pg_catalog.float4
+    AS 'MODULE_PATHNAME', 'pgml_predict' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
+COMMENT ON FUNCTION pgml.predict(pg_catalog.int8, pg_catalog.float4[])
+    IS 'prediction of the model for an array of features, in the order of the columns in training; a NULL element is a missing value';
+
+CREATE FUNCTION pgml.predict(model_id pg_catalog.int8, features pg_catalog.float8[]) RETURNS pg_catalog.float4
+    AS 'MODULE_PATHNAME', 'pgml_predict' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
+COMMENT ON FUNCTION pgml.predict(pg_catalog.int8, pg_catalog.float8[])
+    IS 'prediction of the model for an array of features, in the order of the columns in training; a NULL element is a missing value';
+
+CREATE FUNCTION pgml.predict(model_id pg_catalog.int8, features pg_catalog.int2[]) RETURNS pg_catalog.float4
+    AS 'MODULE_PATHNAME', 'pgml_predict' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
+COMMENT ON FUNCTION pgml.predict(pg_catalog.int8, pg_catalog.int2[])
+    IS 'prediction of the model for an array of features, in the order of the columns in training; a NULL element is a missing value';
+
+CREATE FUNCTION pgml.predict(model_id pg_catalog.int8, features pg_catalog.int4[]) RETURNS pg_catalog.float4
+    AS 'MODULE_PATHNAME', 'pgml_predict' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
+COMMENT ON FUNCTION pgml.predict(pg_catalog.int8, pg_catalog.int4[])
+    IS 'prediction of the model for an array of features, in the order of the columns in training; a NULL element is a missing value';
+
+CREATE FUNCTION pgml.predict(model_id pg_catalog.int8, features pg_catalog.int8[]) RETURNS pg_catalog.float4
+    AS 'MODULE_PATHNAME', 'pgml_predict' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
+COMMENT ON FUNCTION pgml.predict(pg_catalog.int8, pg_catalog.int8[])
+    IS 'prediction of the model for an array of features, in the order of the columns in training; a NULL element is a missing value';
+
+CREATE FUNCTION pgml.predict(model_id pg_catalog.int8, features pg_catalog.bool[]) RETURNS pg_catalog.float4
+    AS 'MODULE_PATHNAME', 'pgml_predict' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
+COMMENT ON FUNCTION pgml.predict(pg_catalog.int8, pg_catalog.bool[])
+    IS 'prediction of the model for an array of features, in the order of the columns in training; a NULL element is a missing value';
+
+CREATE FUNCTION pgml.predict(model_id pg_catalog.int8, features pg_catalog.numeric[]) RETURNS pg_catalog.float4
+    AS 'MODULE_PATHNAME', 'pgml_predict' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
+COMMENT ON FUNCTION pgml.predict(pg_catalog.int8, pg_catalog.numeric[])
+    IS 'prediction of the model for an array of features, in the order of the columns in training; a NULL element is a missing value';
+
+CREATE FUNCTION pgml.predict(model_id pg_catalog.int8, "row" pg_catalog.anyelement) RETURNS pg_catalog.float4
+    AS 'MODULE_PATHNAME', 'pgml_predict' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
+COMMENT ON FUNCTION pgml.predict(pg_catalog.int8, pg_catalog.anyelement)
+    IS 'prediction of the model for a row, whose columns are found by name, or for the one feature of a model that has one';
+
+CREATE FUNCTION pgml.predict(model_id pg_catalog.int8, pg_catalog."any", VARIADIC pg_catalog."any") RETURNS pg_catalog.float4
+    AS 'MODULE_PATHNAME', 'pgml_predict' LANGUAGE C IMMUTABLE PARALLEL SAFE COST 100;
+COMMENT ON FUNCTION pgml.predict(pg_catalog.int8, pg_catalog."any", VARIADIC pg_catalog."any")
+    IS 'prediction of the model for features given one by one, in the order of the columns in training; NULL is a missing value';
+
+CREATE FUNCTION pgml.predict_proba(project_name pg_catalog.text, features pg_catalog.float4[]) RETURNS pg_catalog.float4[]
+    AS 'MODULE_PATHNAME', 'pgml_predict_proba' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 100;
+COMMENT ON FUNCTION pgml.predict_proba(pg_catalog.text, pg_catalog.float4[])
+    IS 'probability of each class, in the order of the classes, by the deployed model of the project, for an array of features';
+
+CREATE FUNCTION pgml.predict_proba(project_name pg_catalog.text, "row" pg_catalog.anyelement) RETURNS pg_catalog.float4[]
+    AS 'MODULE_PATHNAME', 'pgml_predict_proba' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 100;
+COMMENT ON FUNCTION pgml.predict_proba(pg_catalog.text, pg_catalog.anyelement)
+    IS 'probability of each class, in the order of the classes, by the deployed model of the project, for a row, whose columns are found by name';
+
+CREATE FUNCTION pgml.predict_proba(project_name pg_catalog.text, pg_catalog."any", VARIADIC pg_catalog."any") RETURNS pg_catalog.float4[]
+    AS 'MODULE_PATHNAME', 'pgml_predict_proba' LANGUAGE C STABLE PARALLEL SAFE COST 100;
+COMMENT ON FUNCTION pgml.predict_proba(pg_catalog.text, pg_catalog."any", VARIADIC pg_catalog."any")
+    IS 'probability of each class, in the order of the classes, by the deployed model of the project, for features given one by one';
+
+CREATE FUNCTION pgml.predict_proba(model_id pg_catalog.int8, features pg_catalog.float4[]) RETURNS pg_catalog.float4[]
+    AS 'MODULE_PATHNAME', 'pgml_predict_proba' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
+COMMENT ON FUNCTION pgml.predict_proba(pg_catalog.int8, pg_catalog.float4[])
+    IS 'probability of each class, in the order of the classes, by the model, for an array of features';
+
+CREATE FUNCTION pgml.predict_proba(model_id pg_catalog.int8, "row" pg_catalog.anyelement) RETURNS pg_catalog.float4[]
+    AS 'MODULE_PATHNAME', 'pgml_predict_proba' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
+COMMENT ON FUNCTION pgml.predict_proba(pg_catalog.int8, pg_catalog.anyelement)
+    IS 'probability of each class, in the order of the classes, by the model, for a row, whose columns are found by name';
+
+CREATE FUNCTION pgml.predict_proba(model_id pg_catalog.int8, pg_catalog."any", VARIADIC pg_catalog."any") RETURNS pg_catalog.float4[]
+    AS 'MODULE_PATHNAME', 'pgml_predict_proba' LANGUAGE C IMMUTABLE PARALLEL SAFE COST 100;
+COMMENT ON FUNCTION pgml.predict_proba(pg_catalog.int8, pg_catalog."any", VARIADIC pg_catalog."any")
+    IS 'probability of each class, in the order of the classes, by the model, for features given one by one';
+
+CREATE FUNCTION pgml.predict_label(project_name pg_catalog.text, features pg_catalog.float4[]) RETURNS pg_catalog.text
+    AS 'MODULE_PATHNAME', 'pgml_predict_label' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 100;
+COMMENT ON FUNCTION pgml.predict_label(pg_catalog.text, pg_catalog.float4[])
+    IS 'predicted class as text, by the deployed model of the project, for an array of features';
+
+CREATE FUNCTION pgml.predict_label(project_name pg_catalog.text, "row" pg_catalog.anyelement) RETURNS pg_catalog.text
+    AS 'MODULE_PATHNAME', 'pgml_predict_label' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 100;
+COMMENT ON FUNCTION pgml.predict_label(pg_catalog.text, pg_catalog.anyelement)
+    IS 'predicted class as text, by the deployed model of the project, for a row, whose columns are found by name';
+
+CREATE FUNCTION pgml.predict_label(project_name pg_catalog.text, pg_catalog."any", VARIADIC pg_catalog."any") RETURNS pg_catalog.text
+    AS 'MODULE_PATHNAME', 'pgml_predict_label' LANGUAGE C STABLE PARALLEL SAFE COST 100;
+COMMENT ON FUNCTION pgml.predict_label(pg_catalog.text, pg_catalog."any", VARIADIC pg_catalog."any")
+    IS 'predicted class as text, by the deployed model of the project, for features given one by one';
+
+CREATE FUNCTION pgml.predict_label(model_id pg_catalog.int8, features pg_catalog.float4[]) RETURNS pg_catalog.text
+    AS 'MODULE_PATHNAME', 'pgml_predict_label' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
+COMMENT ON FUNCTION pgml.predict_label(pg_catalog.int8, pg_catalog.float4[])
+    IS 'predicted class as text, by the model, for an array of features';
+
+CREATE FUNCTION pgml.predict_label(model_id pg_catalog.int8, "row" pg_catalog.anyelement) RETURNS pg_catalog.text
+    AS 'MODULE_PATHNAME', 'pgml_predict_label' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
+COMMENT ON FUNCTION pgml.predict_label(pg_catalog.int8, pg_catalog.anyelement)
+    IS 'predicted class as text, by the model, for a row, whose columns are found by name';
+
+CREATE FUNCTION pgml.predict_label(model_id pg_catalog.int8, pg_catalog."any", VARIADIC pg_catalog."any") RETURNS pg_catalog.text
+    AS 'MODULE_PATHNAME', 'pgml_predict_label' LANGUAGE C IMMUTABLE PARALLEL SAFE COST 100;
+COMMENT ON FUNCTION pgml.predict_label(pg_catalog.int8, pg_catalog."any", VARIADIC pg_catalog."any")
+    IS 'predicted class as text, by the model, for features given one by one';
+
+CREATE FUNCTION pgml.predict_batch(project_name pg_catalog.text, features pg_catalog.float4[]) RETURNS SETOF pg_catalog.float4
+    AS 'MODULE_PATHNAME', 'pgml_predict_batch_rows' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 1000 ROWS 100;
+COMMENT ON FUNCTION pgml.predict_batch(pg_catalog.text, pg_catalog.float4[])
+    IS 'predictions, in order, for many rows: a two-dimensional array with one row of features each, or all rows one after another';
+
+CREATE FUNCTION pgml.predict_batch(model_id pg_catalog.int8, features pg_catalog.float4[]) RETURNS pg_catalog.float4[]
+    AS 'MODULE_PATHNAME', 'pgml_predict_batch_array' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1000;
+COMMENT ON FUNCTION pgml.predict_batch(pg_catalog.int8, pg_catalog.float4[])
+    IS 'predictions, in order, for many rows: a two-dimensional array with one row of features each, or all rows one after another';
+
+CREATE FUNCTION pgml.predict_agg_row(internal, project_name pg_catalog.text, VARIADIC pg_catalog."any") RETURNS internal
+    AS 'MODULE_PATHNAME', 'pgml_predict_agg_row' LANGUAGE C STABLE PARALLEL SAFE;
+
+CREATE FUNCTION pgml.predict_agg_final(internal) RETURNS pg_catalog.float4[]
+    AS 'MODULE_PATHNAME', 'pgml_predict_agg_final' LANGUAGE C STABLE PARALLEL SAFE;
+
+CREATE AGGREGATE pgml.predict_agg(project_name pg_catalog.text, VARIADIC pg_catalog."any") (
+    SFUNC = pgml.predict_agg_row, STYPE = internal, SSPACE = 8192, FINALFUNC = pgml.predict_agg_final,
+    PARALLEL = SAFE);
+COMMENT ON AGGREGATE pgml.predict_agg(pg_catalog.text, VARIADIC pg_catalog."any")
+    IS 'predictions of the deployed model of the project for the rows of the group, in input order; much faster than predicting row by row';
+
+CREATE FUNCTION pgml.predict_agg_row(internal, model_id pg_catalog.int8, VARIADIC pg_catalog."any") RETURNS internal
+    AS 'MODULE_PATHNAME', 'pgml_predict_agg_row' LANGUAGE C STABLE PARALLEL SAFE;
+
+CREATE AGGREGATE pgml.predict_agg(model_id pg_catalog.int8, VARIADIC pg_catalog."any") (
+    SFUNC = pgml.predict_agg_row, STYPE = internal, SSPACE = 8192, FINALFUNC = pgml.predict_agg_final,
+    PARALLEL = SAFE);
+COMMENT ON AGGREGATE pgml.predict_agg(pg_catalog.int8, VARIADIC pg_catalog."any")
+    IS 'predictions of the model for the rows of the group, in input order; much faster than predicting row by row';
 
 --
 -- Permissions: every role may see the registry, and so predict. Who may write to it may train and deploy;

@@ -33,6 +33,11 @@ impl Error {
         Error::new(PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE, message)
     }
 
+    /// An argument that is needed is NULL: 22004.
+    pub fn null_argument(name: &str) -> Error {
+        Error::new(PgSqlErrorCode::ERRCODE_NULL_VALUE_NOT_ALLOWED, format!("{name} must not be null"))
+    }
+
     /// Something that the arguments name is not there: 42704.
     pub fn undefined(message: impl Into<String>) -> Error {
         Error::new(PgSqlErrorCode::ERRCODE_UNDEFINED_OBJECT, message)

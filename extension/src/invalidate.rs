@@ -20,5 +20,6 @@ pub fn deployments_changed() -> Result<()> {
     // SAFETY: a valid transaction is open (a function is running) and the oid is that of a relation, which the
     // function looks up itself and for which it raises an ERROR otherwise.
     unsafe { pg_sys::CacheInvalidateRelcacheByRelid(relation) };
+    crate::names::changed_here();
     Ok(())
 }

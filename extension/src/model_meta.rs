@@ -9,6 +9,9 @@ use serde_json::{Map, Value, json};
 /// Booster attribute that holds the JSON.
 pub const ATTRIBUTE: &str = "pgml";
 
+/// Where a model's bytes stand in `pgml.files`.
+pub const MODEL_PATH: &str = "model.ubj";
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Task {
     Regression,

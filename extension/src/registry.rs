@@ -120,3 +120,118 @@ pub fn read_file(model_id: i64, path: &str) -> Result<Option<Vec<u8>>> {
     }
     Ok(Some(bytes))
 }
+
+/// A row of pgml.models, as far as deploying needs it.
+#[derive(Debug, Clone)]
+pub struct Candidate {
+    pub id: i64,
+    pub algorithm: String,
+    pub status: String,
+    pub metrics: serde_json::Value,
+}
+
+/// Models of a project, the newest first.
+pub fn models(project_id: i64) -> Result<Vec<Candidate>> {
+    let rows = select(
+        "SELECT id, algorithm, status, metrics::pg_catalog.text FROM pgml.models
+         WHERE project_id OPERATOR(pg_catalog.=) $1
+         ORDER BY created_at USING OPERATOR(pg_catalog.>), id USING OPERATOR(pg_catalog.>)",
+        &[argument(project_id)],
+        |tuple| {
+            let metrics: Option<String> = tuple.get(4)?;
+            Ok(Candidate {
+                id: value(tuple, 1)?,
+                algorithm: value(tuple, 2)?,
+                status: value(tuple, 3)?,
+                metrics: metrics.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default(),
+            })
+        },
+    )?;
+    Ok(rows)
+}
+
+/// The project that a model belongs to.
+pub fn project_of_model(model_id: i64) -> Result<Option<Project>> {
+    let rows = select(
+        "SELECT p.id, p.name, p.task::pg_catalog.text FROM pgml.models m
+         INNER JOIN pgml.projects p ON p.id OPERATOR(pg_catalog.=) m.project_id
+         WHERE m.id OPERATOR(pg_catalog.=) $1",
+        &[argument(model_id)],
+        |tuple| Ok(Project { id: value(tuple, 1)?, name: value(tuple, 2)?, task: value(tuple, 3)? }),
+    )?;
+    Ok(rows.into_iter().next())
+}
+
+/// Models that were deployed for a project, the latest deployment first, each as often as it was deployed.
+pub fn deployments(project_id: i64) -> Result<Vec<i64>> {
+    select(
+        "SELECT model_id FROM pgml.deployments WHERE project_id OPERATOR(pg_catalog.=) $1
+         ORDER BY id USING OPERATOR(pg_catalog.>)",
+        &[argument(project_id)],
+        |tuple| value(tuple, 1),
+    )
+}
+
+/// Records a deployment. The trigger on the table tells every connection.
+pub fn insert_deployment(project_id: i64, model_id: i64, strategy: &str) -> Result<()> {
+    update(
+        "INSERT INTO pgml.deployments (project_id, model_id, strategy) VALUES ($1, $2, $3::pgml.strategy)",
+        &[argument(project_id), argument(model_id), argument(strategy)],
+        |_| Ok(()),
+    )?;
+    Ok(())
+}
+
+/// The error for a project that is not there, with the nearest names.
+pub fn unknown_project(name: &str) -> Result<Error> {
+    let names = project_names()?;
+    let error = Error::undefined(format!("project \"{name}\" does not exist"));
+    Ok(match names.is_empty() {
+        true => error.hint("There are no projects yet: train the first with pgml.train."),
+        false => error.hint(crate::nearest::hint(name, &names)),
+    })
+}
+
+/// `relkind` of a relation.
+pub fn relation_kind(relation: pg_sys::Oid) -> Result<u8> {
+    // SAFETY: a catalog look-up; it gives 0 for an oid that is no relation.
+    let kind = unsafe { pg_sys::get_rel_relkind(relation) };
+    Ok(kind as u8)
+}
+
+/// Schema and name of a relation, quoted where needed.
+pub fn relation_name(relation: pg_sys::Oid) -> Result<String> {
+    // SAFETY: catalog look-ups that give null for what is not there, else palloc'd C strings.
+    unsafe {
+        let name = pg_sys::get_rel_name(relation);
+        let namespace = pg_sys::get_namespace_name(pg_sys::get_rel_namespace(relation));
+        if name.is_null() || namespace.is_null() {
+            return Err(Error::new(
+                PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE,
+                format!("relation with oid {} does not exist", relation.to_u32()),
+            ));
+        }
+        let qualified = pg_sys::quote_qualified_identifier(namespace, name);
+        Ok(CStr::from_ptr(qualified).to_string_lossy().into_owned())
+    }
+}
+
+/// Names of a relation's columns that are declared NOT NULL.
+pub fn not_null_columns(relation: pg_sys::Oid) -> Result<Vec<String>> {
+    select(
+        "SELECT attname::pg_catalog.text FROM pg_catalog.pg_attribute
+         WHERE attrelid OPERATOR(pg_catalog.=) $1 AND attnum OPERATOR(pg_catalog.>) 0 AND attnotnull",
+        &[argument(relation)],
+        |tuple| value(tuple, 1),
+    )
+}
+
+/// `typname` of a type.
+pub fn type_name(type_oid: pg_sys::Oid) -> Result<String> {
+    let rows = select(
+        "SELECT typname::pg_catalog.text FROM pg_catalog.pg_type WHERE oid OPERATOR(pg_catalog.=) $1",
+        &[argument(type_oid)],
+        |tuple| value(tuple, 1),
+    )?;
+    rows.into_iter().next().ok_or_else(|| Error::undefined(format!("type with oid {} does not exist", type_oid.to_u32())))
+}

@@ -134,7 +134,7 @@ impl Call {
 
     /// Returns the rows of a function that RETURNS TABLE, all at once. Every row has a value, or `None` for NULL, for
     /// each column of the declaration, of that column's type.
-    pub fn rows(&self, rows: &[Vec<Option<pg_sys::Datum>>]) -> Result<pg_sys::Datum> {
+    pub fn rows<R: AsRef<[Option<pg_sys::Datum>]>>(&self, rows: impl IntoIterator<Item = R>) -> Result<pg_sys::Datum> {
         // SAFETY: see `new`. What is allocated for the result lives in the query's memory context, as materialised
         // results must; the descriptor is the executor's answer for this very function.
         unsafe {
@@ -158,10 +158,14 @@ impl Call {
                 ));
             }
             let store = pg_sys::tuplestore_begin_heap(true, false, pg_sys::work_mem);
+            let (mut values, mut nulls) = (Vec::new(), Vec::new());
             for row in rows {
-                let mut values: Vec<pg_sys::Datum> =
-                    row.iter().map(|value| value.unwrap_or(pg_sys::Datum::from(0))).collect();
-                let mut nulls: Vec<bool> = row.iter().map(Option::is_none).collect();
+                values.clear();
+                nulls.clear();
+                for value in row.as_ref() {
+                    values.push(value.unwrap_or(pg_sys::Datum::from(0)));
+                    nulls.push(value.is_none());
+                }
                 pg_sys::tuplestore_putvalues(store, descriptor, values.as_mut_ptr(), nulls.as_mut_ptr());
             }
             (*info).returnMode = pg_sys::SetFunctionReturnMode::SFRM_Materialize;

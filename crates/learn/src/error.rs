@@ -1,0 +1,137 @@
+//! What can go wrong, and whose fault it is.
+
+use crate::rows::Stop;
+
+/// Why something was refused or ended.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The training library is not there, is not a library, or lacks a function: the installation's fault.
+    #[error("cannot load the xgboost library \"{path}\": {reason}")]
+    Library {
+        /// The file that was to be opened.
+        path: String,
+        /// What the dynamic linker said.
+        reason: String,
+    },
+
+    /// The training library is of a version that this engine does not know: the installation's fault.
+    #[error("the xgboost library \"{path}\" is version {found}, but at least {wanted} is needed")]
+    Version {
+        /// The file that was opened.
+        path: String,
+        /// Its version, `major.minor.patch`.
+        found: String,
+        /// The oldest version that would do.
+        wanted: &'static str,
+    },
+
+    /// No hyperparameter has this name: the caller's fault.
+    #[error("unknown hyperparameter \"{name}\"{}", did_you_mean(.nearest))]
+    UnknownParameter {
+        /// The name as it was given.
+        name: String,
+        /// The names most like it, the best first; may be empty.
+        nearest: Vec<&'static str>,
+    },
+
+    /// A hyperparameter has a value of the wrong type or out of its range, or does not go with the others: the
+    /// caller's fault.
+    #[error("hyperparameter \"{name}\" cannot be {value}: {allowed}")]
+    InvalidParameter {
+        /// The name as it was given.
+        name: String,
+        /// The value as it was given, as JSON, shortened where it is long.
+        value: String,
+        /// What would be allowed, or why this is not.
+        allowed: String,
+    },
+
+    /// The same hyperparameter was given twice, under two of its names: the caller's fault.
+    #[error("hyperparameters \"{first}\" and \"{second}\" are the same one, and both are given")]
+    DuplicateParameter {
+        /// The name that came first.
+        first: String,
+        /// The name that came second.
+        second: String,
+    },
+
+    /// The task makes no sense: the caller's fault.
+    #[error("{0}")]
+    Task(String),
+
+    /// The columns cannot be features: the caller's fault.
+    #[error("{0}")]
+    Columns(String),
+
+    /// There is not one row to learn from.
+    #[error("there are no rows to {0}")]
+    NoRows(&'static str),
+
+    /// A chunk does not have the shape that it should: the fault of the source.
+    #[error("a chunk of rows is malformed: {0}")]
+    Shape(String),
+
+    /// An infinite feature, which XGBoost does not take: the data's fault.
+    #[error("column \"{column}\" is infinite in row {row}")]
+    Infinite {
+        /// The name of the column.
+        column: String,
+        /// The row, counted from 1 in the order of the source.
+        row: u64,
+    },
+
+    /// A value of a categorical column that is no category of it: the data's fault.
+    #[error("column \"{column}\" is {value} in row {row}, which is not one of its {categories} categories")]
+    Category {
+        /// The name of the column.
+        column: String,
+        /// The row, counted from 1 in the order of the source.
+        row: u64,
+        /// The value that was found.
+        value: f32,
+        /// The number of categories; valid are the whole numbers below it.
+        categories: u32,
+    },
+
+    /// A label that the task does not have: the data's fault.
+    #[error("the label is {value} in row {row}: {allowed}")]
+    Label {
+        /// The row, counted from 1 in the order of the source.
+        row: u64,
+        /// The label that was found.
+        value: f32,
+        /// What a label has to be.
+        allowed: String,
+    },
+
+    /// A weight that is negative, infinite or NaN: the data's fault.
+    #[error("the weight is {value} in row {row}: weights are finite and not negative")]
+    Weight {
+        /// The row, counted from 1 in the order of the source.
+        row: u64,
+        /// The weight that was found.
+        value: f32,
+    },
+
+    /// The source gave other rows in a later pass than in its first: the fault of the source.
+    #[error("the rows changed between two passes over them: {0}")]
+    Changed(String),
+
+    /// The training library refused something that was not foreseen here.
+    #[error("xgboost: {0}")]
+    Refused(String),
+
+    /// A source or a callback ended the training, or panicked; here is what it gave.
+    #[error("the training was stopped")]
+    Stopped(Stop),
+}
+
+fn did_you_mean(nearest: &[&'static str]) -> String {
+    if nearest.is_empty() {
+        String::new()
+    } else {
+        let quoted: Vec<String> = nearest.iter().map(|name| format!("\"{name}\"")).collect();
+        format!(" (did you mean {}?)", quoted.join(" or "))
+    }
+}

@@ -1,0 +1,285 @@
+//! Hyperparameters: checked against the table when they are parsed, and against the library by a dry run.
+
+use serde_json::{Map, Value};
+
+use super::library::Library;
+use super::table::{Kind, Parameter, TABLE, find};
+use super::value::{Feature, Given, Monotone, resolve_interactions};
+use super::{Algorithm, Columns, Task};
+use crate::Error;
+use crate::nearest::nearest;
+
+/// Hyperparameters that are known and in range.
+#[derive(Clone, Debug)]
+pub struct Params {
+    algorithm: Algorithm,
+    task: Task,
+    rounds: u32,
+    early_stopping_rounds: Option<u32>,
+    settings: Vec<(&'static str, String)>,
+    metrics: Vec<String>,
+    monotone: Option<(Monotone, String, Value)>,
+    interactions: Option<(Vec<Vec<Feature>>, String, Value)>,
+    warnings: Vec<String>,
+}
+
+/// XGBRegressor's and XGBClassifier's default, and XGBRFRegressor's number of trees.
+const ROUNDS: u32 = 100;
+
+/// XGBRFRegressor's and XGBRFClassifier's defaults.
+const FOREST: [(&str, &str); 4] =
+    [("learning_rate", "1.0"), ("subsample", "0.8"), ("colsample_bynode", "0.8"), ("reg_lambda", "1e-05")];
+
+impl Params {
+    /// All hyperparameters that are understood, for documentation.
+    pub fn table() -> &'static [Parameter] {
+        TABLE
+    }
+
+    /// Reads hyperparameters. A null means that the parameter is not given.
+    ///
+    /// # Errors
+    /// [`Error::UnknownParameter`], [`Error::InvalidParameter`] and [`Error::DuplicateParameter`], each naming the
+    /// parameter as it was given; [`Error::Task`] for fewer than two classes.
+    pub fn parse(algorithm: Algorithm, task: Task, hyperparams: &Map<String, Value>) -> Result<Params, Error> {
+        task.check()?;
+        let mut given: Vec<(&'static Parameter, Given<'_>)> = Vec::new();
+        for (name, value) in hyperparams {
+            let Some(row) = find(name) else {
+                let known = TABLE.iter().flat_map(|row| row.aliases.iter().copied().chain([row.name]));
+                return Err(Error::UnknownParameter { name: name.clone(), nearest: nearest(name, known) });
+            };
+            if value.is_null() {
+                continue;
+            }
+            if let Some((_, first)) = given.iter().find(|(earlier, _)| earlier.name == row.name) {
+                return Err(Error::DuplicateParameter { first: first.name.into(), second: name.clone() });
+            }
+            given.push((row, Given { name, value }));
+        }
+
+        let linear = given.iter().any(|(row, given)| {
+            row.name == "booster" && matches!(given.value.as_str(), Some("gblinear" | "linear"))
+        });
+        let mut params = Params {
+            algorithm,
+            task,
+            rounds: ROUNDS,
+            early_stopping_rounds: None,
+            settings: Vec::new(),
+            metrics: Vec::new(),
+            monotone: None,
+            interactions: None,
+            warnings: Vec::new(),
+        };
+        for (row, given) in &given {
+            params.take(row, given, linear)?;
+        }
+        params.complete(&given)?;
+        Ok(params)
+    }
+
+    /// Takes one parameter over.
+    fn take(&mut self, row: &'static Parameter, given: &Given<'_>, linear: bool) -> Result<(), Error> {
+        match (row.name, row.kind) {
+            (_, Kind::Ignored(reason)) => {
+                self.warnings.push(format!("hyperparameter \"{}\" changes nothing: {reason}", given.name));
+            }
+            (_, Kind::Refused(reason)) => return Err(given.wrong(reason)),
+            ("n_estimators", kind) => self.rounds = given.count(kind)?,
+            ("early_stopping_rounds", kind) => {
+                if self.algorithm == Algorithm::XgboostRandomForest {
+                    return Err(given.wrong("a random forest has one round, so it cannot stop early"));
+                }
+                self.early_stopping_rounds = Some(given.count(kind)?);
+            }
+            ("tree_method", kind) => {
+                let mut method = given.text(kind)?;
+                if method == "gpu_hist" {
+                    self.warnings.push("tree_method \"gpu_hist\" is gone from XGBoost, \"hist\" is used".into());
+                    method = "hist".into();
+                }
+                self.settings.push((row.name, method));
+            }
+            ("booster", kind) => {
+                let mut booster = given.text(kind)?;
+                if booster == "linear" {
+                    booster = "gblinear".into();
+                }
+                if booster != "gbtree" && self.algorithm == Algorithm::XgboostRandomForest {
+                    return Err(given.wrong("a random forest is grown by booster \"gbtree\""));
+                }
+                self.settings.push((row.name, booster));
+            }
+            ("objective", _) => {
+                let mut objective = given.objective(self.task)?;
+                if objective == "reg:linear" {
+                    self.warnings.push("objective \"reg:linear\" is now called \"reg:squarederror\"".into());
+                    objective = "reg:squarederror".into();
+                }
+                self.settings.push((row.name, objective));
+            }
+            (_, Kind::Metrics) => self.metrics = given.metrics()?,
+            (_, Kind::BaseScore) => self.settings.push((row.name, given.base_score(self.task)?)),
+            (_, Kind::Updater) => self.settings.push((row.name, given.updaters(linear)?)),
+            (_, Kind::Monotone) => {
+                self.monotone = Some((given.monotone()?, given.name.into(), given.value.clone()));
+            }
+            (_, Kind::Interactions) => {
+                self.interactions = Some((given.interactions()?, given.name.into(), given.value.clone()));
+            }
+            (_, Kind::Classes) => match self.task {
+                Task::Classification { classes } if given.value.as_f64() == Some(f64::from(classes)) => {}
+                Task::Classification { classes } => {
+                    return Err(given.wrong(format!("the label has {classes} classes")));
+                }
+                Task::Regression => return Err(given.wrong("a regression has no classes")),
+            },
+            (_, kind) => self.settings.push((row.name, given.text(kind)?)),
+        }
+        Ok(())
+    }
+
+    /// Adds the defaults that are not the library's own, and checks what several parameters say together.
+    fn complete(&mut self, given: &[(&'static Parameter, Given<'_>)]) -> Result<(), Error> {
+        let named = |name: &str| given.iter().find(|(row, _)| row.name == name).map(|(_, given)| given);
+        if self.setting("objective").is_none() {
+            let objective = match self.task {
+                Task::Regression => "reg:squarederror",
+                Task::Classification { classes: 2 } => "binary:logistic",
+                Task::Classification { .. } => "multi:softprob",
+            };
+            self.settings.push(("objective", objective.into()));
+        }
+        if let (Task::Classification { classes }, Some(objective)) = (self.task, self.setting("objective")) {
+            if objective.starts_with("multi:") {
+                self.settings.push(("num_class", classes.to_string()));
+            }
+        }
+        if self.setting("objective") == Some("reg:quantileerror") && named("quantile_alpha").is_none() {
+            if let Some(objective) = named("objective") {
+                return Err(objective.wrong("it needs \"quantile_alpha\", the quantile to predict"));
+            }
+        }
+        if self.algorithm == Algorithm::XgboostRandomForest {
+            let parallel = self.setting("num_parallel_tree").and_then(|text| text.parse::<u32>().ok());
+            if let (Some(parallel), Some(_), Some(given)) =
+                (parallel, named("n_estimators"), named("num_parallel_tree"))
+            {
+                if parallel != self.rounds {
+                    let trees = self.rounds;
+                    return Err(given.wrong(format!("\"n_estimators\" asks for a random forest of {trees} trees")));
+                }
+            }
+            let trees = parallel.unwrap_or(self.rounds);
+            self.settings.retain(|(name, _)| *name != "num_parallel_tree");
+            self.settings.push(("num_parallel_tree", trees.to_string()));
+            self.rounds = 1;
+            for (name, value) in FOREST {
+                if self.setting(name).is_none() {
+                    self.settings.push((name, value.into()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The algorithm they are for.
+    pub fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    /// The task they are for.
+    pub fn task(&self) -> Task {
+        self.task
+    }
+
+    /// The most rounds that a training takes; 1 for a random forest.
+    pub fn rounds(&self) -> u32 {
+        self.rounds
+    }
+
+    /// After how many rounds without an improvement a training stops; it then needs rows to evaluate on.
+    pub fn early_stopping_rounds(&self) -> Option<u32> {
+        self.early_stopping_rounds
+    }
+
+    /// The loss that is minimised, in XGBoost's words.
+    pub fn objective(&self) -> &str {
+        self.setting("objective").unwrap_or("reg:squarederror")
+    }
+
+    /// `gbtree`, `dart` or `gblinear`.
+    pub fn booster(&self) -> &str {
+        self.setting("booster").unwrap_or("gbtree")
+    }
+
+    /// The number of threads, where it is given and not "all".
+    pub fn nthread(&self) -> Option<u32> {
+        self.setting("nthread").and_then(|text| text.parse().ok()).filter(|&threads| threads > 0)
+    }
+
+    /// Sets the number of threads unless the hyperparameters do.
+    pub fn default_nthread(&mut self, threads: u32) {
+        if self.setting("nthread").is_none() {
+            self.settings.push(("nthread", threads.to_string()));
+        }
+    }
+
+    /// What was accepted although it changes nothing, a sentence each.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Whether the method works on all values of all rows, which then have to be in memory, four to eight bytes each,
+    /// instead of on their quantiles: `approx`, `exact` and `gblinear`.
+    pub fn needs_all_values(&self) -> bool {
+        let updater = self.setting("updater").unwrap_or("grow_quantile_histmaker");
+        self.booster() == "gblinear"
+            || matches!(self.setting("tree_method"), Some("approx" | "exact"))
+            || !updater.split(',').all(|name| name == "grow_quantile_histmaker")
+    }
+
+    /// Trains a round or two on a few made-up rows, so that values that the library refuses, alone or together, are
+    /// found out before any real row is read. Gives the library's warnings, a sentence each.
+    ///
+    /// Takes some milliseconds.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with the library's reason, and [`Error::InvalidParameter`] for constraints that do not fit
+    /// the columns.
+    pub fn dry_run(&self, library: &Library, columns: &Columns) -> Result<Vec<String>, Error> {
+        super::train::dry_run(library, self, columns)
+    }
+
+    pub(super) fn setting(&self, name: &str) -> Option<&str> {
+        self.settings.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Like these, but with as little work as shows whether they are possible.
+    pub(super) fn reduced(&self) -> Params {
+        let mut reduced = self.clone();
+        reduced.rounds = self.rounds.min(2);
+        reduced.early_stopping_rounds = None;
+        for (name, value) in &mut reduced.settings {
+            if *name == "num_parallel_tree" && value.parse::<u32>().is_ok_and(|trees| trees > 2) {
+                *value = "2".into();
+            }
+        }
+        reduced
+    }
+
+    /// Names and values as the library is told them.
+    pub(super) fn resolve(&self, columns: &Columns) -> Result<Vec<(&'static str, String)>, Error> {
+        let mut all = vec![("validate_parameters", "1".to_string())];
+        all.extend(self.settings.iter().cloned());
+        all.extend(self.metrics.iter().map(|metric| ("eval_metric", metric.clone())));
+        if let Some((monotone, name, value)) = &self.monotone {
+            all.push(("monotone_constraints", monotone.resolve(columns, &Given { name, value })?));
+        }
+        if let Some((groups, name, value)) = &self.interactions {
+            all.push(("interaction_constraints", resolve_interactions(groups, columns, &Given { name, value })?));
+        }
+        Ok(all)
+    }
+}

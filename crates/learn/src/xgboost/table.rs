@@ -1,0 +1,547 @@
+//! Every hyperparameter: its names, what it takes, its default, and a sentence. Parsing, error messages and the
+//! documentation are all made from this table.
+
+/// A hyperparameter.
+#[derive(Clone, Copy, Debug)]
+pub struct Parameter {
+    /// Its name.
+    pub name: &'static str,
+    /// Other names that mean the same.
+    pub aliases: &'static [&'static str],
+    /// What it takes.
+    pub kind: Kind,
+    /// What it is when it is not given, in words where it depends.
+    pub default: &'static str,
+    /// What it does.
+    pub about: &'static str,
+}
+
+/// What a hyperparameter takes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Kind {
+    /// A finite number.
+    Number {
+        /// The least value.
+        min: f64,
+        /// Whether the least value itself is excluded.
+        above: bool,
+        /// The greatest value, infinite if there is none.
+        max: f64,
+        /// Whether the greatest value itself is excluded.
+        below: bool,
+    },
+    /// A whole number.
+    Integer {
+        /// The least value.
+        min: i64,
+        /// The greatest value.
+        max: i64,
+    },
+    /// True or false; 1 and 0 will do.
+    Flag,
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// One of the objectives of the task.
+    Objective,
+    /// A metric or a list of metrics.
+    Metrics,
+    /// A number, or a list of one number a class.
+    BaseScore,
+    /// One of -1, 0 and 1 for every column: a list, or an object by column name.
+    Monotone,
+    /// Lists of columns that may be used together, each a list of names or of positions from 0.
+    Interactions,
+    /// Names of tree updaters with commas between them, or of a linear updater.
+    Updater,
+    /// As many as there are classes; only there because others ask for it.
+    Classes,
+    /// Accepted and without any effect, for the reason given.
+    Ignored(&'static str),
+    /// Known, but not possible here, for the reason given.
+    Refused(&'static str),
+}
+
+impl Kind {
+    /// What is allowed, to end a sentence with: "a number above 0 and at most 1".
+    pub fn allowed(&self) -> String {
+        match *self {
+            Kind::Number { min, above, max, below } => {
+                let from = match (min == f64::NEG_INFINITY, above) {
+                    (true, _) => None,
+                    (_, true) => Some(format!("above {min}")),
+                    (_, false) => Some(format!("at least {min}")),
+                };
+                let to = match (max == f64::INFINITY, below) {
+                    (true, _) => None,
+                    (_, true) => Some(format!("below {max}")),
+                    (_, false) => Some(format!("at most {max}")),
+                };
+                match (from, to) {
+                    (Some(from), Some(to)) => format!("a number {from} and {to}"),
+                    (Some(only), None) | (None, Some(only)) => format!("a number, {only}"),
+                    (None, None) => "a number".into(),
+                }
+            }
+            Kind::Integer { min, max } => match (min == i64::MIN, max >= i64::from(i32::MAX)) {
+                (true, _) => "a whole number".into(),
+                (false, true) => format!("a whole number, at least {min}"),
+                (false, false) => format!("a whole number from {min} to {max}"),
+            },
+            Kind::Flag => "true or false".into(),
+            Kind::Choice(words) => {
+                let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
+                match quoted.split_last() {
+                    Some((last, [])) => format!("only {last} is possible"),
+                    Some((last, others)) => format!("{} or {last}", others.join(", ")),
+                    None => String::new(),
+                }
+            }
+            Kind::Objective => "one of the objectives of the task".into(),
+            Kind::Metrics => "the name of a metric, or a list of such names".into(),
+            Kind::BaseScore => "a number, or a list of one number a class".into(),
+            Kind::Monotone => {
+                "a list of -1, 0 or 1 for every column, or an object from column names to -1, 0 or 1".into()
+            }
+            Kind::Interactions => "a list of lists of column names or of positions from 0".into(),
+            Kind::Updater => "names of updaters with commas between them".into(),
+            Kind::Classes => "the number of classes of the label".into(),
+            Kind::Ignored(_) => "anything".into(),
+            Kind::Refused(reason) => reason.into(),
+        }
+    }
+}
+
+const I32: i64 = i32::MAX as i64;
+
+const fn at_least(min: f64) -> Kind {
+    Kind::Number { min, above: false, max: f64::INFINITY, below: false }
+}
+
+const fn fraction() -> Kind {
+    Kind::Number { min: 0.0, above: false, max: 1.0, below: false }
+}
+
+/// A share of rows or columns, of which there must be some.
+const fn share() -> Kind {
+    Kind::Number { min: 0.0, above: true, max: 1.0, below: false }
+}
+
+const fn count(min: i64) -> Kind {
+    Kind::Integer { min, max: I32 }
+}
+
+const fn row(
+    name: &'static str,
+    aliases: &'static [&'static str],
+    kind: Kind,
+    default: &'static str,
+    about: &'static str,
+) -> Parameter {
+    Parameter { name, aliases, kind, default, about }
+}
+
+const REMOVED: &str = "XGBoost no longer has it";
+const WRAPPER: &str = "it concerns the Python package, not the model";
+const RANKING: &str = "it is for ranking, which is not one of the tasks";
+const SURVIVAL: &str = "it is for objective survival:aft, which is not possible here";
+const SETTLED: &str = "it follows from the rows";
+
+/// All of them, those that matter most first.
+pub(super) static TABLE: &[Parameter] = &[
+    // How many trees, and how fast they learn.
+    row(
+        "n_estimators",
+        &["boost_rounds", "num_boost_round", "num_round", "n_rounds"],
+        count(1),
+        "100",
+        "Rounds of boosting; in a random forest, the number of trees.",
+    ),
+    row(
+        "learning_rate",
+        &["eta"],
+        at_least(0.0),
+        "0.3; 0.5 for gblinear; 1 in a random forest",
+        "How much of each tree's answer is added: smaller steps need more rounds and overfit less.",
+    ),
+    row(
+        "early_stopping_rounds",
+        &["early_stopping"],
+        count(1),
+        "off",
+        "Stop when the last metric has not improved on held-out rows for this many rounds, and keep the best round.",
+    ),
+    row("max_depth", &[], count(0), "6", "Levels of splits in a tree; 0 for no limit."),
+    row("max_leaves", &["max_leaf_nodes"], count(0), "0", "Leaves of a tree; 0 for no limit."),
+    row(
+        "min_child_weight",
+        &[],
+        at_least(0.0),
+        "1",
+        "The least sum of second derivatives (in a regression: of row weights) on either side of a split.",
+    ),
+    row("gamma", &["min_split_loss"], at_least(0.0), "0", "The least gain for which a leaf is split."),
+    row("max_delta_step", &[], at_least(0.0), "0", "The most that a leaf may answer; 0 for no limit."),
+    row(
+        "reg_lambda",
+        &["lambda"],
+        at_least(0.0),
+        "1; 0 for gblinear; 1e-5 in a random forest",
+        "L2 regularisation of the leaves or coefficients.",
+    ),
+    row("reg_alpha", &["alpha"], at_least(0.0), "0", "L1 regularisation of the leaves or coefficients."),
+    // What each tree sees.
+    row("subsample", &[], share(), "1; 0.8 in a random forest", "The share of rows that each tree is grown from."),
+    row(
+        "sampling_method",
+        &[],
+        Kind::Choice(&["uniform", "gradient_based"]),
+        "uniform",
+        "How rows are drawn when subsample is below 1.",
+    ),
+    row("colsample_bytree", &[], share(), "1", "The share of columns that each tree may use."),
+    row("colsample_bylevel", &[], share(), "1", "The share of a tree's columns that each level may use."),
+    row(
+        "colsample_bynode",
+        &[],
+        share(),
+        "1; 0.8 in a random forest",
+        "The share of a level's columns that each split may use.",
+    ),
+    // What is optimised and watched.
+    row(
+        "objective",
+        &[],
+        Kind::Objective,
+        "reg:squarederror; binary:logistic for two classes; multi:softprob for more",
+        "The loss that is minimised.",
+    ),
+    row(
+        "eval_metric",
+        &["eval_metrics", "metric"],
+        Kind::Metrics,
+        "the metric of the objective",
+        "What is measured on held-out rows after each round; the last one decides about early stopping.",
+    ),
+    row(
+        "base_score",
+        &[],
+        Kind::BaseScore,
+        "fitted to the labels",
+        "The prediction before the first tree, in the unit of the label.",
+    ),
+    row(
+        "scale_pos_weight",
+        &[],
+        at_least(0.0),
+        "1",
+        "The weight of rows of the positive class, for two unbalanced classes.",
+    ),
+    row("num_class", &[], Kind::Classes, "counted from the labels", "The number of classes."),
+    row(
+        "quantile_alpha",
+        &[],
+        fraction(),
+        "none",
+        "The quantile that objective reg:quantileerror predicts, 0.5 for the median.",
+    ),
+    row(
+        "tweedie_variance_power",
+        &[],
+        Kind::Number { min: 1.0, above: true, max: 2.0, below: true },
+        "1.5",
+        "For objective reg:tweedie: near 1 is a Poisson, near 2 a gamma distribution.",
+    ),
+    row(
+        "huber_slope",
+        &[],
+        Kind::Number { min: 0.0, above: true, max: f64::INFINITY, below: false },
+        "1",
+        "For objective reg:pseudohubererror: the error at which the loss turns from a parabola into a line.",
+    ),
+    row("disable_default_eval_metric", &[], Kind::Flag, "false", "Measure only what eval_metric names."),
+    // Knowledge about the columns.
+    row(
+        "monotone_constraints",
+        &["monotonic_cst"],
+        Kind::Monotone,
+        "none",
+        "Columns with which the prediction may only rise (1) or fall (-1).",
+    ),
+    row(
+        "interaction_constraints",
+        &["interaction_cst"],
+        Kind::Interactions,
+        "none",
+        "Groups of columns; a path from root to leaf uses columns of one group only.",
+    ),
+    row(
+        "max_cat_to_onehot",
+        &[],
+        count(1),
+        "4",
+        "Categorical columns with fewer categories are split one category against the rest.",
+    ),
+    row(
+        "max_cat_threshold",
+        &[],
+        count(1),
+        "64",
+        "The most categories that a split of a categorical column sets apart.",
+    ),
+    // How trees are grown.
+    row(
+        "booster",
+        &[],
+        Kind::Choice(&["gbtree", "dart", "gblinear", "linear"]),
+        "gbtree",
+        "Trees, trees with dropout, or a linear model (\"linear\" means gblinear).",
+    ),
+    row(
+        "tree_method",
+        &[],
+        Kind::Choice(&["auto", "hist", "approx", "exact", "gpu_hist"]),
+        "auto, which is hist",
+        "How splits are searched. approx and exact hold all rows in memory; gpu_hist is taken as hist.",
+    ),
+    row(
+        "grow_policy",
+        &[],
+        Kind::Choice(&["depthwise", "lossguide"]),
+        "depthwise",
+        "Split the leaf nearest to the root first, or the one with the most gain.",
+    ),
+    row("max_bin", &["max_bins"], count(2), "256", "Into how many bins hist and approx sort a column's values."),
+    row(
+        "num_parallel_tree",
+        &[],
+        count(1),
+        "1",
+        "Trees grown in each round; in a random forest, another name of n_estimators.",
+    ),
+    row(
+        "multi_strategy",
+        &[],
+        Kind::Choice(&["one_output_per_tree", "multi_output_tree"]),
+        "one_output_per_tree",
+        "One tree a class, or one tree whose leaves answer for all classes.",
+    ),
+    row(
+        "updater",
+        &[],
+        Kind::Updater,
+        "chosen by tree_method; shotgun for gblinear",
+        "The steps that grow a tree (grow_colmaker, grow_histmaker, grow_quantile_histmaker, prune, refresh), or the \
+         solver of a linear model (shotgun, coord_descent).",
+    ),
+    row("refresh_leaf", &[], Kind::Flag, "true", "Whether updater refresh renews the leaves too."),
+    row(
+        "process_type",
+        &[],
+        Kind::Choice(&["default"]),
+        "default",
+        "How the model comes about; update would need an earlier model.",
+    ),
+    row(
+        "max_cached_hist_node",
+        &[],
+        count(1),
+        "no limit",
+        "How many nodes' histograms hist keeps; fewer save memory.",
+    ),
+    row("sparse_threshold", &[], fraction(), "0.2", "Below which share of values a column is kept as sparse."),
+    row("debug_synchronize", &[], Kind::Flag, "false", "Check that all workers grew the same tree."),
+    // Trees with dropout.
+    row(
+        "sample_type",
+        &[],
+        Kind::Choice(&["uniform", "weighted"]),
+        "uniform",
+        "Booster dart: how the trees that are left out are drawn.",
+    ),
+    row(
+        "normalize_type",
+        &[],
+        Kind::Choice(&["tree", "forest"]),
+        "tree",
+        "Booster dart: what a new tree weighs beside those left out.",
+    ),
+    row("rate_drop", &[], fraction(), "0", "Booster dart: the share of trees that is left out of a round."),
+    row("one_drop", &[], Kind::Flag, "false", "Booster dart: leave out at least one tree."),
+    row("skip_drop", &[], fraction(), "0", "Booster dart: how probably a round leaves no tree out."),
+    // Linear models.
+    row(
+        "feature_selector",
+        &[],
+        Kind::Choice(&["cyclic", "shuffle", "random", "greedy", "thrifty"]),
+        "cyclic",
+        "Booster gblinear: in which order coefficients are updated.",
+    ),
+    row(
+        "top_k",
+        &[],
+        Kind::Integer { min: 0, max: u32::MAX as i64 },
+        "0",
+        "Booster gblinear: how many coefficients greedy and thrifty update; 0 for all.",
+    ),
+    row("tolerance", &[], at_least(0.0), "0", "Booster gblinear: stop when no coefficient changes by more."),
+    row("max_row_perbatch", &[], count(1), "no limit", "Booster gblinear: rows that are worked on at once."),
+    // Running.
+    row(
+        "seed",
+        &["random_state", "random_seed"],
+        Kind::Integer { min: i64::MIN, max: i64::MAX },
+        "0",
+        "The same data and the same seed give the same model.",
+    ),
+    row("seed_per_iteration", &[], Kind::Flag, "false", "Draw anew from the seed in every round."),
+    row(
+        "nthread",
+        &["n_jobs", "n_threads"],
+        Kind::Integer { min: -1, max: I32 },
+        "all processors",
+        "Threads to train with; 0 or -1 for one a processor.",
+    ),
+    row(
+        "device",
+        &[],
+        Kind::Choice(&["cpu"]),
+        "cpu",
+        "Where the training runs; nothing but the processor is possible.",
+    ),
+    row(
+        "verbosity",
+        &[],
+        Kind::Integer { min: 0, max: 3 },
+        "1",
+        "How much the library says: nothing, warnings, information, everything.",
+    ),
+    // What is accepted so that an application can move over unchanged.
+    row("predictor", &[], Kind::Ignored(REMOVED), "", "Once chose where predictions are made."),
+    row("sketch_eps", &[], Kind::Ignored(REMOVED), "", "Once was the precision of approx; see max_bin."),
+    row("sketch_ratio", &[], Kind::Ignored(REMOVED), "", "Once was the precision of approx; see max_bin."),
+    row("single_precision_histogram", &[], Kind::Ignored(REMOVED), "", "Once chose how hist adds."),
+    row("deterministic_histogram", &[], Kind::Ignored(REMOVED), "", "Once chose how a GPU adds."),
+    row("default_direction", &[], Kind::Ignored(REMOVED), "", "Once said where missing values go; that is learnt."),
+    row("enable_feature_grouping", &[], Kind::Ignored(REMOVED), "", "Once bundled columns."),
+    row("cache_opt", &[], Kind::Ignored(REMOVED), "", "Once was an optimisation."),
+    row("split_evaluator", &[], Kind::Ignored(REMOVED), "", "Once chose how splits are judged."),
+    row("silent", &[], Kind::Ignored(REMOVED), "", "Once was what verbosity is."),
+    row("gpu_id", &[], Kind::Ignored(REMOVED), "", "Once chose a GPU; see device."),
+    row("n_gpus", &[], Kind::Ignored(REMOVED), "", "Once was a number of GPUs; see device."),
+    row(
+        "enable_experimental_json_serialization",
+        &[],
+        Kind::Ignored(REMOVED),
+        "",
+        "Once chose the format of the model.",
+    ),
+    row(
+        "fail_on_invalid_gpu_id",
+        &[],
+        Kind::Ignored("nothing but the processor is possible"),
+        "",
+        "What happens when a GPU is not there.",
+    ),
+    row(
+        "validate_parameters",
+        &[],
+        Kind::Ignored("parameters are always validated"),
+        "",
+        "Whether unused parameters are reported.",
+    ),
+    row("num_feature", &[], Kind::Ignored(SETTLED), "", "The number of columns."),
+    row("num_target", &[], Kind::Ignored(SETTLED), "", "The number of targets."),
+    row("enable_categorical", &[], Kind::Ignored(SETTLED), "", "Whether text columns are categories; they are."),
+    row("feature_types", &[], Kind::Ignored(SETTLED), "", "The types of the columns."),
+    row("importance_type", &[], Kind::Ignored(WRAPPER), "", "Which importance the Python package shows."),
+    row("verbose", &["verbose_eval"], Kind::Ignored(WRAPPER), "", "Whether the Python package prints metrics."),
+    row("use_label_encoder", &[], Kind::Ignored(WRAPPER), "", "How the Python package encodes labels."),
+    row("lambdarank_pair_method", &[], Kind::Ignored(RANKING), "", "How pairs are drawn."),
+    row("lambdarank_num_pair_per_sample", &[], Kind::Ignored(RANKING), "", "How many pairs are drawn."),
+    row("lambdarank_normalization", &[], Kind::Ignored(RANKING), "", "Whether gradients are normalised."),
+    row("lambdarank_score_normalization", &[], Kind::Ignored(RANKING), "", "Whether scores are normalised."),
+    row("lambdarank_unbiased", &[], Kind::Ignored(RANKING), "", "Whether clicks are corrected for position."),
+    row("lambdarank_bias_norm", &[], Kind::Ignored(RANKING), "", "How that correction is regularised."),
+    row("ndcg_exp_gain", &[], Kind::Ignored(RANKING), "", "How relevance is turned into gain."),
+    row("aft_loss_distribution", &[], Kind::Ignored(SURVIVAL), "", "The distribution of survival times."),
+    row("aft_loss_distribution_scale", &[], Kind::Ignored(SURVIVAL), "", "The scale of that distribution."),
+    // What would change the model silently if it were ignored.
+    row("missing", &[], Kind::Refused("missing values are NULL"), "", "The value that stands for a missing one."),
+    row(
+        "feature_weights",
+        &[],
+        Kind::Refused("column weights are not possible here"),
+        "",
+        "How probably each column is drawn.",
+    ),
+    row("callbacks", &[], Kind::Refused("callbacks are not possible here"), "", "Functions called in each round."),
+];
+
+/// Objectives with one number a row as label and as prediction.
+pub(super) static REGRESSION_OBJECTIVES: &[&str] = &[
+    "reg:squarederror",
+    "reg:squaredlogerror",
+    "reg:logistic",
+    "reg:pseudohubererror",
+    "reg:absoluteerror",
+    "reg:quantileerror",
+    "reg:gamma",
+    "reg:tweedie",
+    "count:poisson",
+    "survival:cox",
+    "binary:logistic",
+    "binary:logitraw",
+    "reg:linear",
+];
+
+/// Objectives for two classes.
+pub(super) static BINARY_OBJECTIVES: &[&str] = &[
+    "binary:logistic",
+    "binary:logitraw",
+    "binary:hinge",
+    "reg:logistic",
+    "multi:softprob",
+    "multi:softmax",
+];
+
+/// Objectives for any number of classes.
+pub(super) static MULTICLASS_OBJECTIVES: &[&str] = &["multi:softprob", "multi:softmax"];
+
+/// Metrics, and whether an `@` and a number may or must follow.
+pub(super) static METRICS: &[(&str, At)] = &[
+    ("rmse", At::Never),
+    ("rmsle", At::Never),
+    ("mae", At::Never),
+    ("mape", At::Never),
+    ("mphe", At::Never),
+    ("logloss", At::Never),
+    ("error", At::May),
+    ("merror", At::Never),
+    ("mlogloss", At::Never),
+    ("auc", At::Never),
+    ("aucpr", At::Never),
+    ("pre", At::May),
+    ("map", At::May),
+    ("ndcg", At::May),
+    ("ams", At::Must),
+    ("poisson-nloglik", At::Never),
+    ("gamma-nloglik", At::Never),
+    ("gamma-deviance", At::Never),
+    ("cox-nloglik", At::Never),
+    ("tweedie-nloglik", At::Must),
+    ("quantile", At::Never),
+];
+
+/// Whether a metric takes an argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum At {
+    Never,
+    May,
+    Must,
+}
+
+/// The row of a name or alias, whatever the case of its letters.
+pub(super) fn find(name: &str) -> Option<&'static Parameter> {
+    TABLE.iter().find(|row| row.name == name || row.aliases.contains(&name))
+}
