@@ -76,6 +76,8 @@ pub enum Transform {
     /// 1 / (1 + exp(-m)) in float32, as XGBoost computes it.
     Sigmoid,
     Exp,
+    /// exp(m) in double precision, rounded to float32 (survival:aft).
+    ExpDouble,
     /// Probabilities over the outputs.
     Softmax,
     /// multi:softmax: the index of the largest margin, one value a row.

@@ -102,6 +102,7 @@ impl Transform {
             Self::Identity => {}
             Self::Sigmoid => margins.iter_mut().for_each(|m| *m = sigmoid(*m)),
             Self::Exp => margins.iter_mut().for_each(|m| *m = m.exp()),
+            Self::ExpDouble => margins.iter_mut().for_each(|m| *m = f64::from(*m).exp() as f32),
             Self::Hinge => margins.iter_mut().for_each(|m| *m = if *m > 0.0 { 1.0 } else { 0.0 }),
             Self::Softmax => softmax(margins),
             Self::Argmax => {

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use crate::error::{Error, Result};
+use crate::json;
 
 /// More levels than any model has (about nine), few enough for any stack.
 pub(crate) const MAX_DEPTH: u32 = 64;
@@ -103,6 +104,8 @@ impl Number<'_> {
             Number::Text("NaN") => Some(f32::NAN),
             Number::Text("Infinity") => Some(f32::INFINITY),
             Number::Text("-Infinity") => Some(f32::NEG_INFINITY),
+            // To XGBoost, -0 is an integer and so has no sign.
+            Number::Text("-0") => Some(0.0),
             Number::Text(text) => text.parse().ok(),
             Number::Int(n) => Some(n as f32),
             Number::Float(x) => Some(x),
@@ -223,6 +226,17 @@ impl<'v, 'p> At<'v, 'p> {
             _ => self.string()?,
         };
         text.trim().parse().map_err(|_| self.invalid(format!("expected an integer, found {:?}", shorten(text))))
+    }
+
+    /// A number, or an array of them, that XGBoost writes as JSON within a string.
+    pub(crate) fn floats_text(&self) -> Result<Vec<f32>> {
+        let text = self.string()?;
+        let bad = || self.invalid(format!("expected a number or an array of numbers, found {:?}", shorten(text)));
+        match json::parse(text.as_bytes()) {
+            Ok(Value::Number(number)) => Ok(vec![number.float().ok_or_else(bad)?]),
+            Ok(value @ Value::Numbers(_)) => At { value: &value, path: self.path }.floats(),
+            _ => Err(bad()),
+        }
     }
 
     pub(crate) fn ints(&self) -> Result<Vec<i64>> {

@@ -82,9 +82,6 @@ fn ensemble(root: At<'_, '_>, file_size: usize, options: ReadOptions) -> Result<
     let name = objective.field("name")?;
     let (transform, intercept) = objective::find(name.string()?)
         .ok_or_else(|| name.path.unsupported(format!("objective {:?}", shorten(name.string().unwrap_or_default()))))?;
-    let base_score = params.field("base_score")?;
-    let base_margin = base_margin(base_score, num_outputs, intercept)?;
-
     let attributes = attributes(learner)?;
     let best_iteration = match attributes.get("best_iteration").filter(|_| options.best_iteration) {
         None => None,
@@ -95,6 +92,16 @@ fn ensemble(root: At<'_, '_>, file_size: usize, options: ReadOptions) -> Result<
     };
 
     let booster = booster::read(learner.field("gradient_booster")?, num_features, num_outputs, best_iteration)?;
+    // Where XGBoost was to estimate the intercept and never trained, it takes the default as a margin as it is.
+    let estimated = params.get("boost_from_average")?.is_some_and(|flag| flag.string() != Ok("0"));
+    let intercept = if booster.untrained && estimated { objective::Intercept::Identity } else { intercept };
+    let mut base_margin = base_margin(params.field("base_score")?, num_outputs, intercept)?;
+    if booster.linear.is_some() {
+        // XGBoost's gblinear begins every output with the intercept of the first.
+        let first = base_margin.first().copied().unwrap_or_default();
+        base_margin.fill(first);
+    }
+
     Ok(Ensemble {
         num_features,
         num_outputs,
@@ -126,16 +133,14 @@ fn num_outputs(params: At<'_, '_>, file_size: usize) -> Result<u32> {
     Ok(outputs)
 }
 
-/// The intercept, written as `5E-1` until 3.0 and as `[5E-1]` or one number an output since.
+/// The intercept, written as `5E-1` before 3.1 and as `[5E-1]` or with one number an output since.
 fn base_margin(base_score: At<'_, '_>, num_outputs: u32, intercept: objective::Intercept) -> Result<Vec<f32>> {
-    let text = base_score.string()?;
-    let inner = text.trim().strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
-    let mut margins = Vec::new();
-    for number in inner.split(',') {
-        let bad = || base_score.invalid(format!("expected a number, found {:?}", shorten(number)));
-        let score: f32 = number.trim().parse().map_err(|_| bad())?;
-        margins.push(intercept.margin(score).map_err(|what| base_score.invalid(format!("{score:?} {what}")))?);
-    }
+    let scores = base_score.floats_text()?;
+    let margin = |score: &f32| {
+        let margin = intercept.margin(*score);
+        margin.map_err(|what| base_score.invalid(format!("{score:?} {what}")))
+    };
+    let margins = scores.iter().map(margin).collect::<Result<Vec<f32>>>()?;
     let outputs = num_outputs as usize;
     match *margins.as_slice() {
         [margin] => Ok(vec![margin; outputs]),

@@ -1,6 +1,6 @@
 //! The three boosters: `gbtree`, `dart` (a gbtree within, and a weight a tree) and `gblinear`.
 
-use crate::ensemble::{Linear, Tree};
+use crate::ensemble::{Linear, Node, Tree};
 use crate::error::Result;
 use crate::value::{At, shorten};
 use crate::xgboost::tree;
@@ -8,6 +8,16 @@ use crate::xgboost::tree;
 pub(crate) struct Booster {
     pub(crate) trees: Vec<Tree>,
     pub(crate) linear: Option<Linear>,
+    /// Whether the file has no round at all.
+    pub(crate) untrained: bool,
+}
+
+impl Booster {
+    fn of_trees(mut trees: Vec<Tree>, kept: usize) -> Self {
+        let untrained = trees.is_empty();
+        trees.truncate(kept);
+        Self { trees, linear: None, untrained }
+    }
 }
 
 pub(crate) fn read(
@@ -18,20 +28,13 @@ pub(crate) fn read(
 ) -> Result<Booster> {
     let name = booster.field("name")?;
     match name.string()? {
-        "gbtree" => {
-            let trees = gbtree(booster.field("model")?, num_features, num_outputs, best_iteration, None)?;
-            Ok(Booster { trees, linear: None })
-        }
+        "gbtree" => gbtree(booster.field("model")?, num_features, num_outputs, best_iteration, None),
         "dart" => {
             let weights = booster.field("weight_drop")?;
             let inner = booster.field("gbtree")?;
-            let trees = gbtree(inner.field("model")?, num_features, num_outputs, best_iteration, Some(weights))?;
-            Ok(Booster { trees, linear: None })
+            gbtree(inner.field("model")?, num_features, num_outputs, best_iteration, Some(weights))
         }
-        "gblinear" => {
-            let linear = gblinear(booster.field("model")?, num_features, num_outputs)?;
-            Ok(Booster { trees: Vec::new(), linear: Some(linear) })
-        }
+        "gblinear" => gblinear(booster.field("model")?, num_features, num_outputs),
         other => Err(name.path.unsupported(format!("booster {:?}", shorten(other)))),
     }
 }
@@ -42,7 +45,7 @@ fn gbtree(
     num_outputs: u32,
     best_iteration: Option<usize>,
     weight_drop: Option<At<'_, '_>>,
-) -> Result<Vec<Tree>> {
+) -> Result<Booster> {
     let params = model.field("gbtree_model_param")?;
     let list = model.field("trees")?;
     let items = list.items()?;
@@ -92,21 +95,23 @@ fn gbtree(
         let weight = weights.as_ref().and_then(|weights| weights.get(place)).copied();
         *slot = Some(Tree { nodes: tree::read(tree, num_features, num_outputs)?, output, weight });
     }
-    let mut trees: Vec<Tree> = trees.into_iter().flatten().collect();
-    if let Some(best) = best_iteration {
-        trees.truncate(trees_of_rounds(model, params, trees.len(), num_outputs, best.saturating_add(1))?);
-    }
-    Ok(trees)
+    let trees: Vec<Tree> = trees.into_iter().flatten().collect();
+    let kept = match best_iteration {
+        None => trees.len(),
+        Some(best) => trees_of_rounds(model, params, &trees, num_outputs, best.saturating_add(1))?,
+    };
+    Ok(Booster::of_trees(trees, kept))
 }
 
 /// How many trees the first `rounds` rounds have: all of them if there are not so many rounds.
 fn trees_of_rounds(
     model: At<'_, '_>,
     params: At<'_, '_>,
-    num_trees: usize,
+    trees: &[Tree],
     num_outputs: u32,
     rounds: usize,
 ) -> Result<usize> {
+    let num_trees = trees.len();
     // Since 2.0 a file says where each round begins.
     if let Some(indptr) = model.get("iteration_indptr")? {
         let starts = indptr.ints()?;
@@ -124,10 +129,12 @@ fn trees_of_rounds(
             Err(_) => return Err(param.invalid("a negative number of trees")),
         },
     };
-    Ok(rounds.saturating_mul(parallel).saturating_mul(num_outputs as usize).min(num_trees))
+    let vector = trees.iter().any(|tree| tree.nodes.iter().any(|node| matches!(node, Node::VectorLeaf(_))));
+    let outputs = if vector { 1 } else { num_outputs as usize };
+    Ok(rounds.saturating_mul(parallel).saturating_mul(outputs).min(num_trees))
 }
 
-fn gblinear(model: At<'_, '_>, num_features: u32, num_outputs: u32) -> Result<Linear> {
+fn gblinear(model: At<'_, '_>, num_features: u32, num_outputs: u32) -> Result<Booster> {
     let field = model.field("weights")?;
     let mut weights = field.floats()?;
     let split = num_features as usize * num_outputs as usize;
@@ -138,5 +145,9 @@ fn gblinear(model: At<'_, '_>, num_features: u32, num_outputs: u32) -> Result<Li
         )));
     }
     let bias = weights.split_off(split);
-    Ok(Linear { weights, bias })
+    let untrained = match model.get("boosted_rounds")? {
+        None => false,
+        Some(rounds) => rounds.integer_text()? == 0,
+    };
+    Ok(Booster { trees: Vec::new(), linear: Some(Linear { weights, bias }), untrained })
 }

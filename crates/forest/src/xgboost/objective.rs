@@ -8,16 +8,21 @@ pub(crate) enum Intercept {
     Identity,
     Logit,
     Log,
+    /// [`Intercept::Log`], of nothing but positive numbers.
+    LogOfPositive,
 }
 
 impl Intercept {
     /// The error says what is wrong with the score.
     pub(crate) fn margin(self, score: f32) -> Result<f32, &'static str> {
+        // XGBoost's guard: where all labels are the same, the score is 0 or 1.
+        const EPSILON: f32 = 1e-6;
         match self {
             Self::Identity => Ok(score),
-            Self::Logit if score > 0.0 && score < 1.0 => Ok(-(1.0 / score - 1.0).ln()),
-            Self::Logit => Err("is not a probability between 0 and 1"),
-            Self::Log => Ok(score.ln()),
+            Self::Logit if (0.0..=1.0).contains(&score) => Ok(-(1.0 / score.clamp(EPSILON, 1.0 - EPSILON) - 1.0).ln()),
+            Self::Logit => Err("is not a probability"),
+            Self::LogOfPositive if score.is_nan() || score <= 0.0 => Err("is not above 0"),
+            Self::Log | Self::LogOfPositive => Ok(score.ln()),
         }
     }
 }
@@ -31,15 +36,15 @@ pub(crate) fn find(name: &str) -> Option<(Transform, Intercept)> {
         | "reg:pseudohubererror"
         | "reg:absoluteerror"
         | "reg:quantileerror"
+        | "binary:logitraw"
         | "rank:pairwise"
         | "rank:ndcg"
         | "rank:map" => (Transform::Identity, Intercept::Identity),
         "reg:logistic" | "binary:logistic" => (Transform::Sigmoid, Intercept::Logit),
-        "binary:logitraw" => (Transform::Identity, Intercept::Logit),
         "binary:hinge" => (Transform::Hinge, Intercept::Identity),
-        "count:poisson" | "reg:gamma" | "reg:tweedie" | "survival:cox" | "survival:aft" => {
-            (Transform::Exp, Intercept::Log)
-        }
+        "reg:gamma" => (Transform::Exp, Intercept::LogOfPositive),
+        "count:poisson" | "reg:tweedie" | "survival:cox" => (Transform::Exp, Intercept::Log),
+        "survival:aft" => (Transform::ExpDouble, Intercept::Log),
         "multi:softmax" => (Transform::Argmax, Intercept::Identity),
         "multi:softprob" => (Transform::Softmax, Intercept::Identity),
         _ => return None,

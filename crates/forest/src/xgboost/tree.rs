@@ -44,7 +44,10 @@ pub(crate) fn read(tree: At<'_, '_>, num_features: u32, num_outputs: u32) -> Res
         if left == -1 {
             out.push(match &vector {
                 None => Node::Leaf(condition),
-                Some(vector) => Node::VectorLeaf(vector.leaf(&tree.path, i, condition)?),
+                Some(vector) => {
+                    let right = *arrays.right.get(i).ok_or_else(missing)?;
+                    Node::VectorLeaf(vector.leaf(&tree.path, i, right)?)
+                }
             });
             continue;
         }
@@ -205,7 +208,7 @@ impl Categories {
 struct VectorLeaves {
     width: usize,
     weights: Vec<f32>,
-    /// Whether `weights` has a row a leaf, found by the leaf's index, or else a row a node.
+    /// Whether `weights` has a row a leaf, or else a row a node.
     by_leaf: bool,
 }
 
@@ -235,13 +238,14 @@ fn vector_leaves(tree: At<'_, '_>, num_outputs: u32, num_nodes: usize) -> Result
 }
 
 impl VectorLeaves {
-    fn leaf(&self, tree: &Path<'_>, node: usize, condition: f32) -> Result<Vec<f32>> {
-        // The index of a leaf takes the place of the threshold, bit by bit.
-        let row = if self.by_leaf { condition.to_bits() as usize } else { node };
-        let start = row.checked_mul(self.width);
+    /// Where leaves are kept apart from nodes, a leaf's right child is its place among them.
+    fn leaf(&self, tree: &Path<'_>, node: usize, right: i64) -> Result<Vec<f32>> {
+        let row = if self.by_leaf { usize::try_from(right).ok() } else { Some(node) };
+        let start = row.and_then(|row| row.checked_mul(self.width));
         let values = start.and_then(|start| self.weights.get(start..start.checked_add(self.width)?));
         values.map(<[f32]>::to_vec).ok_or_else(|| {
-            tree.field("leaf_weights").invalid(format!("no row {row} of {} values for node {node}", self.width))
+            let rows = self.weights.len() / self.width;
+            tree.field("right_children").index(node).invalid(format!("no leaf {right} among {rows}"))
         })
     }
 }

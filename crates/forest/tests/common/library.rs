@@ -12,7 +12,6 @@ type Handle = *mut c_void;
 struct Api {
     get_last_error: unsafe extern "C" fn() -> *const c_char,
     dmatrix_create_from_dense: unsafe extern "C" fn(*const c_char, *const c_char, *mut Handle) -> c_int,
-    dmatrix_set_dense_info: unsafe extern "C" fn(Handle, *const c_char, *const c_void, u64, c_int) -> c_int,
     dmatrix_set_info_from_interface: unsafe extern "C" fn(Handle, *const c_char, *const c_char) -> c_int,
     dmatrix_set_str_feature_info: unsafe extern "C" fn(Handle, *const c_char, *mut *const c_char, u64) -> c_int,
     dmatrix_free: unsafe extern "C" fn(Handle) -> c_int,
@@ -61,7 +60,6 @@ fn api() -> &'static Api {
         Api {
             get_last_error: symbol!("XGBGetLastError"),
             dmatrix_create_from_dense: symbol!("XGDMatrixCreateFromDense"),
-            dmatrix_set_dense_info: symbol!("XGDMatrixSetDenseInfo"),
             dmatrix_set_info_from_interface: symbol!("XGDMatrixSetInfoFromInterface"),
             dmatrix_set_str_feature_info: symbol!("XGDMatrixSetStrFeatureInfo"),
             dmatrix_free: symbol!("XGDMatrixFree"),
@@ -93,13 +91,14 @@ fn c(text: &str) -> CString {
     CString::new(text).expect("no NUL inside")
 }
 
+fn array_interface(address: usize, shape: &str, typestr: &str) -> CString {
+    c(&format!(r#"{{"data":[{address},true],"shape":{shape},"typestr":"{typestr}","version":3}}"#))
+}
+
 /// The array interface of `rows` x `columns` float32.
 fn interface(data: &[f32], rows: usize, columns: usize) -> CString {
     assert_eq!(data.len(), rows * columns);
-    c(&format!(
-        r#"{{"data":[{},true],"shape":[{rows},{columns}],"typestr":"<f4","version":3}}"#,
-        data.as_ptr() as usize
-    ))
+    array_interface(data.as_ptr() as usize, &format!("[{rows},{columns}]"), "<f4")
 }
 
 /// A matrix in the library's own form.
@@ -118,23 +117,25 @@ impl DMatrix {
 
     /// `field` is `label`, `weight`, `label_lower_bound` ...
     pub fn set(&mut self, field: &str, values: &[f32]) -> Result<(), String> {
-        let (field, data) = (c(field), values.as_ptr().cast());
-        // SAFETY: `data` has `values.len()` elements of type 1, float32.
-        check(unsafe { (api().dmatrix_set_dense_info)(self.0, field.as_ptr(), data, values.len() as u64, 1) })
+        let shape = format!("[{}]", values.len());
+        self.set_interface(field, &array_interface(values.as_ptr() as usize, &shape, "<f4"))
     }
 
     /// Labels of several targets a row.
     pub fn set_labels(&mut self, labels: &[f32], targets: usize) -> Result<(), String> {
-        let (field, labels) = (c("label"), interface(labels, labels.len() / targets, targets));
-        // SAFETY: the interface describes memory that lives during the call, which copies it.
-        check(unsafe { (api().dmatrix_set_info_from_interface)(self.0, field.as_ptr(), labels.as_ptr()) })
+        self.set_interface("label", &interface(labels, labels.len() / targets, targets))
     }
 
     /// The sizes of the groups of a ranking, in rows.
     pub fn set_groups(&mut self, sizes: &[u32]) -> Result<(), String> {
-        let (field, data) = (c("group"), sizes.as_ptr().cast());
-        // SAFETY: `data` has `sizes.len()` elements of type 3, uint32.
-        check(unsafe { (api().dmatrix_set_dense_info)(self.0, field.as_ptr(), data, sizes.len() as u64, 3) })
+        let shape = format!("[{}]", sizes.len());
+        self.set_interface("group", &array_interface(sizes.as_ptr() as usize, &shape, "<u4"))
+    }
+
+    fn set_interface(&mut self, field: &str, interface: &CStr) -> Result<(), String> {
+        let field = c(field);
+        // SAFETY: the interface describes memory that the caller keeps alive during the call, which copies it.
+        check(unsafe { (api().dmatrix_set_info_from_interface)(self.0, field.as_ptr(), interface.as_ptr()) })
     }
 
     /// `field` is `feature_type` or `feature_name`.

@@ -4,6 +4,7 @@
 
 #![allow(dead_code, reason = "each test binary uses a part of this module")]
 
+pub mod handmade;
 mod library;
 
 pub use library::{Booster, DMatrix};
@@ -204,6 +205,9 @@ fn try_random_model(seed: u64, spec: &Spec) -> Result<Model, String> {
     let trained = Booster::new(&[&matrix], &params)?;
     for round in 0..spec.rounds {
         trained.update(round, &matrix)?;
+    }
+    if spec.rounds == 0 {
+        trained.predict_dmatrix(&matrix, true)?;
     }
     let ubj = trained.save("ubj");
     let json = trained.save("json");
