@@ -4,14 +4,11 @@ Run by `make test`, which builds the extension first and passes `--pg` for each 
 a library or a client that is missing is an error here, never a skipped test.
 """
 
-import contextlib
-import getpass
-
-import pg8000.dbapi
 import pytest
 
 from devkit import postgres
-from devkit.server import SUPERUSER, Server, end_on_signals
+from devkit.server import Server, end_on_signals
+from tests.client import connection
 
 
 def pytest_addoption(parser):
@@ -35,7 +32,7 @@ def pytest_generate_tests(metafunc):
 
 
 class Database:
-    """A database of its own for one test, with `pgml` in it. `sql` runs statements by psql; `connect` opens a client."""
+    """A database of its own for one test, with `pgml` in it. `sql` asks psql, `connect` opens a client."""
 
     def __init__(self, server, name):
         self.server = server
@@ -48,24 +45,6 @@ class Database:
     def connect(self, **options):
         """A context with an open connection of pg8000, in autocommit."""
         return connection(self.server, self.name, **options)
-
-
-@contextlib.contextmanager
-def connection(server, database, **options):
-    """An open connection of pg8000, in autocommit; closed afterwards."""
-    opened = pg8000.dbapi.connect(
-        user=SUPERUSER,
-        database=database,
-        unix_sock=f"{server.socket_folder}/.s.PGSQL.{server.port}",
-        application_name=f"howdah tests of {getpass.getuser()}",
-        **options,
-    )
-    opened.autocommit = True
-    try:
-        yield opened
-    finally:
-        with contextlib.suppress(pg8000.dbapi.InterfaceError):
-            opened.close()
 
 
 @pytest.fixture(scope="session")

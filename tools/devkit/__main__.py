@@ -1,7 +1,6 @@
 """The commands behind the Makefile: `python3 -m devkit setup|build|up|down|test|install|clean`."""
 
 import argparse
-import os
 import shutil
 import subprocess
 import sys
@@ -125,9 +124,11 @@ def run_bench(chosen):
 
 def run_clean(chosen):
     """`make clean`"""
+    from devkit.extension import target_folder
+
     run_down(chosen)
     staging = runtime()
-    for folder in {BUILD, staging, ROOT / os.environ.get("CARGO_TARGET_DIR", "target")}:
+    for folder in {BUILD, staging, target_folder()}:
         say.step(f"removing {folder}")
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -16,7 +16,7 @@ EXTENSION = ROOT / "extension"
 
 
 def build(pg_config):
-    """Compiles the extension against the headers of `pg_config`; gives the path of the library."""
+    """Compiles the extension against the headers of `pg_config`."""
     check_toolchain()
     setup()
     major = major_of(pg_config)
@@ -25,17 +25,24 @@ def build(pg_config):
         raise Problem(
             f"PostgreSQL {major} has no headers in {headers}: `apt-get install postgresql-server-dev-{major}`"
         )
-    environment = environment_for(pg_config)
     command = ["cargo", "build", "--release", "--package=pgml", f"--features=pg{major}", "--locked"]
-    with locked("build"), timed(f"building the extension for PostgreSQL {major} (minutes the first time)"):
-        if subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode != 0:
+    with locked(f"build{major}"), timed(f"building the extension for PostgreSQL {major} (minutes the first time)"):
+        if subprocess.run(command, cwd=ROOT, env=environment_for(pg_config), check=False).returncode != 0:
             raise Problem(f"the extension did not build for PostgreSQL {major} (cargo's message is above)")
-        built = target_folder(environment) / "release" / "libpgml.so"
-        # Cargo has one place for the library whatever it was built for: keep one a major.
-        kept = built.with_name(f"pgml-{major}.so")
-        if not kept.exists() or not filecmp.cmp(built, kept, shallow=False):
-            replace(built, kept, 0o755)
-    return kept
+
+
+def target_folder():
+    """Cargo's target folder."""
+    return ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
+
+
+def library(major):
+    """Where the library built for PostgreSQL `major` lies.
+
+    Each major has a target folder of its own: Cargo gives the library of a package one place whatever its features, so
+    in one folder every change of the major would compile it again.
+    """
+    return target_folder() / f"pg{major}" / "release" / "libpgml.so"
 
 
 def environment_for(pg_config):
@@ -44,22 +51,18 @@ def environment_for(pg_config):
     include = subprocess.run([compiler(), "-print-file-name=include"], capture_output=True, text=True, check=True)
     return {
         **os.environ,
+        "CARGO_TARGET_DIR": str(target_folder() / f"pg{major_of(pg_config)}"),
         "PGRX_PG_CONFIG_PATH": str(pg_config),
         "LIBCLANG_PATH": str(LIBCLANG),
         "BINDGEN_EXTRA_CLANG_ARGS": f"-I{include.stdout.strip()}",
     }
 
 
-def target_folder(environment):
-    """Cargo's target folder."""
-    return ROOT / environment.get("CARGO_TARGET_DIR", "target")
-
-
-def files(pg_config, library):
+def files(pg_config):
     """What an installation consists of: pairs of a file and the place it goes to."""
     libraries = Path(ask(pg_config, "--pkglibdir"))
     scripts = Path(ask(pg_config, "--sharedir")) / "extension"
-    yield library, libraries / "pgml.so"
+    yield library(major_of(pg_config)), libraries / "pgml.so"
     yield EXTENSION / "pgml.control", scripts / "pgml.control"
     for script in sorted((EXTENSION / "sql").glob("pgml--*.sql")):
         yield script, scripts / script.name
@@ -69,9 +72,9 @@ def files(pg_config, library):
             yield source, libraries / "pgml" / folder / source.name
 
 
-def install(pg_config, library):
+def install(pg_config):
     """Puts the extension into the PostgreSQL of `pg_config`; gives what was new or changed."""
-    wanted = list(files(pg_config, library))
+    wanted = list(files(pg_config))
     scripts = wanted[1][1].parent
     changed = []
     try:
@@ -100,17 +103,15 @@ def replace(source, target, mode):
 
 def build_into(tree):
     """Builds the extension for a copied tree and puts it there."""
-    library = build(tree.headers_config)
+    build(tree.headers_config)
     with locked(f"pg{tree.major}"):
-        install(tree.program("pg_config"), library)
+        install(tree.program("pg_config"))
 
 
 def install_into_system(pg_config):
     """`make install`: builds for the PostgreSQL of `pg_config` and installs there, where it may write."""
     major = major_of(pg_config)
-    library = target_folder(os.environ) / "release" / f"pgml-{major}.so"
     # Under sudo there is often no cargo: what the user has built is good.
-    if shutil.which("cargo") is not None or not library.exists():
-        library = build(pg_config)
-    changed = install(pg_config, library)
-    return major, changed
+    if shutil.which("cargo") is not None or not library(major).exists():
+        build(pg_config)
+    return major, install(pg_config)

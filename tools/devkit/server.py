@@ -112,7 +112,7 @@ class Server:
     def start(self, detached=False):
         """Starts the server and waits until it answers. A `detached` one outlives this process."""
         if not self.sockets.is_symlink():
-            # A socket's path may have 107 bytes and a clone's can be longer: it is made in /tmp, with a link to it here.
+            # The path of a socket is 107 bytes at most and a clone can lie deeper: so it is in /tmp, linked here.
             folder = tempfile.mkdtemp(prefix="howdah-", dir="/tmp")
             give_to_server_user(folder)
             self.sockets.symlink_to(folder)

@@ -48,9 +48,7 @@ impl<'l> Booster<'l> {
     pub(super) fn set(&self, name: &str, value: &str) -> Result<(), Error> {
         let (name, value) = (c_string(name), c_string(value));
         // SAFETY: both are strings that the call copies.
-        self.library.call(|functions| unsafe {
-            (functions.booster_param)(self.handle, name.as_ptr(), value.as_ptr())
-        })
+        self.library.call(|functions| unsafe { (functions.booster_param)(self.handle, name.as_ptr(), value.as_ptr()) })
     }
 
     /// Grows the trees of one round.
@@ -77,9 +75,8 @@ impl<'l> Booster<'l> {
     pub(super) fn set_attribute(&self, name: &str, value: &str) -> Result<(), Error> {
         let (name, value) = (c_string(name), c_string(value));
         // SAFETY: both are strings that the call copies.
-        self.library.call(|functions| unsafe {
-            (functions.booster_attribute)(self.handle, name.as_ptr(), value.as_ptr())
-        })
+        self.library
+            .call(|functions| unsafe { (functions.booster_attribute)(self.handle, name.as_ptr(), value.as_ptr()) })
     }
 
     /// Stores the names and types of the features in the model.

@@ -43,7 +43,13 @@ impl<'l> Matrix<'l> {
                 // the reference are live; `handle` is valid for writing.
                 unsafe {
                     (functions.matrix_from_callback)(
-                        context, proxy, reference, reset, next, config.as_ptr(), &mut handle,
+                        context,
+                        proxy,
+                        reference,
+                        reset,
+                        next,
+                        config.as_ptr(),
+                        &mut handle,
                     )
                 }
             })
@@ -62,9 +68,8 @@ impl<'l> Matrix<'l> {
         let data = interface(&features, labels.len(), columns.width());
         let mut handle = ptr::null_mut();
         // SAFETY: the interface describes `features`, which the call copies; `handle` is valid for writing.
-        library.call(|functions| unsafe {
-            (functions.matrix_from_dense)(data.as_ptr(), config.as_ptr(), &mut handle)
-        })?;
+        library
+            .call(|functions| unsafe { (functions.matrix_from_dense)(data.as_ptr(), config.as_ptr(), &mut handle) })?;
         let matrix = Matrix { library, handle };
         drop(features);
         set_rows_info(library, handle, &labels, weights.as_deref())?;
@@ -129,8 +134,7 @@ pub(super) fn set_strings(
     columns: &Columns,
     function: impl Fn(&Functions) -> SetStrings,
 ) -> Result<(), Error> {
-    let fields: [(&CStr, &[CString]); 2] =
-        [(c"feature_name", columns.c_names()), (c"feature_type", columns.c_types())];
+    let fields: [(&CStr, &[CString]); 2] = [(c"feature_name", columns.c_names()), (c"feature_type", columns.c_types())];
     for (field, strings) in fields {
         let pointers: Vec<*const c_char> = strings.iter().map(|string| string.as_ptr()).collect();
         // SAFETY: `pointers` holds as many strings as the length says, and the call copies them.

@@ -102,7 +102,10 @@ mod tests {
                 "[01:13:49] WARNING: /workspace/src/learner.cc:782: \nParameters: { \"predictor\" } are not used.\n",
                 "parameters: { \"predictor\" } are not used",
             ),
-            ("Invalid Parameter format for eta expect float but value='a'", "invalid Parameter format for eta expect float but value='a'"),
+            (
+                "Invalid Parameter format for eta expect float but value='a'",
+                "invalid Parameter format for eta expect float but value='a'",
+            ),
             ("", "the library refused without a reason"),
         ] {
             assert_eq!(clean(raw), wanted, "{raw}");

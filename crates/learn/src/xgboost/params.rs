@@ -58,9 +58,9 @@ impl Params {
             given.push((row, Given { name, value }));
         }
 
-        let linear = given.iter().any(|(row, given)| {
-            row.name == "booster" && matches!(given.value.as_str(), Some("gblinear" | "linear"))
-        });
+        let linear = given
+            .iter()
+            .any(|(row, given)| row.name == "booster" && matches!(given.value.as_str(), Some("gblinear" | "linear")));
         let mut params = Params {
             algorithm,
             task,

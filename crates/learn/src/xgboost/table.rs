@@ -342,13 +342,7 @@ pub(super) static TABLE: &[Parameter] = &[
         "default",
         "How the model comes about; update would need an earlier model.",
     ),
-    row(
-        "max_cached_hist_node",
-        &[],
-        count(1),
-        "no limit",
-        "How many nodes' histograms hist keeps; fewer save memory.",
-    ),
+    row("max_cached_hist_node", &[], count(1), "no limit", "How many nodes' histograms hist keeps; fewer save memory."),
     row("sparse_threshold", &[], fraction(), "0.2", "Below which share of values a column is kept as sparse."),
     row("debug_synchronize", &[], Kind::Flag, "false", "Check that all workers grew the same tree."),
     // Trees with dropout.
@@ -496,14 +490,8 @@ pub(super) static REGRESSION_OBJECTIVES: &[&str] = &[
 ];
 
 /// Objectives for two classes.
-pub(super) static BINARY_OBJECTIVES: &[&str] = &[
-    "binary:logistic",
-    "binary:logitraw",
-    "binary:hinge",
-    "reg:logistic",
-    "multi:softprob",
-    "multi:softmax",
-];
+pub(super) static BINARY_OBJECTIVES: &[&str] =
+    &["binary:logistic", "binary:logitraw", "binary:hinge", "reg:logistic", "multi:softprob", "multi:softmax"];
 
 /// Objectives for any number of classes.
 pub(super) static MULTICLASS_OBJECTIVES: &[&str] = &["multi:softprob", "multi:softmax"];

@@ -45,11 +45,10 @@ impl Given<'_> {
                 // Debug writes 1e-5 as that; Display would write it out.
                 number.map(|number| format!("{number:?}")).ok_or_else(|| self.wrong(kind.allowed()))
             }
-            Kind::Integer { min, max } => {
-                whole(self.value).filter(|number| (min..=max).contains(number)).map(|number| number.to_string()).ok_or_else(
-                    || self.wrong(kind.allowed()),
-                )
-            }
+            Kind::Integer { min, max } => whole(self.value)
+                .filter(|number| (min..=max).contains(number))
+                .map(|number| number.to_string())
+                .ok_or_else(|| self.wrong(kind.allowed())),
             Kind::Flag => match (self.value.as_bool(), whole(self.value)) {
                 (Some(true), _) | (_, Some(1)) => Ok("1".into()),
                 (Some(false), _) | (_, Some(0)) => Ok("0".into()),

@@ -3,9 +3,9 @@
 
 use std::path::PathBuf;
 
+use learn::Error;
 use learn::rows::{Chunk, Rows, Stop};
 use learn::xgboost::{Algorithm, Column, ColumnKind, Columns, Library, Params, Round, Task, Trained, train};
-use learn::Error;
 use serde_json::{Map, Value};
 
 /// The real library, or a failure that says how to get it.
