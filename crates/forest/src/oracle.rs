@@ -22,7 +22,7 @@ impl Ensemble {
             tree.add_to(row, &self.base_margin, out);
         }
         if let Some(linear) = &self.linear {
-            let outputs = self.num_outputs as usize;
+            let outputs = self.num_outputs.max(1) as usize;
             for (o, margin) in out.iter_mut().enumerate() {
                 *margin += linear.bias.get(o).copied().unwrap_or_default();
                 for (x, weights) in row.iter().zip(linear.weights.chunks_exact(outputs)) {

@@ -1,8 +1,9 @@
 //! Reads models of XGBoost: JSON and UBJSON of 1.7 through 3.x.
 //!
-//! A file is parsed to [`crate::value`] whole, then checked and copied part by part: `learner` gives the number of
-//! features and outputs and the intercept ([`objective`] brings it to margin space), `gradient_booster` the trees
-//! ([`booster`], [`tree`]). Nothing of a file is trusted: every length, index and child is checked against the rest.
+//! A file is parsed whole to plain values that borrow its bytes, then checked and copied part by part: `learner` gives
+//! the number of features and outputs and the intercept (xgboost/objective.rs brings it to margin space),
+//! `gradient_booster` the trees (xgboost/booster.rs, xgboost/tree.rs). Nothing of a file is trusted: every length, index
+//! and child is checked against the rest.
 
 mod booster;
 mod objective;
