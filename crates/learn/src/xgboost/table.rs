@@ -343,7 +343,6 @@ pub(super) static TABLE: &[Parameter] = &[
         "How the model comes about; update would need an earlier model.",
     ),
     row("max_cached_hist_node", &[], count(1), "no limit", "How many nodes' histograms hist keeps; fewer save memory."),
-    row("sparse_threshold", &[], fraction(), "0.2", "Below which share of values a column is kept as sparse."),
     row("debug_synchronize", &[], Kind::Flag, "false", "Check that all workers grew the same tree."),
     // Trees with dropout.
     row(
@@ -443,6 +442,13 @@ pub(super) static TABLE: &[Parameter] = &[
         Kind::Ignored("parameters are always validated"),
         "",
         "Whether unused parameters are reported.",
+    ),
+    row(
+        "sparse_threshold",
+        &[],
+        Kind::Ignored("rows that are streamed are kept in one way only"),
+        "",
+        "Below which share of values a column is kept as sparse.",
     ),
     row("num_feature", &[], Kind::Ignored(SETTLED), "", "The number of columns."),
     row("num_target", &[], Kind::Ignored(SETTLED), "", "The number of targets."),
