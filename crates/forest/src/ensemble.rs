@@ -41,10 +41,22 @@ pub struct Tree {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Node {
     /// `x < threshold` goes left; a missing value (NaN) goes left if `default_left`.
-    Numeric { feature: u32, threshold: f32, default_left: bool, left: u32, right: u32 },
+    Numeric {
+        feature: u32,
+        threshold: f32,
+        default_left: bool,
+        left: u32,
+        right: u32,
+    },
     /// A value in `categories` (sorted, distinct) goes right, any other category left (unseen, negative, huge: as
     /// XGBoost's `common::Decision`); missing by `default_left`.
-    Categorical { feature: u32, categories: Vec<u32>, default_left: bool, left: u32, right: u32 },
+    Categorical {
+        feature: u32,
+        categories: Vec<u32>,
+        default_left: bool,
+        left: u32,
+        right: u32,
+    },
     Leaf(f32),
     /// One value an output (multi_strategy = multi_output_tree).
     VectorLeaf(Vec<f32>),
@@ -64,6 +76,8 @@ pub enum Transform {
     /// 1 / (1 + exp(-m)) in float32, as XGBoost computes it.
     Sigmoid,
     Exp,
+    /// exp(m) in double precision, rounded to float32 (survival:aft).
+    ExpDouble,
     /// Probabilities over the outputs.
     Softmax,
     /// multi:softmax: the index of the largest margin, one value a row.

@@ -5,6 +5,21 @@
 //! can be written to a file and mapped -> [`Forest`] -> predictions. `Ensemble::margin` is the plain kernel: slow,
 //! obvious, and the oracle of every fast one.
 
+mod checksum;
+pub mod compile;
 pub mod ensemble;
+pub mod error;
+pub mod forest;
+mod image;
+mod json;
+mod kernel;
+mod oracle;
+mod ubj;
+mod value;
+pub mod xgboost;
 
+pub use compile::{Form, compile, compile_as};
 pub use ensemble::Ensemble;
+pub use error::Error;
+pub use forest::{Forest, ImageBytes, PredictError};
+pub use image::{IMAGE_VERSION, ImageError};

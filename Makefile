@@ -1,0 +1,41 @@
+# Everything the project does from the command line. Two commands need nothing else first: `make demo` and `make test`.
+
+PYTHON ?= python3
+PG_CONFIG ?= pg_config
+DEVKIT = PYTHONPATH=tools:. PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -m devkit
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build demo up down test lint bench install clean
+
+help: ## Say what each target does.
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## Fetch PostgreSQL 16 and 18, libclang and XGBoost into build/ (the other targets do this by themselves).
+	@$(DEVKIT) setup
+
+build: ## Build the extension into a private PostgreSQL 18; PG=16 (or "16 18") for others.
+	@$(DEVKIT) build $(PG)
+
+demo: ## Train a model on a million flights and predict with it inside SQL, on a server that ends with the demo.
+	@$(DEVKIT) demo
+
+up: ## Leave a server running with the extension and the flights in it, and say how to connect.
+	@$(DEVKIT) up
+
+down: ## End the server that `make up` started.
+	@$(DEVKIT) down
+
+test: ## Run all tests; PG=18 for one PostgreSQL, UPDATE=1 to accept what the SQL tests print.
+	@$(DEVKIT) test $(foreach major,$(PG),--pg $(major)) $(if $(UPDATE),--update)
+
+lint: ## Check the form of the code: rustfmt, clippy, ruff, cargo-deny.
+	@$(DEVKIT) lint
+
+bench: ## Measure speed; ARGS="predict-point --quick" for one bench.
+	@$(DEVKIT) bench $(ARGS)
+
+install: ## Install the extension into your own PostgreSQL: PG_CONFIG=/path/to/pg_config.
+	@$(DEVKIT) install $(PG_CONFIG)
+
+clean: ## End the server of `make up`, and remove all that was fetched and built.
+	@$(DEVKIT) clean

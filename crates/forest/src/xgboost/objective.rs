@@ -1,0 +1,52 @@
+//! What an objective does to a prediction, and to the intercept that a file keeps in the space of predictions.
+
+use crate::ensemble::Transform;
+
+/// From `base_score` to a margin: the objective's `ProbToMargin`, in float32.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Intercept {
+    Identity,
+    Logit,
+    Log,
+    /// [`Intercept::Log`], of nothing but positive numbers.
+    LogOfPositive,
+}
+
+impl Intercept {
+    /// The error says what is wrong with the score.
+    pub(crate) fn margin(self, score: f32) -> Result<f32, &'static str> {
+        // XGBoost's guard: where all labels are the same, the score is 0 or 1.
+        const EPSILON: f32 = 1e-6;
+        match self {
+            Self::Identity => Ok(score),
+            Self::Logit if (0.0..=1.0).contains(&score) => Ok(-(1.0 / score.clamp(EPSILON, 1.0 - EPSILON) - 1.0).ln()),
+            Self::Logit => Err("is not a probability"),
+            Self::LogOfPositive if score.is_nan() || score <= 0.0 => Err("is not above 0"),
+            Self::Log | Self::LogOfPositive => Ok(score.ln()),
+        }
+    }
+}
+
+/// `None` for an objective that is not known.
+pub(crate) fn find(name: &str) -> Option<(Transform, Intercept)> {
+    Some(match name {
+        "reg:squarederror"
+        | "reg:linear"
+        | "reg:squaredlogerror"
+        | "reg:pseudohubererror"
+        | "reg:absoluteerror"
+        | "reg:quantileerror"
+        | "binary:logitraw"
+        | "rank:pairwise"
+        | "rank:ndcg"
+        | "rank:map" => (Transform::Identity, Intercept::Identity),
+        "reg:logistic" | "binary:logistic" => (Transform::Sigmoid, Intercept::Logit),
+        "binary:hinge" => (Transform::Hinge, Intercept::Identity),
+        "reg:gamma" => (Transform::Exp, Intercept::LogOfPositive),
+        "count:poisson" | "reg:tweedie" | "survival:cox" => (Transform::Exp, Intercept::Log),
+        "survival:aft" => (Transform::ExpDouble, Intercept::Log),
+        "multi:softmax" => (Transform::Argmax, Intercept::Identity),
+        "multi:softprob" => (Transform::Softmax, Intercept::Identity),
+        _ => return None,
+    })
+}

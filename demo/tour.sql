@@ -1,0 +1,31 @@
+-- Train a model of how late a flight will leave, from the table as it is.
+SELECT * FROM pgml.train(
+    'flights',
+    task          => 'regression',
+    relation_name => 'flights',
+    y_column_name => 'depdelayminutes',
+    algorithm     => 'xgboost',
+    hyperparams   => '{"n_estimators": 100}'
+);
+
+-- How good is it, on the quarter of the rows that it did not see?
+SELECT name, algorithm, round((metrics->>'r2')::numeric, 3) AS r2,
+       round((metrics->>'mean_absolute_error')::numeric, 2) AS mean_absolute_error
+FROM pgml.models JOIN pgml.trained_models USING (id);
+
+-- Ask it: the minutes predicted beside the minutes it took.
+SELECT year, month, dayofmonth, departure, depdelayminutes,
+       round(pgml.predict('flights', ARRAY[
+           year, quarter, month, distance, dayofweek, dayofmonth, flight_number_operating_airline,
+           originairportid, destairportid, flight_number_marketing_airline, departure])::numeric, 1) AS predicted
+FROM flights
+WHERE dayofweek = 5 AND departure >= 1800
+ORDER BY originairportid, year, month, dayofmonth, departure, flight_number_marketing_airline
+LIMIT 6;
+
+-- A whole row does as well, by the names of its columns; and a prediction is a value like any other.
+SELECT dayofweek, count(*) AS flights, round(avg(depdelayminutes)::numeric, 1) AS average_delay,
+       round(avg(pgml.predict('flights', flights))::numeric, 1) AS average_predicted
+FROM flights
+GROUP BY dayofweek
+ORDER BY dayofweek;

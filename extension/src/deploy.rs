@@ -1,0 +1,100 @@
+//! `pgml.deploy`: which model answers for a project from now on.
+
+use std::cmp::Ordering;
+
+use pgrx::pg_sys;
+
+use crate::error::{Error, Result};
+use crate::model_meta::Task;
+use crate::registry::{self, Candidate, Project};
+use crate::sql::{Call, text_datum};
+
+crate::sql_function!(pgml_deploy_model, deploy_model);
+crate::sql_function!(pgml_deploy_project, deploy_project);
+
+/// `pgml.deploy(model_id)`.
+fn deploy_model(call: &Call) -> Result<pg_sys::Datum> {
+    let Some(model_id) = call.i64(0) else { return Err(Error::null_argument("model_id")) };
+    let Some(project) = registry::project_of_model(model_id)? else {
+        return Err(Error::undefined(format!("model {model_id} does not exist"))
+            .hint("The view pgml.trained_models lists the models."));
+    };
+    let models = registry::models(project.id)?;
+    let model = models
+        .into_iter()
+        .find(|model| model.id == model_id)
+        .ok_or_else(|| Error::undefined(format!("model {model_id} does not exist")))?;
+    if model.status != "successful" {
+        return Err(Error::new(
+            pgrx::PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+            format!("model {model_id} cannot be deployed: its training is {}", model.status),
+        ));
+    }
+    deploy(call, &project, &model, "specific")
+}
+
+/// `pgml.deploy(project_name, strategy, algorithm)`.
+fn deploy_project(call: &Call) -> Result<pg_sys::Datum> {
+    let Some(name) = call.text(0) else { return Err(Error::null_argument("project_name")) };
+    let Some(strategy) = call.enum_label(1) else { return Err(Error::null_argument("strategy")) };
+    let algorithm = call.enum_label(2);
+    let Some(project) = registry::find_project(&name)? else { return Err(registry::unknown_project(&name)?) };
+
+    let mut models = registry::models(project.id)?;
+    models.retain(|model| {
+        model.status == "successful" && algorithm.as_ref().is_none_or(|algorithm| *algorithm == model.algorithm)
+    });
+    let chosen = match strategy.as_str() {
+        "best_score" => best(&project, models),
+        "most_recent" => models.into_iter().next(),
+        "rollback" => previous(&registry::deployments(project.id)?, models),
+        "new_score" => {
+            return Err(Error::invalid("strategy \"new_score\" is how pgml.train deploys by itself")
+                .hint("Use best_score, most_recent or rollback."));
+        }
+        _ => {
+            return Err(Error::invalid(format!("strategy \"{strategy}\" needs a model, not a project"))
+                .hint("Use pgml.deploy(model_id), or best_score, most_recent or rollback."));
+        }
+    };
+    let Some(chosen) = chosen else {
+        let of = algorithm.map(|algorithm| format!(" of algorithm {algorithm}")).unwrap_or_default();
+        return Err(match strategy.as_str() {
+            "rollback" => Error::undefined(format!("project \"{name}\" had no other model{of} deployed before"))
+                .hint("The view pgml.overview lists the deployments."),
+            _ => Error::undefined(format!("project \"{name}\" has no successfully trained model{of}"))
+                .hint("The view pgml.trained_models lists the models."),
+        });
+    };
+    deploy(call, &project, &chosen, &strategy)
+}
+
+fn deploy(call: &Call, project: &Project, model: &Candidate, strategy: &str) -> Result<pg_sys::Datum> {
+    registry::insert_deployment(project.id, model.id, strategy)?;
+    call.rows(&[vec![Some(text_datum(&project.name)), Some(text_datum(strategy)), Some(text_datum(&model.algorithm))]])
+}
+
+/// The metric by which models of a task are compared; larger is better.
+pub fn key_metric(task: Task) -> &'static str {
+    match task {
+        Task::Regression => "r2",
+        Task::Classification => "f1",
+    }
+}
+
+/// The model with the largest key metric, the newer one of equals; models without the metric come last.
+fn best(project: &Project, models: Vec<Candidate>) -> Option<Candidate> {
+    let metric = Task::parse(&project.task).map(key_metric)?;
+    let score = |model: &Candidate| model.metrics.get(metric).and_then(serde_json::Value::as_f64);
+    // The newest come first, and of several largest `max_by` takes the last.
+    models.into_iter().rev().max_by(|a, b| match (score(a), score(b)) {
+        (Some(a), Some(b)) => a.total_cmp(&b),
+        (a, b) => a.is_some().cmp(&b.is_some()).then(Ordering::Equal),
+    })
+}
+
+/// The model of the latest deployment that is not the current model's.
+fn previous(deployments: &[i64], models: Vec<Candidate>) -> Option<Candidate> {
+    let current = deployments.first()?;
+    deployments.iter().filter(|id| *id != current).find_map(|id| models.iter().find(|model| model.id == *id)).cloned()
+}

@@ -1,0 +1,261 @@
+//! SQL values as features: one conversion to float32 for training and for prediction.
+//!
+//! Integers, float8 and numeric become the nearest float32 (numeric by way of float8), booleans 0 and 1, NULL becomes
+//! NaN, which is how trees know a missing value.
+
+use pgrx::pg_sys;
+
+use crate::error::{Error, Result};
+
+/// A type whose values are numbers to a model.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Number {
+    Float4,
+    Float8,
+    Int2,
+    Int4,
+    Int8,
+    Bool,
+    Numeric,
+}
+
+/// What a type is to a model.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    Number(Number),
+    /// text, varchar, char(n), name: a category.
+    Text(TextKind),
+    Array(Number),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TextKind {
+    Varlena,
+    /// char(n): trailing blanks do not count, as everywhere in SQL.
+    Padded,
+    /// `name`, and literals whose type is not known: C strings.
+    CString,
+}
+
+impl Kind {
+    /// `None` for types that cannot be features. Domains count as their base type.
+    pub fn of(type_oid: pg_sys::Oid) -> Option<Kind> {
+        // SAFETY: catalog look-ups within a transaction.
+        let base = unsafe { pg_sys::getBaseType(type_oid) };
+        if let Some(number) = Number::of(base) {
+            return Some(Kind::Number(number));
+        }
+        match base {
+            pg_sys::TEXTOID | pg_sys::VARCHAROID => Some(Kind::Text(TextKind::Varlena)),
+            pg_sys::BPCHAROID => Some(Kind::Text(TextKind::Padded)),
+            pg_sys::NAMEOID | pg_sys::UNKNOWNOID => Some(Kind::Text(TextKind::CString)),
+            // SAFETY: as above.
+            _ => Number::of(unsafe { pg_sys::getBaseType(pg_sys::get_element_type(base)) }).map(Kind::Array),
+        }
+    }
+}
+
+impl Number {
+    fn of(base: pg_sys::Oid) -> Option<Number> {
+        Some(match base {
+            pg_sys::FLOAT4OID => Number::Float4,
+            pg_sys::FLOAT8OID => Number::Float8,
+            pg_sys::INT2OID => Number::Int2,
+            pg_sys::INT4OID => Number::Int4,
+            pg_sys::INT8OID => Number::Int8,
+            pg_sys::BOOLOID => Number::Bool,
+            pg_sys::NUMERICOID => Number::Numeric,
+            _ => return None,
+        })
+    }
+
+    /// # Safety
+    /// `datum` is a value of this type, not NULL.
+    #[inline]
+    pub unsafe fn read(self, datum: pg_sys::Datum) -> f32 {
+        let bits = datum.value();
+        match self {
+            Number::Float4 => f32::from_bits(bits as u32),
+            Number::Float8 => f64::from_bits(bits as u64) as f32,
+            Number::Int2 => f32::from(bits as i16),
+            Number::Int4 => bits as i32 as f32,
+            Number::Int8 => bits as i64 as f32,
+            Number::Bool => f32::from(u8::from(bits as u8 != 0)),
+            // SAFETY: a numeric, as the caller promises.
+            Number::Numeric => unsafe { numeric(datum) },
+        }
+    }
+
+    /// Bytes of an element in an array, which are its alignment too; `None` for numeric, whose elements differ.
+    fn stride(self) -> Option<usize> {
+        match self {
+            Number::Bool => Some(1),
+            Number::Int2 => Some(2),
+            Number::Float4 | Number::Int4 => Some(4),
+            Number::Float8 | Number::Int8 => Some(8),
+            Number::Numeric => None,
+        }
+    }
+}
+
+/// # Safety
+/// `datum` is a numeric.
+unsafe fn numeric(datum: pg_sys::Datum) -> f32 {
+    // SAFETY: as the caller promises; a value past float8's range becomes an infinity, not an ERROR.
+    let double = unsafe { pgrx::direct_function_call_as_datum(pg_sys::numeric_float8_no_overflow, &[Some(datum)]) };
+    double.map_or(f32::NAN, |double| f64::from_bits(double.value() as u64) as f32)
+}
+
+/// The bytes of a `text` value.
+///
+/// # Safety
+/// `datum` is a varlena. The bytes live as long as the datum, or as the current memory context if it was toasted.
+pub unsafe fn text_bytes<'a>(datum: pg_sys::Datum) -> &'a [u8] {
+    // SAFETY: a varlena starts with a header, whose lowest two bits tell its form (little-endian): 1 = one byte of
+    // length, 00 = four bytes; anything else is compressed or stored elsewhere and is fetched first.
+    unsafe {
+        let mut pointer = datum.cast_mut_ptr::<u8>();
+        let mut first = *pointer;
+        if first & 3 == 2 || first == 1 {
+            pointer = pg_sys::pg_detoast_datum_packed(pointer.cast()).cast();
+            first = *pointer;
+        }
+        if first & 1 == 1 {
+            std::slice::from_raw_parts(pointer.add(1), usize::from(first >> 1) - 1)
+        } else {
+            let header = pointer.cast::<u32>().read_unaligned();
+            std::slice::from_raw_parts(pointer.add(4), (header >> 2) as usize - 4)
+        }
+    }
+}
+
+impl TextKind {
+    /// # Safety
+    /// `datum` is a value of this kind, not NULL.
+    pub unsafe fn read<'a>(self, datum: pg_sys::Datum) -> Result<&'a str> {
+        // SAFETY: as the caller promises.
+        let bytes = unsafe {
+            match self {
+                TextKind::CString => std::ffi::CStr::from_ptr(datum.cast_mut_ptr()).to_bytes(),
+                TextKind::Varlena => text_bytes(datum),
+                TextKind::Padded => text_bytes(datum).trim_ascii_end(),
+            }
+        };
+        std::str::from_utf8(bytes).map_err(|_| Error::unsupported("text categories need a database encoding of UTF8"))
+    }
+}
+
+/// The dimensions of an array that was read.
+pub struct Shape {
+    /// Elements in all.
+    pub len: usize,
+    /// The length of the innermost dimension, where there are two or more.
+    pub row: Option<usize>,
+}
+
+/// Appends the elements of a numeric array in storage order, NaN for NULL.
+///
+/// # Safety
+/// `datum` is an array whose elements are of type `number`.
+pub unsafe fn read_array(datum: pg_sys::Datum, number: Number, out: &mut Vec<f32>) -> Result<Shape> {
+    // SAFETY: an array is a varlena; a plain one (four-byte header, not compressed, here) is read where it stands.
+    let array = unsafe {
+        let pointer = datum.cast_mut_ptr::<pg_sys::varlena>();
+        if *pointer.cast::<u8>() & 3 == 0 { pointer } else { pg_sys::pg_detoast_datum(pointer) }
+    }
+    .cast::<pg_sys::ArrayType>();
+    // SAFETY: a plain array: a header, the dimensions, the lower bounds, a bitmap if there are NULLs (`dataoffset` is
+    // not 0 then), and the elements that are not NULL, aligned. PostgreSQL made it, so its parts lie within it.
+    unsafe {
+        let dimensions = usize::try_from((*array).ndim).unwrap_or(0);
+        let base = array.cast::<u8>();
+        let lengths = std::slice::from_raw_parts(base.add(HEADER).cast::<i32>(), dimensions);
+        let shape = Shape {
+            len: if dimensions == 0 { 0 } else { lengths.iter().map(|&length| length as usize).product() },
+            row: if dimensions > 1 { lengths.last().map(|&length| length as usize) } else { None },
+        };
+        let Some(stride) = number.stride() else {
+            read_varlena_elements(array, out);
+            return Ok(shape);
+        };
+        out.reserve(shape.len);
+        if (*array).dataoffset == 0 {
+            let data = base.add(align(HEADER + dimensions * 8));
+            match number {
+                Number::Float4 => out.extend_from_slice(std::slice::from_raw_parts(data.cast::<f32>(), shape.len)),
+                _ => out.extend((0..shape.len).map(|i| element(data.add(i * stride), number))),
+            }
+            return Ok(shape);
+        }
+        let bitmap = base.add(HEADER + dimensions * 8);
+        let mut data = base.add((*array).dataoffset as usize);
+        for i in 0..shape.len {
+            if *bitmap.add(i / 8) >> (i % 8) & 1 == 1 {
+                out.push(element(data, number));
+                data = data.add(stride);
+            } else {
+                out.push(f32::NAN);
+            }
+        }
+        Ok(shape)
+    }
+}
+
+/// `sizeof(ArrayType)`.
+const HEADER: usize = std::mem::size_of::<pg_sys::ArrayType>();
+
+/// MAXALIGN.
+const fn align(length: usize) -> usize {
+    length.next_multiple_of(8)
+}
+
+/// # Safety
+/// `at` is aligned for and holds an element of a type of fixed length.
+#[inline]
+unsafe fn element(at: *const u8, number: Number) -> f32 {
+    // SAFETY: as the caller promises.
+    unsafe {
+        match number {
+            Number::Float4 => *at.cast::<f32>(),
+            Number::Float8 => *at.cast::<f64>() as f32,
+            Number::Int2 => f32::from(*at.cast::<i16>()),
+            Number::Int4 => *at.cast::<i32>() as f32,
+            Number::Int8 => *at.cast::<i64>() as f32,
+            Number::Bool => f32::from(*at),
+            Number::Numeric => f32::NAN,
+        }
+    }
+}
+
+/// # Safety
+/// `array` is a plain array of numeric.
+unsafe fn read_varlena_elements(array: *mut pg_sys::ArrayType, out: &mut Vec<f32>) {
+    let (mut values, mut nulls, mut count) = (std::ptr::null_mut(), std::ptr::null_mut(), 0);
+    // SAFETY: numeric is a varlena (-1), not by value, aligned as int; the results are palloc'd arrays of `count`.
+    unsafe {
+        pg_sys::deconstruct_array(
+            array,
+            pg_sys::NUMERICOID,
+            -1,
+            false,
+            b'i' as std::ffi::c_char,
+            &mut values,
+            &mut nulls,
+            &mut count,
+        );
+        for i in 0..usize::try_from(count).unwrap_or(0) {
+            out.push(if *nulls.add(i) { f32::NAN } else { numeric(*values.add(i)) });
+        }
+        pg_sys::pfree(values.cast());
+        pg_sys::pfree(nulls.cast());
+    }
+}
+
+/// The type's name as SQL writes it, for messages.
+pub fn type_name(type_oid: pg_sys::Oid) -> String {
+    // SAFETY: gives a palloc'd C string for any oid.
+    unsafe {
+        let name = pg_sys::format_type_be(type_oid);
+        std::ffi::CStr::from_ptr(name).to_string_lossy().into_owned()
+    }
+}

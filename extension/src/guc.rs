@@ -1,0 +1,57 @@
+//! Settings of the extension.
+
+use std::ffi::{CStr, CString};
+
+use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, pg_sys};
+
+static XGBOOST_LIBRARY: GucSetting<Option<CString>> =
+    GucSetting::<Option<CString>>::new(Some(c"$libdir/pgml/xgboost/lib/libxgboost.so"));
+static OMP_NUM_THREADS: GucSetting<i32> = GucSetting::<i32>::new(1);
+
+/// Defines the settings; called once, when the library is loaded.
+pub fn define() {
+    GucRegistry::define_string_guc(
+        c"pgml.xgboost_library",
+        c"Path of the XGBoost library that trains.",
+        c"$libdir at the start stands for the server's library directory. Predictions do not need it.",
+        &XGBOOST_LIBRARY,
+        // A path that is loaded into the server runs code in it.
+        GucContext::Suset,
+        GucFlags::default(),
+    );
+    GucRegistry::define_int_guc(
+        c"pgml.omp_num_threads",
+        c"Threads that a training uses if its hyperparameters do not say (nthread).",
+        c"",
+        &OMP_NUM_THREADS,
+        1,
+        1024,
+        GucContext::Userset,
+        GucFlags::default(),
+    );
+    // SAFETY: called from _PG_init, on the backend's main thread; the prefix is a static C string.
+    unsafe {
+        #[cfg(not(any(feature = "pg13", feature = "pg14")))]
+        pg_sys::MarkGUCPrefixReserved(c"pgml".as_ptr());
+        #[cfg(any(feature = "pg13", feature = "pg14"))]
+        pg_sys::EmitWarningsOnPlaceholders(c"pgml".as_ptr());
+    }
+}
+
+/// Path of the training library, `$libdir` replaced.
+pub fn xgboost_library() -> String {
+    let path = XGBOOST_LIBRARY.get().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
+    match path.strip_prefix("$libdir") {
+        Some(rest) if rest.starts_with('/') => {
+            // SAFETY: a NUL-terminated array that the server fills before any extension is loaded and never changes.
+            let libdir = unsafe { CStr::from_ptr((&raw const pg_sys::pkglib_path).cast()) };
+            format!("{}{rest}", libdir.to_string_lossy())
+        }
+        _ => path,
+    }
+}
+
+/// Threads of a training, at least 1.
+pub fn omp_num_threads() -> i32 {
+    OMP_NUM_THREADS.get()
+}

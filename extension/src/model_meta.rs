@@ -1,0 +1,238 @@
+//! What a stored model says of itself beyond its trees: which columns it was trained from and what its outputs mean.
+//! JSON in the booster attribute `pgml`.
+//!
+//! A model is self-describing: its bytes alone, in whatever database, are enough to predict from a whole row and to
+//! name classes.
+
+use serde_json::{Map, Value, json};
+
+/// Booster attribute that holds the JSON.
+pub const ATTRIBUTE: &str = "pgml";
+
+/// Where a model's bytes stand in `pgml.files`.
+pub const MODEL_PATH: &str = "model.ubj";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Task {
+    Regression,
+    Classification,
+}
+
+impl Task {
+    /// As in the type pgml.task.
+    pub fn name(self) -> &'static str {
+        match self {
+            Task::Regression => "regression",
+            Task::Classification => "classification",
+        }
+    }
+
+    pub fn parse(name: &str) -> Option<Task> {
+        [Task::Regression, Task::Classification].into_iter().find(|task| task.name() == name)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelMeta {
+    pub task: Task,
+    /// In the order of the features.
+    pub columns: Vec<FeatureColumn>,
+    pub label: LabelColumn,
+}
+
+/// A column of the relation that the model was trained from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FeatureColumn {
+    pub name: String,
+    /// As `format_type` gives it: `real`, `smallint[]`, ...
+    pub pg_type: String,
+    /// How many features the column makes: 1, or the length of its arrays, whose elements come in storage order.
+    pub size: u32,
+    /// For a text column its values in "C" order: the feature is the index. A value that is not among them is a
+    /// category past the end, NULL is NaN.
+    pub categories: Option<Vec<String>>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct LabelColumn {
+    pub name: String,
+    pub pg_type: String,
+    /// `None` in regression.
+    pub classes: Option<Vec<Class>>,
+}
+
+/// In the order of the model's outputs: numbers ascending, false before true, text in "C" order.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Class {
+    /// The class as text.
+    pub text: String,
+    /// What pgml.predict returns: the label itself if it is a number or boolean, otherwise the index of the class.
+    pub value: f32,
+}
+
+/// Why the JSON is not a description of a model.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MetaError {
+    #[error("the model's description is not JSON: {0}")]
+    Json(String),
+    #[error("the model's description has version {0}, and this extension reads version 1")]
+    Version(String),
+    #[error("the model's description lacks a valid \"{0}\"")]
+    Field(&'static str),
+}
+
+impl ModelMeta {
+    /// Features of a row: the sum of the columns' sizes.
+    pub fn num_features(&self) -> usize {
+        self.columns.iter().map(|column| column.size as usize).sum()
+    }
+
+    /// The value of the booster attribute.
+    pub fn to_json(&self) -> String {
+        let columns: Vec<Value> = self
+            .columns
+            .iter()
+            .map(|column| {
+                json!({
+                    "name": column.name,
+                    "type": column.pg_type,
+                    "size": column.size,
+                    "categories": column.categories,
+                })
+            })
+            .collect();
+        let classes = self.label.classes.as_ref();
+        let texts: Option<Vec<&str>> = classes.map(|classes| classes.iter().map(|class| class.text.as_str()).collect());
+        let values: Option<Vec<f32>> = classes.map(|classes| classes.iter().map(|class| class.value).collect());
+        json!({
+            "version": 1,
+            "task": self.task.name(),
+            "columns": columns,
+            "label": {
+                "name": self.label.name,
+                "type": self.label.pg_type,
+                "classes": texts,
+                "values": values,
+            },
+        })
+        .to_string()
+    }
+
+    /// Reads what [`ModelMeta::to_json`] wrote.
+    pub fn from_json(text: &str) -> Result<ModelMeta, MetaError> {
+        let root: Value = serde_json::from_str(text).map_err(|error| MetaError::Json(error.to_string()))?;
+        let root = root.as_object().ok_or(MetaError::Field("version"))?;
+        match root.get("version") {
+            Some(version) if version.as_u64() == Some(1) => {}
+            Some(version) => return Err(MetaError::Version(version.to_string())),
+            None => return Err(MetaError::Field("version")),
+        }
+        let task = root.get("task").and_then(Value::as_str).and_then(Task::parse).ok_or(MetaError::Field("task"))?;
+        let columns = root
+            .get("columns")
+            .and_then(Value::as_array)
+            .ok_or(MetaError::Field("columns"))?
+            .iter()
+            .map(|column| {
+                let column = column.as_object().ok_or(MetaError::Field("columns"))?;
+                Ok(FeatureColumn {
+                    name: text_field(column, "name")?,
+                    pg_type: text_field(column, "type")?,
+                    size: column
+                        .get("size")
+                        .and_then(Value::as_u64)
+                        .and_then(|size| u32::try_from(size).ok())
+                        .filter(|size| *size > 0)
+                        .ok_or(MetaError::Field("size"))?,
+                    categories: texts_field(column, "categories")?,
+                })
+            })
+            .collect::<Result<Vec<_>, MetaError>>()?;
+        let label = root.get("label").and_then(Value::as_object).ok_or(MetaError::Field("label"))?;
+        let classes = match texts_field(label, "classes")? {
+            None => None,
+            Some(texts) => {
+                let values = label.get("values").and_then(Value::as_array).ok_or(MetaError::Field("values"))?;
+                if values.len() != texts.len() || texts.is_empty() {
+                    return Err(MetaError::Field("values"));
+                }
+                let classes = texts.into_iter().zip(values).map(|(text, value)| {
+                    let value = value.as_f64().ok_or(MetaError::Field("values"))?;
+                    Ok(Class { text, value: value as f32 })
+                });
+                Some(classes.collect::<Result<Vec<_>, MetaError>>()?)
+            }
+        };
+        if classes.is_some() != (task == Task::Classification) {
+            return Err(MetaError::Field("classes"));
+        }
+        let label = LabelColumn { name: text_field(label, "name")?, pg_type: text_field(label, "type")?, classes };
+        Ok(ModelMeta { task, columns, label })
+    }
+}
+
+fn text_field(object: &Map<String, Value>, field: &'static str) -> Result<String, MetaError> {
+    object.get(field).and_then(Value::as_str).map(str::to_owned).ok_or(MetaError::Field(field))
+}
+
+fn texts_field(object: &Map<String, Value>, field: &'static str) -> Result<Option<Vec<String>>, MetaError> {
+    match object.get(field) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Array(values)) => {
+            let texts: Option<Vec<String>> = values.iter().map(|value| value.as_str().map(str::to_owned)).collect();
+            texts.map(Some).ok_or(MetaError::Field(field))
+        }
+        Some(_) => Err(MetaError::Field(field)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn iris() -> ModelMeta {
+        ModelMeta {
+            task: Task::Classification,
+            columns: vec![
+                FeatureColumn { name: "petal \"width\"".into(), pg_type: "real".into(), size: 1, categories: None },
+                FeatureColumn {
+                    name: "soil".into(),
+                    pg_type: "text".into(),
+                    size: 1,
+                    categories: Some(vec!["clay".into(), "sand".into()]),
+                },
+            ],
+            label: LabelColumn {
+                name: "species".into(),
+                pg_type: "integer".into(),
+                classes: Some(vec![Class { text: "1".into(), value: 1.0 }, Class { text: "5".into(), value: 5.0 }]),
+            },
+        }
+    }
+
+    #[test]
+    fn what_is_written_reads_back_the_same() {
+        let mut meta = iris();
+        assert_eq!(ModelMeta::from_json(&meta.to_json()), Ok(meta.clone()));
+        meta.task = Task::Regression;
+        meta.label.classes = None;
+        assert_eq!(ModelMeta::from_json(&meta.to_json()), Ok(meta));
+    }
+
+    #[test]
+    fn what_is_no_description_is_an_error() {
+        for text in [
+            "",
+            "[]",
+            "{}",
+            r#"{"version":2}"#,
+            r#"{"version":1,"task":"clustering"}"#,
+            r#"{"version":1,"task":"regression","columns":[{"name":"a","type":"real","size":0}]}"#,
+            r#"{"version":1,"task":"classification","columns":[],"label":{"name":"y","type":"real","classes":null}}"#,
+            r#"{"version":1,"task":"classification","columns":[],
+                "label":{"name":"y","type":"real","classes":["a","b"],"values":[1]}}"#,
+        ] {
+            assert!(ModelMeta::from_json(text).is_err(), "{text}");
+        }
+    }
+}

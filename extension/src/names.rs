@@ -1,0 +1,331 @@
+//! What a project's name or a model's id means, and the memory of it.
+//!
+//! Meaning is a function of a snapshot: the newest deployment of the project that the snapshot sees. So a query sees one
+//! model from its first row to its last, its parallel workers (which run under the same snapshot) see the same, and a
+//! transaction sees its own deployment at once.
+//!
+//! A look-up costs some microseconds, so meanings are remembered, until the relcache invalidation of
+//! `pgml.deployments`, which every change of the registry sends with its commit, to streaming standbys too. What keeps
+//! the memory honest:
+//! - A call site keeps its model as long as the snapshot is the one it was resolved under. Under another snapshot it
+//!   accepts pending invalidations first: a prepared query without tables takes no lock, so nobody else would.
+//! - An answer is remembered only if the latest snapshot gives it too and no invalidation came in between. The latest
+//!   snapshot is kept beside it, and the memory answers only snapshots that see all that this one sees: an older
+//!   snapshot (repeatable read, a cursor opened earlier) looks for itself.
+//! - In parallel mode, leader and workers look for themselves: between a commit and its invalidation the leader's memory
+//!   could be a moment behind what a worker sees.
+//! - A transaction that has changed the registry looks for itself until it ends.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use pgrx::pg_sys;
+
+use crate::cache::Digest;
+use crate::error::{Error, Result};
+use crate::lookup::{self, Deployed};
+use crate::model::Model;
+
+/// Past this number a backend unmaps the models that no name and no running query uses. A mapping costs address space
+/// and the model's column names, nothing more.
+const LOADED_AT_MOST: usize = 128;
+
+/// What a call names its model by.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub enum Key {
+    Project(Box<str>),
+    Model(i64),
+}
+
+/// A snapshot's identity and extent: which transactions it sees.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Horizon {
+    xmin: u32,
+    xmax: u32,
+    in_progress: u32,
+    in_progress_standby: i32,
+    command: u32,
+}
+
+struct Remembered {
+    model: Rc<Model>,
+    /// The latest snapshot when it was remembered: its end and the transactions in progress.
+    xmax: u32,
+    in_progress: Vec<u32>,
+}
+
+thread_local! {
+    /// Counts the invalidations received: what was resolved before the last one is not trusted.
+    static GENERATION: Cell<u64> = const { Cell::new(0) };
+    static DEPLOYMENTS: Cell<pg_sys::Oid> = const { Cell::new(pg_sys::InvalidOid) };
+    /// The top transaction in which this backend changed the registry itself.
+    static CHANGED_IN: Cell<u32> = const { Cell::new(0) };
+    static MEMORY: RefCell<HashMap<Key, Remembered>> = RefCell::new(HashMap::new());
+    /// Loaded models by digest, so that an invalidation that changes nothing maps nothing anew.
+    static LOADED: RefCell<HashMap<Digest, Rc<Model>>> = RefCell::new(HashMap::new());
+}
+
+// Plain reads of backend state that cannot raise an ERROR, declared here because pgrx's wrappers save and restore the
+// exception stack around each call, which costs more than the call, once a row.
+unsafe extern "C" {
+    #[link_name = "GetActiveSnapshot"]
+    safe fn active_snapshot() -> pg_sys::Snapshot;
+    #[link_name = "ActiveSnapshotSet"]
+    safe fn active_snapshot_set() -> bool;
+}
+
+/// Registers the callback; once per backend, from `_PG_init`.
+pub fn register() {
+    // SAFETY: the callback is a static function and needs no argument.
+    unsafe { pg_sys::CacheRegisterRelcacheCallback(Some(relation_changed), pg_sys::Datum::from(0)) }
+}
+
+/// Runs inside invalidation processing, at commit and abort too: it must not fail, allocate in PostgreSQL's memory, or
+/// look at catalogs.
+unsafe extern "C-unwind" fn relation_changed(_argument: pg_sys::Datum, relation: pg_sys::Oid) {
+    let deployments = DEPLOYMENTS.get();
+    if relation == pg_sys::InvalidOid || deployments == pg_sys::InvalidOid || relation == deployments {
+        GENERATION.set(GENERATION.get() + 1);
+    }
+}
+
+/// Called where this backend itself changes the registry.
+pub fn changed_here() {
+    // SAFETY: a transaction is open; a change has given it an id.
+    CHANGED_IN.set(unsafe { pg_sys::GetTopTransactionIdIfAny() }.into_inner());
+}
+
+fn changed_in_this_transaction() -> bool {
+    let changed = CHANGED_IN.get();
+    // SAFETY: only reads backend state.
+    changed != 0 && unsafe { pg_sys::GetTopTransactionIdIfAny() }.into_inner() == changed
+}
+
+/// A resolved name, as a call site keeps it.
+pub struct Resolved {
+    key: Key,
+    generation: u64,
+    horizon: Option<Horizon>,
+    pub model: Rc<Model>,
+}
+
+impl std::fmt::Display for Resolved {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.key {
+            Key::Project(name) => write!(f, "project \"{name}\""),
+            Key::Model(id) => write!(f, "model {id}"),
+        }
+    }
+}
+
+impl Resolved {
+    /// Whether this still answers `project` for the query that is running.
+    #[inline]
+    pub fn answers_project(&self, project: &[u8]) -> bool {
+        matches!(&self.key, Key::Project(name) if name.as_bytes() == project) && self.is_current()
+    }
+
+    #[inline]
+    pub fn answers_model(&self, id: i64) -> bool {
+        matches!(&self.key, Key::Model(model) if *model == id) && self.is_current()
+    }
+
+    #[inline]
+    fn is_current(&self) -> bool {
+        self.generation == GENERATION.get() && self.horizon == horizon()
+    }
+}
+
+/// The active snapshot's horizon; `None` where no snapshot is active.
+#[inline]
+fn horizon() -> Option<Horizon> {
+    if !active_snapshot_set() {
+        return None;
+    }
+    // SAFETY: an active snapshot is set, and stays while the function runs.
+    let snapshot = unsafe { &*active_snapshot() };
+    Some(Horizon {
+        xmin: snapshot.xmin.into_inner(),
+        xmax: snapshot.xmax.into_inner(),
+        in_progress: snapshot.xcnt,
+        in_progress_standby: snapshot.subxcnt,
+        command: snapshot.curcid,
+    })
+}
+
+/// What `key` means to the query that is running.
+pub fn resolve(key: Key) -> Result<Resolved> {
+    let _pushed = PushedSnapshot::ensure();
+    // SAFETY: within a transaction; processing invalidations is allowed wherever a lock may be taken.
+    unsafe { pg_sys::AcceptInvalidationMessages() };
+    let snapshot = active_snapshot();
+    let generation = forget_if_invalidated();
+    // SAFETY: only reads backend state.
+    let may_remember = !unsafe { pg_sys::IsInParallelMode() } && !changed_in_this_transaction();
+    if may_remember && let Some(model) = recall(&key, snapshot) {
+        return Ok(Resolved { key, generation, horizon: horizon(), model });
+    }
+    let model = look_up(&key, snapshot)?;
+    if may_remember {
+        remember_if_latest(&key, &model, snapshot, generation)?;
+    }
+    Ok(Resolved { key, generation, horizon: horizon(), model })
+}
+
+/// Empties the memory if an invalidation came since it was filled; returns the present generation.
+fn forget_if_invalidated() -> u64 {
+    thread_local!(static FILLED_IN: Cell<u64> = const { Cell::new(0) });
+    let generation = GENERATION.get();
+    if FILLED_IN.replace(generation) != generation {
+        DEPLOYMENTS.set(lookup::deployments_oid());
+        MEMORY.with_borrow_mut(HashMap::clear);
+    } else if DEPLOYMENTS.get() == pg_sys::InvalidOid {
+        DEPLOYMENTS.set(lookup::deployments_oid());
+    }
+    generation
+}
+
+fn recall(key: &Key, snapshot: pg_sys::Snapshot) -> Option<Rc<Model>> {
+    MEMORY.with_borrow(|memory| {
+        let entry = memory.get(key)?;
+        sees_all_that(snapshot, entry).then(|| entry.model.clone())
+    })
+}
+
+/// Whether every transaction that had ended for the remembered snapshot has ended for this one.
+fn sees_all_that(snapshot: pg_sys::Snapshot, entry: &Remembered) -> bool {
+    // SAFETY: an active snapshot, which lives until the function returns.
+    let now = unsafe { &*snapshot };
+    if precedes(now.xmax.into_inner(), entry.xmax) {
+        return false;
+    }
+    in_progress(now).all(|xid| !precedes(xid, entry.xmax) || entry.in_progress.contains(&xid))
+}
+
+/// Transaction ids are compared modulo 2^32.
+fn precedes(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) < 0
+}
+
+fn in_progress(snapshot: &pg_sys::SnapshotData) -> impl Iterator<Item = u32> + '_ {
+    let slice = |pointer: *mut pg_sys::TransactionId, count: usize| {
+        if pointer.is_null() || count == 0 {
+            &[]
+        } else {
+            // SAFETY: a snapshot's arrays hold the number of ids that it says.
+            unsafe { std::slice::from_raw_parts(pointer, count) }
+        }
+    };
+    let top = slice(snapshot.xip, snapshot.xcnt as usize);
+    let sub = slice(snapshot.subxip, usize::try_from(snapshot.subxcnt).unwrap_or(0));
+    top.iter().chain(sub).map(|xid| xid.into_inner())
+}
+
+fn remember_if_latest(key: &Key, model: &Rc<Model>, snapshot: pg_sys::Snapshot, generation: u64) -> Result<()> {
+    // SAFETY: within a transaction and not in parallel mode; registered before use, unregistered by the guard.
+    let latest = RegisteredSnapshot(unsafe { pg_sys::RegisterSnapshot(pg_sys::GetLatestSnapshot()) });
+    // SAFETY: both snapshots are valid here.
+    let same_extent = unsafe { extent(snapshot) == extent(latest.0) };
+    let same = same_extent
+        || match look_up(key, latest.0) {
+            Ok(now) => Rc::ptr_eq(&now, model),
+            // The name means nothing any more to the latest snapshot; the query's own snapshot is answered all the same.
+            Err(Error::Report(_)) => false,
+            Err(caught) => return Err(caught),
+        };
+    if same && GENERATION.get() == generation {
+        // SAFETY: registered above.
+        let latest = unsafe { &*latest.0 };
+        let entry = Remembered {
+            model: model.clone(),
+            xmax: latest.xmax.into_inner(),
+            in_progress: in_progress(latest).collect(),
+        };
+        MEMORY.with_borrow_mut(|memory| memory.insert(key.clone(), entry));
+    }
+    Ok(())
+}
+
+/// # Safety
+/// `snapshot` is valid.
+unsafe fn extent(snapshot: pg_sys::Snapshot) -> (u32, u32, Vec<u32>, u32) {
+    // SAFETY: as the caller promises.
+    let snapshot = unsafe { &*snapshot };
+    (snapshot.xmin.into_inner(), snapshot.xmax.into_inner(), in_progress(snapshot).collect(), snapshot.curcid)
+}
+
+fn look_up(key: &Key, snapshot: pg_sys::Snapshot) -> Result<Rc<Model>> {
+    let id = match key {
+        Key::Model(id) => *id,
+        Key::Project(name) => match lookup::deployed_model(name, snapshot)? {
+            Deployed::Model(id) => id,
+            Deployed::NoSuchProject => return Err(no_such_project(name, snapshot)),
+            Deployed::NotDeployed => {
+                return Err(Error::undefined(format!("project \"{name}\" has no deployed model"))
+                    .hint("Deploy one with pgml.deploy(project_name, strategy), or train with automatic_deploy => true."));
+            }
+        },
+    };
+    let Some(digest) = lookup::model_digest(id, snapshot)? else {
+        return Err(Error::undefined(format!("model {id} does not exist"))
+            .hint("SELECT id, name FROM pgml.trained_models lists the models."));
+    };
+    if let Some(model) = LOADED.with_borrow(|loaded| loaded.get(&digest).cloned()) {
+        return Ok(model);
+    }
+    let model = Rc::new(Model::load(&digest, || lookup::model_bytes(id, snapshot))?);
+    LOADED.with_borrow_mut(|loaded| {
+        if loaded.len() >= LOADED_AT_MOST {
+            loaded.retain(|_, model| Rc::strong_count(model) > 1);
+        }
+        loaded.insert(digest, model.clone());
+    });
+    Ok(model)
+}
+
+fn no_such_project(name: &str, snapshot: pg_sys::Snapshot) -> Error {
+    let error = Error::undefined(format!("project \"{name}\" does not exist"));
+    match lookup::project_names(snapshot) {
+        Err(Error::Report(_)) => error,
+        Err(caught) => caught,
+        Ok(names) if names.is_empty() => {
+            error.hint("There is no project yet: pgml.train makes one.")
+        }
+        Ok(names) => error.hint(crate::nearest::hint(name, &names)),
+    }
+}
+
+struct RegisteredSnapshot(pg_sys::Snapshot);
+
+impl Drop for RegisteredSnapshot {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            // SAFETY: registered by us; after an ERROR the resource owner does it.
+            unsafe { pg_sys::UnregisterSnapshot(self.0) }
+        }
+    }
+}
+
+/// Constant folding and some utility commands evaluate functions with no snapshot active.
+struct PushedSnapshot(bool);
+
+impl PushedSnapshot {
+    fn ensure() -> PushedSnapshot {
+        if active_snapshot_set() {
+            return PushedSnapshot(false);
+        }
+        // SAFETY: within a transaction.
+        unsafe { pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot()) };
+        PushedSnapshot(true)
+    }
+}
+
+impl Drop for PushedSnapshot {
+    fn drop(&mut self) {
+        if self.0 && !std::thread::panicking() {
+            // SAFETY: pushed by us; after an ERROR the transaction's abort pops it.
+            unsafe { pg_sys::PopActiveSnapshot() }
+        }
+    }
+}

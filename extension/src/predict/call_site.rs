@@ -1,0 +1,156 @@
+//! What a call site keeps between its calls: the model that its name means, and how its arguments become a row.
+//!
+//! It hangs on the function's `fn_extra` and so lives as long as the executor's run (or PL/pgSQL's expression), and is
+//! dropped with its memory context, on errors too.
+
+use std::ffi::c_void;
+use std::rc::Rc;
+
+use pgrx::pg_sys;
+
+use crate::error::{Error, Result};
+use crate::features::text_bytes;
+use crate::model::Model;
+use crate::names::{self, Key, Resolved};
+
+use super::input::Input;
+
+pub struct CallSite {
+    named_by: NamedBy,
+    /// The argument that names the model; the features follow it.
+    name_argument: usize,
+    input: Input,
+    resolved: Option<Resolved>,
+    row: Vec<f32>,
+    scratch: Vec<f32>,
+}
+
+enum NamedBy {
+    Project,
+    Id,
+}
+
+/// A row ready to be predicted.
+pub struct Ready<'a> {
+    pub model: &'a Rc<Model>,
+    pub row: &'a [f32],
+    /// `model.num_values()` elements.
+    pub scratch: &'a mut [f32],
+}
+
+impl CallSite {
+    /// The site of this call; made at its first.
+    ///
+    /// # Safety
+    /// `fcinfo` is that of the running call. `name_argument` is a text or a bigint; what follows are the features.
+    pub unsafe fn of<'a>(fcinfo: pg_sys::FunctionCallInfo, name_argument: usize) -> Result<&'a mut CallSite> {
+        // SAFETY: fn_extra belongs to this function: NULL, or what was put there below. No other reference to it exists,
+        // since a function does not call itself through the same FmgrInfo.
+        unsafe {
+            let info = (*fcinfo).flinfo;
+            if (*info).fn_extra.is_null() {
+                let site = Box::new(CallSite::new(fcinfo, name_argument)?);
+                let callback: *mut pg_sys::MemoryContextCallback = pg_sys::MemoryContextAlloc(
+                    (*info).fn_mcxt,
+                    std::mem::size_of::<pg_sys::MemoryContextCallback>(),
+                )
+                .cast();
+                let site = Box::into_raw(site);
+                (*callback).func = Some(drop_site);
+                (*callback).arg = site.cast();
+                (*callback).next = std::ptr::null_mut();
+                pg_sys::MemoryContextRegisterResetCallback((*info).fn_mcxt, callback);
+                (*info).fn_extra = site.cast();
+            }
+            Ok(&mut *(*info).fn_extra.cast())
+        }
+    }
+
+    unsafe fn new(fcinfo: pg_sys::FunctionCallInfo, name_argument: usize) -> Result<CallSite> {
+        // SAFETY: as `of`'s caller promises; the types are those that the parser resolved.
+        let types: Vec<pg_sys::Oid> = unsafe {
+            (0..(*fcinfo).nargs).map(|i| pg_sys::get_fn_expr_argtype((*fcinfo).flinfo, i32::from(i))).collect()
+        };
+        if types.contains(&pg_sys::InvalidOid) {
+            return Err(Error::unsupported("pgml's predictions cannot be called where the types of the arguments are not known"));
+        }
+        let named_by = match types[name_argument] {
+            pg_sys::INT8OID => NamedBy::Id,
+            _ => NamedBy::Project,
+        };
+        Ok(CallSite {
+            named_by,
+            name_argument,
+            input: Input::of(&types[name_argument + 1..], name_argument + 1)?,
+            resolved: None,
+            row: Vec::new(),
+            scratch: Vec::new(),
+        })
+    }
+
+    /// Resolves the name and reads the features. `None` where the name is NULL, or the array or row that holds all
+    /// features is.
+    ///
+    /// # Safety
+    /// `fcinfo` is that of the running call, made at this site.
+    #[inline]
+    pub unsafe fn ready(&mut self, fcinfo: pg_sys::FunctionCallInfo) -> Result<Option<Ready<'_>>> {
+        // SAFETY: a call has `nargs` arguments.
+        let arguments = unsafe { std::slice::from_raw_parts((*fcinfo).args.as_ptr(), (*fcinfo).nargs as usize) };
+        let name = &arguments[self.name_argument];
+        let first = self.name_argument + 1;
+        if name.isnull || (!matches!(self.input, Input::Scalars(_)) && arguments[first].isnull) {
+            return Ok(None);
+        }
+        // SAFETY: the argument is not NULL and of the type that `named_by` was told from.
+        if !unsafe { self.answers(name.value) } {
+            // SAFETY: as above.
+            unsafe { self.resolve(name.value)? };
+        }
+        let Some(target) = &self.resolved else { return Ok(None) };
+        // SAFETY: the arguments are those of this site.
+        unsafe { self.input.read(target, arguments, first, &mut self.row)? };
+        Ok(Some(Ready { model: &target.model, row: &self.row, scratch: &mut self.scratch }))
+    }
+
+    /// # Safety
+    /// `name` is a value of the type of the name argument.
+    #[inline]
+    unsafe fn answers(&self, name: pg_sys::Datum) -> bool {
+        let Some(resolved) = &self.resolved else { return false };
+        match self.named_by {
+            // SAFETY: a text.
+            NamedBy::Project => resolved.answers_project(unsafe { text_bytes(name) }),
+            NamedBy::Id => resolved.answers_model(name.value() as i64),
+        }
+    }
+
+    /// # Safety
+    /// As `answers`.
+    #[cold]
+    unsafe fn resolve(&mut self, name: pg_sys::Datum) -> Result<()> {
+        let key = match self.named_by {
+            // SAFETY: a text.
+            NamedBy::Project => project_key(unsafe { text_bytes(name) }),
+            NamedBy::Id => Key::Model(name.value() as i64),
+        };
+        let resolved = names::resolve(key)?;
+        let unchanged = self.resolved.as_ref().is_some_and(|before| Rc::ptr_eq(&before.model, &resolved.model));
+        if !unchanged {
+            self.input.fit(&resolved)?;
+            self.scratch.resize(resolved.model.num_values(), 0.0);
+        }
+        self.resolved = Some(resolved);
+        Ok(())
+    }
+}
+
+/// A project's name in the registry: as it is, in the database's encoding.
+pub fn project_key(name: &[u8]) -> Key {
+    Key::Project(String::from_utf8_lossy(name).into())
+}
+
+unsafe extern "C-unwind" fn drop_site(site: *mut c_void) {
+    // SAFETY: made by Box::into_raw in `of`; a context's callbacks run once.
+    drop(unsafe { Box::from_raw(site.cast::<CallSite>()) });
+}

@@ -1,0 +1,338 @@
+//! From the arguments of a call to a row of features: where each feature comes from is worked out once a call site.
+
+use pgrx::pg_sys;
+
+use crate::error::{Error, Result};
+use crate::features::{self, Kind, Number, TextKind, type_name};
+use crate::names::Resolved;
+
+/// How a call gives its features, told from the types of its arguments.
+pub enum Input {
+    /// One array, whose elements are the features.
+    Array(Number),
+    /// One composite value, whose columns are found by name.
+    Row(Row),
+    /// One argument a column.
+    Scalars(Vec<Scalar>),
+}
+
+/// The latest composite type met, and which of its columns feed the model.
+#[derive(Default)]
+pub struct Row {
+    shape: Option<RowShape>,
+    values: Vec<pg_sys::Datum>,
+    nulls: Vec<bool>,
+}
+
+struct RowShape {
+    type_oid: pg_sys::Oid,
+    typmod: i32,
+    descriptor: pg_sys::TupleDesc,
+    feeds: Vec<Feed>,
+}
+
+pub struct Scalar {
+    /// The position of the argument in the call.
+    argument: usize,
+    type_oid: pg_sys::Oid,
+    feed: Option<Feed>,
+}
+
+/// One column's way into the row.
+struct Feed {
+    /// The attribute or argument, from 0.
+    source: usize,
+    kind: Kind,
+    /// The model's column, and its place in the row.
+    column: usize,
+    offset: usize,
+    size: usize,
+}
+
+impl Input {
+    /// `types`: those of the arguments that give features, the first of which is argument number `first`.
+    /// `is_array`: the call was written with VARIADIC before an array.
+    pub fn of(types: &[pg_sys::Oid], first: usize) -> Result<Input> {
+        if let [only] = types {
+            // SAFETY: a catalog look-up within a transaction.
+            if unsafe { pg_sys::type_is_rowtype(*only) } {
+                return Ok(Input::Row(Row::default()));
+            }
+            if let Some(Kind::Array(number)) = Kind::of(*only) {
+                return Ok(Input::Array(number));
+            }
+        }
+        let scalars = types.iter().enumerate().map(|(i, &type_oid)| match Kind::of(type_oid) {
+            Some(_) => Ok(Scalar { argument: first + i, type_oid, feed: None }),
+            None => Err(cannot_be_feature(&format!("argument {}", first + i + 1), type_oid)),
+        });
+        scalars.collect::<Result<_>>().map(Input::Scalars)
+    }
+
+    /// Fits the input to a model: called when the call site meets it first, and again when the meaning changes.
+    pub fn fit(&mut self, target: &Resolved) -> Result<()> {
+        match self {
+            Input::Array(_) => Ok(()),
+            Input::Row(row) => {
+                row.forget();
+                Ok(())
+            }
+            Input::Scalars(scalars) => fit_scalars(scalars, target),
+        }
+    }
+
+    /// Fills `row` (emptied first) with the model's features.
+    ///
+    /// # Safety
+    /// `arguments` are those of the call whose types `of` was given.
+    #[inline]
+    pub unsafe fn read(
+        &mut self,
+        target: &Resolved,
+        arguments: &[pg_sys::NullableDatum],
+        first: usize,
+        row: &mut Vec<f32>,
+    ) -> Result<()> {
+        row.clear();
+        match self {
+            Input::Scalars(scalars) => {
+                row.resize(target.model.width(), f32::NAN);
+                for scalar in scalars {
+                    let argument = &arguments[scalar.argument];
+                    if let (false, Some(feed)) = (argument.isnull, &scalar.feed) {
+                        // SAFETY: the argument is of the type that the feed was made for.
+                        unsafe { feed.read(argument.value, target, row)? };
+                    }
+                }
+                Ok(())
+            }
+            Input::Array(number) => {
+                // SAFETY: the argument is an array of this type; the caller has seen that it is not NULL.
+                let shape = unsafe { features::read_array(arguments[first].value, *number, row)? };
+                if shape.len != target.model.width() {
+                    return Err(wrong_width(target, shape.len));
+                }
+                Ok(())
+            }
+            // SAFETY: a composite value, not NULL.
+            Input::Row(composite) => unsafe { composite.read(arguments[first].value, target, row) },
+        }
+    }
+}
+
+impl Row {
+    /// # Safety
+    /// `datum` is a composite value.
+    unsafe fn read(&mut self, datum: pg_sys::Datum, target: &Resolved, row: &mut Vec<f32>) -> Result<()> {
+        // SAFETY: a composite value is a varlena with a tuple header that says its type; its attributes are read
+        // by the descriptor of that type.
+        unsafe {
+            let header: pg_sys::HeapTupleHeader = pg_sys::pg_detoast_datum(datum.cast_mut_ptr()).cast();
+            let type_oid = (*header).t_choice.t_datum.datum_typeid;
+            let typmod = (*header).t_choice.t_datum.datum_typmod;
+            if !matches!(&self.shape, Some(shape) if shape.type_oid == type_oid && shape.typmod == typmod) {
+                self.forget();
+                self.shape = Some(RowShape::of(type_oid, typmod, target)?);
+            }
+            let Some(shape) = &self.shape else { return Ok(()) };
+            let count = usize::try_from((*shape.descriptor).natts).unwrap_or(0);
+            self.values.resize(count, pg_sys::Datum::from(0));
+            self.nulls.resize(count, true);
+            let mut tuple = pg_sys::HeapTupleData {
+                t_len: (*header).t_choice.t_datum.datum_len_ as u32 >> 2,
+                t_data: header,
+                ..Default::default()
+            };
+            pg_sys::heap_deform_tuple(
+                &mut tuple,
+                shape.descriptor,
+                self.values.as_mut_ptr(),
+                self.nulls.as_mut_ptr(),
+            );
+            row.resize(target.model.width(), f32::NAN);
+            for feed in &shape.feeds {
+                if !self.nulls[feed.source] {
+                    feed.read(self.values[feed.source], target, row)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn forget(&mut self) {
+        self.shape = None;
+    }
+}
+
+impl Drop for RowShape {
+    fn drop(&mut self) {
+        // SAFETY: a private copy, freed once.
+        unsafe { pg_sys::FreeTupleDesc(self.descriptor) }
+    }
+}
+
+impl RowShape {
+    /// The columns of the type that the model wants, by name. An anonymous row, `ROW(1, 2, 3)`, has no names: its
+    /// columns are taken in the model's order.
+    fn of(type_oid: pg_sys::Oid, typmod: i32, target: &Resolved) -> Result<RowShape> {
+        // SAFETY: the type of an existing value. The copy is made in a context that outlives the call site, which frees
+        // it when dropped.
+        let descriptor = unsafe {
+            let previous = pg_sys::MemoryContextSwitchTo(pg_sys::TopMemoryContext);
+            let descriptor = pg_sys::lookup_rowtype_tupdesc_copy(type_oid, typmod);
+            pg_sys::MemoryContextSwitchTo(previous);
+            descriptor
+        };
+        let mut shape = RowShape { type_oid, typmod, descriptor, feeds: Vec::with_capacity(target.model.columns.len()) };
+        let attributes = shape.attributes();
+        let anonymous = attributes.iter().enumerate().all(|(i, (_, name, _))| *name == format!("f{}", i + 1))
+            && !target.model.columns.iter().any(|column| attributes.iter().any(|(_, name, _)| *name == column.name));
+        if anonymous && attributes.len() != target.model.columns.len() {
+            return Err(Error::invalid(format!(
+                "the row has {} values, and {target} takes {}",
+                attributes.len(),
+                target.model.columns.len()
+            ))
+            .hint(takes(target)));
+        }
+        for (index, column) in target.model.columns.iter().enumerate() {
+            let found = if anonymous {
+                attributes.get(index)
+            } else {
+                attributes.iter().find(|(_, name, _)| *name == column.name)
+            };
+            let Some((source, _, attribute_type)) = found else {
+                return Err(Error::new(
+                    pgrx::PgSqlErrorCode::ERRCODE_UNDEFINED_COLUMN,
+                    format!("the row has no column \"{}\", which {target} was trained with", column.name),
+                )
+                .hint(takes(target)));
+            };
+            shape.feeds.push(Feed::new(*source, *attribute_type, index, target)?);
+        }
+        Ok(shape)
+    }
+
+    /// Number, name and type of each attribute that is not dropped.
+    fn attributes(&self) -> Vec<(usize, String, pg_sys::Oid)> {
+        // SAFETY: a valid descriptor of ours has `natts` attributes.
+        unsafe {
+            let count = usize::try_from((*self.descriptor).natts).unwrap_or(0);
+            (0..count)
+                .filter_map(|i| {
+                    let attribute = &*pg_sys::TupleDescAttr(self.descriptor, i as i32);
+                    let name = std::ffi::CStr::from_ptr(attribute.attname.data.as_ptr()).to_string_lossy();
+                    (!attribute.attisdropped).then(|| (i, name.into_owned(), attribute.atttypid))
+                })
+                .collect()
+        }
+    }
+}
+
+fn fit_scalars(scalars: &mut [Scalar], target: &Resolved) -> Result<()> {
+    if scalars.len() != target.model.columns.len() {
+        return Err(wrong_width(target, scalars.len()));
+    }
+    for (index, scalar) in scalars.iter_mut().enumerate() {
+        scalar.feed = Some(Feed::new(scalar.argument, scalar.type_oid, index, target)?);
+    }
+    Ok(())
+}
+
+impl Feed {
+    fn new(source: usize, type_oid: pg_sys::Oid, index: usize, target: &Resolved) -> Result<Feed> {
+        let column = &target.model.columns[index];
+        let Some(kind) = Kind::of(type_oid) else {
+            return Err(cannot_be_feature(&format!("column \"{}\"", column.name), type_oid));
+        };
+        let fits = match kind {
+            Kind::Text(TextKind::CString) if type_oid == pg_sys::UNKNOWNOID => true,
+            Kind::Text(_) => column.is_category(),
+            Kind::Number(_) => !column.is_category() && column.size == 1,
+            Kind::Array(_) => !column.is_category(),
+        };
+        if !fits {
+            let trained = if column.is_category() {
+                "text".to_owned()
+            } else if column.size == 1 {
+                "a number".to_owned()
+            } else {
+                format!("an array of {} numbers", column.size)
+            };
+            return Err(Error::new(
+                pgrx::PgSqlErrorCode::ERRCODE_DATATYPE_MISMATCH,
+                format!(
+                    "column \"{}\" of {target} was {trained} in training and is {} here",
+                    column.name,
+                    type_name(type_oid)
+                ),
+            )
+            .hint("Cast it to the type that the model was trained with."));
+        }
+        Ok(Feed { source, kind, column: index, offset: column.offset, size: column.size })
+    }
+
+    /// # Safety
+    /// `datum` is a value of the type that the feed was made for, not NULL.
+    #[inline]
+    unsafe fn read(&self, datum: pg_sys::Datum, target: &Resolved, row: &mut [f32]) -> Result<()> {
+        // SAFETY: as the caller promises.
+        unsafe {
+            match self.kind {
+                Kind::Number(number) => row[self.offset] = number.read(datum),
+                Kind::Text(text) => row[self.offset] = self.category(text.read(datum)?, target)?,
+                Kind::Array(number) => {
+                    let mut elements = Vec::with_capacity(self.size);
+                    features::read_array(datum, number, &mut elements)?;
+                    if elements.len() != self.size {
+                        let name = &target.model.columns[self.column].name;
+                        return Err(Error::invalid(format!(
+                            "column \"{name}\" has {} elements, and {target} takes {}",
+                            elements.len(),
+                            self.size
+                        )));
+                    }
+                    row[self.offset..self.offset + self.size].copy_from_slice(&elements);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn category(&self, text: &str, target: &Resolved) -> Result<f32> {
+        let column = &target.model.columns[self.column];
+        match column.category(text) {
+            Some(code) => Ok(code),
+            // A literal such as '1.5' for a column of numbers.
+            None => text.trim().parse().map_err(|_| {
+                Error::new(
+                    pgrx::PgSqlErrorCode::ERRCODE_INVALID_TEXT_REPRESENTATION,
+                    format!("column \"{}\" takes a number, and \"{text}\" is none", column.name),
+                )
+            }),
+        }
+    }
+}
+
+/// A call with another number of features than the model has.
+pub fn wrong_width(target: &Resolved, got: usize) -> Error {
+    let expected = target.model.width();
+    Error::invalid(format!("{target} takes {expected} features, and the call gives {got}")).hint(takes(target))
+}
+
+fn takes(target: &Resolved) -> String {
+    let shown = target.model.columns.iter().take(30).map(|column| match column.size {
+        1 => column.name.clone(),
+        size => format!("{}[{size}]", column.name),
+    });
+    let more = if target.model.columns.len() > 30 { ", ..." } else { "" };
+    format!("The model takes, in this order: {}{more}.", shown.collect::<Vec<_>>().join(", "))
+}
+
+fn cannot_be_feature(what: &str, type_oid: pg_sys::Oid) -> Error {
+    Error::new(
+        pgrx::PgSqlErrorCode::ERRCODE_DATATYPE_MISMATCH,
+        format!("{what} is of type {}, which cannot be a feature", type_name(type_oid)),
+    )
+    .hint("Features are numbers, booleans, text, and arrays of numbers; cast or convert the value.")
+}

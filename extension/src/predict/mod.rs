@@ -1,0 +1,7 @@
+//! The SQL functions that predict.
+
+mod aggregate;
+mod batch;
+mod call_site;
+mod input;
+mod point;

@@ -1,0 +1,42 @@
+//! One row in, one prediction out: `pgml.predict`, `pgml.predict_proba`, `pgml.predict_label`.
+
+use pgrx::{IntoDatum, pg_sys};
+
+use crate::error::Result;
+use crate::sql::Call;
+
+use super::call_site::{CallSite, Ready};
+
+crate::sql_function!(pgml_predict, predict);
+crate::sql_function!(pgml_predict_proba, predict_proba);
+crate::sql_function!(pgml_predict_label, predict_label);
+
+/// All overloads of `pgml.predict`.
+fn predict(call: &Call) -> Result<pg_sys::Datum> {
+    with_row(call, |Ready { model, row, scratch }| {
+        let value = model.predict(row, scratch)?;
+        Ok(pg_sys::Datum::from(value.to_bits()))
+    })
+}
+
+fn predict_proba(call: &Call) -> Result<pg_sys::Datum> {
+    with_row(call, |Ready { model, row, .. }| super::batch::real_array(&model.predict_proba(row)?))
+}
+
+fn predict_label(call: &Call) -> Result<pg_sys::Datum> {
+    with_row(call, |Ready { model, row, scratch }| {
+        Ok(model.predict_label(row, scratch)?.into_datum().unwrap_or(pg_sys::Datum::from(0)))
+    })
+}
+
+#[inline]
+fn with_row(call: &Call, answer: impl FnOnce(Ready<'_>) -> Result<pg_sys::Datum>) -> Result<pg_sys::Datum> {
+    // SAFETY: the call is running; the SQL declarations put the name first and the features after it.
+    unsafe {
+        let site = CallSite::of(call.fcinfo(), 0)?;
+        match site.ready(call.fcinfo())? {
+            Some(ready) => answer(ready),
+            None => Ok(call.null()),
+        }
+    }
+}

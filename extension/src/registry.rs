@@ -1,0 +1,413 @@
+//! Reads and writes of the registry: the tables projects, snapshots, models, files and deployments.
+//!
+//! Every name in these statements is qualified, operators and functions too, so that they mean the same whatever the
+//! caller's search_path. They run with the caller's rights.
+
+use std::ffi::CStr;
+
+use pgrx::datum::DatumWithOid;
+use pgrx::spi::{SpiHeapTupleData, SpiResult, SpiTupleTable};
+use pgrx::{IntoDatum, PgSqlErrorCode, Spi, pg_sys};
+
+use crate::error::{Error, Result};
+
+/// A row of pgml.projects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Project {
+    pub id: i64,
+    pub name: String,
+    pub task: String,
+}
+
+/// Oid of a table of the registry.
+pub fn relation_oid(name: &CStr) -> Result<pg_sys::Oid> {
+    // SAFETY: NUL-terminated strings; both functions read the catalog caches inside the open transaction.
+    let relation = unsafe {
+        let namespace = pg_sys::get_namespace_oid(c"pgml".as_ptr(), true);
+        pg_sys::get_relname_relid(name.as_ptr(), namespace)
+    };
+    if relation == pg_sys::InvalidOid {
+        return Err(Error::new(
+            PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE,
+            format!("relation \"pgml.{}\" does not exist", name.to_string_lossy()),
+        )
+        .hint("Drop and create the extension pgml again."));
+    }
+    Ok(relation)
+}
+
+/// Rows of a statement that reads.
+fn select<T>(
+    statement: &str,
+    arguments: &[DatumWithOid],
+    mut row: impl FnMut(&SpiHeapTupleData) -> SpiResult<T>,
+) -> Result<Vec<T>> {
+    Spi::connect(|client| collect(client.select(statement, None, arguments)?, &mut row))
+}
+
+/// Rows of a statement that writes (its RETURNING).
+fn update<T>(
+    statement: &str,
+    arguments: &[DatumWithOid],
+    mut row: impl FnMut(&SpiHeapTupleData) -> SpiResult<T>,
+) -> Result<Vec<T>> {
+    Spi::connect_mut(|client| collect(client.update(statement, None, arguments)?, &mut row))
+}
+
+fn collect<T>(table: SpiTupleTable, row: &mut impl FnMut(&SpiHeapTupleData) -> SpiResult<T>) -> Result<Vec<T>> {
+    let mut rows = Vec::with_capacity(table.len());
+    for tuple in table {
+        rows.push(row(&tuple)?);
+    }
+    Ok(rows)
+}
+
+/// An argument of a statement.
+fn argument<'a, T: IntoDatum>(value: T) -> DatumWithOid<'a> {
+    // SAFETY: the oid is the type's own; the datum is made for the length of the call.
+    unsafe { DatumWithOid::new(value, T::type_oid()) }
+}
+
+/// A column that the table declares NOT NULL.
+fn value<T: IntoDatum + pgrx::FromDatum>(tuple: &SpiHeapTupleData, column: usize) -> SpiResult<T> {
+    tuple.get(column)?.ok_or(pgrx::spi::SpiError::InvalidPosition)
+}
+
+/// The project of that name.
+pub fn find_project(name: &str) -> Result<Option<Project>> {
+    let rows = select(
+        "SELECT id, name, task::pg_catalog.text FROM pgml.projects WHERE name OPERATOR(pg_catalog.=) $1",
+        &[argument(name)],
+        |tuple| Ok(Project { id: value(tuple, 1)?, name: value(tuple, 2)?, task: value(tuple, 3)? }),
+    )?;
+    Ok(rows.into_iter().next())
+}
+
+/// Names of all projects, in order.
+pub fn project_names() -> Result<Vec<String>> {
+    select("SELECT name FROM pgml.projects ORDER BY name USING OPERATOR(pg_catalog.<)", &[], |tuple| value(tuple, 1))
+}
+
+/// The model that answers for a project now.
+pub fn deployed_model(project_id: i64) -> Result<Option<i64>> {
+    let rows = select(
+        "SELECT model_id FROM pgml.deployments WHERE project_id OPERATOR(pg_catalog.=) $1
+         ORDER BY id USING OPERATOR(pg_catalog.>) LIMIT 1",
+        &[argument(project_id)],
+        |tuple| value(tuple, 1),
+    )?;
+    Ok(rows.into_iter().next())
+}
+
+/// The bytes of a model's file, its parts put together; `None` if there is no such file.
+pub fn read_file(model_id: i64, path: &str) -> Result<Option<Vec<u8>>> {
+    let parts: Vec<(i32, Vec<u8>)> = select(
+        "SELECT part, data FROM pgml.files
+         WHERE model_id OPERATOR(pg_catalog.=) $1 AND path OPERATOR(pg_catalog.=) $2
+         ORDER BY part USING OPERATOR(pg_catalog.<)",
+        &[argument(model_id), argument(path)],
+        |tuple| Ok((value(tuple, 1)?, value(tuple, 2)?)),
+    )?;
+    if parts.is_empty() {
+        return Ok(None);
+    }
+    let mut bytes = Vec::with_capacity(parts.iter().map(|(_, data)| data.len()).sum());
+    for (expected, (part, data)) in (0i32..).zip(parts) {
+        if part != expected {
+            return Err(Error::corrupted(format!("part {expected} of file \"{path}\" of model {model_id} is missing")));
+        }
+        bytes.extend_from_slice(&data);
+    }
+    Ok(Some(bytes))
+}
+
+/// A row of pgml.models, as far as deploying needs it.
+#[derive(Debug, Clone)]
+pub struct Candidate {
+    pub id: i64,
+    pub algorithm: String,
+    pub status: String,
+    pub metrics: serde_json::Value,
+}
+
+/// Models of a project, the newest first.
+pub fn models(project_id: i64) -> Result<Vec<Candidate>> {
+    let rows = select(
+        "SELECT id, algorithm, status, metrics::pg_catalog.text FROM pgml.models
+         WHERE project_id OPERATOR(pg_catalog.=) $1
+         ORDER BY created_at USING OPERATOR(pg_catalog.>), id USING OPERATOR(pg_catalog.>)",
+        &[argument(project_id)],
+        |tuple| {
+            let metrics: Option<String> = tuple.get(4)?;
+            Ok(Candidate {
+                id: value(tuple, 1)?,
+                algorithm: value(tuple, 2)?,
+                status: value(tuple, 3)?,
+                metrics: metrics.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default(),
+            })
+        },
+    )?;
+    Ok(rows)
+}
+
+/// The project that a model belongs to.
+pub fn project_of_model(model_id: i64) -> Result<Option<Project>> {
+    let rows = select(
+        "SELECT p.id, p.name, p.task::pg_catalog.text FROM pgml.models m
+         INNER JOIN pgml.projects p ON p.id OPERATOR(pg_catalog.=) m.project_id
+         WHERE m.id OPERATOR(pg_catalog.=) $1",
+        &[argument(model_id)],
+        |tuple| Ok(Project { id: value(tuple, 1)?, name: value(tuple, 2)?, task: value(tuple, 3)? }),
+    )?;
+    Ok(rows.into_iter().next())
+}
+
+/// Models that were deployed for a project, the latest deployment first, each as often as it was deployed.
+pub fn deployments(project_id: i64) -> Result<Vec<i64>> {
+    select(
+        "SELECT model_id FROM pgml.deployments WHERE project_id OPERATOR(pg_catalog.=) $1
+         ORDER BY id USING OPERATOR(pg_catalog.>)",
+        &[argument(project_id)],
+        |tuple| value(tuple, 1),
+    )
+}
+
+/// Records a deployment. The trigger on the table tells every connection.
+pub fn insert_deployment(project_id: i64, model_id: i64, strategy: &str) -> Result<()> {
+    update(
+        "INSERT INTO pgml.deployments (project_id, model_id, strategy) VALUES ($1, $2, $3::pgml.strategy)",
+        &[argument(project_id), argument(model_id), argument(strategy)],
+        |_| Ok(()),
+    )?;
+    Ok(())
+}
+
+/// The error for a project that is not there, with the nearest names.
+pub fn unknown_project(name: &str) -> Result<Error> {
+    let names = project_names()?;
+    let error = Error::undefined(format!("project \"{name}\" does not exist"));
+    Ok(match names.is_empty() {
+        true => error.hint("There are no projects yet: train the first with pgml.train."),
+        false => error.hint(crate::nearest::hint(name, &names)),
+    })
+}
+
+/// `relkind` of a relation.
+pub fn relation_kind(relation: pg_sys::Oid) -> Result<u8> {
+    // SAFETY: a catalog look-up; it gives 0 for an oid that is no relation.
+    let kind = unsafe { pg_sys::get_rel_relkind(relation) };
+    Ok(kind as u8)
+}
+
+/// Schema and name of a relation, quoted where needed.
+pub fn relation_name(relation: pg_sys::Oid) -> Result<String> {
+    // SAFETY: catalog look-ups that give null for what is not there, else palloc'd C strings.
+    unsafe {
+        let name = pg_sys::get_rel_name(relation);
+        let namespace = pg_sys::get_namespace_name(pg_sys::get_rel_namespace(relation));
+        if name.is_null() || namespace.is_null() {
+            return Err(Error::new(
+                PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE,
+                format!("relation with oid {} does not exist", relation.to_u32()),
+            ));
+        }
+        let qualified = pg_sys::quote_qualified_identifier(namespace, name);
+        Ok(CStr::from_ptr(qualified).to_string_lossy().into_owned())
+    }
+}
+
+/// Names of a relation's columns that are declared NOT NULL.
+pub fn not_null_columns(relation: pg_sys::Oid) -> Result<Vec<String>> {
+    select(
+        "SELECT attname::pg_catalog.text FROM pg_catalog.pg_attribute
+         WHERE attrelid OPERATOR(pg_catalog.=) $1 AND attnum OPERATOR(pg_catalog.>) 0 AND attnotnull",
+        &[argument(relation)],
+        |tuple| value(tuple, 1),
+    )
+}
+
+/// `typname` of a type.
+pub fn type_name(type_oid: pg_sys::Oid) -> Result<String> {
+    let rows = select(
+        "SELECT typname::pg_catalog.text FROM pg_catalog.pg_type WHERE oid OPERATOR(pg_catalog.=) $1",
+        &[argument(type_oid)],
+        |tuple| value(tuple, 1),
+    )?;
+    rows.into_iter().next().ok_or_else(|| Error::undefined(format!("type with oid {} does not exist", type_oid.to_u32())))
+}
+
+/// What is known of the data that a project's last model was trained on.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    pub id: i64,
+    pub relation_name: String,
+    pub y_column_name: Vec<String>,
+    pub test_size: f32,
+    pub test_sampling: String,
+    pub materialized: bool,
+}
+
+/// The snapshot that a project used last.
+pub fn last_snapshot(project_id: i64) -> Result<Option<Snapshot>> {
+    let rows = select(
+        "SELECT s.id, s.relation_name, s.y_column_name, s.test_size, s.test_sampling::pg_catalog.text, s.materialized
+         FROM pgml.models m INNER JOIN pgml.snapshots s ON s.id OPERATOR(pg_catalog.=) m.snapshot_id
+         WHERE m.project_id OPERATOR(pg_catalog.=) $1
+         ORDER BY m.id USING OPERATOR(pg_catalog.>) LIMIT 1",
+        &[argument(project_id)],
+        |tuple| {
+            let names: Option<Vec<Option<String>>> = tuple.get(3)?;
+            Ok(Snapshot {
+                id: value(tuple, 1)?,
+                relation_name: value(tuple, 2)?,
+                y_column_name: names.unwrap_or_default().into_iter().flatten().collect(),
+                test_size: value(tuple, 4)?,
+                test_sampling: value(tuple, 5)?,
+                materialized: tuple.get(6)?.unwrap_or(false),
+            })
+        },
+    )?;
+    Ok(rows.into_iter().next())
+}
+
+/// The next id of a table of the registry.
+pub fn next_id(sequence: &CStr) -> Result<i64> {
+    let sequence = relation_oid(sequence)?;
+    let rows =
+        update("SELECT pg_catalog.nextval($1)", &[argument(sequence)], |tuple| value::<i64>(tuple, 1))?;
+    rows.into_iter().next().ok_or_else(|| Error::corrupted("a sequence gave no number"))
+}
+
+/// Records a snapshot.
+pub fn insert_snapshot(snapshot: &Snapshot, columns: &serde_json::Value, analysis: &serde_json::Value) -> Result<()> {
+    update(
+        "INSERT INTO pgml.snapshots
+             (id, relation_name, y_column_name, test_size, test_sampling, status, columns, analysis, materialized)
+         VALUES ($1, $2, $3, $4, $5::pgml.sampling, 'successful', $6::pg_catalog.jsonb, $7::pg_catalog.jsonb, $8)",
+        &[
+            argument(snapshot.id),
+            argument(snapshot.relation_name.as_str()),
+            argument(snapshot.y_column_name.clone()),
+            argument(snapshot.test_size),
+            argument(snapshot.test_sampling.as_str()),
+            argument(columns.to_string()),
+            argument(analysis.to_string()),
+            argument(snapshot.materialized),
+        ],
+        |_| Ok(()),
+    )?;
+    Ok(())
+}
+
+/// The project of that name, made if there is none.
+pub fn ensure_project(name: &str, task: &str) -> Result<Project> {
+    update(
+        "INSERT INTO pgml.projects (name, task) VALUES ($1, $2::pgml.task) ON CONFLICT (name) DO NOTHING",
+        &[argument(name), argument(task)],
+        |_| Ok(()),
+    )?;
+    // A concurrent training may have made it meanwhile; a new snapshot sees it.
+    find_project(name)?.ok_or_else(|| {
+        Error::new(
+            PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,
+            format!("project \"{name}\" was made by a concurrent transaction"),
+        )
+    })
+}
+
+/// A row for pgml.models.
+pub struct NewModel<'a> {
+    pub id: i64,
+    pub project_id: i64,
+    pub snapshot_id: i64,
+    pub num_features: i32,
+    pub algorithm: &'a str,
+    pub hyperparams: String,
+    pub metrics: String,
+}
+
+/// Records a trained model.
+pub fn insert_model(model: &NewModel<'_>) -> Result<()> {
+    update(
+        "INSERT INTO pgml.models
+             (id, project_id, snapshot_id, num_features, algorithm, runtime, hyperparams, status, metrics, search,
+              search_params, search_args)
+         VALUES ($1, $2, $3, $4, $5, 'rust', $6::pg_catalog.jsonb, 'successful', $7::pg_catalog.jsonb, NULL, '{}', '{}')",
+        &[
+            argument(model.id),
+            argument(model.project_id),
+            argument(model.snapshot_id),
+            argument(model.num_features),
+            argument(model.algorithm),
+            argument(model.hyperparams.as_str()),
+            argument(model.metrics.as_str()),
+        ],
+        |_| Ok(()),
+    )?;
+    Ok(())
+}
+
+/// Bytes of a part of a file: small enough for every client and for COPY.
+const PART_BYTES: usize = 64 << 20;
+
+/// Stores a model's file in parts.
+pub fn insert_file(model_id: i64, path: &str, bytes: &[u8]) -> Result<()> {
+    for (part, data) in (0i32..).zip(bytes.chunks(PART_BYTES)) {
+        update(
+            "INSERT INTO pgml.files (model_id, path, part, data) VALUES ($1, $2, $3, $4)",
+            &[argument(model_id), argument(path), argument(part), argument(data)],
+            |_| Ok(()),
+        )?;
+    }
+    Ok(())
+}
+
+/// Whether the caller may write to the registry, said before the work instead of after it. `deploying` needs one table
+/// more.
+pub fn check_may_train(deploying: bool) -> Result<()> {
+    let mut tables = vec![c"projects", c"snapshots", c"models", c"files"];
+    if deploying {
+        tables.push(c"deployments");
+    }
+    for table in tables {
+        let relation = relation_oid(table)?;
+        // SAFETY: catalog look-ups for the current role; the name is palloc'd.
+        let (allowed, role) = unsafe {
+            let role = pg_sys::GetUserId();
+            let insert = pg_sys::AclMode::from(pg_sys::ACL_INSERT);
+            let allowed = pg_sys::pg_class_aclcheck(relation, role, insert) == pg_sys::AclResult::ACLCHECK_OK;
+            let name = pg_sys::quote_identifier(pg_sys::GetUserNameFromId(role, false));
+            (allowed, CStr::from_ptr(name).to_string_lossy().into_owned())
+        };
+        if !allowed {
+            return Err(Error::new(
+                PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
+                format!("role {role} may not train: it cannot insert into pgml.{}", table.to_string_lossy()),
+            )
+            .hint(format!(
+                "An owner can allow it: GRANT INSERT ON pgml.projects, pgml.snapshots, pgml.models, pgml.files, \
+                 pgml.deployments TO {role}; GRANT USAGE ON ALL SEQUENCES IN SCHEMA pgml TO {role};"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Makes `pgml.snapshot_<id>` from the rows of a statement; gives its oid.
+pub fn materialize(id: i64, statement: &str) -> Result<pg_sys::Oid> {
+    update(&format!("CREATE TABLE pgml.snapshot_{id} AS {statement}"), &[], |_| Ok(()))?;
+    let name = std::ffi::CString::new(format!("snapshot_{id}")).map_err(|error| Error::invalid(error.to_string()))?;
+    relation_oid(&name)
+}
+
+/// Makes trainings and deployments of one project come one after another until the end of the transaction.
+pub fn lock_project(project_id: i64) -> Result<()> {
+    let relation = relation_oid(c"projects")?;
+    // The lock's key has 32 bits: projects 2^32 apart wait for each other, and that is all.
+    let object = pg_sys::Oid::from(project_id as u32);
+    // SAFETY: a lock of the lock manager's, on a number of our own; released with the transaction.
+    unsafe {
+        pg_sys::LockDatabaseObject(relation, object, 0, pg_sys::ShareUpdateExclusiveLock as pg_sys::LOCKMODE);
+    }
+    Ok(())
+}

@@ -1,0 +1,183 @@
+//! SQL calling Rust: how a C-language function is declared, its arguments read and its rows returned.
+
+use std::ffi::CStr;
+
+use pgrx::datum::FromDatum;
+use pgrx::{IntoDatum, PgSqlErrorCode, pg_sys};
+
+use crate::error::{Error, Result};
+
+/// Declares the symbol `$symbol` for `CREATE FUNCTION ... AS 'MODULE_PATHNAME', '$symbol'`, implemented by
+/// `$body: fn(&Call) -> Result<Datum>`, whose error is raised as an ERROR.
+#[macro_export]
+macro_rules! sql_function {
+    ($symbol:ident, $body:path) => {
+        const _: () = {
+            #[unsafe(export_name = concat!("pg_finfo_", stringify!($symbol)))]
+            pub extern "C" fn finfo() -> &'static pgrx::pg_sys::Pg_finfo_record {
+                const V1_API: pgrx::pg_sys::Pg_finfo_record = pgrx::pg_sys::Pg_finfo_record { api_version: 1 };
+                &V1_API
+            }
+
+            /// # Safety
+            /// Called by PostgreSQL, with the call info of this call.
+            #[pgrx::pg_guard]
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C-unwind" fn $symbol(fcinfo: pgrx::pg_sys::FunctionCallInfo) -> pgrx::pg_sys::Datum {
+                // SAFETY: PostgreSQL gives the call info of this call, valid until it returns.
+                let call = unsafe { $crate::sql::Call::new(fcinfo) };
+                match $body(&call) {
+                    Ok(datum) => datum,
+                    Err(error) => error.raise(),
+                }
+            }
+        };
+    };
+}
+
+/// One call of a function by PostgreSQL.
+pub struct Call {
+    fcinfo: pg_sys::FunctionCallInfo,
+}
+
+impl Call {
+    /// # Safety
+    /// `fcinfo` is valid while this lives.
+    pub unsafe fn new(fcinfo: pg_sys::FunctionCallInfo) -> Call {
+        Call { fcinfo }
+    }
+
+    /// PostgreSQL's own structure, for what is not offered here.
+    pub fn fcinfo(&self) -> pg_sys::FunctionCallInfo {
+        self.fcinfo
+    }
+
+    /// Number of arguments given.
+    pub fn len(&self) -> usize {
+        // SAFETY: see `new`.
+        usize::try_from(unsafe { (*self.fcinfo).nargs }).unwrap_or(0)
+    }
+
+    /// The argument as PostgreSQL gives it; `None` for NULL and for arguments that there are not.
+    pub fn datum(&self, index: usize) -> Option<pg_sys::Datum> {
+        if index >= self.len() {
+            return None;
+        }
+        // SAFETY: `args` has `nargs` elements.
+        let argument = unsafe { *(*self.fcinfo).args.as_ptr().add(index) };
+        (!argument.isnull).then_some(argument.value)
+    }
+
+    fn get<T: FromDatum>(&self, index: usize) -> Option<T> {
+        // SAFETY: the SQL declaration gives the argument the type that its reader here asks for.
+        self.datum(index).and_then(|datum| unsafe { T::from_datum(datum, false) })
+    }
+
+    /// A `text` argument.
+    pub fn text(&self, index: usize) -> Option<String> {
+        self.get(index)
+    }
+
+    /// A `bigint` argument.
+    pub fn i64(&self, index: usize) -> Option<i64> {
+        self.get(index)
+    }
+
+    /// A `real` argument.
+    pub fn f32(&self, index: usize) -> Option<f32> {
+        self.get(index)
+    }
+
+    /// A `boolean` argument.
+    pub fn bool(&self, index: usize) -> Option<bool> {
+        self.get(index)
+    }
+
+    /// The label of an argument of an enum type.
+    pub fn enum_label(&self, index: usize) -> Option<String> {
+        self.datum(index).map(|datum| self.output(pg_sys::enum_out, datum))
+    }
+
+    /// A `jsonb` argument.
+    pub fn json(&self, index: usize) -> Result<Option<serde_json::Value>> {
+        let Some(datum) = self.datum(index) else { return Ok(None) };
+        let text = self.output(pg_sys::jsonb_out, datum);
+        serde_json::from_str(&text).map(Some).map_err(|error| {
+            Error::new(
+                PgSqlErrorCode::ERRCODE_INVALID_JSON_TEXT,
+                format!("cannot read argument {}: {error}", index + 1),
+            )
+        })
+    }
+
+    fn output(&self, function: unsafe fn(pg_sys::FunctionCallInfo) -> pg_sys::Datum, datum: pg_sys::Datum) -> String {
+        // SAFETY: an output function of the argument's declared type; it gives a palloc'd C string.
+        unsafe {
+            let text = pgrx::direct_function_call_as_datum(function, &[Some(datum)]);
+            text.map(|text| CStr::from_ptr(text.cast_mut_ptr()).to_string_lossy().into_owned()).unwrap_or_default()
+        }
+    }
+
+    /// Returns NULL.
+    pub fn null(&self) -> pg_sys::Datum {
+        // SAFETY: see `new`.
+        unsafe { (*self.fcinfo).isnull = true };
+        pg_sys::Datum::from(0)
+    }
+
+    /// What a statement trigger or a void function returns.
+    pub fn no_value(&self) -> pg_sys::Datum {
+        // SAFETY: see `new`.
+        unsafe { (*self.fcinfo).isnull = false };
+        pg_sys::Datum::from(0)
+    }
+
+    /// Returns the rows of a function that RETURNS TABLE, all at once. Every row has a value, or `None` for NULL, for
+    /// each column of the declaration, of that column's type.
+    pub fn rows<R: AsRef<[Option<pg_sys::Datum>]>>(&self, rows: impl IntoIterator<Item = R>) -> Result<pg_sys::Datum> {
+        // SAFETY: see `new`. What is allocated for the result lives in the query's memory context, as materialised
+        // results must; the descriptor is the executor's answer for this very function.
+        unsafe {
+            let info: *mut pg_sys::ReturnSetInfo = (*self.fcinfo).resultinfo.cast();
+            let materialize = i32::try_from(pg_sys::SetFunctionReturnMode::SFRM_Materialize).unwrap_or(0);
+            if info.is_null()
+                || (*info).type_ != pg_sys::NodeTag::T_ReturnSetInfo
+                || (*info).allowedModes & materialize == 0
+            {
+                return Err(Error::unsupported(
+                    "this function returns rows, which the context of its call cannot take",
+                ));
+            }
+            let previous = pg_sys::MemoryContextSwitchTo((*(*info).econtext).ecxt_per_query_memory);
+            let mut descriptor: pg_sys::TupleDesc = std::ptr::null_mut();
+            pg_sys::get_call_result_type(self.fcinfo, std::ptr::null_mut(), &mut descriptor);
+            if descriptor.is_null() {
+                pg_sys::MemoryContextSwitchTo(previous);
+                return Err(Error::unsupported(
+                    "this function returns rows, which the context of its call cannot take",
+                ));
+            }
+            let store = pg_sys::tuplestore_begin_heap(true, false, pg_sys::work_mem);
+            let (mut values, mut nulls) = (Vec::new(), Vec::new());
+            for row in rows {
+                values.clear();
+                nulls.clear();
+                for value in row.as_ref() {
+                    values.push(value.unwrap_or(pg_sys::Datum::from(0)));
+                    nulls.push(value.is_none());
+                }
+                pg_sys::tuplestore_putvalues(store, descriptor, values.as_mut_ptr(), nulls.as_mut_ptr());
+            }
+            (*info).returnMode = pg_sys::SetFunctionReturnMode::SFRM_Materialize;
+            (*info).setResult = store;
+            (*info).setDesc = descriptor;
+            pg_sys::MemoryContextSwitchTo(previous);
+        }
+        Ok(self.null())
+    }
+}
+
+/// A `text` value in the current memory context.
+pub fn text_datum(text: &str) -> pg_sys::Datum {
+    text.into_datum().unwrap_or(pg_sys::Datum::from(0))
+}

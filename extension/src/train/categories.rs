@@ -1,0 +1,115 @@
+//! Values that are told apart, not measured: of a text column, or of the label of a classification.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use serde_json::{Value, json};
+
+/// Codes in the order of first appearance. The order that is stored, and that a model is trained with, is the sorted
+/// one, which is known only at the end: [`Categories::sort`].
+#[derive(Debug)]
+pub struct Categories<K> {
+    codes: HashMap<K, u32>,
+    /// By code: the value, its text, and how many rows have it.
+    values: Vec<Category<K>>,
+    last: u32,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Category<K> {
+    pub key: K,
+    pub text: String,
+    pub members: u64,
+}
+
+/// Categories in their final order.
+#[derive(Debug)]
+pub struct Sorted<K> {
+    pub values: Vec<Category<K>>,
+    /// By code of appearance: the final index, as a feature or label.
+    pub remap: Vec<f32>,
+}
+
+impl<K: Hash + Eq + Clone> Categories<K> {
+    pub fn new() -> Categories<K> {
+        Categories { codes: HashMap::new(), values: Vec::new(), last: 0 }
+    }
+
+    pub fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// The code of a value and one member more; `text` is called for a new value only. Runs of equal values, which are
+    /// common in tables, cost one comparison.
+    pub fn add<Q, E>(
+        &mut self,
+        value: &Q,
+        key: impl FnOnce(&Q) -> K,
+        text: impl FnOnce() -> Result<String, E>,
+    ) -> Result<u32, E>
+    where
+        Q: Hash + Eq + ?Sized,
+        K: std::borrow::Borrow<Q>,
+    {
+        let code = match self.values.get(self.last as usize) {
+            Some(last) if last.key.borrow() == value => self.last,
+            _ => match self.codes.get(value) {
+                Some(code) => *code,
+                None => {
+                    let code = u32::try_from(self.values.len()).unwrap_or(u32::MAX);
+                    let key = key(value);
+                    self.values.push(Category { key: key.clone(), text: text()?, members: 0 });
+                    self.codes.insert(key, code);
+                    code
+                }
+            },
+        };
+        self.last = code;
+        if let Some(category) = self.values.get_mut(code as usize) {
+            category.members += 1;
+        }
+        Ok(code)
+    }
+
+    /// In the order of `compare`.
+    pub fn sort(self, compare: impl Fn(&Category<K>, &Category<K>) -> std::cmp::Ordering) -> Sorted<K> {
+        let mut order: Vec<(usize, Category<K>)> = self.values.into_iter().enumerate().collect();
+        order.sort_by(|(_, a), (_, b)| compare(a, b));
+        let mut remap = vec![0.0; order.len()];
+        for (index, (code, _)) in order.iter().enumerate() {
+            if let Some(target) = remap.get_mut(*code) {
+                *target = index as f32;
+            }
+        }
+        Sorted { values: order.into_iter().map(|(_, category)| category).collect(), remap }
+    }
+}
+
+/// `{"value": {"value": index, "members": rows}}` in the order of the indexes.
+pub fn to_json<K>(sorted: &Sorted<K>) -> Value {
+    let categories = sorted.values.iter().enumerate();
+    Value::Object(
+        categories
+            .map(|(index, category)| (category.text.clone(), json!({"value": index, "members": category.members})))
+            .collect(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_of_appearance_map_to_sorted_indexes() {
+        let mut categories: Categories<String> = Categories::new();
+        let mut add = |value: &str| {
+            categories.add::<str, ()>(value, str::to_owned, || Ok(value.to_owned())).unwrap()
+        };
+        let codes: Vec<u32> = ["pear", "fig", "fig", "apple", "pear"].into_iter().map(&mut add).collect();
+        assert_eq!(codes, [0, 1, 1, 2, 0]);
+        let sorted = categories.sort(|a, b| a.key.cmp(&b.key));
+        assert_eq!(sorted.remap, [2.0, 1.0, 0.0]);
+        let members: Vec<(&str, u64)> = sorted.values.iter().map(|c| (c.text.as_str(), c.members)).collect();
+        assert_eq!(members, [("apple", 1), ("fig", 2), ("pear", 2)]);
+    }
+}

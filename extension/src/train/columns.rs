@@ -1,0 +1,490 @@
+//! Rows of a statement become rows of features: which column is what, and how its values are read.
+
+use pgrx::{PgSqlErrorCode, pg_sys};
+use serde_json::{Value, json};
+
+use super::categories::{Categories, Sorted};
+use super::cursor::{Receiver, ResultColumn};
+use super::label::{Label, LabelReader};
+use super::spool::{Owner, Spool};
+use super::statistics::Statistics;
+use crate::error::{Error, Result};
+use crate::features::{self, Kind, Number, TextKind};
+use crate::model_meta::{FeatureColumn, LabelColumn, ModelMeta, Task};
+
+/// Past this many distinct values a text column is not a category but an identifier or free text.
+const MOST_CATEGORIES: usize = 65_536;
+
+/// Reads the rows into a spool and learns about the columns meanwhile.
+pub struct Reader {
+    task: Task,
+    features: Vec<FeatureReader>,
+    label: LabelReader,
+    /// Position of the label among the columns of the statement.
+    label_index: usize,
+    /// The row being read.
+    row: Vec<f32>,
+    array: Vec<f32>,
+    /// Arrays of the row being read that are the first of their columns, and their sizes.
+    found: Vec<(usize, usize)>,
+    /// Rows that came before the sizes of all arrays were known; those arrays are NULL in them and left out.
+    pending: Vec<(Vec<f32>, f32)>,
+    owner: Owner,
+    spool: Option<Spool>,
+    /// Told of the number of rows now and then.
+    progress: Box<dyn FnMut(u64)>,
+}
+
+struct FeatureReader {
+    name: String,
+    type_oid: pg_sys::Oid,
+    nullable: bool,
+    /// From 1, in the statement.
+    position: usize,
+    encoder: Encoder,
+    statistics: Statistics,
+}
+
+enum Encoder {
+    Number(Number),
+    Text(TextKind, Categories<String>),
+    /// The size is known from the first array on.
+    Array(Number, Option<usize>),
+}
+
+impl FeatureReader {
+    /// Features that the column makes; 0 for arrays whose size is not known yet.
+    fn size(&self) -> usize {
+        match self.encoder {
+            Encoder::Array(_, size) => size.unwrap_or(0),
+            _ => 1,
+        }
+    }
+}
+
+impl Reader {
+    /// Decides what each column is, or says which cannot be a feature, before any row is read.
+    pub fn new(
+        task: Task,
+        label_name: &str,
+        columns: &[ResultColumn],
+        not_null: &[String],
+        progress: Box<dyn FnMut(u64)>,
+    ) -> Result<Reader> {
+        let mut features = Vec::new();
+        let mut label = None;
+        let mut unfit = Vec::new();
+        for (index, column) in columns.iter().enumerate() {
+            if columns.iter().take(index).any(|other| other.name == column.name) {
+                return Err(Error::new(
+                    PgSqlErrorCode::ERRCODE_DUPLICATE_COLUMN,
+                    format!("there are two columns named \"{}\"", column.name),
+                )
+                .hint("Name them apart with AS."));
+            }
+            if column.name == label_name {
+                label = Some((index, LabelReader::new(task, column)?));
+                continue;
+            }
+            let encoder = match Kind::of(column.type_oid) {
+                Some(Kind::Number(number)) => Encoder::Number(number),
+                Some(Kind::Text(kind)) => Encoder::Text(kind, Categories::new()),
+                Some(Kind::Array(number)) => Encoder::Array(number, None),
+                None => {
+                    unfit.push(column);
+                    continue;
+                }
+            };
+            features.push(FeatureReader {
+                name: column.name.clone(),
+                type_oid: column.type_oid,
+                nullable: !not_null.contains(&column.name),
+                position: index + 1,
+                encoder,
+                statistics: Statistics::default(),
+            });
+        }
+        let Some((label_index, label)) = label else { return Err(no_label(label_name, columns)) };
+        if !unfit.is_empty() {
+            return Err(unfit_columns(&unfit));
+        }
+        if features.is_empty() {
+            return Err(Error::invalid("there is no column besides the label")
+                .hint("A model needs at least one column to predict from."));
+        }
+        Ok(Reader {
+            task,
+            features,
+            label,
+            label_index,
+            row: Vec::new(),
+            array: Vec::new(),
+            found: Vec::new(),
+            pending: Vec::new(),
+            owner: Owner::current(),
+            spool: None,
+            progress,
+        })
+    }
+
+    /// Name and kind of the features, as far as they are known before the first row: `None` if there are arrays.
+    pub fn scalar_features(&self) -> Option<Vec<(String, FeatureKind)>> {
+        self.features
+            .iter()
+            .map(|feature| {
+                let kind = match feature.encoder {
+                    Encoder::Number(number) => number.into(),
+                    Encoder::Text(..) => FeatureKind::Category,
+                    Encoder::Array(..) => return None,
+                };
+                Some((feature.name.clone(), kind))
+            })
+            .collect()
+    }
+
+    /// Now that the size of an array is known, the rows that came before get NaNs in its place.
+    fn array_found(&mut self, index: usize, size: usize) {
+        let offset = self.features.iter().take(index).map(FeatureReader::size).sum();
+        for (row, _) in &mut self.pending {
+            row.splice(offset..offset, std::iter::repeat_n(f32::NAN, size));
+        }
+        if let Some(feature) = self.features.get_mut(index) {
+            feature.statistics.add_missing((size * self.pending.len()) as u64);
+            if let Encoder::Array(_, known) = &mut feature.encoder {
+                *known = Some(size);
+            }
+        }
+    }
+
+    /// A row with all its features goes to the spool; one that lacks arrays of unknown size waits.
+    fn store(&mut self, label: f32) -> Result<()> {
+        if let Some(spool) = &mut self.spool {
+            spool.push(&self.row, label)?;
+            if spool.rows() % 65_536 == 0 {
+                (self.progress)(spool.rows());
+            }
+            return Ok(());
+        }
+        self.pending.push((std::mem::take(&mut self.row), label));
+        if self.features.iter().all(|feature| !matches!(feature.encoder, Encoder::Array(_, None))) {
+            let mut spool = Spool::create(self.features.iter().map(FeatureReader::size).sum(), self.owner);
+            for (row, label) in self.pending.drain(..) {
+                spool.push(&row, label)?;
+            }
+            self.spool = Some(spool);
+        }
+        Ok(())
+    }
+
+    /// What was read, or why it cannot be learnt from.
+    pub fn finish(self, source: &str) -> Result<Data> {
+        let rows = self.spool.as_ref().map_or(self.pending.len() as u64, Spool::rows);
+        if rows == 0 {
+            return Err(Error::new(PgSqlErrorCode::ERRCODE_NO_DATA_FOUND, format!("{source} has no rows to learn from")));
+        }
+        let label = self.label.finish(rows)?;
+        let Some(mut spool) = self.spool else {
+            let unknown = self.features.iter().find(|feature| matches!(feature.encoder, Encoder::Array(_, None)));
+            let name = unknown.map_or("", |feature| feature.name.as_str());
+            return Err(Error::new(
+                PgSqlErrorCode::ERRCODE_NULL_VALUE_NOT_ALLOWED,
+                format!("column \"{name}\" is NULL in all rows, so the size of its arrays is not known"),
+            ));
+        };
+        let infinite: Vec<&FeatureReader> =
+            self.features.iter().filter(|feature| feature.statistics.infinite() > 0).collect();
+        if let Some(first) = infinite.first() {
+            let error = Error::new(
+                PgSqlErrorCode::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
+                format!(
+                    "column \"{}\" is infinite, or too large for real, in {} of {rows} rows",
+                    first.name,
+                    first.statistics.infinite()
+                ),
+            )
+            .hint("Leave such rows out, or turn such values into NULL, with a query in parentheses.");
+            let others: Vec<String> =
+                infinite.iter().skip(1).map(|feature| format!("\"{}\"", feature.name)).collect();
+            return Err(match others.is_empty() {
+                true => error,
+                false => error.detail(format!("So are values of {}.", others.join(", "))),
+            });
+        }
+        spool.finish()?;
+        let features = self
+            .features
+            .into_iter()
+            .map(|feature| {
+                let size = feature.size();
+                let (array, kind, categories) = match feature.encoder {
+                    Encoder::Number(number) => (false, number.into(), None),
+                    Encoder::Array(number, _) => (true, number.into(), None),
+                    Encoder::Text(_, categories) => {
+                        let sorted = categories.sort(|a, b| a.key.cmp(&b.key));
+                        (false, FeatureKind::Category, Some(sorted))
+                    }
+                };
+                Feature {
+                    name: feature.name,
+                    type_oid: feature.type_oid,
+                    nullable: feature.nullable,
+                    position: feature.position,
+                    size,
+                    array,
+                    kind,
+                    categories,
+                    statistics: feature.statistics,
+                }
+            })
+            .collect();
+        Ok(Data { task: self.task, spool, features, label, label_position: self.label_index + 1 })
+    }
+}
+
+impl Receiver for Reader {
+    fn row(&mut self, values: &[pg_sys::Datum], nulls: &[bool]) -> Result<()> {
+        self.row.clear();
+        for (index, feature) in self.features.iter_mut().enumerate() {
+            let at = feature.position - 1;
+            let (Some(datum), Some(null)) = (values.get(at), nulls.get(at)) else { continue };
+            let value = (!null).then_some(*datum);
+            match &mut feature.encoder {
+                Encoder::Number(number) => {
+                    // SAFETY: the column is of the number's type.
+                    let value = value.map_or(f32::NAN, |datum| unsafe { number.read(datum) });
+                    feature.statistics.add(value);
+                    self.row.push(value);
+                }
+                Encoder::Text(kind, categories) => match value {
+                    None => {
+                        feature.statistics.add_missing(1);
+                        self.row.push(f32::NAN);
+                    }
+                    Some(datum) => {
+                        // SAFETY: the column is of the text's type.
+                        let text = unsafe { kind.read(datum) }?;
+                        let code = categories.add(text, str::to_owned, || Ok::<_, Error>(text.to_owned()))?;
+                        if code as usize >= MOST_CATEGORIES {
+                            return Err(too_many_categories(&feature.name));
+                        }
+                        self.row.push(code as f32);
+                    }
+                },
+                Encoder::Array(number, size) => {
+                    self.array.clear();
+                    if let Some(datum) = value {
+                        // SAFETY: the column is an array of the number's type.
+                        let shape = unsafe { features::read_array(datum, *number, &mut self.array) }?;
+                        match *size {
+                            _ if shape.len == 0 => return Err(empty_array(&feature.name)),
+                            None => self.found.push((index, shape.len)),
+                            Some(size) if size == shape.len => {}
+                            Some(size) => return Err(other_size(&feature.name, size, shape.len)),
+                        }
+                    } else if let Some(size) = *size {
+                        self.array.resize(size, f32::NAN);
+                    }
+                    for value in &self.array {
+                        feature.statistics.add(*value);
+                    }
+                    self.row.extend_from_slice(&self.array);
+                }
+            }
+        }
+        for (index, size) in std::mem::take(&mut self.found) {
+            self.array_found(index, size);
+        }
+        let label = self.label.read(values.get(self.label_index), nulls.get(self.label_index))?;
+        self.store(label)
+    }
+}
+
+fn no_label(name: &str, columns: &[ResultColumn]) -> Error {
+    let names: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
+    let error = Error::new(
+        PgSqlErrorCode::ERRCODE_UNDEFINED_COLUMN,
+        format!("column \"{name}\", the label, does not exist"),
+    );
+    if names.is_empty() { error } else { error.hint(crate::nearest::hint(name, &names)) }
+}
+
+fn unfit_columns(columns: &[&ResultColumn]) -> Error {
+    let describe = |column: &ResultColumn| (column.name.clone(), features::type_name(column.type_oid));
+    let (name, type_name) = columns.first().map(|column| describe(column)).unwrap_or_default();
+    let others: Vec<String> = columns
+        .iter()
+        .skip(1)
+        .map(|column| describe(column))
+        .map(|(name, type_name)| format!("\"{name}\" of type {type_name}"))
+        .collect();
+    let error = Error::new(
+        PgSqlErrorCode::ERRCODE_DATATYPE_MISMATCH,
+        format!("column \"{name}\" is of type {type_name}, which cannot be a feature"),
+    )
+    .hint(
+        "Features are numbers, booleans, text, and arrays of numbers. Leave the column out, or convert it, with a \
+         query in parentheses.",
+    );
+    if others.is_empty() { error } else { error.detail(format!("Nor can {}.", others.join(", "))) }
+}
+
+fn too_many_categories(name: &str) -> Error {
+    Error::new(
+        PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+        format!("text column \"{name}\" has more than {MOST_CATEGORIES} distinct values"),
+    )
+    .hint("That is no category. Leave the column out with a query in parentheses.")
+}
+
+fn empty_array(name: &str) -> Error {
+    Error::new(PgSqlErrorCode::ERRCODE_ARRAY_SUBSCRIPT_ERROR, format!("column \"{name}\" has an empty array"))
+}
+
+fn other_size(name: &str, size: usize, other: usize) -> Error {
+    Error::new(
+        PgSqlErrorCode::ERRCODE_ARRAY_SUBSCRIPT_ERROR,
+        format!("column \"{name}\" has arrays of {size} and of {other} elements"),
+    )
+    .hint("All arrays of a column need the same number of elements.")
+}
+
+/// What kind of feature a column makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FeatureKind {
+    Quantity,
+    Integer,
+    Boolean,
+    Category,
+}
+
+impl From<Number> for FeatureKind {
+    fn from(number: Number) -> FeatureKind {
+        match number {
+            Number::Float4 | Number::Float8 | Number::Numeric => FeatureKind::Quantity,
+            Number::Int2 | Number::Int4 | Number::Int8 => FeatureKind::Integer,
+            Number::Bool => FeatureKind::Boolean,
+        }
+    }
+}
+
+/// A column that features are made from, after the last row.
+pub struct Feature {
+    pub name: String,
+    pub type_oid: pg_sys::Oid,
+    pub nullable: bool,
+    /// From 1, in the statement.
+    pub position: usize,
+    /// Features that it makes.
+    pub size: usize,
+    pub array: bool,
+    pub kind: FeatureKind,
+    /// Of a text column.
+    pub categories: Option<Sorted<String>>,
+    pub statistics: Statistics,
+}
+
+/// All rows of a training, read, and what is known of their columns.
+pub struct Data {
+    pub task: Task,
+    pub spool: Spool,
+    pub features: Vec<Feature>,
+    pub label: Label,
+    /// From 1, in the statement.
+    pub label_position: usize,
+}
+
+impl Data {
+    /// The names of all features, unlike each other: a column's name, or its name and a number from 1 for each element
+    /// of an array.
+    pub fn feature_names(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::with_capacity(self.spool.width());
+        let columns: Vec<&str> = self.features.iter().map(|feature| feature.name.as_str()).collect();
+        for feature in &self.features {
+            if !feature.array {
+                names.push(feature.name.clone());
+                continue;
+            }
+            let mut stem = feature.name.clone();
+            while (1..=feature.size).any(|i| columns.contains(&format!("{stem}.{i}").as_str())) {
+                stem.push('_');
+            }
+            names.extend((1..=feature.size).map(|i| format!("{stem}.{i}")));
+        }
+        names
+    }
+
+    /// What is stored in the model.
+    pub fn meta(&self) -> ModelMeta {
+        ModelMeta {
+            task: self.task,
+            columns: self
+                .features
+                .iter()
+                .map(|feature| FeatureColumn {
+                    name: feature.name.clone(),
+                    pg_type: features::type_name(feature.type_oid),
+                    size: u32::try_from(feature.size).unwrap_or(u32::MAX),
+                    categories: feature
+                        .categories
+                        .as_ref()
+                        .map(|sorted| sorted.values.iter().map(|category| category.text.clone()).collect()),
+                })
+                .collect(),
+            label: LabelColumn {
+                name: self.label.name.clone(),
+                pg_type: features::type_name(self.label.type_oid),
+                classes: self.label.classes.as_ref().map(|classes| classes.classes()),
+            },
+        }
+    }
+
+    /// For `pgml.snapshots.columns`: an object for each column of the statement, in its order.
+    pub fn columns_json(&self, not_null: &[String]) -> Result<Value> {
+        let mut columns = Vec::new();
+        for feature in &self.features {
+            let mut statistics = feature.statistics.to_json();
+            if let Some(sorted) = &feature.categories {
+                statistics.insert("distinct".into(), json!(sorted.values.len()));
+                statistics.insert("categories".into(), super::categories::to_json(sorted));
+            }
+            let column = json!({
+                "name": feature.name,
+                "pg_type": type_name(feature.type_oid)?,
+                "nullable": feature.nullable,
+                "label": false,
+                "position": feature.position,
+                "size": feature.size,
+                "array": feature.array,
+                "statistics": statistics,
+            });
+            columns.push((feature.position, column));
+        }
+        let mut statistics = self.label.statistics.to_json();
+        if let Some(classes) = &self.label.classes {
+            statistics.insert("distinct".into(), json!(classes.len()));
+            statistics.insert("categories".into(), classes.to_json());
+        }
+        let label = json!({
+            "name": self.label.name,
+            "pg_type": type_name(self.label.type_oid)?,
+            "nullable": !not_null.contains(&self.label.name),
+            "label": true,
+            "position": self.label_position,
+            "size": 1,
+            "array": false,
+            "statistics": statistics,
+        });
+        columns.push((self.label_position, label));
+        columns.sort_by_key(|(position, _)| *position);
+        Ok(columns.into_iter().map(|(_, column)| column).collect())
+    }
+}
+
+/// The type as PostgresML names it: `float4`, `int2[]`.
+fn type_name(type_oid: pg_sys::Oid) -> Result<String> {
+    let name = crate::registry::type_name(type_oid)?;
+    Ok(match name.strip_prefix('_') {
+        Some(element) => format!("{element}[]"),
+        None => name,
+    })
+}

@@ -1,0 +1,269 @@
+//! The label of a training: numbers to come near to in a regression, classes to tell apart in a classification.
+
+use std::cmp::Ordering;
+
+use pgrx::{PgSqlErrorCode, pg_sys};
+use serde_json::Value;
+
+use super::categories::{self, Categories, Sorted};
+use super::cursor::ResultColumn;
+use super::statistics::Statistics;
+use crate::error::{Error, Result};
+use crate::features::{self, Kind, Number, TextKind};
+use crate::model_meta::{Class, Task};
+
+/// Past this many the label is not a class but a number, and every class costs a tree a round.
+const MOST_CLASSES: usize = 1000;
+
+/// Reads the label, row by row.
+pub struct LabelReader {
+    name: String,
+    type_oid: pg_sys::Oid,
+    statistics: Statistics,
+    nulls: u64,
+    nans: u64,
+    encoder: Encoder,
+}
+
+enum Encoder {
+    Number(Number),
+    NumericClasses(Number, Categories<Exact>),
+    TextClasses(TextKind, Categories<String>),
+}
+
+/// A number to be told apart from others exactly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Exact {
+    Integer(i64),
+    /// Bits of a float8 that is not NaN; zero has no sign.
+    Float(u64),
+}
+
+impl Exact {
+    /// # Safety
+    /// `datum` is of the number's type.
+    unsafe fn read(number: Number, datum: pg_sys::Datum) -> Option<Exact> {
+        let bits = datum.value();
+        let float = match number {
+            Number::Bool => return Some(Exact::Integer(i64::from(bits as u8 != 0))),
+            Number::Int2 => return Some(Exact::Integer(i64::from(bits as i16))),
+            Number::Int4 => return Some(Exact::Integer(i64::from(bits as i32))),
+            Number::Int8 => return Some(Exact::Integer(bits as i64)),
+            Number::Float8 => f64::from_bits(bits as u64),
+            Number::Float4 => f64::from(f32::from_bits(bits as u32)),
+            Number::Numeric => {
+                // SAFETY: a numeric, as the caller promises; past float8's range it becomes an infinity.
+                let double =
+                    unsafe { pgrx::direct_function_call_as_datum(pg_sys::numeric_float8_no_overflow, &[Some(datum)]) };
+                double.map_or(f64::NAN, |double| f64::from_bits(double.value() as u64))
+            }
+        };
+        if float.is_nan() { None } else { Some(Exact::Float((float + 0.0).to_bits())) }
+    }
+
+    fn value(self) -> f64 {
+        match self {
+            Exact::Integer(value) => value as f64,
+            Exact::Float(bits) => f64::from_bits(bits),
+        }
+    }
+
+    fn compare(self, other: Exact) -> Ordering {
+        match (self, other) {
+            (Exact::Integer(a), Exact::Integer(b)) => a.cmp(&b),
+            (a, b) => a.value().total_cmp(&b.value()),
+        }
+    }
+}
+
+impl LabelReader {
+    pub fn new(task: Task, column: &ResultColumn) -> Result<LabelReader> {
+        let unfit = |why: &str| {
+            let type_name = features::type_name(column.type_oid);
+            Error::new(
+                PgSqlErrorCode::ERRCODE_DATATYPE_MISMATCH,
+                format!("label \"{}\" is of type {type_name}, which {why}", column.name),
+            )
+        };
+        let encoder = match (task, Kind::of(column.type_oid)) {
+            (Task::Regression, Some(Kind::Number(number))) => Encoder::Number(number),
+            (Task::Regression, Some(Kind::Text(_))) => {
+                return Err(unfit("cannot be a target of regression")
+                    .hint("Use task => 'classification' for text labels."));
+            }
+            (Task::Classification, Some(Kind::Number(number))) => Encoder::NumericClasses(number, Categories::new()),
+            (Task::Classification, Some(Kind::Text(kind))) => Encoder::TextClasses(kind, Categories::new()),
+            (_, Some(Kind::Array(_)) | None) => return Err(unfit("cannot be a label")),
+        };
+        Ok(LabelReader {
+            name: column.name.clone(),
+            type_oid: column.type_oid,
+            statistics: Statistics::default(),
+            nulls: 0,
+            nans: 0,
+            encoder,
+        })
+    }
+
+    /// The label of a row as a number; of a classification the code of its class, in order of first appearance.
+    #[inline]
+    pub fn read(&mut self, datum: Option<&pg_sys::Datum>, null: Option<&bool>) -> Result<f32> {
+        let (Some(&datum), Some(false)) = (datum, null) else {
+            self.nulls += 1;
+            return Ok(f32::NAN);
+        };
+        match &mut self.encoder {
+            Encoder::Number(number) => {
+                // SAFETY: the column is of the number's type.
+                let value = unsafe { number.read(datum) };
+                self.nans += u64::from(value.is_nan());
+                self.statistics.add(value);
+                Ok(value)
+            }
+            Encoder::NumericClasses(number, classes) => {
+                // SAFETY: the column is of the number's type.
+                let Some(exact) = (unsafe { Exact::read(*number, datum) }) else {
+                    self.nans += 1;
+                    return Ok(f32::NAN);
+                };
+                self.statistics.add(exact.value() as f32);
+                let type_oid = self.type_oid;
+                let code = classes.add(&exact, |exact| *exact, || Ok::<_, Error>(output(type_oid, *number, datum)))?;
+                few_classes(&self.name, classes.len())?;
+                Ok(code as f32)
+            }
+            Encoder::TextClasses(kind, classes) => {
+                // SAFETY: the column is of the text's type.
+                let text = unsafe { kind.read(datum) }?;
+                let code = classes.add(text, str::to_owned, || Ok::<_, Error>(text.to_owned()))?;
+                few_classes(&self.name, classes.len())?;
+                Ok(code as f32)
+            }
+        }
+    }
+
+    /// Refuses labels that nothing can be learnt from.
+    pub fn finish(self, rows: u64) -> Result<Label> {
+        let name = &self.name;
+        if self.nulls > 0 || self.nans > 0 {
+            let what = match (self.nulls, self.nans) {
+                (nulls, 0) => format!("NULL in {nulls}"),
+                (0, nans) => format!("NaN in {nans}"),
+                (nulls, nans) => format!("NULL in {nulls} and NaN in {nans}"),
+            };
+            return Err(Error::new(
+                PgSqlErrorCode::ERRCODE_NULL_VALUE_NOT_ALLOWED,
+                format!("label \"{name}\" is {what} of {rows} rows"),
+            )
+            .hint("Leave such rows out with a query in parentheses: (SELECT ... WHERE ... IS NOT NULL)."));
+        }
+        if self.statistics.infinite() > 0 {
+            return Err(Error::new(
+                PgSqlErrorCode::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
+                format!(
+                    "label \"{name}\" is infinite, or too large for real, in {} of {rows} rows",
+                    self.statistics.infinite()
+                ),
+            ));
+        }
+        let classes = match self.encoder {
+            Encoder::Number(_) => None,
+            Encoder::NumericClasses(_, classes) => {
+                Some(Classes::Numeric(classes.sort(|a, b| a.key.compare(b.key))))
+            }
+            Encoder::TextClasses(_, classes) => Some(Classes::Text(classes.sort(|a, b| a.key.cmp(&b.key)))),
+        };
+        if let Some(classes) = &classes {
+            if classes.len() < 2 {
+                let only = classes.classes().into_iter().next().map(|class| class.text).unwrap_or_default();
+                return Err(Error::new(
+                    PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE,
+                    format!("label \"{name}\" is \"{only}\" in all rows, and a classification needs two classes"),
+                ));
+            }
+        }
+        Ok(Label { name: self.name, type_oid: self.type_oid, statistics: self.statistics, classes })
+    }
+}
+
+fn few_classes(name: &str, classes: usize) -> Result<()> {
+    if classes <= MOST_CLASSES {
+        return Ok(());
+    }
+    Err(Error::new(
+        PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+        format!("label \"{name}\" has more than {MOST_CLASSES} classes"),
+    )
+    .hint("Use task => 'regression' for a label that is a number."))
+}
+
+/// A value as a cast to text gives it.
+fn output(type_oid: pg_sys::Oid, number: Number, datum: pg_sys::Datum) -> String {
+    if number == Number::Bool {
+        return (datum.value() as u8 != 0).to_string();
+    }
+    let (mut function, mut varlena) = (pg_sys::InvalidOid, false);
+    // SAFETY: the output function of the value's own type; it gives a palloc'd C string.
+    unsafe {
+        pg_sys::getTypeOutputInfo(type_oid, &mut function, &mut varlena);
+        let text = pg_sys::OidOutputFunctionCall(function, datum);
+        std::ffi::CStr::from_ptr(text).to_string_lossy().into_owned()
+    }
+}
+
+/// The label, after the last row.
+pub struct Label {
+    pub name: String,
+    pub type_oid: pg_sys::Oid,
+    /// Of the numbers; of text only what is missing.
+    pub statistics: Statistics,
+    /// In a classification.
+    pub classes: Option<Classes>,
+}
+
+/// Classes in their final order.
+pub enum Classes {
+    Numeric(Sorted<Exact>),
+    Text(Sorted<String>),
+}
+
+impl Classes {
+    pub fn len(&self) -> usize {
+        match self {
+            Classes::Numeric(sorted) => sorted.values.len(),
+            Classes::Text(sorted) => sorted.values.len(),
+        }
+    }
+
+    /// From the codes in the spool to indexes of classes.
+    pub fn remap(&self) -> &[f32] {
+        match self {
+            Classes::Numeric(sorted) => &sorted.remap,
+            Classes::Text(sorted) => &sorted.remap,
+        }
+    }
+
+    /// As stored in the model.
+    pub fn classes(&self) -> Vec<Class> {
+        match self {
+            Classes::Numeric(sorted) => sorted
+                .values
+                .iter()
+                .map(|category| Class { text: category.text.clone(), value: category.key.value() as f32 })
+                .collect(),
+            Classes::Text(sorted) => sorted
+                .values
+                .iter()
+                .enumerate()
+                .map(|(index, category)| Class { text: category.text.clone(), value: index as f32 })
+                .collect(),
+        }
+    }
+
+    pub fn to_json(&self) -> Value {
+        match self {
+            Classes::Numeric(sorted) => categories::to_json(sorted),
+            Classes::Text(sorted) => categories::to_json(sorted),
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Where the rows of a training come from: a relation, named as SQL names it, or a query in parentheses.
+
+use std::ffi::CStr;
+
+use pgrx::{PgSqlErrorCode, pg_sys};
+
+use crate::error::{Error, Result};
+use crate::registry;
+
+/// A relation or a query, found.
+#[derive(Debug, Clone)]
+pub struct Source {
+    /// What is stored in `pgml.snapshots.relation_name`: the qualified name, which means the same whatever the
+    /// search_path, or the query.
+    pub name: String,
+    /// The statement that gives all of its rows.
+    pub statement: String,
+    /// The relation, unless it is a query.
+    pub relation: Option<pg_sys::Oid>,
+}
+
+impl Source {
+    /// Finds a relation by its name, as SQL would in a FROM clause, or takes a query in parentheses as it is.
+    pub fn resolve(relation_name: &str) -> Result<Source> {
+        let text = relation_name.trim();
+        if text.starts_with('(') {
+            return Source::query(text);
+        }
+        let relation = find(text)?;
+        Source::relation(relation)
+    }
+
+    fn query(text: &str) -> Result<Source> {
+        if !text.ends_with(')') {
+            return Err(Error::new(
+                PgSqlErrorCode::ERRCODE_SYNTAX_ERROR,
+                "a query as relation_name must be in parentheses from its beginning to its end",
+            )
+            .hint("Write relation_name => '(SELECT ...)'."));
+        }
+        // A query in parentheses is a statement by itself; that it is a single one and only reads is checked where it
+        // is planned.
+        Ok(Source { name: text.to_owned(), statement: text.to_owned(), relation: None })
+    }
+
+    /// The relation of that oid.
+    pub fn relation(relation: pg_sys::Oid) -> Result<Source> {
+        let kind = registry::relation_kind(relation)?;
+        if !matches!(kind, b'r' | b'v' | b'm' | b'f' | b'p') {
+            return Err(Error::new(
+                PgSqlErrorCode::ERRCODE_WRONG_OBJECT_TYPE,
+                format!("\"{}\" has no rows to learn from", registry::relation_name(relation)?),
+            )
+            .hint("Give a table, a view, or a query in parentheses."));
+        }
+        let name = registry::relation_name(relation)?;
+        Ok(Source { statement: format!("SELECT * FROM {name}"), name, relation: Some(relation) })
+    }
+}
+
+/// The oid of the relation of that name, found as in a FROM clause: by the search_path, quotes and case folding.
+fn find(text: &str) -> Result<pg_sys::Oid> {
+    use pgrx::IntoDatum;
+
+    let missing = |name: &str| {
+        let error = Error::new(PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"));
+        match name.split_whitespace().next() {
+            Some(first) if first.eq_ignore_ascii_case("select") || first.eq_ignore_ascii_case("with") => {
+                error.hint("Put a query in parentheses: relation_name => '(SELECT ...)'.")
+            }
+            _ => error,
+        }
+    };
+    if text.is_empty() || text.contains(char::is_whitespace) && !text.contains('"') {
+        return Err(missing(text));
+    }
+    // SAFETY: a text datum in the current memory context; the functions raise their own ERRORs for what is no name.
+    let relation = unsafe {
+        let text = text.into_datum().unwrap_or(pg_sys::Datum::from(0)).cast_mut_ptr::<pg_sys::text>();
+        let names = pg_sys::textToQualifiedNameList(text);
+        let variable = pg_sys::makeRangeVarFromNameList(names);
+        pg_sys::RangeVarGetRelidExtended(
+            variable,
+            pg_sys::NoLock as pg_sys::LOCKMODE,
+            pg_sys::RVROption::RVR_MISSING_OK,
+            None,
+            std::ptr::null_mut(),
+        )
+    };
+    if relation == pg_sys::InvalidOid { Err(missing(text)) } else { Ok(relation) }
+}
+
+/// `quote_identifier` of the server.
+pub fn quoted(name: &CStr) -> String {
+    // SAFETY: NUL-terminated; the result is NUL-terminated, the argument itself or palloc'd.
+    unsafe { CStr::from_ptr(pg_sys::quote_identifier(name.as_ptr())) }.to_string_lossy().into_owned()
+}

@@ -1,0 +1,137 @@
+"""The commands behind the Makefile: `python3 -m devkit setup|build|up|down|test|install|clean`."""
+
+import argparse
+import shutil
+import subprocess
+import sys
+
+from devkit import Problem, postgres, say
+from devkit.places import BUILD, ROOT, locked, runtime
+from devkit.server import end_on_signals
+
+
+def arguments():
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="devkit", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("setup", help="fetch PostgreSQL, libclang and XGBoost")
+    build = commands.add_parser("build", help="build the extension and put it into the copied PostgreSQL")
+    build.add_argument("majors", nargs="*", type=int, default=[postgres.NEWEST])
+    install = commands.add_parser("install", help="install into the PostgreSQL of a pg_config")
+    install.add_argument("pg_config")
+    commands.add_parser("up", help="leave a server running, with the extension and the flights")
+    commands.add_parser("down", help="end the server that `up` started")
+    commands.add_parser("demo", help="train and predict on a million flights")
+    test = commands.add_parser("test", help="run the tests: crates, SQL, live servers")
+    test.add_argument("--update", action="store_true", help="accept what the SQL tests print as what is expected")
+    test.add_argument("--pg", type=int, action="append", help="only on this major version")
+    test.add_argument("pytest", nargs="*", help="arguments for pytest")
+    commands.add_parser("lint", help="rustfmt, clippy, ruff and, where it is installed, cargo-deny")
+    bench = commands.add_parser("bench", help="run the benches, build and packages included")
+    bench.add_argument("bench", nargs=argparse.REMAINDER, help="arguments for bench/run")
+    commands.add_parser("clean", help="end the server of `up` and remove all that was made")
+    return parser.parse_args()
+
+
+def main():
+    """Runs one command; a Problem is one clear line, and status 1."""
+    end_on_signals()
+    chosen = arguments()
+    try:
+        globals()[f"run_{chosen.command}"](chosen)
+    except Problem as problem:
+        say.complain(problem)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def run_setup(_chosen):
+    """`make setup`"""
+    from devkit.setup import setup
+
+    setup()
+    for major in postgres.majors():
+        postgres.tree(major)
+    say.step(f"PostgreSQL {', '.join(map(str, postgres.majors()))} are in {runtime() / 'pg'}")
+
+
+def run_build(chosen):
+    """`make build`"""
+    from devkit.extension import build_into
+
+    for major in chosen.majors:
+        build_into(postgres.tree(major))
+
+
+def run_install(chosen):
+    """`make install`"""
+    from devkit.extension import install_into_system
+
+    major, changed = install_into_system(chosen.pg_config)
+    say.step(f"pgml is in PostgreSQL {major}: {len(changed)} files written; in psql: CREATE EXTENSION pgml;")
+
+
+def run_up(_chosen):
+    """`make up`"""
+    from demo.flights import fill
+
+    from devkit.up import up
+
+    with locked("up"):
+        up(fill)
+
+
+def run_down(_chosen):
+    """`make down`"""
+    from devkit.up import down
+
+    with locked("up"):
+        down()
+
+
+def run_demo(_chosen):
+    """`make demo`"""
+    from demo.run import demo
+
+    demo()
+
+
+def run_test(chosen):
+    """`make test`"""
+    from devkit.check import test
+
+    test(chosen.pg or postgres.majors(), chosen.update, chosen.pytest)
+
+
+def run_lint(_chosen):
+    """`make lint`"""
+    from devkit.check import lint
+
+    lint()
+
+
+def run_bench(chosen):
+    """`make bench`"""
+    from devkit.setup import python_for
+
+    python = python_for("bench")
+    done = subprocess.run([str(python), str(ROOT / "bench" / "run"), *chosen.bench], check=False)
+    if done.returncode != 0:
+        raise Problem(f"bench/run ended with status {done.returncode}")
+
+
+def run_clean(chosen):
+    """`make clean`"""
+    from devkit.extension import target_folder
+
+    run_down(chosen)
+    staging = runtime()
+    for folder in {BUILD, staging, target_folder()}:
+        say.step(f"removing {folder}")
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+"""`make test` and `make lint`: the tiers of tests, cheapest first, each shown as it runs."""
+
+import os
+import shutil
+import subprocess
+
+from devkit import Problem, postgres
+from devkit.extension import build_into, environment_for
+from devkit.places import ROOT
+from devkit.say import note, timed
+from devkit.setup import XGBOOST, python_for, setup
+
+
+def test(majors, update, pytest_arguments):
+    """Runs all tiers on these major versions of PostgreSQL; raises at the first that fails."""
+    setup()
+    python = python_for("test")
+    for major in postgres.untestable():
+        note(
+            f"PostgreSQL {major} is installed without its headers, so it is not tested (postgresql-server-dev-{major})"
+        )
+    with timed("cargo test: the crates that need no server"):
+        environment = {**os.environ, "HOWDAH_XGBOOST_LIB": str(XGBOOST / "xgboost" / "lib" / "libxgboost.so")}
+        run(["cargo", "test", "--workspace", "--exclude=pgml", "--locked"], environment)
+    for major in majors:
+        build_into(postgres.tree(major))
+    chosen = [f"--pg={major}" for major in majors]
+    if update:
+        chosen.append("--update-expected")
+    with timed(f"pytest: SQL and live servers, on PostgreSQL {', '.join(map(str, majors))}"):
+        run([str(python), "-m", "pytest", *chosen, *(pytest_arguments or ["tests"])])
+
+
+def lint():
+    """Checks form: rustfmt, clippy (the extension too), ruff, and cargo-deny where it is installed."""
+    setup()
+    python = python_for("test")
+    with timed("rustfmt"):
+        run(["cargo", "fmt", "--all", "--check"])
+    with timed("clippy"):
+        run(["cargo", "clippy", "--workspace", "--exclude=pgml", "--all-targets", "--locked", "--", "-D", "warnings"])
+        of_extension = ["--release", "--package=pgml", f"--features=pg{postgres.NEWEST}", "--locked"]
+        config = postgres.tree(postgres.NEWEST).headers_config
+        run(["cargo", "clippy", *of_extension, "--", "-D", "warnings"], environment_for(config))
+    with timed("ruff"):
+        run([str(python), "-m", "ruff", "check", "."])
+        run([str(python), "-m", "ruff", "format", "--check", "."])
+    if shutil.which("cargo-deny"):
+        with timed("cargo-deny"):
+            run(["cargo", "deny", "check"])
+    else:
+        note("cargo-deny is not installed (`cargo install cargo-deny`): bans, licences and sources were not checked")
+
+
+def run(command, environment=None):
+    """Runs one tool in the clone, its output shown as it comes."""
+    if subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode != 0:
+        raise Problem(f"failed: {' '.join(command[:4])} ... (see above)")
