@@ -9,6 +9,7 @@ use std::time::Instant;
 use common::*;
 use learn::Error;
 use learn::xgboost::{Algorithm, ColumnKind, Params, Task};
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 const BINARY: Task = Task::Classification { classes: 2 };
@@ -75,6 +76,11 @@ fn bad_values_are_refused_with_the_name_the_value_and_what_is_allowed() {
         (regression, json!({"eval_metric": "error@x"}), "a number has to follow the @ of \"error@x\""),
         (regression, json!({"eval_metric": "mlogloss"}), "metric \"mlogloss\" is for objectives of several classes"),
         (regression, json!({"eval_metric": "ams"}), "metric \"ams\" needs a number"),
+        (
+            regression,
+            json!({"early_stopping_rounds": 5, "disable_default_eval_metric": true}),
+            "hyperparameter \"early_stopping_rounds\" cannot be 5: there is no metric to stop by",
+        ),
         // Scores.
         (regression, json!({"base_score": "mean"}), "a number, or a list of one number a class"),
         (THREE, json!({"base_score": [0.5, 0.5]}), "a number, or a list of one number a class"),
@@ -118,8 +124,8 @@ fn constraints_have_to_fit_the_columns() {
     for (json, wanted) in [
         (json!({"monotone_constraints": [1, 0]}), "it has 2 directions, and there are 4 columns"),
         (
-            json!({"monotonic_cst": {"z": 1}}),
-            "hyperparameter \"monotonic_cst\" cannot be {\"z\":1}: there is no column \"z\"",
+            json!({"monotone_constraints": {"z": 1}}),
+            "hyperparameter \"monotone_constraints\" cannot be {\"z\":1}: there is no column \"z\"",
         ),
         (json!({"interaction_constraints": [["a", "z"]]}), "there is no column \"z\""),
         (json!({"interaction_constraints": [[0, 4]]}), "there is no column 4; the last one is 3"),
@@ -220,4 +226,43 @@ fn a_dry_run_is_quick_even_when_the_training_is_not() {
     let begun = Instant::now();
     params.dry_run(&library, &named(kinds.collect())).unwrap();
     assert!(begun.elapsed().as_secs() < 5, "{:?}", begun.elapsed());
+}
+
+fn any_value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        (-2..200i64).prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        ".{0,9}".prop_map(Value::from),
+        prop_oneof![Just("(1,-1)"), Just("[[0]]"), Just("auc@0.5"), Just("multi:softmax"), Just("dart")]
+            .prop_map(Value::from),
+    ];
+    leaf.prop_recursive(2, 9, 4, |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            proptest::collection::vec(("[a-e]", inner), 0..4)
+                .prop_map(|entries| Value::Object(entries.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3000))]
+    #[test]
+    fn anything_at_all_is_taken_or_refused(
+        given in proptest::collection::vec((any::<prop::sample::Index>(), any_value()), 1..4), classes in 0..4u32,
+    ) {
+        let names: Vec<&str> =
+            Params::table().iter().flat_map(|row| row.aliases.iter().copied().chain([row.name])).collect();
+        let hyperparams = given.iter().map(|(name, value)| (name.get(&names).to_string(), value.clone())).collect();
+        let task = if classes == 0 { Task::Regression } else { Task::Classification { classes } };
+        for algorithm in [Algorithm::Xgboost, Algorithm::XgboostRandomForest] {
+            if let Err(error) = Params::parse(algorithm, task, &hyperparams) {
+                let message = error.to_string();
+                prop_assert!(!message.is_empty() && message.chars().count() < 600, "{}", message);
+            }
+        }
+    }
 }

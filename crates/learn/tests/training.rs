@@ -113,6 +113,22 @@ fn the_same_data_and_seed_give_the_same_bytes() {
 }
 
 #[test]
+fn two_threads_give_the_same_bytes_every_time() {
+    let library = library();
+    let rows = {
+        let mut rows = wavy(60_000, 1);
+        rows.chunk = 7_000;
+        rows
+    };
+    let once = || {
+        let json = json!({"nthread": 2, "subsample": 0.7, "colsample_bynode": 0.5, "n_estimators": 5});
+        fit(&library, Task::Regression, json, &numbers(4), &rows).model
+    };
+    let first = once();
+    assert!((0..4).all(|_| once() == first));
+}
+
+#[test]
 fn early_stopping_keeps_the_best_round() {
     let library = library();
     // Little to learn and much noise, so that the held-out rows soon get worse.

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::library::Library;
-use super::table::{Kind, Parameter, TABLE, find};
+use super::table::{Kind, METRICS, Parameter, TABLE, find, objectives};
 use super::value::{Feature, Given, Monotone, resolve_interactions};
 use super::{Algorithm, Columns, Task};
 use crate::Error;
@@ -34,6 +34,17 @@ impl Params {
     /// All hyperparameters that are understood, for documentation.
     pub fn table() -> &'static [Parameter] {
         TABLE
+    }
+
+    /// The objectives of a task, in XGBoost's words.
+    pub fn objectives(task: Task) -> &'static [&'static str] {
+        objectives(task)
+    }
+
+    /// The metrics that can be measured in each round. After `error`, `pre`, `map` and `ndcg` an `@` and a number may
+    /// follow, after `ams` and `tweedie-nloglik` they must.
+    pub fn metrics() -> impl Iterator<Item = &'static str> {
+        METRICS.iter().map(|(name, _)| *name)
     }
 
     /// Reads hyperparameters. A null means that the parameter is not given.
@@ -161,6 +172,10 @@ impl Params {
             && let Some(objective) = named("objective")
         {
             return Err(objective.wrong("it needs \"quantile_alpha\", the quantile to predict"));
+        }
+        let measured = !self.metrics.is_empty() || self.setting("disable_default_eval_metric") != Some("1");
+        if let (false, Some(given)) = (measured, named("early_stopping_rounds")) {
+            return Err(given.wrong("there is no metric to stop by"));
         }
         let multiclass = self.objective().starts_with("multi:");
         if let (false, Some(metric), Some(given)) =
