@@ -178,7 +178,7 @@ impl<B: ImageBytes> Forest<B> {
     fn transform_all(&self, margins: &mut [f32]) {
         match self.transform() {
             Transform::Identity => {}
-            Transform::Softmax | Transform::Argmax => {
+            Transform::Softmax | Transform::Argmax | Transform::Sorted | Transform::Expectiles => {
                 for row in margins.chunks_exact_mut(self.num_outputs()) {
                     self.transform().apply(row);
                 }

@@ -156,8 +156,8 @@ fn trees_of_rounds(
 fn gblinear(model: At<'_, '_>, num_features: u32, num_outputs: u32) -> Result<Booster> {
     let field = model.field("weights")?;
     let mut weights = field.floats()?;
-    let split = num_features as usize * num_outputs as usize;
-    if weights.len() != split + num_outputs as usize {
+    let split = (num_features as usize).saturating_mul(num_outputs as usize);
+    if weights.len() != split.saturating_add(num_outputs as usize) {
         return Err(field.invalid(format!(
             "{} weights for {num_features} features, a bias and {num_outputs} outputs",
             weights.len()

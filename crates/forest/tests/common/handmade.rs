@@ -1,6 +1,6 @@
 //! Model files put together by hand, where training cannot be made to give what a test needs.
 
-/// A JSON model of one feature, one tree an output, all of one shape: x < 1 goes to the first leaf, else x < 2 to the
+/// A JSON model of one feature, one tree an output, as of the library's version, all of one shape: x < 1 goes to the first leaf, else x < 2 to the
 /// second, and so on. `leaves` has one list an output, all equally long.
 pub fn staircase(objective: &str, base_score: &str, leaves: &[Vec<f32>]) -> String {
     let trees: Vec<String> = leaves.iter().enumerate().map(|(id, leaves)| stairs(id, leaves)).collect();
@@ -21,11 +21,17 @@ pub fn staircase(objective: &str, base_score: &str, leaves: &[Vec<f32>]) -> Stri
         r#","tweedie_regression_param":{"tweedie_variance_power":"1.5"}"#.to_owned()
     } else if objective == "reg:quantileerror" {
         r#","quantile_loss_param":{"quantile_alpha":"[0.5]"}"#.to_owned()
+    } else if objective == "reg:expectileerror" {
+        format!(
+            r#","expectile_loss_param":{{"expectile_alpha":"[{}]"}}"#,
+            (1..=count).map(|i| format!("{:E}", i as f32 / 10.0)).collect::<Vec<_>>().join(",")
+        )
     } else {
         r#","reg_loss_param":{"scale_pos_weight":"1"}"#.to_owned()
     };
+    let (major, minor, patch) = super::version();
     format!(
-        r#"{{"learner":{{"attributes":{{}},"feature_names":[],"feature_types":[],"gradient_booster":{{"model":{{"gbtree_model_param":{{"num_parallel_tree":"1","num_trees":"{count}"}},"iteration_indptr":[0,{count}],"tree_info":[{outputs}],"trees":[{}]}},"name":"gbtree"}},"learner_model_param":{{"base_score":"{base_score}","boost_from_average":"0","num_class":"{classes}","num_feature":"1","num_target":"{targets}"}},"objective":{{"name":"{objective}"{params}}}}},"version":[3,2,0]}}"#,
+        r#"{{"learner":{{"attributes":{{}},"feature_names":[],"feature_types":[],"gradient_booster":{{"model":{{"gbtree_model_param":{{"num_parallel_tree":"1","num_trees":"{count}"}},"iteration_indptr":[0,{count}],"tree_info":[{outputs}],"trees":[{}]}},"name":"gbtree"}},"learner_model_param":{{"base_score":"{base_score}","boost_from_average":"0","num_class":"{classes}","num_feature":"1","num_target":"{targets}"}},"objective":{{"name":"{objective}"{params}}}}},"version":[{major},{minor},{patch}]}}"#,
         trees.join(",")
     )
 }

@@ -51,7 +51,7 @@ fn api() -> &'static Api {
         let path = path();
         // SAFETY: XGBoost's initialisers have no preconditions.
         let library = unsafe { Library::new(&path) }
-            .unwrap_or_else(|error| panic!("no XGBoost library at {}: run `make setup` ({error})", path.display()));
+            .unwrap_or_else(|error| panic!("no XGBoost library at {}: run `make setup` ({error:?})", path.display()));
         macro_rules! symbol {
             ($name:literal) => {
                 // SAFETY: the field that takes the symbol has the type of the function in XGBoost's c_api.h.
