@@ -154,10 +154,15 @@ impl<'a> Destination<'a> {
 }
 
 #[pgrx::pg_guard]
-unsafe extern "C-unwind" fn startup(_: *mut pg_sys::DestReceiver, _: std::ffi::c_int, _: pg_sys::TupleDesc) {}
+unsafe extern "C-unwind" fn startup(
+    _receiver: *mut pg_sys::DestReceiver,
+    _operation: std::ffi::c_int,
+    _columns: pg_sys::TupleDesc,
+) {
+}
 
 #[pgrx::pg_guard]
-unsafe extern "C-unwind" fn shutdown(_: *mut pg_sys::DestReceiver) {}
+unsafe extern "C-unwind" fn shutdown(_receiver: *mut pg_sys::DestReceiver) {}
 
 #[pgrx::pg_guard]
 unsafe extern "C-unwind" fn receive_slot(
@@ -173,7 +178,7 @@ unsafe extern "C-unwind" fn receive_slot(
         }
         let values = std::slice::from_raw_parts((*slot).tts_values, this.width);
         let nulls = std::slice::from_raw_parts((*slot).tts_isnull, this.width);
-        let previous = std::mem::replace(&mut pg_sys::CurrentMemoryContext, this.memory);
+        let previous = std::ptr::replace(&raw mut pg_sys::CurrentMemoryContext, this.memory);
         let outcome = this.receiver.row(values, nulls);
         pg_sys::CurrentMemoryContext = previous;
         this.since_reset += 1;
