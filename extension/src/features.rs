@@ -40,18 +40,34 @@ pub enum TextKind {
 impl Kind {
     /// `None` for types that cannot be features. Domains count as their base type.
     pub fn of(type_oid: pg_sys::Oid) -> Option<Kind> {
+        // Every query that predicts asks this for every argument, so the catalog is asked only about other types.
+        if let Some(kind) = Kind::of_built_in(type_oid) {
+            return Some(kind);
+        }
         // SAFETY: catalog look-ups within a transaction.
-        let base = unsafe { pg_sys::getBaseType(type_oid) };
-        if let Some(number) = Number::of(base) {
-            return Some(Kind::Number(number));
-        }
-        match base {
-            pg_sys::TEXTOID | pg_sys::VARCHAROID => Some(Kind::Text(TextKind::Varlena)),
-            pg_sys::BPCHAROID => Some(Kind::Text(TextKind::Padded)),
-            pg_sys::NAMEOID | pg_sys::UNKNOWNOID => Some(Kind::Text(TextKind::CString)),
-            // SAFETY: as above.
-            _ => Number::of(unsafe { pg_sys::getBaseType(pg_sys::get_element_type(base)) }).map(Kind::Array),
-        }
+        let (base, element) = unsafe {
+            let base = pg_sys::getBaseType(type_oid);
+            (base, pg_sys::getBaseType(pg_sys::get_element_type(base)))
+        };
+        Kind::of_built_in(base).or_else(|| Number::of(element).map(Kind::Array))
+    }
+
+    fn of_built_in(type_oid: pg_sys::Oid) -> Option<Kind> {
+        Number::of(type_oid).map(Kind::Number).or_else(|| {
+            Some(match type_oid {
+                pg_sys::TEXTOID | pg_sys::VARCHAROID => Kind::Text(TextKind::Varlena),
+                pg_sys::BPCHAROID => Kind::Text(TextKind::Padded),
+                pg_sys::NAMEOID | pg_sys::UNKNOWNOID => Kind::Text(TextKind::CString),
+                pg_sys::FLOAT4ARRAYOID => Kind::Array(Number::Float4),
+                pg_sys::FLOAT8ARRAYOID => Kind::Array(Number::Float8),
+                pg_sys::INT2ARRAYOID => Kind::Array(Number::Int2),
+                pg_sys::INT4ARRAYOID => Kind::Array(Number::Int4),
+                pg_sys::INT8ARRAYOID => Kind::Array(Number::Int8),
+                pg_sys::BOOLARRAYOID => Kind::Array(Number::Bool),
+                pg_sys::NUMERICARRAYOID => Kind::Array(Number::Numeric),
+                _ => return None,
+            })
+        })
     }
 }
 

@@ -193,10 +193,19 @@ impl Column {
     }
 }
 
+/// Rows are dense, so a model that says more features than this is of another world, or malicious.
+const FEATURES_AT_MOST: u32 = 1 << 20;
+
 /// From the bytes in `pgml.files` to a compiled image, which carries the description that training stored in the model.
 pub fn compile(stored: &[u8]) -> Result<Vec<u8>> {
     let ensemble = forest::xgboost::read(stored)
         .map_err(|error| Error::corrupted(format!("the stored model cannot be read: {error}")))?;
+    if ensemble.num_features > FEATURES_AT_MOST {
+        return Err(Error::unsupported(format!(
+            "the model has {} features, and {FEATURES_AT_MOST} are the most that can be predicted with",
+            ensemble.num_features
+        )));
+    }
     let meta = describe(&ensemble)?.to_json();
     forest::compile(&ensemble, meta.as_bytes())
         .map_err(|error| Error::corrupted(format!("the stored model cannot be compiled: {error}")))

@@ -235,3 +235,179 @@ pub fn type_name(type_oid: pg_sys::Oid) -> Result<String> {
     )?;
     rows.into_iter().next().ok_or_else(|| Error::undefined(format!("type with oid {} does not exist", type_oid.to_u32())))
 }
+
+/// What is known of the data that a project's last model was trained on.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    pub id: i64,
+    pub relation_name: String,
+    pub y_column_name: Vec<String>,
+    pub test_size: f32,
+    pub test_sampling: String,
+    pub materialized: bool,
+}
+
+/// The snapshot that a project used last.
+pub fn last_snapshot(project_id: i64) -> Result<Option<Snapshot>> {
+    let rows = select(
+        "SELECT s.id, s.relation_name, s.y_column_name, s.test_size, s.test_sampling::pg_catalog.text, s.materialized
+         FROM pgml.models m INNER JOIN pgml.snapshots s ON s.id OPERATOR(pg_catalog.=) m.snapshot_id
+         WHERE m.project_id OPERATOR(pg_catalog.=) $1
+         ORDER BY m.id USING OPERATOR(pg_catalog.>) LIMIT 1",
+        &[argument(project_id)],
+        |tuple| {
+            let names: Option<Vec<Option<String>>> = tuple.get(3)?;
+            Ok(Snapshot {
+                id: value(tuple, 1)?,
+                relation_name: value(tuple, 2)?,
+                y_column_name: names.unwrap_or_default().into_iter().flatten().collect(),
+                test_size: value(tuple, 4)?,
+                test_sampling: value(tuple, 5)?,
+                materialized: tuple.get(6)?.unwrap_or(false),
+            })
+        },
+    )?;
+    Ok(rows.into_iter().next())
+}
+
+/// The next id of a table of the registry.
+pub fn next_id(sequence: &CStr) -> Result<i64> {
+    let sequence = relation_oid(sequence)?;
+    let rows =
+        update("SELECT pg_catalog.nextval($1)", &[argument(sequence)], |tuple| value::<i64>(tuple, 1))?;
+    rows.into_iter().next().ok_or_else(|| Error::corrupted("a sequence gave no number"))
+}
+
+/// Records a snapshot.
+pub fn insert_snapshot(snapshot: &Snapshot, columns: &serde_json::Value, analysis: &serde_json::Value) -> Result<()> {
+    update(
+        "INSERT INTO pgml.snapshots
+             (id, relation_name, y_column_name, test_size, test_sampling, status, columns, analysis, materialized)
+         VALUES ($1, $2, $3, $4, $5::pgml.sampling, 'successful', $6::pg_catalog.jsonb, $7::pg_catalog.jsonb, $8)",
+        &[
+            argument(snapshot.id),
+            argument(snapshot.relation_name.as_str()),
+            argument(snapshot.y_column_name.clone()),
+            argument(snapshot.test_size),
+            argument(snapshot.test_sampling.as_str()),
+            argument(columns.to_string()),
+            argument(analysis.to_string()),
+            argument(snapshot.materialized),
+        ],
+        |_| Ok(()),
+    )?;
+    Ok(())
+}
+
+/// The project of that name, made if there is none.
+pub fn ensure_project(name: &str, task: &str) -> Result<Project> {
+    update(
+        "INSERT INTO pgml.projects (name, task) VALUES ($1, $2::pgml.task) ON CONFLICT (name) DO NOTHING",
+        &[argument(name), argument(task)],
+        |_| Ok(()),
+    )?;
+    // A concurrent training may have made it meanwhile; a new snapshot sees it.
+    find_project(name)?.ok_or_else(|| {
+        Error::new(
+            PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,
+            format!("project \"{name}\" was made by a concurrent transaction"),
+        )
+    })
+}
+
+/// A row for pgml.models.
+pub struct NewModel<'a> {
+    pub id: i64,
+    pub project_id: i64,
+    pub snapshot_id: i64,
+    pub num_features: i32,
+    pub algorithm: &'a str,
+    pub hyperparams: String,
+    pub metrics: String,
+}
+
+/// Records a trained model.
+pub fn insert_model(model: &NewModel<'_>) -> Result<()> {
+    update(
+        "INSERT INTO pgml.models
+             (id, project_id, snapshot_id, num_features, algorithm, runtime, hyperparams, status, metrics, search,
+              search_params, search_args)
+         VALUES ($1, $2, $3, $4, $5, 'rust', $6::pg_catalog.jsonb, 'successful', $7::pg_catalog.jsonb, NULL, '{}', '{}')",
+        &[
+            argument(model.id),
+            argument(model.project_id),
+            argument(model.snapshot_id),
+            argument(model.num_features),
+            argument(model.algorithm),
+            argument(model.hyperparams.as_str()),
+            argument(model.metrics.as_str()),
+        ],
+        |_| Ok(()),
+    )?;
+    Ok(())
+}
+
+/// Bytes of a part of a file: small enough for every client and for COPY.
+const PART_BYTES: usize = 64 << 20;
+
+/// Stores a model's file in parts.
+pub fn insert_file(model_id: i64, path: &str, bytes: &[u8]) -> Result<()> {
+    for (part, data) in (0i32..).zip(bytes.chunks(PART_BYTES)) {
+        update(
+            "INSERT INTO pgml.files (model_id, path, part, data) VALUES ($1, $2, $3, $4)",
+            &[argument(model_id), argument(path), argument(part), argument(data)],
+            |_| Ok(()),
+        )?;
+    }
+    Ok(())
+}
+
+/// Whether the caller may write to the registry, said before the work instead of after it. `deploying` needs one table
+/// more.
+pub fn check_may_train(deploying: bool) -> Result<()> {
+    let mut tables = vec![c"projects", c"snapshots", c"models", c"files"];
+    if deploying {
+        tables.push(c"deployments");
+    }
+    for table in tables {
+        let relation = relation_oid(table)?;
+        // SAFETY: catalog look-ups for the current role; the name is palloc'd.
+        let (allowed, role) = unsafe {
+            let role = pg_sys::GetUserId();
+            let insert = pg_sys::AclMode::from(pg_sys::ACL_INSERT);
+            let allowed = pg_sys::pg_class_aclcheck(relation, role, insert) == pg_sys::AclResult::ACLCHECK_OK;
+            let name = pg_sys::quote_identifier(pg_sys::GetUserNameFromId(role, false));
+            (allowed, CStr::from_ptr(name).to_string_lossy().into_owned())
+        };
+        if !allowed {
+            return Err(Error::new(
+                PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
+                format!("role {role} may not train: it cannot insert into pgml.{}", table.to_string_lossy()),
+            )
+            .hint(format!(
+                "An owner can allow it: GRANT INSERT ON pgml.projects, pgml.snapshots, pgml.models, pgml.files, \
+                 pgml.deployments TO {role}; GRANT USAGE ON ALL SEQUENCES IN SCHEMA pgml TO {role};"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Makes `pgml.snapshot_<id>` from the rows of a statement; gives its oid.
+pub fn materialize(id: i64, statement: &str) -> Result<pg_sys::Oid> {
+    update(&format!("CREATE TABLE pgml.snapshot_{id} AS {statement}"), &[], |_| Ok(()))?;
+    let name = std::ffi::CString::new(format!("snapshot_{id}")).map_err(|error| Error::invalid(error.to_string()))?;
+    relation_oid(&name)
+}
+
+/// Makes trainings and deployments of one project come one after another until the end of the transaction.
+pub fn lock_project(project_id: i64) -> Result<()> {
+    let relation = relation_oid(c"projects")?;
+    // The lock's key has 32 bits: projects 2^32 apart wait for each other, and that is all.
+    let object = pg_sys::Oid::from(project_id as u32);
+    // SAFETY: a lock of the lock manager's, on a number of our own; released with the transaction.
+    unsafe {
+        pg_sys::LockDatabaseObject(relation, object, 0, pg_sys::ShareUpdateExclusiveLock as pg_sys::LOCKMODE);
+    }
+    Ok(())
+}

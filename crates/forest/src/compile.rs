@@ -311,8 +311,7 @@ impl<'a> Tables<'a> {
         }
         for (lane, shape) in shapes.iter().enumerate() {
             let index = first + lane;
-            let mut tree =
-                Tree { output: self.ensemble.trees[index].output, depth: shape.depth, ..Tree::zeroed() };
+            let mut tree = Tree { output: self.ensemble.trees[index].output, depth: shape.depth, ..Tree::zeroed() };
             match form {
                 TreeForm::Perfect => self.add_perfect(index, &group, lane),
                 TreeForm::Compact | TreeForm::Categorical => {

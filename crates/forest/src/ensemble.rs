@@ -84,4 +84,8 @@ pub enum Transform {
     Argmax,
     /// binary:hinge: 1 where the margin is above 0, else 0.
     Hinge,
+    /// reg:quantileerror since XGBoost 3.4: the margins of a row in ascending order, so that quantiles do not cross.
+    Sorted,
+    /// reg:expectileerror: the first margin, then each the one before and softplus of its own margin on top.
+    Expectiles,
 }

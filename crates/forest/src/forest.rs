@@ -178,7 +178,7 @@ impl<B: ImageBytes> Forest<B> {
     fn transform_all(&self, margins: &mut [f32]) {
         match self.transform() {
             Transform::Identity => {}
-            Transform::Softmax | Transform::Argmax => {
+            Transform::Softmax | Transform::Argmax | Transform::Sorted | Transform::Expectiles => {
                 for row in margins.chunks_exact_mut(self.num_outputs()) {
                     self.transform().apply(row);
                 }
@@ -206,7 +206,7 @@ impl<B: ImageBytes> Forest<B> {
 
     fn check_rows(&self, rows: &[f32], out: &[f32], values: usize) -> Result<(), PredictError> {
         let features = self.num_features();
-        let count = if features == 0 { out.len() / values } else { rows.len() / features };
+        let count = rows.len().checked_div(features).unwrap_or(out.len() / values);
         if rows.len() != count * features {
             return Err(PredictError::Rows { features, found: rows.len() });
         }

@@ -292,6 +292,8 @@ pub fn transform_code(transform: Transform) -> u32 {
         Transform::Argmax => 4,
         Transform::Hinge => 5,
         Transform::ExpDouble => 6,
+        Transform::Sorted => 7,
+        Transform::Expectiles => 8,
     }
 }
 
@@ -304,6 +306,8 @@ fn transform_of(code: u32) -> Option<Transform> {
         4 => Transform::Argmax,
         5 => Transform::Hinge,
         6 => Transform::ExpDouble,
+        7 => Transform::Sorted,
+        8 => Transform::Expectiles,
         _ => return None,
     })
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::error::{Error, Result};
-use crate::value::{MAX_DEPTH, Number, Numbers, Value};
+use crate::value::{Budget, MAX_DEPTH, Number, Numbers, Value};
 
 /// Parses a whole document.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Value<'_>> {
@@ -12,7 +12,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Value<'_>> {
         offset: error.valid_up_to(),
         what: "not UTF-8".into(),
     })?;
-    let mut parser = Parser { text, at: 0 };
+    let mut parser = Parser { text, at: 0, budget: Budget::of(bytes) };
     parser.skip_space();
     let value = parser.value(0)?;
     parser.skip_space();
@@ -25,6 +25,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Value<'_>> {
 struct Parser<'a> {
     text: &'a str,
     at: usize,
+    budget: Budget,
 }
 
 impl<'a> Parser<'a> {
@@ -68,6 +69,9 @@ impl<'a> Parser<'a> {
     fn value(&mut self, depth: u32) -> Result<Value<'a>> {
         if depth == MAX_DEPTH {
             return Err(self.error(format!("nested deeper than {MAX_DEPTH} levels")));
+        }
+        if !self.budget.spend() {
+            return Err(self.error("too many values for a model of this size"));
         }
         match self.peek() {
             Some(b'{') => self.object(depth),

@@ -22,7 +22,7 @@ impl Ensemble {
             tree.add_to(row, &self.base_margin, out);
         }
         if let Some(linear) = &self.linear {
-            let outputs = self.num_outputs as usize;
+            let outputs = self.num_outputs.max(1) as usize;
             for (o, margin) in out.iter_mut().enumerate() {
                 *margin += linear.bias.get(o).copied().unwrap_or_default();
                 for (x, weights) in row.iter().zip(linear.weights.chunks_exact(outputs)) {
@@ -105,6 +105,8 @@ impl Transform {
             Self::ExpDouble => margins.iter_mut().for_each(|m| *m = f64::from(*m).exp() as f32),
             Self::Hinge => margins.iter_mut().for_each(|m| *m = if *m > 0.0 { 1.0 } else { 0.0 }),
             Self::Softmax => softmax(margins),
+            Self::Sorted => sort(margins),
+            Self::Expectiles => expectiles(margins),
             Self::Argmax => {
                 let class = argmax(margins) as f32;
                 if let Some(first) = margins.first_mut() {
@@ -145,4 +147,54 @@ fn argmax(margins: &[f32]) -> usize {
         }
     }
     best
+}
+
+/// By insertion, as C++ sorts up to 16 elements, so that NaNs, which have no order, end where they do there.
+fn sort(margins: &mut [f32]) {
+    for end in 1..margins.len() {
+        let Some(sorted) = margins.get_mut(..=end) else { return };
+        let less = |value: &f32, other: Option<&f32>| other.is_some_and(|other| value < other);
+        let Some((value, before)) = sorted.split_last() else { return };
+        let place = match less(value, before.first()) {
+            true => 0,
+            false => before.iter().rposition(|other| !less(value, Some(other))).map_or(0, |last| last + 1),
+        };
+        if let Some(moved) = sorted.get_mut(place..) {
+            moved.rotate_right(1);
+        }
+    }
+}
+
+fn expectiles(margins: &mut [f32]) {
+    let mut last = None;
+    for m in margins {
+        if let Some(last) = last {
+            *m = last + (EXPECTILE_GAP + softplus(*m));
+        }
+        last = Some(*m);
+    }
+}
+
+/// The least distance of two expectiles.
+const EXPECTILE_GAP: f32 = 1e-6;
+
+fn softplus(x: f32) -> f32 {
+    (-x.abs()).exp().ln_1p() + x.max(0.0)
+}
+
+/// From expectiles to the margins that [`Transform::Expectiles`] turns into them.
+pub(crate) fn expectile_margins(expectiles: &[f32]) -> Vec<f32> {
+    let mut below: Option<f32> = None;
+    let margin = |&expectile: &f32| {
+        let margin = match below {
+            None => expectile,
+            Some(below) => {
+                let rise = (expectile - below - EXPECTILE_GAP).max(EXPECTILE_GAP);
+                rise + (-(-rise).exp_m1()).ln()
+            }
+        };
+        below = Some(expectile);
+        margin
+    };
+    expectiles.iter().map(margin).collect()
 }

@@ -7,11 +7,11 @@
 use std::borrow::Cow;
 
 use crate::error::{Error, Result};
-use crate::value::{Kind, MAX_DEPTH, Number, Numbers, Value};
+use crate::value::{Budget, Kind, MAX_DEPTH, Number, Numbers, Value};
 
 /// Parses a whole document.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Value<'_>> {
-    let mut parser = Parser { bytes, at: 0 };
+    let mut parser = Parser { bytes, at: 0, budget: Budget::of(bytes) };
     let marker = parser.marker()?;
     let value = parser.value(marker, 0)?;
     if parser.at == bytes.len() { Ok(value) } else { Err(parser.error("expected the end of the file")) }
@@ -20,6 +20,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Value<'_>> {
 struct Parser<'a> {
     bytes: &'a [u8],
     at: usize,
+    budget: Budget,
 }
 
 impl<'a> Parser<'a> {
@@ -106,6 +107,9 @@ impl<'a> Parser<'a> {
     fn value(&mut self, marker: u8, depth: u32) -> Result<Value<'a>> {
         if depth == MAX_DEPTH {
             return Err(self.error(format!("nested deeper than {MAX_DEPTH} levels")));
+        }
+        if !self.budget.spend() {
+            return Err(self.error("too many values for a model of this size"));
         }
         Ok(match marker {
             b'{' => self.object(depth)?,

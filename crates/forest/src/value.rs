@@ -13,6 +13,27 @@ use crate::json;
 /// More levels than any model has (about nine), few enough for any stack.
 pub(crate) const MAX_DEPTH: u32 = 64;
 
+/// How many values apart from arrays of numbers a file may still have. A value takes more memory than the byte or two
+/// that may stand for it; models have far fewer than this.
+pub(crate) struct Budget(usize);
+
+impl Budget {
+    pub(crate) fn of(file: &[u8]) -> Self {
+        Self((1 << 18) + file.len() / 4)
+    }
+
+    /// Whether there was one left.
+    pub(crate) fn spend(&mut self) -> bool {
+        match self.0.checked_sub(1) {
+            Some(left) => {
+                self.0 = left;
+                true
+            }
+            None => false,
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) enum Value<'a> {
     Null,

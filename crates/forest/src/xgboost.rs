@@ -1,8 +1,9 @@
 //! Reads models of XGBoost: JSON and UBJSON of 1.7 through 3.x.
 //!
-//! A file is parsed to [`crate::value`] whole, then checked and copied part by part: `learner` gives the number of
-//! features and outputs and the intercept ([`objective`] brings it to margin space), `gradient_booster` the trees
-//! ([`booster`], [`tree`]). Nothing of a file is trusted: every length, index and child is checked against the rest.
+//! A file is parsed whole to plain values that borrow its bytes, then checked and copied part by part: `learner` gives
+//! the number of features and outputs and the intercept (xgboost/objective.rs brings it to margin space),
+//! `gradient_booster` the trees (xgboost/booster.rs, xgboost/tree.rs). Nothing of a file is trusted: every length, index
+//! and child is checked against the rest.
 
 mod booster;
 mod objective;
@@ -80,7 +81,7 @@ fn ensemble(root: At<'_, '_>, file_size: usize, options: ReadOptions) -> Result<
 
     let objective = learner.field("objective")?;
     let name = objective.field("name")?;
-    let (transform, intercept) = objective::find(name.string()?)
+    let (transform, intercept) = objective::find(name.string()?, version(root)?)
         .ok_or_else(|| name.path.unsupported(format!("objective {:?}", shorten(name.string().unwrap_or_default()))))?;
     let attributes = attributes(learner)?;
     let best_iteration = match attributes.get("best_iteration").filter(|_| options.best_iteration) {
@@ -116,6 +117,15 @@ fn ensemble(root: At<'_, '_>, file_size: usize, options: ReadOptions) -> Result<
     })
 }
 
+/// The version that wrote the file; before 1.0 where it does not say.
+fn version(root: At<'_, '_>) -> Result<objective::Version> {
+    let Some(version) = root.get("version")? else { return Ok((0, 0)) };
+    match *version.ints()?.as_slice() {
+        [major, minor, ..] => Ok((major, minor)),
+        _ => Err(version.invalid("expected a major, a minor and a patch version")),
+    }
+}
+
 /// The larger of the numbers of classes and of targets: one of them is 0 or 1.
 fn num_outputs(params: At<'_, '_>, file_size: usize) -> Result<u32> {
     // A model of no rounds may have more outputs than bytes, but not a million.
@@ -135,18 +145,15 @@ fn num_outputs(params: At<'_, '_>, file_size: usize) -> Result<u32> {
 
 /// The intercept, written as `5E-1` before 3.1 and as `[5E-1]` or with one number an output since.
 fn base_margin(base_score: At<'_, '_>, num_outputs: u32, intercept: objective::Intercept) -> Result<Vec<f32>> {
-    let scores = base_score.floats_text()?;
-    let margin = |score: &f32| {
-        let margin = intercept.margin(*score);
-        margin.map_err(|what| base_score.invalid(format!("{score:?} {what}")))
-    };
-    let margins = scores.iter().map(margin).collect::<Result<Vec<f32>>>()?;
+    let mut scores = base_score.floats_text()?;
     let outputs = num_outputs as usize;
-    match *margins.as_slice() {
-        [margin] => Ok(vec![margin; outputs]),
-        _ if margins.len() == outputs => Ok(margins),
-        _ => Err(base_score.invalid(format!("{} numbers for {outputs} outputs", margins.len()))),
+    if let [score] = *scores.as_slice() {
+        scores.resize(outputs, score);
     }
+    if scores.len() != outputs {
+        return Err(base_score.invalid(format!("{} numbers for {outputs} outputs", scores.len())));
+    }
+    intercept.margins(&scores).map_err(|what| base_score.invalid(what))
 }
 
 fn attributes(learner: At<'_, '_>) -> Result<BTreeMap<String, String>> {

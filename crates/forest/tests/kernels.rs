@@ -118,7 +118,8 @@ fn from_1_to_500_features() {
 
 #[test]
 fn from_2_to_20_classes() {
-    for (outputs, objective) in [(2, "multi:softmax"), (3, "multi:softprob"), (20, "multi:softmax"), (20, "multi:softprob")]
+    for (outputs, objective) in
+        [(2, "multi:softmax"), (3, "multi:softprob"), (20, "multi:softmax"), (20, "multi:softprob")]
     {
         let spec = Spec { outputs, objective, depth: 4, rounds: 6, ..Spec::default() };
         check_against_library(outputs as u64, &spec);
@@ -257,7 +258,9 @@ impl Wild {
             for f in 0..self.features as usize {
                 let threshold = *self.random.pick(&self.thresholds[f]);
                 rows.push(match self.random.below(8) {
-                    _ if self.random.chance(missing) => f32::from_bits(0x7fc0_0000 | (self.random.bits() as u32 & 0x803f_ffff)),
+                    _ if self.random.chance(missing) => {
+                        f32::from_bits(0x7fc0_0000 | (self.random.bits() as u32 & 0x803f_ffff))
+                    }
                     0 => threshold,
                     1 => threshold.next_up(),
                     2 => threshold.next_down(),
@@ -271,9 +274,16 @@ impl Wild {
     }
 }
 
-fn check_wild(seed: u64, features: u32, outputs: u32, vector: bool, categorical: f32, distinct: usize, depths: &[usize]) {
-    let mut wild =
-        Wild { random: Random::new(seed), features, outputs, vector, categorical, thresholds: Vec::new() };
+fn check_wild(
+    seed: u64,
+    features: u32,
+    outputs: u32,
+    vector: bool,
+    categorical: f32,
+    distinct: usize,
+    depths: &[usize],
+) {
+    let mut wild = Wild { random: Random::new(seed), features, outputs, vector, categorical, thresholds: Vec::new() };
     let ensemble = wild.ensemble(distinct, depths.iter().copied());
     // Not a multiple of any block.
     let count = 333;

@@ -118,6 +118,18 @@ pub enum Error {
     #[error("the rows changed between two passes over them: {0}")]
     Changed(String),
 
+    /// The rows cannot be divided like this: the caller's fault.
+    #[error("{0}")]
+    Split(String),
+
+    /// There are more classes than can be told apart: the data's fault.
+    #[error("there are more than {0} classes")]
+    Classes(usize),
+
+    /// Spooled rows are not what was spooled: the fault of the storage.
+    #[error("spooled rows are damaged: {0}")]
+    Spool(&'static str),
+
     /// The training library refused something that was not foreseen here.
     #[error("xgboost: {0}")]
     Refused(String),

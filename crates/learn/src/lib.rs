@@ -2,14 +2,23 @@
 //! I/O except for loading the training library itself.
 //!
 //! * [`rows`]: how rows reach an engine, a chunk at a time, and how a source stops a training.
+//! * [`spool`]: rows as few bytes, for a temporary file between two passes.
+//! * [`split`]: which rows are trained on, and which are tested on.
+//! * [`label`]: classes as numbers.
+//! * [`metrics`]: how good predictions are, as scikit-learn defines it.
 //! * [`xgboost`]: the XGBoost engine: the library by `dlopen`, its hyperparameters, and the training itself.
 
 #![warn(missing_docs)]
 
 mod error;
+pub mod label;
+pub mod metrics;
 mod nearest;
+mod random;
 pub mod rows;
 mod signals;
+pub mod split;
+pub mod spool;
 pub mod xgboost;
 
 pub use error::Error;

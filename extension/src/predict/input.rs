@@ -35,6 +35,7 @@ pub struct Scalar {
     /// The position of the argument in the call.
     argument: usize,
     type_oid: pg_sys::Oid,
+    kind: Kind,
     feed: Option<Feed>,
 }
 
@@ -51,19 +52,17 @@ struct Feed {
 
 impl Input {
     /// `types`: those of the arguments that give features, the first of which is argument number `first`.
-    /// `is_array`: the call was written with VARIADIC before an array.
     pub fn of(types: &[pg_sys::Oid], first: usize) -> Result<Input> {
         if let [only] = types {
-            // SAFETY: a catalog look-up within a transaction.
-            if unsafe { pg_sys::type_is_rowtype(*only) } {
-                return Ok(Input::Row(Row::default()));
-            }
-            if let Some(Kind::Array(number)) = Kind::of(*only) {
-                return Ok(Input::Array(number));
+            match Kind::of(*only) {
+                Some(Kind::Array(number)) => return Ok(Input::Array(number)),
+                // SAFETY: a catalog look-up within a transaction.
+                None if unsafe { pg_sys::type_is_rowtype(*only) } => return Ok(Input::Row(Row::default())),
+                _ => {}
             }
         }
         let scalars = types.iter().enumerate().map(|(i, &type_oid)| match Kind::of(type_oid) {
-            Some(_) => Ok(Scalar { argument: first + i, type_oid, feed: None }),
+            Some(kind) => Ok(Scalar { argument: first + i, type_oid, kind, feed: None }),
             None => Err(cannot_be_feature(&format!("argument {}", first + i + 1), type_oid)),
         });
         scalars.collect::<Result<_>>().map(Input::Scalars)
@@ -208,7 +207,10 @@ impl RowShape {
                 )
                 .hint(takes(target)));
             };
-            shape.feeds.push(Feed::new(*source, *attribute_type, index, target)?);
+            let Some(kind) = Kind::of(*attribute_type) else {
+                return Err(cannot_be_feature(&format!("column \"{}\"", column.name), *attribute_type));
+            };
+            shape.feeds.push(Feed::new(*source, (*attribute_type, kind), index, target)?);
         }
         Ok(shape)
     }
@@ -234,17 +236,14 @@ fn fit_scalars(scalars: &mut [Scalar], target: &Resolved) -> Result<()> {
         return Err(wrong_width(target, scalars.len()));
     }
     for (index, scalar) in scalars.iter_mut().enumerate() {
-        scalar.feed = Some(Feed::new(scalar.argument, scalar.type_oid, index, target)?);
+        scalar.feed = Some(Feed::new(scalar.argument, (scalar.type_oid, scalar.kind), index, target)?);
     }
     Ok(())
 }
 
 impl Feed {
-    fn new(source: usize, type_oid: pg_sys::Oid, index: usize, target: &Resolved) -> Result<Feed> {
+    fn new(source: usize, (type_oid, kind): (pg_sys::Oid, Kind), index: usize, target: &Resolved) -> Result<Feed> {
         let column = &target.model.columns[index];
-        let Some(kind) = Kind::of(type_oid) else {
-            return Err(cannot_be_feature(&format!("column \"{}\"", column.name), type_oid));
-        };
         let fits = match kind {
             Kind::Text(TextKind::CString) if type_oid == pg_sys::UNKNOWNOID => true,
             Kind::Text(_) => column.is_category(),

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::categories::{Categories, Sorted};
 use super::cursor::{Receiver, ResultColumn};
 use super::label::{Label, LabelReader};
-use super::spool::Spool;
+use super::spool::{Owner, Spool};
 use super::statistics::Statistics;
 use crate::error::{Error, Result};
 use crate::features::{self, Kind, Number, TextKind};
@@ -18,10 +18,8 @@ const MOST_CATEGORIES: usize = 65_536;
 /// Reads the rows into a spool and learns about the columns meanwhile.
 pub struct Reader {
     task: Task,
-    label_name: String,
-    not_null: Vec<String>,
     features: Vec<FeatureReader>,
-    label: Option<LabelReader>,
+    label: LabelReader,
     /// Position of the label among the columns of the statement.
     label_index: usize,
     /// The row being read.
@@ -31,6 +29,7 @@ pub struct Reader {
     found: Vec<(usize, usize)>,
     /// Rows that came before the sizes of all arrays were known; those arrays are NULL in them and left out.
     pending: Vec<(Vec<f32>, f32)>,
+    owner: Owner,
     spool: Option<Spool>,
     /// Told of the number of rows now and then.
     progress: Box<dyn FnMut(u64)>,
@@ -64,26 +63,88 @@ impl FeatureReader {
 }
 
 impl Reader {
-    pub fn new(task: Task, label_name: &str, not_null: Vec<String>, progress: Box<dyn FnMut(u64)>) -> Reader {
-        Reader {
+    /// Decides what each column is, or says which cannot be a feature, before any row is read.
+    pub fn new(
+        task: Task,
+        label_name: &str,
+        columns: &[ResultColumn],
+        not_null: &[String],
+        progress: Box<dyn FnMut(u64)>,
+    ) -> Result<Reader> {
+        let mut features = Vec::new();
+        let mut label = None;
+        let mut unfit = Vec::new();
+        for (index, column) in columns.iter().enumerate() {
+            if columns.iter().take(index).any(|other| other.name == column.name) {
+                return Err(Error::new(
+                    PgSqlErrorCode::ERRCODE_DUPLICATE_COLUMN,
+                    format!("there are two columns named \"{}\"", column.name),
+                )
+                .hint("Name them apart with AS."));
+            }
+            if column.name == label_name {
+                label = Some((index, LabelReader::new(task, column)?));
+                continue;
+            }
+            let encoder = match Kind::of(column.type_oid) {
+                Some(Kind::Number(number)) => Encoder::Number(number),
+                Some(Kind::Text(kind)) => Encoder::Text(kind, Categories::new()),
+                Some(Kind::Array(number)) => Encoder::Array(number, None),
+                None => {
+                    unfit.push(column);
+                    continue;
+                }
+            };
+            features.push(FeatureReader {
+                name: column.name.clone(),
+                type_oid: column.type_oid,
+                nullable: !not_null.contains(&column.name),
+                position: index + 1,
+                encoder,
+                statistics: Statistics::default(),
+            });
+        }
+        let Some((label_index, label)) = label else { return Err(no_label(label_name, columns)) };
+        if !unfit.is_empty() {
+            return Err(unfit_columns(&unfit));
+        }
+        if features.is_empty() {
+            return Err(Error::invalid("there is no column besides the label")
+                .hint("A model needs at least one column to predict from."));
+        }
+        Ok(Reader {
             task,
-            label_name: label_name.to_owned(),
-            not_null,
-            features: Vec::new(),
-            label: None,
-            label_index: 0,
+            features,
+            label,
+            label_index,
             row: Vec::new(),
             array: Vec::new(),
             found: Vec::new(),
             pending: Vec::new(),
+            owner: Owner::current(),
             spool: None,
             progress,
-        }
+        })
+    }
+
+    /// Name and kind of the features, as far as they are known before the first row: `None` if there are arrays.
+    pub fn scalar_features(&self) -> Option<Vec<(String, FeatureKind)>> {
+        self.features
+            .iter()
+            .map(|feature| {
+                let kind = match feature.encoder {
+                    Encoder::Number(number) => number.into(),
+                    Encoder::Text(..) => FeatureKind::Category,
+                    Encoder::Array(..) => return None,
+                };
+                Some((feature.name.clone(), kind))
+            })
+            .collect()
     }
 
     /// Now that the size of an array is known, the rows that came before get NaNs in its place.
     fn array_found(&mut self, index: usize, size: usize) {
-        let offset = self.features.iter().take(index).map(FeatureReader::size).sum();
+        let offset: usize = self.features.iter().take(index).map(FeatureReader::size).sum();
         for (row, _) in &mut self.pending {
             row.splice(offset..offset, std::iter::repeat_n(f32::NAN, size));
         }
@@ -96,22 +157,23 @@ impl Reader {
     }
 
     /// A row with all its features goes to the spool; one that lacks arrays of unknown size waits.
-    fn store(&mut self, label: f32) {
+    fn store(&mut self, label: f32) -> Result<()> {
         if let Some(spool) = &mut self.spool {
-            spool.push(&self.row, label);
+            spool.push(&self.row, label)?;
             if spool.rows() % 65_536 == 0 {
                 (self.progress)(spool.rows());
             }
-            return;
+            return Ok(());
         }
         self.pending.push((std::mem::take(&mut self.row), label));
         if self.features.iter().all(|feature| !matches!(feature.encoder, Encoder::Array(_, None))) {
-            let mut spool = Spool::create(self.features.iter().map(FeatureReader::size).sum());
+            let mut spool = Spool::create(self.features.iter().map(FeatureReader::size).sum(), self.owner);
             for (row, label) in self.pending.drain(..) {
-                spool.push(&row, label);
+                spool.push(&row, label)?;
             }
             self.spool = Some(spool);
         }
+        Ok(())
     }
 
     /// What was read, or why it cannot be learnt from.
@@ -120,8 +182,7 @@ impl Reader {
         if rows == 0 {
             return Err(Error::new(PgSqlErrorCode::ERRCODE_NO_DATA_FOUND, format!("{source} has no rows to learn from")));
         }
-        let label = self.label.ok_or_else(|| Error::corrupted("a statement gave rows before its columns"))?;
-        let label = label.finish(rows)?;
+        let label = self.label.finish(rows)?;
         let Some(mut spool) = self.spool else {
             let unknown = self.features.iter().find(|feature| matches!(feature.encoder, Encoder::Array(_, None)));
             let name = unknown.map_or("", |feature| feature.name.as_str());
@@ -149,7 +210,7 @@ impl Reader {
                 false => error.detail(format!("So are values of {}.", others.join(", "))),
             });
         }
-        spool.finish();
+        spool.finish()?;
         let features = self
             .features
             .into_iter()
@@ -181,70 +242,6 @@ impl Reader {
 }
 
 impl Receiver for Reader {
-    fn columns(&mut self, columns: &[ResultColumn]) -> Result<()> {
-        let mut unfit = Vec::new();
-        for (index, column) in columns.iter().enumerate() {
-            if columns.iter().take(index).any(|other| other.name == column.name) {
-                return Err(Error::new(
-                    PgSqlErrorCode::ERRCODE_DUPLICATE_COLUMN,
-                    format!("there are two columns named \"{}\"", column.name),
-                )
-                .hint("Name them apart with AS."));
-            }
-            if column.name == self.label_name {
-                self.label = Some(LabelReader::new(self.task, column)?);
-                self.label_index = index;
-                continue;
-            }
-            let encoder = match Kind::of(column.type_oid) {
-                Some(Kind::Number(number)) => Encoder::Number(number),
-                Some(Kind::Text(kind)) => Encoder::Text(kind, Categories::new()),
-                Some(Kind::Array(number)) => Encoder::Array(number, None),
-                None => {
-                    unfit.push((column.name.clone(), features::type_name(column.type_oid)));
-                    continue;
-                }
-            };
-            self.features.push(FeatureReader {
-                name: column.name.clone(),
-                type_oid: column.type_oid,
-                nullable: !self.not_null.contains(&column.name),
-                position: index + 1,
-                encoder,
-                statistics: Statistics::default(),
-            });
-        }
-        if self.label.is_none() {
-            let names: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
-            let error = Error::new(
-                PgSqlErrorCode::ERRCODE_UNDEFINED_COLUMN,
-                format!("column \"{}\", the label, does not exist", self.label_name),
-            );
-            return Err(match names.is_empty() {
-                true => error,
-                false => error.hint(crate::nearest::hint(&self.label_name, &names)),
-            });
-        }
-        if let Some((name, type_name)) = unfit.first() {
-            let error = Error::new(
-                PgSqlErrorCode::ERRCODE_DATATYPE_MISMATCH,
-                format!("column \"{name}\" is of type {type_name}, which cannot be a feature"),
-            )
-            .hint("Features are numbers, booleans, text, and arrays of numbers. Leave the column out, or convert it, with a query in parentheses.");
-            let others: Vec<String> =
-                unfit.iter().skip(1).map(|(name, type_name)| format!("\"{name}\" ({type_name})")).collect();
-            return Err(match others.is_empty() {
-                true => error,
-                false => error.detail(format!("So are {}.", others.join(", "))),
-            });
-        }
-        if self.features.is_empty() {
-            return Err(Error::invalid("there is no column besides the label")
-                .hint("A model needs at least one column to predict from."));
-        }
-        Ok(())
-    }
-
     fn row(&mut self, values: &[pg_sys::Datum], nulls: &[bool]) -> Result<()> {
         self.row.clear();
         for (index, feature) in self.features.iter_mut().enumerate() {
@@ -297,13 +294,38 @@ impl Receiver for Reader {
         for (index, size) in std::mem::take(&mut self.found) {
             self.array_found(index, size);
         }
-        let label = match &mut self.label {
-            Some(label) => label.read(values.get(self.label_index), nulls.get(self.label_index))?,
-            None => f32::NAN,
-        };
-        self.store(label);
-        Ok(())
+        let label = self.label.read(values.get(self.label_index), nulls.get(self.label_index))?;
+        self.store(label)
     }
+}
+
+fn no_label(name: &str, columns: &[ResultColumn]) -> Error {
+    let names: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
+    let error = Error::new(
+        PgSqlErrorCode::ERRCODE_UNDEFINED_COLUMN,
+        format!("column \"{name}\", the label, does not exist"),
+    );
+    if names.is_empty() { error } else { error.hint(crate::nearest::hint(name, &names)) }
+}
+
+fn unfit_columns(columns: &[&ResultColumn]) -> Error {
+    let describe = |column: &ResultColumn| (column.name.clone(), features::type_name(column.type_oid));
+    let (name, type_name) = columns.first().map(|column| describe(column)).unwrap_or_default();
+    let others: Vec<String> = columns
+        .iter()
+        .skip(1)
+        .map(|column| describe(column))
+        .map(|(name, type_name)| format!("\"{name}\" of type {type_name}"))
+        .collect();
+    let error = Error::new(
+        PgSqlErrorCode::ERRCODE_DATATYPE_MISMATCH,
+        format!("column \"{name}\" is of type {type_name}, which cannot be a feature"),
+    )
+    .hint(
+        "Features are numbers, booleans, text, and arrays of numbers. Leave the column out, or convert it, with a \
+         query in parentheses.",
+    );
+    if others.is_empty() { error } else { error.detail(format!("Nor can {}.", others.join(", "))) }
 }
 
 fn too_many_categories(name: &str) -> Error {
@@ -315,12 +337,12 @@ fn too_many_categories(name: &str) -> Error {
 }
 
 fn empty_array(name: &str) -> Error {
-    Error::new(PgSqlErrorCode::ERRCODE_ARRAY_SUBSCRIPT_ERROR, format!("column \"{name}\" has an empty array"))
+    Error::new(PgSqlErrorCode::ERRCODE_ARRAY_ELEMENT_ERROR, format!("column \"{name}\" has an empty array"))
 }
 
 fn other_size(name: &str, size: usize, other: usize) -> Error {
     Error::new(
-        PgSqlErrorCode::ERRCODE_ARRAY_SUBSCRIPT_ERROR,
+        PgSqlErrorCode::ERRCODE_ARRAY_ELEMENT_ERROR,
         format!("column \"{name}\" has arrays of {size} and of {other} elements"),
     )
     .hint("All arrays of a column need the same number of elements.")
@@ -389,6 +411,12 @@ impl Data {
             names.extend((1..=feature.size).map(|i| format!("{stem}.{i}")));
         }
         names
+    }
+
+    /// Names and kinds of all features.
+    pub fn final_features(&self) -> Vec<(String, FeatureKind)> {
+        let kinds = self.features.iter().flat_map(|feature| std::iter::repeat_n(feature.kind, feature.size));
+        self.feature_names().into_iter().zip(kinds).collect()
     }
 
     /// What is stored in the model.

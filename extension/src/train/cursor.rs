@@ -18,11 +18,15 @@ pub struct ResultColumn {
 
 /// Takes what a statement gives.
 pub trait Receiver {
-    /// The columns, before any row.
-    fn columns(&mut self, columns: &[ResultColumn]) -> Result<()>;
-
     /// A row: a value and whether it is NULL for each column. The values live until it returns.
     fn row(&mut self, values: &[pg_sys::Datum], nulls: &[bool]) -> Result<()>;
+}
+
+/// The columns of the rows that a statement gives. The relations it names are locked from here on, so that [`run`] finds
+/// the same ones.
+pub fn describe(statement: &str) -> Result<Vec<ResultColumn>> {
+    let statement = c_string(statement)?;
+    Spi::connect(|_| result_columns(prepare(&statement)))
 }
 
 /// Runs the statement once. `own_writes` lets it see what the calling function itself has written, otherwise the
@@ -31,15 +35,11 @@ pub trait Receiver {
 /// The plan has no parallel part and its scans start at the beginning of their tables: what a boosted model looks like
 /// depends on the order of its rows.
 pub fn run(statement: &str, own_writes: bool, receiver: &mut dyn Receiver) -> Result<()> {
-    let statement = CString::new(statement).map_err(|_| Error::invalid("the query has a zero byte"))?;
+    let statement = c_string(statement)?;
     let _settings = OrderedScans::new();
     Spi::connect(|_| {
-        let options = i32::try_from(pg_sys::CURSOR_OPT_NO_SCROLL).unwrap_or(0);
-        // SAFETY: inside SPI; the statement is NUL-terminated and has no parameters. SPI frees the plan at its end.
-        let plan = unsafe { pg_sys::SPI_prepare_cursor(statement.as_ptr(), 0, std::ptr::null_mut(), options) };
+        let plan = prepare(&statement);
         let columns = result_columns(plan)?;
-        receiver.columns(&columns)?;
-
         // SAFETY: the plan has one statement that returns rows; it takes no parameters.
         let portal = unsafe {
             pg_sys::SPI_cursor_open(std::ptr::null(), plan, std::ptr::null_mut(), std::ptr::null(), !own_writes)
@@ -60,6 +60,18 @@ pub fn run(statement: &str, own_writes: bool, receiver: &mut dyn Receiver) -> Re
         unsafe { pg_sys::SPI_cursor_close(portal) };
         Ok(())
     })
+}
+
+fn c_string(statement: &str) -> Result<CString> {
+    CString::new(statement).map_err(|_| Error::invalid("the query has a zero byte"))
+}
+
+/// To be called inside SPI, which frees the plan at its end.
+fn prepare(statement: &CStr) -> pg_sys::SPIPlanPtr {
+    // No scrolling, and no CURSOR_OPT_PARALLEL_OK.
+    let options = i32::try_from(pg_sys::CURSOR_OPT_NO_SCROLL).unwrap_or(0);
+    // SAFETY: inside SPI; the statement is NUL-terminated and has no parameters.
+    unsafe { pg_sys::SPI_prepare_cursor(statement.as_ptr(), 0, std::ptr::null_mut(), options) }
 }
 
 fn result_columns(plan: pg_sys::SPIPlanPtr) -> Result<Vec<ResultColumn>> {
@@ -142,10 +154,15 @@ impl<'a> Destination<'a> {
 }
 
 #[pgrx::pg_guard]
-unsafe extern "C-unwind" fn startup(_: *mut pg_sys::DestReceiver, _: std::ffi::c_int, _: pg_sys::TupleDesc) {}
+unsafe extern "C-unwind" fn startup(
+    _receiver: *mut pg_sys::DestReceiver,
+    _operation: std::ffi::c_int,
+    _columns: pg_sys::TupleDesc,
+) {
+}
 
 #[pgrx::pg_guard]
-unsafe extern "C-unwind" fn shutdown(_: *mut pg_sys::DestReceiver) {}
+unsafe extern "C-unwind" fn shutdown(_receiver: *mut pg_sys::DestReceiver) {}
 
 #[pgrx::pg_guard]
 unsafe extern "C-unwind" fn receive_slot(
@@ -161,7 +178,7 @@ unsafe extern "C-unwind" fn receive_slot(
         }
         let values = std::slice::from_raw_parts((*slot).tts_values, this.width);
         let nulls = std::slice::from_raw_parts((*slot).tts_isnull, this.width);
-        let previous = std::mem::replace(&mut pg_sys::CurrentMemoryContext, this.memory);
+        let previous = std::ptr::replace(&raw mut pg_sys::CurrentMemoryContext, this.memory);
         let outcome = this.receiver.row(values, nulls);
         pg_sys::CurrentMemoryContext = previous;
         this.since_reset += 1;

@@ -50,8 +50,13 @@ impl Exact {
             Number::Int4 => return Some(Exact::Integer(i64::from(bits as i32))),
             Number::Int8 => return Some(Exact::Integer(bits as i64)),
             Number::Float8 => f64::from_bits(bits as u64),
-            // SAFETY: as the caller promises.
-            Number::Float4 | Number::Numeric => f64::from(unsafe { number.read(datum) }),
+            Number::Float4 => f64::from(f32::from_bits(bits as u32)),
+            Number::Numeric => {
+                // SAFETY: a numeric, as the caller promises; past float8's range it becomes an infinity.
+                let double =
+                    unsafe { pgrx::direct_function_call_as_datum(pg_sys::numeric_float8_no_overflow, &[Some(datum)]) };
+                double.map_or(f64::NAN, |double| f64::from_bits(double.value() as u64))
+            }
         };
         if float.is_nan() { None } else { Some(Exact::Float((float + 0.0).to_bits())) }
     }
@@ -123,7 +128,7 @@ impl LabelReader {
                 };
                 self.statistics.add(exact.value() as f32);
                 let type_oid = self.type_oid;
-                let code = classes.add(&exact, |exact| *exact, || Ok::<_, Error>(output(type_oid, datum)))?;
+                let code = classes.add(&exact, |exact| *exact, || Ok::<_, Error>(output(type_oid, *number, datum)))?;
                 few_classes(&self.name, classes.len())?;
                 Ok(code as f32)
             }
@@ -192,8 +197,11 @@ fn few_classes(name: &str, classes: usize) -> Result<()> {
     .hint("Use task => 'regression' for a label that is a number."))
 }
 
-/// A value as its type prints it.
-fn output(type_oid: pg_sys::Oid, datum: pg_sys::Datum) -> String {
+/// A value as a cast to text gives it.
+fn output(type_oid: pg_sys::Oid, number: Number, datum: pg_sys::Datum) -> String {
+    if number == Number::Bool {
+        return (datum.value() as u8 != 0).to_string();
+    }
     let (mut function, mut varlena) = (pg_sys::InvalidOid, false);
     // SAFETY: the output function of the value's own type; it gives a palloc'd C string.
     unsafe {

@@ -1,17 +1,299 @@
-//! `pgml.train`.
+//! `pgml.train`: from the arguments of a call to a stored, and perhaps deployed, model.
+//!
+//! The way of a training: `request` (arguments) -> `source` (which rows) -> `engine` (are the hyperparameters possible)
+//! -> `cursor` (the rows, once) -> `columns` and `label` (what they are) -> `spool` (in a temporary file) -> a split ->
+//! `engine` with two `view`s of the spool -> `score` (metrics) -> the registry -> `compare` (whether to deploy).
+//! Everything happens in the caller's transaction: nothing is left of a training that fails.
 
-use pgrx::pg_sys;
+mod categories;
+mod columns;
+mod compare;
+mod cursor;
+mod engine;
+mod interrupts;
+mod label;
+mod report;
+mod request;
+mod score;
+mod source;
+mod spool;
+mod statistics;
+mod view;
+
+use std::time::Instant;
+
+use learn::split::{Sampling, Split, Strata, TestSize};
+use pgrx::{IntoDatum, pg_sys};
+use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
-use crate::sql::Call;
+use crate::model_meta::Task;
+use crate::registry::{self, NewModel, Project, Snapshot};
+use crate::sql::{Call, text_datum};
+use columns::{Data, Reader};
+use engine::Engine;
+use report::EverySecond;
+use request::Request;
+use source::Source;
 
 crate::sql_function!(pgml_train, train);
 crate::sql_function!(pgml_xgboost_version, xgboost_version);
 
-fn train(_: &Call) -> Result<pg_sys::Datum> {
-    Err(Error::unsupported("training is not built in yet"))
-}
+/// Name of the file that holds a model.
+pub const MODEL_PATH: &str = "model.ubj";
 
 fn xgboost_version(_: &Call) -> Result<pg_sys::Datum> {
-    Err(Error::unsupported("training is not built in yet"))
+    Ok(text_datum(&engine::xgboost_version()?))
+}
+
+fn train(call: &Call) -> Result<pg_sys::Datum> {
+    let request = Request::read(call)?;
+    registry::check_may_train(request.automatic_deploy)?;
+    let project = registry::find_project(&request.project_name)?;
+    let task = task_of(&request, project.as_ref())?;
+    let engine = engine::open(&request.algorithm, task, &request.hyperparams)?;
+    let mut plan = Plan::make(&request, project.as_ref())?;
+    if plan.materialize {
+        report::info(&format!("Snapshotting {}, this may take a little while...", plan.source.name));
+        let relation = registry::materialize(plan.snapshot.id, &plan.source.statement)?;
+        let table = Source::relation(relation)?;
+        report::info(&format!("Snapshot of {} created and saved in {}", plan.source.name, table.name));
+        plan.source.statement = table.statement;
+        plan.source.relation = table.relation;
+    }
+
+    let (data, not_null) = read(&plan, task, engine.as_ref())?;
+    let rows = data.spool.rows();
+    let size = TestSize::new(f64::from(plan.snapshot.test_size))?;
+    let split = split(&data, plan.sampling, size, request.seed())?;
+    if split.train_rows() == 0 || split.test_rows() == 0 && plan.snapshot.test_size > 0.0 {
+        return Err(Error::new(
+            pgrx::PgSqlErrorCode::ERRCODE_NO_DATA_FOUND,
+            format!(
+                "{} has too few rows: of {rows}, {} are to train on and {} to test on",
+                plan.source.name,
+                split.train_rows(),
+                split.test_rows()
+            ),
+        )
+        .hint("With test_size => 0 all rows are trained on, and none is tested."));
+    }
+    let model_id = registry::next_id(c"models_id_seq")?;
+    announce(&request, &data, &split, task, model_id);
+
+    let begun = Instant::now();
+    let mut often = EverySecond::new();
+    let fitted = engine.train(&data, &split, &mut |progress| {
+        if often.passes() {
+            report::info(&report::rounds(progress));
+        }
+    })?;
+    let fit_time = begun.elapsed();
+    for warning in &fitted.warnings {
+        report::warning(warning);
+    }
+
+    let begun = Instant::now();
+    let scorer = score::Scorer::new(&fitted.model, &data)?
+        .ok_or_else(|| Error::corrupted("a model does not fit the rows it was trained on"))?;
+    let mut metrics = scorer.score(&data, &split)?;
+    if !metrics.is_empty() {
+        report::info(&format!("Metrics: {}", report::rounded(&metrics)));
+    }
+    metrics.insert("fit_time".into(), json!(fit_time.as_secs_f64()));
+    metrics.insert("score_time".into(), json!(begun.elapsed().as_secs_f64()));
+
+    let project = registry::ensure_project(&request.project_name, task.name())?;
+    task_of(&request, Some(&project))?;
+    registry::lock_project(project.id)?;
+    if plan.is_new {
+        let analysis = json!({ "samples": rows });
+        registry::insert_snapshot(&plan.snapshot, &data.columns_json(&not_null)?, &analysis)?;
+    }
+    registry::insert_model(&NewModel {
+        id: model_id,
+        project_id: project.id,
+        snapshot_id: plan.snapshot.id,
+        num_features: i32::try_from(data.spool.width()).unwrap_or(i32::MAX),
+        algorithm: &request.algorithm,
+        hyperparams: Value::Object(request.hyperparams.clone()).to_string(),
+        metrics: Value::Object(metrics.clone()).to_string(),
+    })?;
+    registry::insert_file(model_id, MODEL_PATH, &fitted.model)?;
+    let deployed = request.automatic_deploy && compare::is_better(&project, task, &metrics, &data, &split)?;
+    if deployed {
+        report::info(&format!("Deploying model id: {model_id}"));
+        registry::insert_deployment(project.id, model_id, "new_score")?;
+    }
+    data.spool.close();
+    call.rows(&[vec![
+        Some(text_datum(&project.name)),
+        Some(text_datum(task.name())),
+        Some(text_datum(&request.algorithm)),
+        deployed.into_datum(),
+    ]])
+}
+
+/// The task, which a project keeps.
+fn task_of(request: &Request, project: Option<&Project>) -> Result<Task> {
+    let name = &request.project_name;
+    match (request.task, project) {
+        (Some(task), None) => Ok(task),
+        (None, None) => Err(Error::invalid(format!("the first training of project \"{name}\" needs a task"))
+            .hint("Use task => 'regression' or task => 'classification'.")),
+        (wanted, Some(project)) => {
+            let task = Task::parse(&project.task).ok_or_else(|| {
+                Error::unsupported(format!("project \"{name}\" is for {}, which is not supported", project.task))
+            })?;
+            match wanted {
+                Some(wanted) if wanted != task => Err(Error::invalid(format!(
+                    "project \"{name}\" is for {}, not for {}",
+                    task.name(),
+                    wanted.name()
+                ))
+                .hint("Use another project_name.")),
+                _ => Ok(task),
+            }
+        }
+    }
+}
+
+/// Which rows a training reads, and what is recorded of that.
+struct Plan {
+    source: Source,
+    label: String,
+    sampling: Sampling,
+    snapshot: Snapshot,
+    /// Whether the snapshot is to be recorded; a materialized one that is used again is not.
+    is_new: bool,
+    /// Whether the rows are to be copied first.
+    materialize: bool,
+}
+
+impl Plan {
+    fn make(request: &Request, project: Option<&Project>) -> Result<Plan> {
+        let last = match project {
+            Some(project) => registry::last_snapshot(project.id)?,
+            None => None,
+        };
+        let Some(relation_name) = &request.relation_name else {
+            let last = last.ok_or_else(|| {
+                Error::invalid(format!(
+                    "the first training of project \"{}\" needs a relation_name",
+                    request.project_name
+                ))
+            })?;
+            return Plan::again(request, last);
+        };
+        let label = match (&request.y_column_name, last) {
+            (Some(label), _) => label.clone(),
+            (None, Some(last)) if !last.y_column_name.is_empty() => single_label(&last)?,
+            (None, _) => {
+                return Err(Error::invalid(format!(
+                    "the first training of project \"{}\" needs a y_column_name, the label",
+                    request.project_name
+                )));
+            }
+        };
+        let source = Source::resolve(relation_name)?;
+        Plan::new(request, source, label, request.test_size, request.test_sampling)
+    }
+
+    /// The same rows and split as last time.
+    fn again(request: &Request, last: Snapshot) -> Result<Plan> {
+        let label = match &request.y_column_name {
+            Some(label) => label.clone(),
+            None => single_label(&last)?,
+        };
+        let sampling = Sampling::from_name(&last.test_sampling).unwrap_or(request.test_sampling);
+        if last.materialized {
+            let table = std::ffi::CString::new(format!("snapshot_{}", last.id)).unwrap_or_default();
+            let source = Source::relation(registry::relation_oid(&table)?)?;
+            report::info(&format!("Using existing snapshot from {}", source.name));
+            return Ok(Plan { source, label, sampling, snapshot: last, is_new: false, materialize: false });
+        }
+        // The table may have changed since: what is read now is a snapshot of its own.
+        let source = Source::resolve(&last.relation_name)?;
+        Plan::new(request, source, label, last.test_size, sampling)
+    }
+
+    fn new(request: &Request, source: Source, label: String, test_size: f32, sampling: Sampling) -> Result<Plan> {
+        let snapshot = Snapshot {
+            id: registry::next_id(c"snapshots_id_seq")?,
+            relation_name: source.name.clone(),
+            y_column_name: vec![label.clone()],
+            test_size,
+            test_sampling: sampling.name().to_owned(),
+            materialized: request.materialize_snapshot,
+        };
+        Ok(Plan { source, label, sampling, snapshot, is_new: true, materialize: request.materialize_snapshot })
+    }
+}
+
+fn single_label(snapshot: &Snapshot) -> Result<String> {
+    match snapshot.y_column_name.as_slice() {
+        [label] => Ok(label.clone()),
+        _ => Err(Error::unsupported("the last snapshot of the project has not exactly one label")
+            .hint("Give relation_name and y_column_name.")),
+    }
+}
+
+/// Reads all rows. Gives the columns that are declared NOT NULL too.
+fn read(plan: &Plan, task: Task, engine: &dyn Engine) -> Result<(Data, Vec<String>)> {
+    let described = cursor::describe(&plan.source.statement)?;
+    let not_null = match plan.source.relation {
+        Some(relation) => registry::not_null_columns(relation)?,
+        None => Vec::new(),
+    };
+    let mut often = EverySecond::new();
+    let progress = Box::new(move |rows| {
+        if often.passes() {
+            report::info(&format!("{rows} rows read"));
+        }
+    });
+    let mut reader = Reader::new(task, &plan.label, &described, &not_null, progress)?;
+    // The sizes of arrays are not known yet, so what refers to columns is checked after the rows then.
+    if let Some(features) = reader.scalar_features() {
+        engine.rehearse(&features)?;
+    }
+    cursor::run(&plan.source.statement, plan.snapshot.materialized, &mut reader)?;
+    let data = reader.finish(&plan.source.name)?;
+    if data.features.iter().any(|feature| feature.array) {
+        engine.rehearse(&data.final_features())?;
+    }
+    Ok((data, not_null))
+}
+
+fn split(data: &Data, sampling: Sampling, size: TestSize, seed: u64) -> Result<Split> {
+    let rows = data.spool.rows();
+    Ok(match sampling {
+        Sampling::Random => Split::random(rows, size, seed)?,
+        Sampling::Last => Split::last(rows, size)?,
+        Sampling::Stratified => {
+            let labels = data.spool.labels()?;
+            let strata = match data.task {
+                Task::Classification => Strata::Classes(&labels),
+                Task::Regression => Strata::Target(&labels),
+            };
+            Split::stratified(strata, size, seed)?
+        }
+    })
+}
+
+fn announce(request: &Request, data: &Data, split: &Split, task: Task, model_id: i64) {
+    let classes = data.label.classes.as_ref();
+    let classes = classes.map(|classes| format!("num_distinct_labels: {}, ", classes.len())).unwrap_or_default();
+    report::info(&format!(
+        "Dataset {{ num_features: {}, num_labels: 1, {classes}num_rows: {}, num_train_rows: {}, num_test_rows: {} }}",
+        data.spool.width(),
+        data.spool.rows(),
+        split.train_rows(),
+        split.test_rows()
+    ));
+    report::info(&format!(
+        "Training Model {{ id: {model_id}, task: {}, algorithm: {}, runtime: rust }}",
+        task.name(),
+        request.algorithm
+    ));
+    report::info(&format!("Hyperparams: {}", Value::Object(request.hyperparams.clone())));
 }

@@ -2,18 +2,35 @@
 //! rows in the same order, and so that they take no memory.
 //!
 //! The file is the server's own kind (BufFile): it honours temp_file_limit and temp_tablespaces, and ends with the
-//! transaction at the latest. Rows are stored in blocks of equal size (the last may be shorter): the features of all
-//! rows, then their labels.
+//! transaction at the latest. It holds blocks of rows, each packed by [`learn::spool`].
 
+use learn::rows::Chunk;
+use learn::spool::{Block, decode, encode};
 use pgrx::pg_sys;
 
 use crate::error::{Error, Result};
 
-/// Values in a block: half a megabyte.
+/// Values in a block before it is packed: half a megabyte.
 const BLOCK_VALUES: usize = 128 * 1024;
 
 /// The server splits temporary files into pieces of this size (MAX_PHYSICAL_FILESIZE).
 const SEGMENT_BYTES: u64 = 1 << 30;
+
+/// What a spool belongs to: taken where a training begins, since the portal that the rows come from, whose callback
+/// makes the spool, ends before the spool does.
+#[derive(Clone, Copy)]
+pub struct Owner {
+    context: pg_sys::MemoryContext,
+    resources: pg_sys::ResourceOwner,
+}
+
+impl Owner {
+    /// The caller's memory context and resource owner.
+    pub fn current() -> Owner {
+        // SAFETY: both are set while a function runs.
+        unsafe { Owner { context: pg_sys::CurrentMemoryContext, resources: pg_sys::CurrentResourceOwner } }
+    }
+}
 
 /// Rows in a temporary file.
 pub struct Spool {
@@ -21,27 +38,38 @@ pub struct Spool {
     /// Features of a row.
     width: usize,
     block_rows: usize,
+    /// Where each block begins; the end of the file last.
+    starts: Vec<u64>,
     /// The block being filled.
     features: Vec<f32>,
     labels: Vec<f32>,
+    packed: Vec<u8>,
     rows: u64,
-    bytes: u64,
 }
 
 impl Spool {
-    /// An empty spool for rows of `width` features. It lives until [`Spool::close`] or the end of the transaction.
-    pub fn create(width: usize) -> Spool {
-        // SAFETY: inside a transaction; the file belongs to its resource owner.
-        let file = unsafe { pg_sys::BufFileCreateTemp(false) };
+    /// An empty spool for rows of `width` features. It lives until [`Spool::close`], or else as long as its owner.
+    pub fn create(width: usize, owner: Owner) -> Spool {
+        // SAFETY: the owner's context and resource owner outlive this function, and are put back after it; an ERROR in
+        // between ends the transaction, which sets both anew.
+        let file = unsafe {
+            let context = std::ptr::replace(&raw mut pg_sys::CurrentMemoryContext, owner.context);
+            let resources = std::ptr::replace(&raw mut pg_sys::CurrentResourceOwner, owner.resources);
+            let file = pg_sys::BufFileCreateTemp(false);
+            pg_sys::CurrentMemoryContext = context;
+            pg_sys::CurrentResourceOwner = resources;
+            file
+        };
         let block_rows = (BLOCK_VALUES / (width + 1)).max(1);
         Spool {
             file,
             width,
             block_rows,
+            starts: vec![0],
             features: Vec::with_capacity(block_rows * width),
             labels: Vec::with_capacity(block_rows),
+            packed: Vec::new(),
             rows: 0,
-            bytes: 0,
         }
     }
 
@@ -54,80 +82,89 @@ impl Spool {
         self.rows
     }
 
-    /// Size of the temporary file.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
+    /// Blocks that were written.
+    pub fn blocks(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// Rows in every block but the last, which may have fewer.
+    pub fn block_rows(&self) -> usize {
+        self.block_rows
     }
 
     /// Adds a row of `width` features.
     #[inline]
-    pub fn push(&mut self, features: &[f32], label: f32) {
+    pub fn push(&mut self, features: &[f32], label: f32) -> Result<()> {
         self.features.extend_from_slice(features);
         self.labels.push(label);
         self.rows += 1;
-        if self.labels.len() == self.block_rows {
-            self.flush();
-        }
+        if self.labels.len() == self.block_rows { self.flush() } else { Ok(()) }
     }
 
     /// Writes what is left; to be called after the last row.
-    pub fn finish(&mut self) {
+    pub fn finish(&mut self) -> Result<()> {
         if !self.labels.is_empty() {
-            self.flush();
+            self.flush()?;
         }
+        (self.features, self.labels, self.packed) = Default::default();
+        Ok(())
     }
 
-    fn flush(&mut self) {
-        for values in [&mut self.features, &mut self.labels] {
-            let bytes = size_of_val(values.as_slice());
-            // SAFETY: writes the bytes of a slice of floats, which it copies; a failure (temp_file_limit, a full disk)
-            // is an ERROR.
-            unsafe { pg_sys::BufFileWrite(self.file, values.as_mut_ptr().cast(), bytes) };
-            self.bytes += bytes as u64;
-            values.clear();
-        }
+    fn flush(&mut self) -> Result<()> {
+        self.packed.clear();
+        let chunk = Chunk { features: &self.features, labels: &self.labels, weights: None };
+        encode(&chunk, self.width, &mut self.packed)?;
+        // SAFETY: writes the bytes of a slice, which it copies; a failure (temp_file_limit, a full disk) is an ERROR.
+        unsafe { pg_sys::BufFileWrite(self.file, self.packed.as_mut_ptr().cast(), self.packed.len()) };
+        let start = self.starts.last().copied().unwrap_or(0);
+        self.starts.push(start + self.packed.len() as u64);
+        self.features.clear();
+        self.labels.clear();
+        Ok(())
     }
 
-    /// Reads the block that begins after `before` rows; gives the number of its rows, 0 after the last one.
-    pub fn read(&self, before: u64, features: &mut Vec<f32>, labels: &mut Vec<f32>) -> Result<usize> {
-        let rows = usize::try_from(self.rows.saturating_sub(before)).unwrap_or(usize::MAX).min(self.block_rows);
-        if rows > 0 {
-            let position = before * (self.width as u64 + 1) * size_of::<f32>() as u64;
-            let (segment, offset) = (position / SEGMENT_BYTES, position % SEGMENT_BYTES);
-            // SAFETY: a position in an open file. 0 is SEEK_SET.
-            let sought = unsafe {
-                pg_sys::BufFileSeek(
-                    self.file,
-                    i32::try_from(segment).unwrap_or(i32::MAX),
-                    pg_sys::off_t::try_from(offset).unwrap_or(0),
-                    0,
-                )
-            };
-            if sought != 0 {
+    /// Reads a block into `block`, by way of `packed`.
+    pub fn read(&self, index: usize, packed: &mut Vec<u8>, block: &mut Block) -> Result<()> {
+        let (Some(&start), Some(&end)) = (self.starts.get(index), self.starts.get(index + 1)) else {
+            return Err(damaged());
+        };
+        let segment = i32::try_from(start / SEGMENT_BYTES).map_err(|_| damaged())?;
+        let offset = pg_sys::off_t::try_from(start % SEGMENT_BYTES).map_err(|_| damaged())?;
+        packed.resize(usize::try_from(end - start).map_err(|_| damaged())?, 0);
+        // SAFETY: a position in an open file (0 is SEEK_SET), from which at most the length of the slice is read into
+        // the slice.
+        let got = unsafe {
+            if pg_sys::BufFileSeek(self.file, segment, offset, 0) != 0 {
                 return Err(damaged());
             }
+            pg_sys::BufFileRead(self.file, packed.as_mut_ptr().cast(), packed.len())
+        };
+        if got != packed.len() {
+            return Err(damaged());
         }
-        read(self.file, features, rows * self.width)?;
-        read(self.file, labels, rows)?;
-        Ok(rows)
+        Ok(decode(packed, block)?)
+    }
+
+    /// Labels of all rows.
+    pub fn labels(&self) -> Result<Vec<f32>> {
+        let mut labels = Vec::with_capacity(usize::try_from(self.rows).unwrap_or(0));
+        let (mut packed, mut block) = (Vec::new(), Block::new());
+        for index in 0..self.blocks() {
+            self.read(index, &mut packed, &mut block)?;
+            labels.extend_from_slice(block.chunk().labels);
+            super::interrupts::check();
+        }
+        Ok(labels)
     }
 
     /// Removes the file. Not in `drop`: writing what is buffered can fail, which nothing could catch while an ERROR
-    /// unwinds; the end of the transaction removes it then.
+    /// unwinds; its owner removes it then.
     pub fn close(self) {
         // SAFETY: an open file, used by nobody any more.
         unsafe { pg_sys::BufFileClose(self.file) };
     }
 }
 
-fn read(file: *mut pg_sys::BufFile, into: &mut Vec<f32>, values: usize) -> Result<()> {
-    into.resize(values, 0.0);
-    let bytes = size_of_val(into.as_slice());
-    // SAFETY: reads at most `bytes` bytes into a slice of that size; any bytes are floats.
-    let got = unsafe { pg_sys::BufFileRead(file, into.as_mut_ptr().cast(), bytes) };
-    if got == bytes { Ok(()) } else { Err(damaged()) }
-}
-
 fn damaged() -> Error {
-    Error::new(pgrx::PgSqlErrorCode::ERRCODE_IO_ERROR, "a temporary file of a training ends early")
+    Error::new(pgrx::PgSqlErrorCode::ERRCODE_IO_ERROR, "a temporary file of a training cannot be read back")
 }

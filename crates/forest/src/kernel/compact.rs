@@ -11,11 +11,8 @@ unsafe fn step<const CATEGORIES: bool>(view: View, root: *const Node, at: usize,
     unsafe {
         let node = root.add(at).read();
         let key = *keys.add(node.slot());
-        let right = if CATEGORIES && node.is_categorical() {
-            in_set(view, node.bound as u32, key)
-        } else {
-            key > node.bound
-        };
+        let right =
+            if CATEGORIES && node.is_categorical() { in_set(view, node.bound as u32, key) } else { key > node.bound };
         node.child() + usize::from(right)
     }
 }

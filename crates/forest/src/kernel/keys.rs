@@ -32,7 +32,7 @@ fn numeric(x: f32, missing: i32) -> i32 {
 fn category(x: f32, missing: i32) -> i32 {
     if x.is_nan() {
         missing
-    } else if x >= 0.0 && x < CATEGORY_LIMIT {
+    } else if (0.0..CATEGORY_LIMIT).contains(&x) {
         // Cut, not rounded, as XGBoost does.
         x as i32
     } else {

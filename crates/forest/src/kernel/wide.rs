@@ -19,7 +19,7 @@ pub unsafe fn walk(view: View, tree: &Tree, row: &[f32]) -> u32 {
             let right = if x.is_nan() {
                 node.feature & WideNode::DEFAULT_LEFT == 0
             } else if node.feature & WideNode::CATEGORICAL != 0 {
-                x >= 0.0 && x < CATEGORY_LIMIT && in_set(view, node.payload, x as i32)
+                (0.0..CATEGORY_LIMIT).contains(&x) && in_set(view, node.payload, x as i32)
             } else {
                 let left = x < f32::from_bits(node.payload);
                 !left

@@ -28,7 +28,15 @@ pub(crate) fn read(
 ) -> Result<Booster> {
     let name = booster.field("name")?;
     match name.string()? {
-        "gbtree" => gbtree(booster.field("model")?, num_features, num_outputs, best_iteration, None),
+        // Since 3.3 a dart is a gbtree with weights (3.4 moved them into the model), and a weight multiplies the leaf,
+        // which can be done here once.
+        "gbtree" => {
+            let model = booster.field("model")?;
+            let weights = model.get("weight_drop")?.or(booster.get("weight_drop")?);
+            let mut booster = gbtree(model, num_features, num_outputs, best_iteration, weights)?;
+            booster.trees.iter_mut().for_each(fold_weight);
+            Ok(booster)
+        }
         "dart" => {
             let weights = booster.field("weight_drop")?;
             let inner = booster.field("gbtree")?;
@@ -103,6 +111,17 @@ fn gbtree(
     Ok(Booster::of_trees(trees, kept))
 }
 
+fn fold_weight(tree: &mut Tree) {
+    let Some(weight) = tree.weight.take() else { return };
+    for node in &mut tree.nodes {
+        match node {
+            Node::Leaf(leaf) => *leaf *= weight,
+            Node::VectorLeaf(leaf) => leaf.iter_mut().for_each(|value| *value *= weight),
+            Node::Numeric { .. } | Node::Categorical { .. } => {}
+        }
+    }
+}
+
 /// How many trees the first `rounds` rounds have: all of them if there are not so many rounds.
 fn trees_of_rounds(
     model: At<'_, '_>,
@@ -137,8 +156,8 @@ fn trees_of_rounds(
 fn gblinear(model: At<'_, '_>, num_features: u32, num_outputs: u32) -> Result<Booster> {
     let field = model.field("weights")?;
     let mut weights = field.floats()?;
-    let split = num_features as usize * num_outputs as usize;
-    if weights.len() != split + num_outputs as usize {
+    let split = (num_features as usize).saturating_mul(num_outputs as usize);
+    if weights.len() != split.saturating_add(num_outputs as usize) {
         return Err(field.invalid(format!(
             "{} weights for {num_features} features, a bias and {num_outputs} outputs",
             weights.len()

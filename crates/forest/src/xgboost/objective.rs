@@ -1,6 +1,10 @@
 //! What an objective does to a prediction, and to the intercept that a file keeps in the space of predictions.
 
 use crate::ensemble::Transform;
+use crate::oracle::expectile_margins;
+
+/// Major and minor.
+pub(crate) type Version = (i64, i64);
 
 /// From `base_score` to a margin: the objective's `ProbToMargin`, in float32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,26 +14,35 @@ pub(crate) enum Intercept {
     Log,
     /// [`Intercept::Log`], of nothing but positive numbers.
     LogOfPositive,
+    Expectiles,
 }
 
 impl Intercept {
-    /// The error says what is wrong with the score.
-    pub(crate) fn margin(self, score: f32) -> Result<f32, &'static str> {
+    /// The error says what is wrong with a score.
+    pub(crate) fn margins(self, scores: &[f32]) -> Result<Vec<f32>, String> {
+        match self {
+            Self::Expectiles => Ok(expectile_margins(scores)),
+            _ => scores.iter().map(|&score| self.margin(score)).collect(),
+        }
+    }
+
+    fn margin(self, score: f32) -> Result<f32, String> {
         // XGBoost's guard: where all labels are the same, the score is 0 or 1.
         const EPSILON: f32 = 1e-6;
         match self {
-            Self::Identity => Ok(score),
+            Self::Identity | Self::Expectiles => Ok(score),
             Self::Logit if (0.0..=1.0).contains(&score) => Ok(-(1.0 / score.clamp(EPSILON, 1.0 - EPSILON) - 1.0).ln()),
-            Self::Logit => Err("is not a probability"),
-            Self::LogOfPositive if score.is_nan() || score <= 0.0 => Err("is not above 0"),
+            Self::Logit => Err(format!("{score:?} is not a probability")),
+            Self::LogOfPositive if score.is_nan() || score <= 0.0 => Err(format!("{score:?} is not above 0")),
             Self::Log | Self::LogOfPositive => Ok(score.ln()),
         }
     }
 }
 
-/// `None` for an objective that is not known.
-pub(crate) fn find(name: &str) -> Option<(Transform, Intercept)> {
+/// `None` for an objective that is not known. What an objective does may depend on the version that wrote the file.
+pub(crate) fn find(name: &str, version: Version) -> Option<(Transform, Intercept)> {
     Some(match name {
+        "reg:quantileerror" if version >= (3, 4) => (Transform::Sorted, Intercept::Identity),
         "reg:squarederror"
         | "reg:linear"
         | "reg:squaredlogerror"
@@ -47,6 +60,7 @@ pub(crate) fn find(name: &str) -> Option<(Transform, Intercept)> {
         "survival:aft" => (Transform::ExpDouble, Intercept::Log),
         "multi:softmax" => (Transform::Argmax, Intercept::Identity),
         "multi:softprob" => (Transform::Softmax, Intercept::Identity),
+        "reg:expectileerror" => (Transform::Expectiles, Intercept::Expectiles),
         _ => return None,
     })
 }

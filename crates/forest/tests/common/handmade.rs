@@ -1,6 +1,6 @@
 //! Model files put together by hand, where training cannot be made to give what a test needs.
 
-/// A JSON model of one feature, one tree an output, all of one shape: x < 1 goes to the first leaf, else x < 2 to the
+/// A JSON model of one feature, one tree an output, as of the library's version, all of one shape: x < 1 goes to the first leaf, else x < 2 to the
 /// second, and so on. `leaves` has one list an output, all equally long.
 pub fn staircase(objective: &str, base_score: &str, leaves: &[Vec<f32>]) -> String {
     let trees: Vec<String> = leaves.iter().enumerate().map(|(id, leaves)| stairs(id, leaves)).collect();
@@ -21,11 +21,17 @@ pub fn staircase(objective: &str, base_score: &str, leaves: &[Vec<f32>]) -> Stri
         r#","tweedie_regression_param":{"tweedie_variance_power":"1.5"}"#.to_owned()
     } else if objective == "reg:quantileerror" {
         r#","quantile_loss_param":{"quantile_alpha":"[0.5]"}"#.to_owned()
+    } else if objective == "reg:expectileerror" {
+        format!(
+            r#","expectile_loss_param":{{"expectile_alpha":"[{}]"}}"#,
+            (1..=count).map(|i| format!("{:E}", i as f32 / 10.0)).collect::<Vec<_>>().join(",")
+        )
     } else {
         r#","reg_loss_param":{"scale_pos_weight":"1"}"#.to_owned()
     };
+    let (major, minor, patch) = super::version();
     format!(
-        r#"{{"learner":{{"attributes":{{}},"feature_names":[],"feature_types":[],"gradient_booster":{{"model":{{"gbtree_model_param":{{"num_parallel_tree":"1","num_trees":"{count}"}},"iteration_indptr":[0,{count}],"tree_info":[{outputs}],"trees":[{}]}},"name":"gbtree"}},"learner_model_param":{{"base_score":"{base_score}","boost_from_average":"0","num_class":"{classes}","num_feature":"1","num_target":"{targets}"}},"objective":{{"name":"{objective}"{params}}}}},"version":[3,2,0]}}"#,
+        r#"{{"learner":{{"attributes":{{}},"feature_names":[],"feature_types":[],"gradient_booster":{{"model":{{"gbtree_model_param":{{"num_parallel_tree":"1","num_trees":"{count}"}},"iteration_indptr":[0,{count}],"tree_info":[{outputs}],"trees":[{}]}},"name":"gbtree"}},"learner_model_param":{{"base_score":"{base_score}","boost_from_average":"0","num_class":"{classes}","num_feature":"1","num_target":"{targets}"}},"objective":{{"name":"{objective}"{params}}}}},"version":[{major},{minor},{patch}]}}"#,
         trees.join(",")
     )
 }
@@ -34,12 +40,12 @@ pub fn staircase(objective: &str, base_score: &str, leaves: &[Vec<f32>]) -> Stri
 fn stairs(id: usize, leaves: &[f32]) -> String {
     let steps = leaves.len() - 1;
     let nodes = 2 * steps + 1;
-    let split = |node: usize| node % 2 == 0 && node < 2 * steps;
+    let split = |node: usize| node.is_multiple_of(2) && node < 2 * steps;
     let list = |of: &dyn Fn(usize) -> String| (0..nodes).map(of).collect::<Vec<_>>().join(",");
     let child = |by: usize| list(&|node| if split(node) { (node + by).to_string() } else { "-1".to_owned() });
     let parents = list(&|node| match node {
         0 => "2147483647".to_owned(),
-        _ if node % 2 == 0 => (node - 2).to_string(),
+        _ if node.is_multiple_of(2) => (node - 2).to_string(),
         _ => (node - 1).to_string(),
     });
     let conditions = list(&|node| {

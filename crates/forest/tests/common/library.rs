@@ -10,6 +10,7 @@ type Handle = *mut c_void;
 
 /// The functions of the library, each with its C signature.
 struct Api {
+    version: unsafe extern "C" fn(*mut c_int, *mut c_int, *mut c_int),
     get_last_error: unsafe extern "C" fn() -> *const c_char,
     dmatrix_create_from_dense: unsafe extern "C" fn(*const c_char, *const c_char, *mut Handle) -> c_int,
     dmatrix_set_info_from_interface: unsafe extern "C" fn(Handle, *const c_char, *const c_char) -> c_int,
@@ -50,7 +51,7 @@ fn api() -> &'static Api {
         let path = path();
         // SAFETY: XGBoost's initialisers have no preconditions.
         let library = unsafe { Library::new(&path) }
-            .unwrap_or_else(|error| panic!("no XGBoost library at {}: run `make setup` ({error})", path.display()));
+            .unwrap_or_else(|error| panic!("no XGBoost library at {}: run `make setup` ({error:?})", path.display()));
         macro_rules! symbol {
             ($name:literal) => {
                 // SAFETY: the field that takes the symbol has the type of the function in XGBoost's c_api.h.
@@ -58,6 +59,7 @@ fn api() -> &'static Api {
             };
         }
         Api {
+            version: symbol!("XGBoostVersion"),
             get_last_error: symbol!("XGBGetLastError"),
             dmatrix_create_from_dense: symbol!("XGDMatrixCreateFromDense"),
             dmatrix_set_info_from_interface: symbol!("XGDMatrixSetInfoFromInterface"),
@@ -76,6 +78,16 @@ fn api() -> &'static Api {
             _library: library,
         }
     })
+}
+
+/// Major, minor, patch.
+pub fn version() -> (u32, u32, u32) {
+    let mut parts = [0; 3];
+    let [major, minor, patch] = &mut parts;
+    // SAFETY: three valid pointers.
+    unsafe { (api().version)(major, minor, patch) };
+    let [major, minor, patch] = parts.map(|part| part as u32);
+    (major, minor, patch)
 }
 
 fn check(status: c_int) -> Result<(), String> {

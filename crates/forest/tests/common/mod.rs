@@ -2,12 +2,12 @@
 //!
 //! Everything is a function of a seed: a failure names the seed and the [`Spec`] that reproduce it.
 
-#![allow(dead_code, reason = "each test binary uses a part of this module")]
+#![allow(dead_code, unused_imports, reason = "each test binary uses a part of this module")]
 
 pub mod handmade;
 mod library;
 
-pub use library::{Booster, DMatrix};
+pub use library::{Booster, DMatrix, version};
 
 /// SplitMix64: tiny, and the same everywhere.
 #[derive(Debug, Clone)]
@@ -195,10 +195,11 @@ fn try_random_model(seed: u64, spec: &Spec) -> Result<Model, String> {
     if spec.objective.starts_with("multi:") {
         params.push(("num_class", spec.outputs.to_string()));
     }
-    if spec.objective == "reg:quantileerror" {
-        let alphas: Vec<String> =
-            (1..=spec.outputs).map(|i| (i as f32 / (spec.outputs + 1) as f32).to_string()).collect();
-        params.push(("quantile_alpha", format!("[{}]", alphas.join(","))));
+    for (objective, param) in [("reg:quantileerror", "quantile_alpha"), ("reg:expectileerror", "expectile_alpha")] {
+        if spec.objective == objective {
+            let alpha = |i| (i as f32 / (spec.outputs + 1) as f32).to_string();
+            params.push((param, format!("[{}]", (1..=spec.outputs).map(alpha).collect::<Vec<_>>().join(","))));
+        }
     }
     params.extend(spec.extra.iter().cloned());
 
@@ -225,7 +226,9 @@ fn label(matrix: &mut DMatrix, spec: &Spec, scores: &[f32], random: &mut Random)
             matrix.set("label", &of_rows().map(largest).collect::<Vec<_>>())
         }
         // One label for all quantiles.
-        "reg:quantileerror" => matrix.set("label", &of_rows().map(|row| row[0] * 10.0).collect::<Vec<_>>()),
+        "reg:quantileerror" | "reg:expectileerror" => {
+            matrix.set("label", &of_rows().map(|row| row[0] * 10.0).collect::<Vec<_>>())
+        }
         "survival:aft" => {
             let times: Vec<f32> = scores.iter().map(|s| s.exp()).collect();
             let upper: Vec<f32> =

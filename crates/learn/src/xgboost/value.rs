@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::table::{At, BINARY_OBJECTIVES, Kind, METRICS, MULTICLASS_OBJECTIVES, REGRESSION_OBJECTIVES};
+use super::table::{At, Kind, METRICS, objectives};
 use super::{Columns, Task};
 use crate::Error;
 use crate::nearest::nearest;
@@ -45,11 +45,10 @@ impl Given<'_> {
                 // Debug writes 1e-5 as that; Display would write it out.
                 number.map(|number| format!("{number:?}")).ok_or_else(|| self.wrong(kind.allowed()))
             }
-            Kind::Integer { min, max } => {
-                whole(self.value).filter(|number| (min..=max).contains(number)).map(|number| number.to_string()).ok_or_else(
-                    || self.wrong(kind.allowed()),
-                )
-            }
+            Kind::Integer { min, max } => whole(self.value)
+                .filter(|number| (min..=max).contains(number))
+                .map(|number| number.to_string())
+                .ok_or_else(|| self.wrong(kind.allowed())),
             Kind::Flag => match (self.value.as_bool(), whole(self.value)) {
                 (Some(true), _) | (_, Some(1)) => Ok("1".into()),
                 (Some(false), _) | (_, Some(0)) => Ok("0".into()),
@@ -70,11 +69,7 @@ impl Given<'_> {
 
     /// One of the task's objectives.
     pub(super) fn objective(&self, task: Task) -> Result<String, Error> {
-        let possible = match task {
-            Task::Regression => REGRESSION_OBJECTIVES,
-            Task::Classification { classes: 2 } => BINARY_OBJECTIVES,
-            Task::Classification { .. } => MULTICLASS_OBJECTIVES,
-        };
+        let possible = objectives(task);
         let kinds = match task {
             Task::Regression => "a regression".to_string(),
             Task::Classification { classes } => format!("a classification of {classes} classes"),

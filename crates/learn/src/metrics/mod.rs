@@ -1,0 +1,15 @@
+//! How good predictions are: scikit-learn's definitions, one row at a time, in float64.
+//!
+//! [`Regression`] and [`Classification`] take a row after another and keep sums; only ROC AUC, which is about the order
+//! of all scores, keeps the scores. The tests compare them with scikit-learn's own answers.
+
+mod auc;
+mod classification;
+mod regression;
+mod sum;
+
+pub use classification::{Classification, class_of};
+pub use regression::Regression;
+
+/// A metric by its name in SQL; `None` where it is not defined for the rows.
+pub type Named = (&'static str, Option<f64>);

@@ -1,0 +1,451 @@
+//! Which rows are trained on, and which are kept for the test.
+//!
+//! Rows are known by their ordinal, from 0, in the order in which they are read. The same ordinals and labels with the
+//! same seed are divided in the same way for ever: the algorithm is fixed.
+//!
+//! * `random`: rows are gone through once; each is drawn with the probability (test rows still needed) / (rows still
+//!   to come), which gives exactly as many as wanted and every set of that size with the same probability (Knuth's
+//!   selection sampling, algorithm S). The random numbers are SplitMix64's, begun with the seed.
+//! * `last`: the last rows.
+//! * `stratified`: rows are divided into strata: the classes of the label or, in a regression, up to ten ranges of the
+//!   target with the same number of rows, equal targets together. The number of test rows is shared among the strata
+//!   in proportion to their rows, what is left over going to the largest remainders; a stratum of two or more rows
+//!   always keeps one to train on, and one of a single row is trained on if that can be. Within a stratum, rows are
+//!   drawn as for `random`, from one sequence of random numbers for all.
+
+use std::collections::HashMap;
+
+use crate::Error;
+use crate::random::Random;
+
+/// How test rows are chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sampling {
+    /// Any rows.
+    Random,
+    /// The last rows.
+    Last,
+    /// Any rows, but as many of each class, or of each range of the target, as it has in all.
+    Stratified,
+}
+
+impl Sampling {
+    /// All of them.
+    pub const ALL: [Sampling; 3] = [Sampling::Random, Sampling::Last, Sampling::Stratified];
+
+    /// The name in SQL.
+    pub fn name(self) -> &'static str {
+        match self {
+            Sampling::Random => "random",
+            Sampling::Last => "last",
+            Sampling::Stratified => "stratified",
+        }
+    }
+
+    /// The sampling of this name.
+    pub fn from_name(name: &str) -> Option<Sampling> {
+        Sampling::ALL.into_iter().find(|sampling| sampling.name() == name)
+    }
+}
+
+/// How many rows are tested on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum TestSize {
+    /// A share of all rows, at least 0 and below 1.
+    Fraction(f64),
+    /// So many rows.
+    Rows(u64),
+}
+
+impl TestSize {
+    /// Below 1 is a share, above 1 a number of rows.
+    ///
+    /// # Errors
+    /// [`Error::Split`] if it is negative, exactly 1, not finite, or a number of rows that is not whole.
+    pub fn new(size: f64) -> Result<TestSize, Error> {
+        if (0.0..1.0).contains(&size) {
+            Ok(TestSize::Fraction(size))
+        } else if size > 1.0 && size.fract() == 0.0 && size < 9e15 {
+            Ok(TestSize::Rows(size as u64))
+        } else {
+            Err(Error::Split(format!(
+                "test size cannot be {size}: a share of the rows, at least 0 and below 1, or a whole number of rows \
+                 above 1"
+            )))
+        }
+    }
+
+    /// How many of `rows` rows are tested on. A share is rounded to the nearest number, and leaves one to train on.
+    ///
+    /// # Errors
+    /// [`Error::Split`] if a number of rows leaves none to train on.
+    pub fn of(self, rows: u64) -> Result<u64, Error> {
+        match self {
+            TestSize::Fraction(share) => Ok(((rows as f64 * share).round() as u64).min(rows.saturating_sub(1))),
+            TestSize::Rows(wanted) if wanted < rows => Ok(wanted),
+            TestSize::Rows(wanted) => {
+                Err(Error::Split(format!("{wanted} test rows leave none to train on: there are {rows} rows")))
+            }
+        }
+    }
+}
+
+/// What strata are made of: a value for each row.
+#[derive(Clone, Copy, Debug)]
+pub enum Strata<'a> {
+    /// Each distinct value is a class.
+    Classes(&'a [f32]),
+    /// The target of a regression.
+    Target(&'a [f32]),
+}
+
+/// Rows divided into those to train on and those to test on; one bit a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Split {
+    bits: Vec<u64>,
+    rows: u64,
+    test: u64,
+}
+
+/// The most ranges of a regression's target.
+const RANGES: u64 = 10;
+
+impl Split {
+    /// Divides at random.
+    ///
+    /// # Errors
+    /// [`Error::Split`] if the test size leaves nothing to train on.
+    pub fn random(rows: u64, size: TestSize, seed: u64) -> Result<Split, Error> {
+        let mut split = Split::none(rows);
+        let mut draw = Draw { left: rows, wanted: size.of(rows)? };
+        let mut random = Random::new(seed);
+        for row in 0..rows {
+            if draw.next(&mut random) {
+                split.test(row);
+            }
+        }
+        Ok(split)
+    }
+
+    /// Takes the last rows to test on.
+    ///
+    /// # Errors
+    /// [`Error::Split`] if the test size leaves nothing to train on.
+    pub fn last(rows: u64, size: TestSize) -> Result<Split, Error> {
+        let mut split = Split::none(rows);
+        for row in rows - size.of(rows)?..rows {
+            split.test(row);
+        }
+        Ok(split)
+    }
+
+    /// Divides at random within each stratum. Takes four bytes a row for a target, besides the bit.
+    ///
+    /// # Errors
+    /// [`Error::Split`] if the test size leaves nothing to train on.
+    pub fn stratified(strata: Strata<'_>, size: TestSize, seed: u64) -> Result<Split, Error> {
+        match strata {
+            Strata::Classes(labels) => {
+                let mut classes = ClassNumbers::default();
+                Split::within(labels, size, seed, |label| classes.number(label))
+            }
+            Strata::Target(target) => {
+                let rows = target.len() as u64;
+                let wanted = size.of(rows)?;
+                // With fewer test rows than ranges, some range would have none.
+                let ranges = RANGES.min(wanted).min(rows - wanted).max(1);
+                let edges = edges(target, ranges as usize);
+                Split::within(target, size, seed, |value| edges.partition_point(|edge| edge.total_cmp(&value).is_le()))
+            }
+        }
+    }
+
+    fn within(
+        values: &[f32],
+        size: TestSize,
+        seed: u64,
+        mut stratum: impl FnMut(f32) -> usize,
+    ) -> Result<Split, Error> {
+        let rows = values.len() as u64;
+        let mut sizes: Vec<u64> = Vec::new();
+        for &value in values {
+            let number = stratum(value);
+            if number >= sizes.len() {
+                sizes.resize(number + 1, 0);
+            }
+            if let Some(count) = sizes.get_mut(number) {
+                *count += 1;
+            }
+        }
+        let wanted = share_out(&sizes, rows, size.of(rows)?);
+        let mut draws: Vec<Draw> = sizes.iter().zip(&wanted).map(|(&left, &wanted)| Draw { left, wanted }).collect();
+        let mut random = Random::new(seed);
+        let mut split = Split::none(rows);
+        for (row, &value) in values.iter().enumerate() {
+            if draws.get_mut(stratum(value)).is_some_and(|draw| draw.next(&mut random)) {
+                split.test(row as u64);
+            }
+        }
+        Ok(split)
+    }
+
+    fn none(rows: u64) -> Split {
+        Split { bits: vec![0; rows.div_ceil(64) as usize], rows, test: 0 }
+    }
+
+    fn test(&mut self, row: u64) {
+        if let Some(word) = self.bits.get_mut((row / 64) as usize) {
+            *word |= 1 << (row % 64);
+            self.test += 1;
+        }
+    }
+
+    /// Whether a row is tested on; rows that are not there are not.
+    pub fn is_test(&self, row: u64) -> bool {
+        self.bits.get((row / 64) as usize).is_some_and(|word| word >> (row % 64) & 1 == 1)
+    }
+
+    /// How many rows there are.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// How many of them are tested on.
+    pub fn test_rows(&self) -> u64 {
+        self.test
+    }
+
+    /// How many of them are trained on.
+    pub fn train_rows(&self) -> u64 {
+        self.rows - self.test
+    }
+
+    /// The bits, row 0 lowest in the first word, for those who store them.
+    pub fn words(&self) -> &[u64] {
+        &self.bits
+    }
+}
+
+/// Selection sampling: how many rows are still to come, and how many of them are wanted.
+struct Draw {
+    left: u64,
+    wanted: u64,
+}
+
+impl Draw {
+    fn next(&mut self, random: &mut Random) -> bool {
+        let drawn = random.below(self.left) < self.wanted;
+        self.left = self.left.saturating_sub(1);
+        self.wanted -= u64::from(drawn);
+        drawn
+    }
+}
+
+/// Shares `wanted` test rows among strata of these sizes.
+fn share_out(sizes: &[u64], rows: u64, wanted: u64) -> Vec<u64> {
+    let rows = u128::from(rows.max(1));
+    let exact = |size: u64| u128::from(size) * u128::from(wanted);
+    let most = |size: u64| size.saturating_sub(1);
+    let mut shares: Vec<u64> = sizes.iter().map(|&size| ((exact(size) / rows) as u64).min(most(size))).collect();
+    let mut missing = wanted - shares.iter().sum::<u64>();
+
+    // Largest remainder first, and of equal ones the larger stratum, then the earlier one.
+    let mut order: Vec<usize> = (0..sizes.len()).collect();
+    order.sort_by_key(|&i| {
+        let size = sizes.get(i).copied().unwrap_or(0);
+        (std::cmp::Reverse(exact(size) % rows), std::cmp::Reverse(size), i)
+    });
+    // At first every stratum keeps a row to train on; if test rows are still missing then, none has to.
+    for keep in [1, 0] {
+        while missing > 0 {
+            let before = missing;
+            for &i in &order {
+                if let (Some(share), Some(&size)) = (shares.get_mut(i), sizes.get(i))
+                    && missing > 0
+                    && *share + keep < size
+                {
+                    *share += 1;
+                    missing -= 1;
+                }
+            }
+            if missing == before {
+                break;
+            }
+        }
+    }
+    shares
+}
+
+/// The values that begin the second and later of `ranges` ranges with about the same number of rows.
+fn edges(target: &[f32], ranges: usize) -> Vec<f32> {
+    let mut sorted = target.to_vec();
+    sorted.sort_unstable_by(f32::total_cmp);
+    let mut edges: Vec<f32> =
+        (1..ranges).filter_map(|range| sorted.get(range * sorted.len() / ranges).copied()).collect();
+    edges.dedup_by(|a, b| a.total_cmp(b).is_eq());
+    edges
+}
+
+/// Numbers of classes, in the order of their appearance; whole numbers, which classes mostly are, are looked up in a
+/// table.
+#[derive(Default)]
+struct ClassNumbers {
+    small: Vec<Option<usize>>,
+    others: HashMap<u32, usize>,
+    count: usize,
+}
+
+impl ClassNumbers {
+    fn number(&mut self, label: f32) -> usize {
+        const SMALL: f32 = 4096.0;
+        let slot = if (0.0..SMALL).contains(&label) && label.fract() == 0.0 {
+            let index = label as usize;
+            if index >= self.small.len() {
+                self.small.resize(index + 1, None);
+            }
+            self.small.get_mut(index)
+        } else {
+            None
+        };
+        let count = &mut self.count;
+        let mut fresh = || {
+            *count += 1;
+            *count - 1
+        };
+        match slot {
+            Some(slot) => *slot.get_or_insert_with(fresh),
+            None => *self.others.entry(label.to_bits()).or_insert_with(&mut fresh),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn share(of: f64) -> TestSize {
+        TestSize::new(of).unwrap()
+    }
+
+    fn drawn(split: &Split) -> Vec<u64> {
+        (0..split.rows()).filter(|&row| split.is_test(row)).collect()
+    }
+
+    #[test]
+    fn a_test_size_is_a_share_or_a_number_of_rows() {
+        assert_eq!(share(0.25).of(10).unwrap(), 3);
+        assert_eq!(share(0.0).of(10).unwrap(), 0);
+        assert_eq!(share(0.99).of(10).unwrap(), 9, "one row stays to train on");
+        assert_eq!(share(0.5).of(0).unwrap(), 0);
+        assert_eq!(share(7.0).of(10).unwrap(), 7);
+        assert!(share(10.0).of(10).is_err());
+        for size in [1.0, -0.1, 2.5, f64::NAN, f64::INFINITY] {
+            assert!(matches!(TestSize::new(size), Err(Error::Split(_))), "{size}");
+        }
+    }
+
+    #[test]
+    fn a_seed_means_the_same_rows_for_ever() {
+        let split = Split::random(20, share(0.25), 42).unwrap();
+        assert_eq!(drawn(&split), drawn(&Split::random(20, share(0.25), 42).unwrap()));
+        assert_ne!(drawn(&split), drawn(&Split::random(20, share(0.25), 43).unwrap()));
+        // Written down, and computed by a second implementation: a later version that draws other rows would make old models and new ones incomparable.
+        assert_eq!(drawn(&split), RANDOM_20_42);
+        let labels: Vec<f32> = (0..20).map(|row| (row % 3) as f32).collect();
+        let split = Split::stratified(Strata::Classes(&labels), share(0.25), 42).unwrap();
+        assert_eq!(drawn(&split), STRATIFIED_20_42);
+    }
+
+    const RANDOM_20_42: [u64; 5] = [1, 4, 10, 15, 16];
+    const STRATIFIED_20_42: [u64; 5] = [1, 4, 6, 15, 17];
+
+    #[test]
+    fn every_row_is_equally_probable() {
+        let (mut counts, seeds) = ([0u32; 30], 20_000u32);
+        for seed in 0..seeds {
+            for row in drawn(&Split::random(30, share(0.3), u64::from(seed)).unwrap()) {
+                counts[row as usize] += 1;
+            }
+        }
+        // 0.3 of 20,000 with a standard deviation of 65; five of those are exceeded once in a million.
+        assert!(counts.iter().all(|&count| count.abs_diff(seeds * 3 / 10) < 325), "{counts:?}");
+    }
+
+    #[test]
+    fn the_last_rows_are_the_last() {
+        let split = Split::last(100, share(0.1)).unwrap();
+        assert_eq!(drawn(&split), (90..100).collect::<Vec<_>>());
+        assert_eq!((split.test_rows(), split.train_rows()), (10, 90));
+        assert!(!split.is_test(100) && !split.is_test(1 << 40));
+    }
+
+    #[test]
+    fn classes_keep_their_shares() {
+        // 900 of one class, 90 of another, 10 of a third, in blocks.
+        let labels: Vec<f32> = (0..1000)
+            .map(|row| {
+                if row < 900 {
+                    0.0
+                } else if row < 990 {
+                    1.0
+                } else {
+                    7.5
+                }
+            })
+            .collect();
+        let split = Split::stratified(Strata::Classes(&labels), share(0.2), 1).unwrap();
+        let of = |class: f32| drawn(&split).iter().filter(|&&row| labels[row as usize] == class).count();
+        assert_eq!((of(0.0), of(1.0), of(7.5)), (180, 18, 2));
+    }
+
+    #[test]
+    fn every_class_is_trained_on() {
+        let labels = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 2.0];
+        for seed in 0..200 {
+            let split = Split::stratified(Strata::Classes(&labels), share(0.5), seed).unwrap();
+            let trained: Vec<f32> = (0..9).filter(|&row| !split.is_test(row)).map(|row| labels[row as usize]).collect();
+            assert!([0.0, 1.0, 2.0].iter().all(|class| trained.contains(class)), "seed {seed}: {trained:?}");
+            assert_eq!(split.test_rows(), 5);
+        }
+    }
+
+    #[test]
+    fn ranges_of_a_target_keep_their_shares() {
+        // Ten thousand rows, the target squared so that its values crowd near zero.
+        let target: Vec<f32> = (0..10_000u32).map(|row| ((row * 7919 % 10_000) as f32 / 10_000.0).powi(2)).collect();
+        let split = Split::stratified(Strata::Target(&target), share(0.25), 3).unwrap();
+        let edges = edges(&target, 10);
+        assert_eq!(edges.len(), 9);
+        for range in 0..10 {
+            let inside = |&row: &u64| edges.partition_point(|edge| *edge <= target[row as usize]) == range;
+            assert_eq!(drawn(&split).iter().filter(|row| inside(row)).count(), 250, "range {range}");
+        }
+    }
+
+    #[test]
+    fn a_constant_target_is_one_stratum() {
+        let split = Split::stratified(Strata::Target(&[3.0; 40]), share(0.25), 3).unwrap();
+        assert_eq!(split.test_rows(), 10);
+    }
+
+    proptest! {
+        #[test]
+        fn exactly_as_many_rows_as_wanted(
+            labels in proptest::collection::vec(prop_oneof![0..5i32, -3..4000i32], 1..300), size in 0.0..0.99f64,
+            seed: u64,
+        ) {
+            let values: Vec<f32> = labels.iter().map(|&label| label as f32 * 0.5).collect();
+            let wanted = share(size).of(values.len() as u64).unwrap();
+            for split in [
+                Split::random(values.len() as u64, share(size), seed).unwrap(),
+                Split::last(values.len() as u64, share(size)).unwrap(),
+                Split::stratified(Strata::Classes(&values), share(size), seed).unwrap(),
+                Split::stratified(Strata::Target(&values), share(size), seed).unwrap(),
+            ] {
+                prop_assert_eq!(split.test_rows(), wanted);
+                prop_assert_eq!(drawn(&split).len() as u64, wanted);
+            }
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! Cancel, statement_timeout and the end of the connection, while a foreign library is at work.
+
+use pgrx::pg_sys;
+
+/// Something waits that ends this query: it is raised by [`check`] once the library has returned.
+#[derive(Debug)]
+pub struct Interrupted;
+
+/// Whatever interrupts, at a place where nothing but Rust and PostgreSQL is on the stack.
+pub fn check() {
+    pgrx::check_for_interrupts!();
+}
+
+/// The same below a foreign library, whose frames neither an ERROR nor the end of the process may cross: what would end
+/// the query is only noticed, everything else (such as a barrier that other processes wait for) is served.
+pub fn check_inside_library() -> Result<(), Interrupted> {
+    // SAFETY: flags set by signal handlers of this process, read by its main thread.
+    unsafe {
+        if (&raw const pg_sys::InterruptPending).read_volatile() == 0 {
+            return Ok(());
+        }
+        let flags = [
+            &raw const pg_sys::QueryCancelPending,
+            &raw const pg_sys::ProcDiePending,
+            &raw const pg_sys::ClientConnectionLost,
+            #[cfg(not(feature = "pg13"))]
+            &raw const pg_sys::CheckClientConnectionPending,
+        ];
+        if flags.into_iter().any(|flag| flag.read_volatile() != 0) {
+            return Err(Interrupted);
+        }
+        pg_sys::ProcessInterrupts();
+    }
+    Ok(())
+}

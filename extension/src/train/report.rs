@@ -1,0 +1,64 @@
+//! What a training tells its caller meanwhile: INFO lines, which go to the client at every client_min_messages.
+
+use std::time::{Duration, Instant};
+
+use pgrx::{PgLogLevel, PgSqlErrorCode};
+
+use serde_json::{Map, Value};
+
+use super::engine::Progress;
+
+pub fn info(message: &str) {
+    pgrx::ereport!(PgLogLevel::INFO, PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION, message.to_owned());
+}
+
+pub fn warning(message: &str) {
+    pgrx::ereport!(PgLogLevel::WARNING, PgSqlErrorCode::ERRCODE_WARNING, message.to_owned());
+}
+
+/// Lets something pass at most once a second, and not in the first one: short trainings say nothing.
+pub struct EverySecond(Instant);
+
+impl EverySecond {
+    pub fn new() -> EverySecond {
+        EverySecond(Instant::now())
+    }
+
+    pub fn passes(&mut self) -> bool {
+        let passes = self.0.elapsed() >= Duration::from_secs(1);
+        if passes {
+            self.0 = Instant::now();
+        }
+        passes
+    }
+}
+
+/// `round 40 of 100, rmse 12.34, 5 s left`
+pub fn rounds(progress: &Progress<'_>) -> String {
+    let metric = progress.metric.map(|(name, value)| format!(", {name} {value:.6}")).unwrap_or_default();
+    let left = progress.rounds.saturating_sub(progress.round);
+    let seconds = progress.elapsed.as_secs_f64() / f64::from(progress.round.max(1)) * f64::from(left);
+    format!("Round {} of {}{metric}, {:.0} s left", progress.round, progress.rounds, seconds.ceil())
+}
+
+/// Metrics for people: six decimals.
+pub fn rounded(metrics: &Map<String, Value>) -> String {
+    let shorter = |value: &Value| match value.as_f64() {
+        Some(number) => format!("{number:.6}"),
+        None => value.to_string(),
+    };
+    let parts: Vec<String> = metrics.iter().map(|(name, value)| format!("\"{name}\": {}", shorter(value))).collect();
+    format!("{{{}}}", parts.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_left_follows_from_the_rounds_done() {
+        let progress =
+            Progress { round: 25, rounds: 100, metric: Some(("rmse", 0.5)), elapsed: Duration::from_secs(5) };
+        assert_eq!(rounds(&progress), "Round 25 of 100, rmse 0.500000, 15 s left");
+    }
+}
