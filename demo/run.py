@@ -134,9 +134,7 @@ def agree(expected, answer):
 def measure(server, name):
     """Says how many predictions a second one table lookup each makes, by pgbench."""
     statement = PREDICT.read_text().strip().splitlines()[-1]
-    tell(
-        f"Predictions a second on the {name}: {CLIENTS} clients, each looking up one flight at a time (demo/predict.sql)"
-    )
+    tell(f"Predictions a second on the {name}, {CLIENTS} clients, each a flight at a time (demo/predict.sql):")
     print(f"\n{bold(statement)}\n", flush=True)
     done = server.run(
         "pgbench",

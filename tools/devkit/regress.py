@@ -41,9 +41,12 @@ def difference(name, output):
     """A unified diff of what was expected to `output`; empty when they agree."""
     path = EXPECTED / f"{name}.out"
     expected = path.read_text() if path.exists() else ""
-    lines = difflib.unified_diff(
-        expected.splitlines(), output.splitlines(), f"expected/{name}.out", f"results/{name}.out", lineterm=""
-    )
+    return unified(expected, output, f"expected/{name}.out", f"results/{name}.out")
+
+
+def unified(expected, output, expected_name, output_name):
+    """The lines in which two texts differ, as a unified diff; empty when they agree."""
+    lines = difflib.unified_diff(expected.splitlines(), output.splitlines(), expected_name, output_name, lineterm="")
     return "\n".join(lines)
 
 
