@@ -22,31 +22,43 @@ unsafe fn passed_twice(x: __m256, line: *const [f32; LINE]) -> u32 {
     }
 }
 
-/// Writes the biased rank of each of a row's values into its columns: column `c` at `ranks[c * STRIDE]`. The column
+/// How many of a feature's `thresholds` are not above `x`; none, if it is NaN.
+///
+/// # Safety
+/// The processor has AVX2 and POPCNT; `lines` points to the first line of the feature, of a checked view.
+#[inline(always)]
+pub unsafe fn rank_of(x: f32, thresholds: u32, lines: *const [f32; LINE]) -> u32 {
+    // SAFETY: the line that chooses among the groups has fewer thresholds than there are groups.
+    unsafe {
+        let all = _mm256_set1_ps(x);
+        let rank = passed_twice(all, lines) / 2;
+        if thresholds as usize > LINE {
+            LINE as u32 * rank + passed_twice(all, lines.add(1 + rank as usize)) / 2
+        } else {
+            rank
+        }
+    }
+}
+
+/// Writes the biased rank of each of a row's values into its columns, one byte each. The column
 /// behind the last is written too, and means nothing.
 ///
 /// # Safety
 /// The processor has AVX2 and POPCNT; `view` was checked, `row` points to `num_features` values, `ranks` to room for
 /// one column more than the view has.
 #[inline(always)]
-pub unsafe fn rank_row<const STRIDE: usize>(view: View, row: *const f32, ranks: *mut u8) {
+pub unsafe fn rank_row(view: View, row: *const f32, ranks: *mut u8) {
     let columns = view.rank_columns() as u32;
     let lines = view.rank_thresholds().as_ptr();
-    for RankFeature { feature, line, thresholds, left, right } in view.rank_features().iter().copied() {
-        // SAFETY: the checks of the image: features, lines and columns are those that the view has; the line that
-        // chooses among the groups has fewer thresholds than there are groups.
+    for RankFeature { feature, line, thresholds, left, right, .. } in view.rank_features().iter().copied() {
+        // SAFETY: the checks of the image: features, lines and columns are those that the view has.
         unsafe {
             let x = *row.add(feature as usize);
-            let all = _mm256_set1_ps(x);
-            let first = lines.add(line as usize);
-            let mut rank = passed_twice(all, first) / 2;
-            if thresholds as usize > LINE {
-                rank = LINE as u32 * rank + passed_twice(all, first.add(1 + rank as usize)) / 2;
-            }
+            let rank = rank_of(x, thresholds, lines.add(line as usize));
             // NaN has passed no threshold.
             let last = if x.is_nan() { thresholds } else { rank };
-            ranks.add(left.min(columns) as usize * STRIDE).write(biased(rank as u8));
-            ranks.add(right.min(columns) as usize * STRIDE).write(biased(last as u8));
+            ranks.add(left.min(columns) as usize).write(biased(rank as u8));
+            ranks.add(right.min(columns) as usize).write(biased(last as u8));
         }
     }
 }

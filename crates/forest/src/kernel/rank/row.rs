@@ -61,7 +61,7 @@ unsafe fn margin_row_of<const CHUNKS: usize>(view: View, row: &[f32], out: &mut 
     out.copy_from_slice(view.base());
     let mut bytes = [0u8; MAX_ROW_COLUMNS + 1];
     // SAFETY: there is room for the most columns and one more.
-    unsafe { ranks::rank_row::<1>(view, row.as_ptr(), bytes.as_mut_ptr()) };
+    unsafe { ranks::rank_row(view, row.as_ptr(), bytes.as_mut_ptr()) };
     // SAFETY: as many chunks as there is room for.
     let chunk = |chunk| unsafe { _mm_loadu_si128(bytes.as_ptr().add(CHUNK * chunk).cast()) };
     let trees = Trees::<CHUNKS> { ranks: std::array::from_fn(|c| _mm256_broadcastsi128_si256(chunk(c))) };
