@@ -5,8 +5,9 @@
 //! thresholds are left to compare: see [`crate::image::rank::Buckets`] for why that is exact.
 
 use std::arch::x86_64::*;
+use std::mem::MaybeUninit;
 
-use super::batch::ROWS;
+use super::batch::{Column, ROWS};
 use super::{Bytes, LANES, ranks};
 use crate::image::View;
 use crate::image::rank::{Buckets, RankFeature, biased};
@@ -15,29 +16,30 @@ use crate::image::rank::{Buckets, RankFeature, biased};
 const LANE_VALUES: usize = 8;
 
 /// Eight features of a block.
-#[repr(align(32))]
+#[repr(C, align(64))]
 struct Values([[f32; ROWS]; LANE_VALUES]);
 
-/// Writes the biased ranks of `count` rows to their columns: that of row `r` in column `c` at `ranks[c * ROWS + r]`.
+/// Writes the biased ranks of `count` rows to their columns.
 /// What is behind the last row of a column means nothing.
 ///
 /// # Safety
 /// The processor is [`super::is_supported`]; `view` was checked; `rows` points to `count` rows of `num_features`
-/// values, of which there are 1 to [`ROWS`]; `ranks` to room for the columns of a block.
+/// values, of which there are 1 to [`ROWS`]; `columns` to the columns of a block.
 #[target_feature(enable = "avx2,popcnt")]
-pub unsafe fn rank_block(view: View, rows: *const f32, count: usize, ranks: *mut u8) {
+pub unsafe fn rank_block(view: View, rows: *const f32, count: usize, columns: *mut Column) {
     let features = view.header().num_features as usize;
-    let vectors = count.div_ceil(LANE_VALUES);
-    let mut values = Values([[0.0; ROWS]; LANE_VALUES]);
+    let halves = count.div_ceil(LANES);
+    let mut values = MaybeUninit::<Values>::uninit();
     let mut first = usize::MAX;
     for feature in view.rank_features() {
         let index = feature.feature as usize;
         if !(first..first.saturating_add(LANE_VALUES)).contains(&index) {
             first = index.min(features.saturating_sub(LANE_VALUES));
             // SAFETY: eight features begin there, or the rows have fewer.
-            unsafe { transpose(rows, features, first, count, &mut values) };
+            unsafe { transpose(rows, features, first, count, values.as_mut_ptr().cast()) };
         }
-        let x = &values.0[index - first];
+        // SAFETY: one of the eight features; as many halves as there are rows for have been written.
+        let x: *const f32 = unsafe { values.as_ptr().cast::<f32>().add((index - first) * ROWS) };
         let (primary, secondary) = match (feature.left, feature.right) {
             (RankFeature::NO_COLUMN, right) => (right, right),
             (left, right) => (left, right),
@@ -47,34 +49,35 @@ pub unsafe fn rank_block(view: View, rows: *const f32, count: usize, ranks: *mut
         }
         // SAFETY: the checks of the image: columns, lines, thresholds and buckets are those that the view has.
         unsafe {
-            let column = ranks.add(primary as usize * ROWS);
+            let column: *mut u8 = columns.add(primary as usize).cast();
             if !feature.has_groups() {
-                compare_all(view, feature, x, vectors, column);
+                compare_all(view, feature, x, halves, column);
             } else if feature.buckets.count > 0 {
-                compare_bucket(view, feature, x, vectors, column);
+                compare_bucket(view, feature, x, count, column);
             } else {
                 let lines = view.rank_thresholds().as_ptr().add(feature.line as usize);
-                for (r, x) in x.iter().enumerate().take(count) {
-                    column.add(r).write(biased(ranks::rank_of(*x, feature.thresholds, lines) as u8));
+                for r in 0..count {
+                    column.add(r).write(ranks::rank::<true>(*x.add(r), lines));
                 }
             }
             if secondary != RankFeature::NO_COLUMN {
-                missing_last(x, column, ranks.add(secondary as usize * ROWS));
+                missing_last(x, halves, column, columns.add(secondary as usize).cast());
             }
         }
     }
 }
 
-/// Eight features of all rows, from `first` on; rows behind the last repeat it.
+/// Eight features of all rows, from `first` on, [`ROWS`] apart; the last row is repeated until a vector of bytes is full.
 ///
 /// # Safety
-/// `rows` points to `count` rows of `features` values, `first + 8 <= features` unless there are fewer than eight.
+/// `rows` points to `count` rows of `features` values, `first + 8 <= features` unless there are fewer than eight;
+/// `values` to [`Values`].
 #[target_feature(enable = "avx2")]
 #[inline]
-unsafe fn transpose(rows: *const f32, features: usize, first: usize, count: usize, values: &mut Values) {
+unsafe fn transpose(rows: *const f32, features: usize, first: usize, count: usize, values: *mut f32) {
     let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     let present = _mm256_cmpgt_epi32(_mm256_set1_epi32(features.min(LANE_VALUES) as i32), lanes);
-    for at in (0..count).step_by(LANE_VALUES) {
+    for at in (0..count.next_multiple_of(LANES)).step_by(LANE_VALUES) {
         let row = |r: usize| {
             // SAFETY: a row that exists; no more than its own values are loaded.
             unsafe { _mm256_maskload_ps(rows.add((at + r).min(count - 1) * features + first), present) }
@@ -97,8 +100,8 @@ unsafe fn transpose(rows: *const f32, features: usize, first: usize, count: usiz
             let of_second = _mm256_permute2f128_ps::<0x31>(fours[f], fours[f + 4]);
             // SAFETY: `at + 8` is at most the rows of a block.
             unsafe {
-                _mm256_storeu_ps(values.0[f].as_mut_ptr().add(at), of_first);
-                _mm256_storeu_ps(values.0[f + 4].as_mut_ptr().add(at), of_second);
+                _mm256_storeu_ps(values.add(f * ROWS + at), of_first);
+                _mm256_storeu_ps(values.add((f + 4) * ROWS + at), of_second);
             }
         }
     }
@@ -110,13 +113,12 @@ unsafe fn transpose(rows: *const f32, features: usize, first: usize, count: usiz
 /// As [`rank_block`].
 #[target_feature(enable = "avx2")]
 #[inline]
-unsafe fn compare_all(view: View, feature: &RankFeature, x: &[f32; ROWS], vectors: usize, column: *mut u8) {
-    // SAFETY: the feature has a line; the block has `ROWS` values and the column as many bytes.
+unsafe fn compare_all(view: View, feature: &RankFeature, x: *const f32, halves: usize, column: *mut u8) {
+    // SAFETY: the feature has a line; the halves have been written, and the column has as many bytes.
     unsafe {
         let line = view.rank_thresholds().as_ptr().add(feature.line as usize).cast::<f32>();
-        for half in 0..vectors.div_ceil(LANES / LANE_VALUES) {
-            let x: [__m256; 4] =
-                std::array::from_fn(|v| _mm256_loadu_ps(x.as_ptr().add(half * LANES + v * LANE_VALUES)));
+        for half in 0..halves {
+            let x: [__m256; 4] = std::array::from_fn(|v| _mm256_loadu_ps(x.add(half * LANES + v * LANE_VALUES)));
             let mut passed = [_mm256_setzero_si256(); 4];
             for t in 0..feature.thresholds as usize {
                 let threshold = _mm256_broadcast_ss(&*line.add(t));
@@ -137,16 +139,16 @@ unsafe fn compare_all(view: View, feature: &RankFeature, x: &[f32; ROWS], vector
 /// As [`rank_block`]; the feature has buckets.
 #[target_feature(enable = "avx2,popcnt")]
 #[inline]
-unsafe fn compare_bucket(view: View, feature: &RankFeature, x: &[f32; ROWS], vectors: usize, column: *mut u8) {
-    let Buckets { first, count, low, scale } = feature.buckets;
+unsafe fn compare_bucket(view: View, feature: &RankFeature, x: *const f32, count: usize, column: *mut u8) {
+    let Buckets { first, count: buckets, low, scale } = feature.buckets;
     // SAFETY: the checks of the image: so many buckets begin there, and from every bucket's first threshold on, a
     // window of thresholds or of padding.
     unsafe {
         let starts = view.rank_buckets().as_ptr().add(first as usize);
         let thresholds = view.rank_thresholds().as_ptr().add(feature.first_group()).cast::<f32>();
-        let (low, scale, last) = (_mm256_set1_ps(low), _mm256_set1_ps(scale), _mm256_set1_ps((count - 1) as f32));
-        for v in 0..vectors {
-            let x = x.as_ptr().add(v * LANE_VALUES);
+        let (low, scale, last) = (_mm256_set1_ps(low), _mm256_set1_ps(scale), _mm256_set1_ps((buckets - 1) as f32));
+        for v in 0..count.div_ceil(LANE_VALUES) {
+            let x = x.add(v * LANE_VALUES);
             let bucket = _mm256_mul_ps(_mm256_sub_ps(_mm256_loadu_ps(x), low), scale);
             // In this order of operands NaN becomes 0.
             let bucket = _mm256_min_ps(_mm256_max_ps(bucket, _mm256_setzero_ps()), last);
@@ -168,15 +170,15 @@ unsafe fn compare_bucket(view: View, feature: &RankFeature, x: &[f32; ROWS], vec
 /// From the column where missing values rank first, writes the one where they rank last; they may be the same.
 ///
 /// # Safety
-/// Both columns have [`ROWS`] bytes.
+/// `x` points to so many halves of a block; both columns have as many bytes, and that written to may be the other.
 #[target_feature(enable = "avx2")]
 #[inline]
-unsafe fn missing_last(x: &[f32; ROWS], from: *const u8, to: *mut u8) {
-    for half in 0..ROWS / LANES {
-        // SAFETY: the block has `ROWS` values, and the columns as many bytes.
+unsafe fn missing_last(x: *const f32, halves: usize, from: *const u8, to: *mut u8) {
+    for half in 0..halves {
+        // SAFETY: the halves have been written, and the columns have as many bytes.
         unsafe {
             let missing = in_order(std::array::from_fn(|v| {
-                let x = _mm256_loadu_ps(x.as_ptr().add(half * LANES + v * LANE_VALUES));
+                let x = _mm256_loadu_ps(x.add(half * LANES + v * LANE_VALUES));
                 _mm256_srli_epi32::<24>(_mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(x, x)))
             }));
             let ranks = _mm256_loadu_si256(from.add(half * LANES).cast());
