@@ -6,25 +6,24 @@ import sys
 from pathlib import Path
 
 from demo import tour
-from demo.flights import DATABASE, FEATURES, fill
+from demo.flights import DATABASE, fill
 from devkit import Problem, say
 from devkit.extension import build_into
 from devkit.postgres import NEWEST, tree
 from devkit.server import Server, environment
 
 PREDICT = Path(__file__).parent / "predict.sql"
-SECONDS = 5
+SECONDS = 4
 CLIENTS = 8
 SETTINGS = {"shared_buffers": "256MB", "max_parallel_workers_per_gather": "2"}
-SAMPLE = f"""SELECT depdelayminutes, pgml.predict('flights', ARRAY[{", ".join(FEATURES[:6])},
-           {", ".join(FEATURES[6:])}]) AS predicted
+SAMPLE = """SELECT depdelayminutes, pgml.predict('flights', flights) AS predicted
 FROM flights
 ORDER BY originairportid, year, month, dayofmonth, departure, flight_number_marketing_airline
 LIMIT 4;"""
 SECOND = """SELECT * FROM pgml.train(
     'flights',
     algorithm   => 'xgboost',
-    hyperparams => '{"n_estimators": 200, "max_depth": 8, "eta": 0.2}'
+    hyperparams => '{"n_estimators": 60, "max_depth": 8}'
 );"""
 
 
