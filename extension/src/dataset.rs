@@ -46,8 +46,9 @@ fn load_dataset(call: &Call) -> Result<pg_sys::Datum> {
     }
     let limit = match call.i64(2) {
         None => usize::MAX,
-        Some(limit) => usize::try_from(limit)
-            .map_err(|_| Error::invalid(format!("limit must not be negative, and {limit} is")))?,
+        Some(limit) => {
+            usize::try_from(limit).map_err(|_| Error::invalid(format!("limit must not be negative, and {limit} is")))?
+        }
     };
     match call.json(3)? {
         None | Some(Value::Null) => {}
