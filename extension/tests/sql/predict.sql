@@ -165,9 +165,11 @@ FROM mixed m;
 -- A model never changes: its predictions can be indexed and stored. A project's can not.
 CREATE INDEX ON points (pgml.predict(1, ARRAY[x, y]));
 SET enable_seqscan = off;
+SET enable_bitmapscan = off;
 EXPLAIN (COSTS OFF) SELECT count(*) FROM points WHERE pgml.predict(1, ARRAY[x, y]) > 50;
 SELECT count(*) FROM points WHERE pgml.predict(1, ARRAY[x, y]) > 50;
 RESET enable_seqscan;
+RESET enable_bitmapscan;
 SELECT count(*) FROM points WHERE pgml.predict('two', x, y) > 50;
 CREATE TABLE stored (x int, y int, z real GENERATED ALWAYS AS (pgml.predict(1, ARRAY[x, y])) STORED);
 INSERT INTO stored (x, y) SELECT x, y FROM points;
