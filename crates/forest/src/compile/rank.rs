@@ -4,7 +4,7 @@ use super::{Shape, weighed};
 use crate::ensemble::{Ensemble, Node, Tree};
 use crate::image::rank::{
     ALWAYS_RIGHT, LANES, LINE, MAX_COLUMNS, MAX_RANK_DEPTH, MAX_THRESHOLDS, NODE_BYTES, PLANE, Plane, RankFeature,
-    RankGroup, biased,
+    RankGroup, SECOND_WAY, biased,
 };
 
 #[derive(Default)]
@@ -134,20 +134,33 @@ impl Ranks {
                 return None;
             }
         }
-        let mut columns = 0;
+        let mut ways = vec![[false; 2]; ranks.blocks.len()];
         for node in ensemble.trees.iter().flat_map(|tree| &tree.nodes) {
             if let Node::Numeric { feature, threshold, default_left, .. } = node {
-                let (block, _) = ranks.find(*feature, *threshold);
-                let block = &mut ranks.blocks[block];
-                let column = if *default_left { &mut block.left } else { &mut block.right };
-                if *column == RankFeature::NO_COLUMN {
-                    *column = columns;
-                    columns += 1;
-                }
+                ways[ranks.find(*feature, *threshold).0][usize::from(*default_left)] = true;
             }
         }
+        let columns = ranks.number_columns(&ways);
         tables.features.clone_from(&ranks.blocks);
-        (columns as usize <= MAX_COLUMNS).then_some(ranks)
+        (columns <= MAX_COLUMNS).then_some(ranks)
+    }
+
+    /// One column a block, then a second for the blocks that need both. Says how many columns there are.
+    fn number_columns(&mut self, ways: &[[bool; 2]]) -> usize {
+        let blocks = self.blocks.len();
+        let mut columns = blocks;
+        for (i, (block, [right, left])) in self.blocks.iter_mut().zip(ways).enumerate() {
+            let second = if blocks <= SECOND_WAY { SECOND_WAY + i } else { columns };
+            (block.left, block.right) = match (left, right) {
+                (true, true) => (i as u32, second as u32),
+                (true, false) => (i as u32, RankFeature::NO_COLUMN),
+                (false, _) => (RankFeature::NO_COLUMN, i as u32),
+            };
+            if *left && *right {
+                columns = second + 1;
+            }
+        }
+        columns
     }
 
     /// The block of a threshold and its number in it.

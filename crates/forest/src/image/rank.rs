@@ -10,6 +10,8 @@ pub const LANES: usize = 32;
 pub const MAX_RANK_DEPTH: u32 = 8;
 /// Columns of ranks, at most: a column's number is a byte.
 pub const MAX_COLUMNS: usize = 256;
+/// Of a model with no more blocks of thresholds than this, the second column of a block is this much behind the first.
+pub const SECOND_WAY: usize = 16;
 /// Thresholds ranked together, at most: a rank is a byte.
 pub const MAX_THRESHOLDS: usize = 255;
 /// Thresholds that are compared at once: a line of [`super::Section::RankThresholds`].
@@ -94,14 +96,16 @@ impl View<'_> {
         let ensure = |holds: bool, what| if holds { Ok(()) } else { Err(ImageError::Malformed(what)) };
         let features = self.rank_features();
         let used = features.iter().flat_map(|feature| [feature.left, feature.right]);
-        let columns = used.filter(|column| *column != RankFeature::NO_COLUMN).count();
+        let used = used.filter(|column| *column != RankFeature::NO_COLUMN);
+        let columns = used.max().map_or(0, |column| column as usize + 1);
         ensure(columns <= MAX_COLUMNS, "number of rank columns")?;
         for feature in features {
+            let two_ways = feature.left != RankFeature::NO_COLUMN && feature.right != RankFeature::NO_COLUMN;
+            let second = feature.left as usize + SECOND_WAY;
+            let in_place = !two_ways || features.len() > SECOND_WAY || feature.right as usize == second;
+            ensure(in_place, "second column of ranks")?;
             ensure(feature.feature < self.header().num_features, "ranks of an unknown feature")?;
             ensure(feature.thresholds as usize <= MAX_THRESHOLDS, "number of thresholds")?;
-            for column in [feature.left, feature.right] {
-                ensure(column == RankFeature::NO_COLUMN || (column as usize) < columns, "unknown rank column")?;
-            }
             let line = feature.line as usize;
             let first = self.rank_thresholds().get(line).ok_or(ImageError::Malformed("lines of thresholds"))?;
             if feature.has_groups() {

@@ -36,17 +36,12 @@ impl<const V: usize> Lanes<V> for Rows {
 pub unsafe fn margin_batch(view: View, rows: &[f32], out: &mut [f32]) {
     let features = view.header().num_features as usize;
     let outputs = view.header().num_outputs as usize;
-    let mut columns = vec![0u8; (view.rank_columns() + 1) * ROWS];
+    let mut columns = vec![0u8; view.rank_columns() * ROWS];
     let mut sums = vec![0f32; outputs * ROWS];
     for (block, out) in out.chunks_mut(ROWS * outputs).enumerate() {
         let count = out.len() / outputs;
-        for r in 0..count {
-            // SAFETY: there is such a row; the columns have room for one more.
-            unsafe {
-                let row = rows.as_ptr().add((block * ROWS + r) * features);
-                ranks::rank_row::<ROWS>(view, row, columns.as_mut_ptr().add(r));
-            }
-        }
+        // SAFETY: so many rows begin there; the columns are those of a block.
+        unsafe { ranks::rank_block(view, rows.as_ptr().add(block * ROWS * features), count, columns.as_mut_ptr()) };
         for (sums, base) in sums.chunks_exact_mut(ROWS).zip(view.base()) {
             sums.fill(*base);
         }

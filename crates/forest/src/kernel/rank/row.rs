@@ -4,7 +4,7 @@ use std::arch::x86_64::*;
 
 use super::{Bytes, Lanes, leaves, ranks};
 use crate::image::View;
-use crate::image::rank::{LANES, NODE_BYTES};
+use crate::image::rank::{LANES, NODE_BYTES, SECOND_WAY};
 
 /// Columns that one shuffle chooses from.
 const CHUNK: usize = 16;
@@ -44,26 +44,31 @@ impl<const CHUNKS: usize> Lanes<1> for Trees<CHUNKS> {
 /// # Safety
 /// The processor is [`super::is_supported`]; `view` was checked, has rank groups and at most [`MAX_ROW_COLUMNS`]
 /// columns; `row` has `num_features` values, `out` `num_outputs`.
+#[target_feature(enable = "avx2,popcnt")]
 pub unsafe fn margin_row(view: View, row: &[f32], out: &mut [f32]) {
-    // SAFETY: as this function's contract.
+    out.copy_from_slice(view.base());
+    let mut ranks = [0u8; MAX_ROW_COLUMNS + 1];
+    // SAFETY: as this function's contract; there is room for the most columns and one more.
     unsafe {
+        let two_ways = ranks::rank_row(view, row.as_ptr(), ranks.as_mut_ptr());
+        if !two_ways && view.rank_features().len() <= SECOND_WAY {
+            // The columns of a feature are equal, and a shuffle by column 16 + c is one by column c.
+            return add_trees::<1>(view, &ranks, out);
+        }
         match view.rank_columns().div_ceil(CHUNK) {
-            0 | 1 => margin_row_of::<1>(view, row, out),
-            2 => margin_row_of::<2>(view, row, out),
-            3 => margin_row_of::<3>(view, row, out),
-            _ => margin_row_of::<4>(view, row, out),
+            0 | 1 => add_trees::<1>(view, &ranks, out),
+            2 => add_trees::<2>(view, &ranks, out),
+            3 => add_trees::<3>(view, &ranks, out),
+            _ => add_trees::<4>(view, &ranks, out),
         }
     }
 }
 
-#[target_feature(enable = "avx2,popcnt")]
-unsafe fn margin_row_of<const CHUNKS: usize>(view: View, row: &[f32], out: &mut [f32]) {
-    out.copy_from_slice(view.base());
-    let mut bytes = [0u8; MAX_ROW_COLUMNS + 1];
-    // SAFETY: there is room for the most columns and one more.
-    unsafe { ranks::rank_row::<1>(view, row.as_ptr(), bytes.as_mut_ptr()) };
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn add_trees<const CHUNKS: usize>(view: View, ranks: &[u8; MAX_ROW_COLUMNS + 1], out: &mut [f32]) {
     // SAFETY: as many chunks as there is room for.
-    let chunk = |chunk| unsafe { _mm_loadu_si128(bytes.as_ptr().add(CHUNK * chunk).cast()) };
+    let chunk = |chunk| unsafe { _mm_loadu_si128(ranks.as_ptr().add(CHUNK * chunk).cast()) };
     let trees = Trees::<CHUNKS> { ranks: std::array::from_fn(|c| _mm256_broadcastsi128_si256(chunk(c))) };
     for group in view.rank_groups() {
         let mut numbers = [0u8; LANES];
