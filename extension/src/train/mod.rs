@@ -151,12 +151,10 @@ fn task_of(request: &Request, project: Option<&Project>) -> Result<Task> {
                 Error::unsupported(format!("project \"{name}\" is for {}, which is not supported", project.task))
             })?;
             match wanted {
-                Some(wanted) if wanted != task => Err(Error::invalid(format!(
-                    "project \"{name}\" is for {}, not for {}",
-                    task.name(),
-                    wanted.name()
-                ))
-                .hint("Use another project_name.")),
+                Some(wanted) if wanted != task => {
+                    Err(Error::invalid(format!("project \"{name}\" is for {}, not for {}", task.name(), wanted.name()))
+                        .hint("Use another project_name."))
+                }
                 _ => Ok(task),
             }
         }
