@@ -260,11 +260,12 @@ fn share_out(sizes: &[u64], rows: u64, wanted: u64) -> Vec<u64> {
         while missing > 0 {
             let before = missing;
             for &i in &order {
-                if let (Some(share), Some(&size)) = (shares.get_mut(i), sizes.get(i)) {
-                    if missing > 0 && *share + keep < size {
-                        *share += 1;
-                        missing -= 1;
-                    }
+                if let (Some(share), Some(&size)) = (shares.get_mut(i), sizes.get(i))
+                    && missing > 0
+                    && *share + keep < size
+                {
+                    *share += 1;
+                    missing -= 1;
                 }
             }
             if missing == before {

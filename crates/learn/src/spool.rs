@@ -166,12 +166,8 @@ fn frame(values: &[f32]) -> Option<Frame> {
     }
     // One more distance than there are values if the highest one stands for a missing value.
     let distances = i64::from(greatest) - i64::from(least) + 1 + i64::from(missing.is_some());
-    let form = match distances {
-        ..=0x10 => Form::Half,
-        ..=0x100 => Form::Byte,
-        ..=0x1_0000 => Form::Pair,
-        _ => return None,
-    };
+    let forms = [(Form::Half, 1 << 4), (Form::Byte, 1 << 8), (Form::Pair, 1 << 16)];
+    let (form, _) = forms.into_iter().find(|(_, most)| distances <= *most)?;
     Some(Frame { form, least, missing })
 }
 

@@ -1,5 +1,7 @@
 //! The metrics against scikit-learn's own answers, which `metrics/generate.py` wrote down.
 
+#![allow(clippy::panic, clippy::expect_used, clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
 use learn::metrics::{Classification, Named, Regression};
 use serde_json::Value;
 

@@ -1,6 +1,6 @@
 //! XGBoost's Booster: the model that is growing.
 
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{c_char, c_int};
 use std::ptr;
 
 use super::library::{Handle, Library, Size, c_string, owned};
@@ -36,6 +36,10 @@ impl<'l> Booster<'l> {
 
     /// A stored model.
     pub(super) fn load(library: &'l Library, model: &[u8]) -> Result<Booster<'l>, Error> {
+        // The library looks at the first two bytes unasked, and ends the process if they are not there.
+        if model.len() < 2 || !model.starts_with(b"{") {
+            return Err(Error::Refused("the model is neither JSON nor UBJ".into()));
+        }
         let booster = Booster::create(library, &[])?;
         // SAFETY: the pointer and the length are those of `model`, which the call only reads.
         library.call(|functions| unsafe {
@@ -102,6 +106,7 @@ impl<'l> Booster<'l> {
     }
 
     /// All parameters as the library understood them, in JSON.
+    #[cfg(test)]
     pub(super) fn config(&self) -> Result<Vec<u8>, Error> {
         self.bytes(|functions, length, bytes| {
             // SAFETY: the handle is live; both pointers are valid for writing.
@@ -124,21 +129,19 @@ impl<'l> Booster<'l> {
     }
 
     /// Predictions of whole rows, see [`Library::predict`].
-    pub(super) fn predict(&self, features: &[f32], width: usize, margin: bool) -> Result<Vec<f32>, Error> {
-        let data = matrix::interface(features, features.len() / width, width);
-        let config: &CStr = if margin {
-            c"{\"type\": 1, \"training\": false, \"iteration_begin\": 0, \"iteration_end\": 0, \"strict_shape\": false, \"missing\": NaN, \"cache_id\": 0}"
-        } else {
-            c"{\"type\": 0, \"training\": false, \"iteration_begin\": 0, \"iteration_end\": 0, \"strict_shape\": false, \"missing\": NaN, \"cache_id\": 0}"
-        };
+    pub(super) fn predict(&self, matrix: &Matrix<'l>, margin: bool) -> Result<Vec<f32>, Error> {
+        let kind = u8::from(margin);
+        let config = c_string(&format!(
+            "{{\"type\": {kind}, \"training\": false, \"iteration_begin\": 0, \"iteration_end\": 0, \
+             \"strict_shape\": false}}"
+        ));
         let (mut shape, mut dimensions, mut result) = (ptr::null(), 0, ptr::null());
-        // SAFETY: `data` describes `features`; the three results are valid for writing.
+        // SAFETY: both handles are live; the three results are valid for writing.
         self.library.call(|functions| unsafe {
-            (functions.booster_predict_dense)(
+            (functions.booster_predict)(
                 self.handle,
-                data.as_ptr(),
+                matrix.handle(),
                 config.as_ptr(),
-                ptr::null_mut(),
                 &mut shape,
                 &mut dimensions,
                 &mut result,

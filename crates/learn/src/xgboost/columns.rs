@@ -77,12 +77,12 @@ impl Columns {
             if positions.insert(name.clone(), position).is_some() {
                 return Err(Error::Columns(format!("column \"{name}\" is there twice")));
             }
-            if let ColumnKind::Categorical { categories } = *kind {
-                if categories == 0 || categories > MOST_CATEGORIES {
-                    return Err(Error::Columns(format!(
-                        "column \"{name}\" has {categories} categories; between 1 and {MOST_CATEGORIES} are possible"
-                    )));
-                }
+            if let ColumnKind::Categorical { categories } = *kind
+                && (categories == 0 || categories > MOST_CATEGORIES)
+            {
+                return Err(Error::Columns(format!(
+                    "column \"{name}\" has {categories} categories; between 1 and {MOST_CATEGORIES} are possible"
+                )));
             }
             names.push(c_name);
             types.push(CString::new(kind.code()).unwrap_or_default());

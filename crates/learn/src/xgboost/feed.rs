@@ -113,7 +113,7 @@ impl<'l, 's> Feed<'l, 's> {
         let source = &mut self.source;
         stoppable(|| source.rewind())?;
         while let Some(chunk) = stoppable(|| source.next())? {
-            if chunk.labels.is_empty() {
+            if is_empty(&chunk) {
                 continue;
             }
             self.checks.shape(&chunk)?;
@@ -150,7 +150,7 @@ impl<'l, 's> Feed<'l, 's> {
                 self.source.next().map_err(Error::Stopped)?
             };
             let Some(chunk) = chunk else { break };
-            if chunk.labels.is_empty() && chunk.features.is_empty() {
+            if is_empty(&chunk) {
                 continue;
             }
             self.checks.shape(&chunk)?;
@@ -234,6 +234,11 @@ unsafe extern "C" fn on_next(context: *mut c_void) -> c_int {
     // SAFETY: as above.
     let feed = unsafe { &mut *context.cast::<Feed<'_, '_>>() };
     c_int::from(feed.guarded(Feed::advance))
+}
+
+/// Not even malformed.
+fn is_empty(chunk: &Chunk<'_>) -> bool {
+    chunk.labels.is_empty() && chunk.features.is_empty()
 }
 
 fn changed(seen: &[Seen], position: usize) -> Error {

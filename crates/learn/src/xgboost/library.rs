@@ -4,6 +4,8 @@ use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::Path;
 
+use super::booster::Booster;
+use super::matrix::Matrix;
 use super::message;
 use crate::Error;
 use crate::signals;
@@ -16,22 +18,24 @@ pub(super) type Next = unsafe extern "C" fn(*mut c_void) -> c_int;
 pub(super) type Size = u64;
 
 macro_rules! functions {
-    ($($field:ident = $symbol:literal: fn($($argument:ty),*) -> $result:ty;)*) => {
+    ($($(#[$meta:meta])* $field:ident = $symbol:literal: fn($($argument:ty),*) -> $result:ty;)*) => {
         /// The addresses of the functions that are used, all of them found when the library was opened.
         pub(super) struct Functions {
-            $(pub(super) $field: unsafe extern "C" fn($($argument),*) -> $result,)*
+            $($(#[$meta])* pub(super) $field: unsafe extern "C" fn($($argument),*) -> $result,)*
         }
 
         impl Functions {
             fn find(library: &libloading::os::unix::Library) -> Result<Functions, String> {
                 $(
+                    $(#[$meta])*
                     // SAFETY: the signature is that of xgboost/c_api.h, the same in every version that is accepted.
                     let $field = unsafe {
                         library.get::<unsafe extern "C" fn($($argument),*) -> $result>($symbol.as_bytes())
                     };
+                    $(#[$meta])*
                     let $field = *$field.map_err(|error| plain(&error))?;
                 )*
-                Ok(Functions { $($field,)* })
+                Ok(Functions { $($(#[$meta])* $field,)* })
             }
         }
     };
@@ -64,9 +68,10 @@ functions! {
     booster_save = "XGBoosterSaveModelToBuffer":
         fn(Handle, *const c_char, *mut Size, *mut *const c_char) -> c_int;
     booster_load = "XGBoosterLoadModelFromBuffer": fn(Handle, *const c_void, Size) -> c_int;
+    #[cfg(test)]
     booster_config = "XGBoosterSaveJsonConfig": fn(Handle, *mut Size, *mut *const c_char) -> c_int;
-    booster_predict_dense = "XGBoosterPredictFromDense":
-        fn(Handle, *const c_char, *const c_char, Handle, *mut *const Size, *mut Size, *mut *const f32) -> c_int;
+    booster_predict = "XGBoosterPredictFromDMatrix":
+        fn(Handle, Handle, *const c_char, *mut *const Size, *mut Size, *mut *const f32) -> c_int;
 }
 
 /// The XGBoost library. Opening it again is cheap: the dynamic linker keeps one copy.
@@ -158,18 +163,20 @@ impl Library {
     /// It is slow for few rows and takes memory for many: what predicts in queries is another crate, and this is what
     /// that one is compared with.
     ///
+    /// Only for models that come from the library: it ends the process on some that were made to.
+    ///
     /// # Errors
     /// [`Error::Shape`] if the features are not whole rows, [`Error::Refused`] if the library cannot read the model.
     pub fn predict(&self, model: &[u8], features: &[f32], width: usize, margin: bool) -> Result<Vec<f32>, Error> {
-        if width == 0 || features.len() % width != 0 {
+        if width == 0 || !features.len().is_multiple_of(width) {
             return Err(Error::Shape(format!("{} numbers are not whole rows of {width}", features.len())));
         }
         if features.is_empty() {
             return Ok(Vec::new());
         }
         self.capture_log()?;
-        let booster = super::booster::Booster::load(self, model)?;
-        booster.predict(features, width, margin)
+        let booster = Booster::load(self, model)?;
+        booster.predict(&Matrix::unlabelled(self, features, width, 0)?, margin)
     }
 }
 
@@ -183,10 +190,10 @@ const MOST_LINES: usize = 200;
 unsafe extern "C" fn keep_line(line: *const c_char) {
     let line = owned(line);
     let _ = LOG.try_with(|log| {
-        if let Ok(mut lines) = log.try_borrow_mut() {
-            if lines.len() < MOST_LINES {
-                lines.push(line);
-            }
+        if let Ok(mut lines) = log.try_borrow_mut()
+            && lines.len() < MOST_LINES
+        {
+            lines.push(line);
         }
     });
 }

@@ -64,17 +64,28 @@ impl<'l> Matrix<'l> {
     pub(super) fn dense(feed: &mut Feed<'l, '_>, columns: &Columns, nthread: i64) -> Result<Matrix<'l>, Error> {
         let library = feed.library();
         let (features, labels, weights) = feed.gather()?;
-        let config = c_string(&format!("{{\"missing\": NaN, \"nthread\": {nthread}}}"));
-        let data = interface(&features, labels.len(), columns.width());
-        let mut handle = ptr::null_mut();
-        // SAFETY: the interface describes `features`, which the call copies; `handle` is valid for writing.
-        library
-            .call(|functions| unsafe { (functions.matrix_from_dense)(data.as_ptr(), config.as_ptr(), &mut handle) })?;
-        let matrix = Matrix { library, handle };
+        let matrix = Matrix::unlabelled(library, &features, columns.width(), nthread)?;
         drop(features);
-        set_rows_info(library, handle, &labels, weights.as_deref())?;
-        set_columns_info(library, handle, columns)?;
+        set_rows_info(library, matrix.handle, &labels, weights.as_deref())?;
+        set_columns_info(library, matrix.handle, columns)?;
         Ok(matrix)
+    }
+
+    /// A DMatrix of whole rows of `width` features, without labels or names.
+    pub(super) fn unlabelled(
+        library: &'l Library,
+        features: &[f32],
+        width: usize,
+        nthread: i64,
+    ) -> Result<Matrix<'l>, Error> {
+        let config = c_string(&format!("{{\"missing\": NaN, \"nthread\": {nthread}}}"));
+        let data = interface(features, features.len() / width.max(1), width);
+        let mut handle = ptr::null_mut();
+        library.call(|functions| {
+            // SAFETY: the interface describes `features`, which the call copies; `handle` is valid for writing.
+            unsafe { (functions.matrix_from_dense)(data.as_ptr(), config.as_ptr(), &mut handle) }
+        })?;
+        Ok(Matrix { library, handle })
     }
 
     pub(super) fn handle(&self) -> Handle {

@@ -25,10 +25,12 @@ pub(crate) fn clean(raw: &str) -> String {
     }
     // A sentence starts in lower case here, a name in capitals (`QuantileDMatrix`, `AUC`) stays as it is.
     let mut chars = message.chars();
-    if let (Some(first), Some(second)) = (chars.next(), chars.next()) {
-        if first.is_uppercase() && (second.is_lowercase() || second == ' ') && !message.starts_with("Quantile") {
-            message = first.to_lowercase().chain(message.chars().skip(1)).collect();
-        }
+    if let (Some(first), Some(second)) = (chars.next(), chars.next())
+        && first.is_uppercase()
+        && (second.is_lowercase() || second == ' ')
+        && !message.starts_with("Quantile")
+    {
+        message = first.to_lowercase().chain(message.chars().skip(1)).collect();
     }
     message
 }
@@ -36,12 +38,12 @@ pub(crate) fn clean(raw: &str) -> String {
 /// Drops `[hh:mm:ss] ` and, behind it, `WARNING: ` and `/path/file.cc:123: `.
 fn without_origin(text: &str) -> &str {
     let mut rest = text;
-    if let Some(inner) = rest.strip_prefix('[') {
-        if let Some((time, after)) = inner.split_once(']') {
-            if time.len() == 8 && time.bytes().all(|byte| byte.is_ascii_digit() || byte == b':') {
-                rest = after.trim_start();
-            }
-        }
+    if let Some(inner) = rest.strip_prefix('[')
+        && let Some((time, after)) = inner.split_once(']')
+        && time.len() == 8
+        && time.bytes().all(|byte| byte.is_ascii_digit() || byte == b':')
+    {
+        rest = after.trim_start();
     }
     for level in ["WARNING: ", "INFO: ", "DEBUG: "] {
         rest = rest.strip_prefix(level).unwrap_or(rest);

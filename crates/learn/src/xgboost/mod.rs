@@ -16,6 +16,8 @@ mod matrix;
 mod message;
 mod params;
 mod table;
+#[cfg(test)]
+mod tests;
 mod train;
 mod value;
 

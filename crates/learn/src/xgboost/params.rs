@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::library::Library;
-use super::table::{Kind, Parameter, TABLE, find};
+use super::table::{Kind, METRICS, Parameter, TABLE, find, objectives};
 use super::value::{Feature, Given, Monotone, resolve_interactions};
 use super::{Algorithm, Columns, Task};
 use crate::Error;
@@ -34,6 +34,17 @@ impl Params {
     /// All hyperparameters that are understood, for documentation.
     pub fn table() -> &'static [Parameter] {
         TABLE
+    }
+
+    /// The objectives of a task, in XGBoost's words.
+    pub fn objectives(task: Task) -> &'static [&'static str] {
+        objectives(task)
+    }
+
+    /// The metrics that can be measured in each round. After `error`, `pre`, `map` and `ndcg` an `@` and a number may
+    /// follow, after `ams` and `tweedie-nloglik` they must.
+    pub fn metrics() -> impl Iterator<Item = &'static str> {
+        METRICS.iter().map(|(name, _)| *name)
     }
 
     /// Reads hyperparameters. A null means that the parameter is not given.
@@ -151,25 +162,35 @@ impl Params {
             };
             self.settings.push(("objective", objective.into()));
         }
-        if let (Task::Classification { classes }, Some(objective)) = (self.task, self.setting("objective")) {
-            if objective.starts_with("multi:") {
-                self.settings.push(("num_class", classes.to_string()));
-            }
+        if let (Task::Classification { classes }, Some(objective)) = (self.task, self.setting("objective"))
+            && objective.starts_with("multi:")
+        {
+            self.settings.push(("num_class", classes.to_string()));
         }
-        if self.setting("objective") == Some("reg:quantileerror") && named("quantile_alpha").is_none() {
-            if let Some(objective) = named("objective") {
-                return Err(objective.wrong("it needs \"quantile_alpha\", the quantile to predict"));
-            }
+        if self.setting("objective") == Some("reg:quantileerror")
+            && named("quantile_alpha").is_none()
+            && let Some(objective) = named("objective")
+        {
+            return Err(objective.wrong("it needs \"quantile_alpha\", the quantile to predict"));
+        }
+        let measured = !self.metrics.is_empty() || self.setting("disable_default_eval_metric") != Some("1");
+        if let (false, Some(given)) = (measured, named("early_stopping_rounds")) {
+            return Err(given.wrong("there is no metric to stop by"));
+        }
+        let multiclass = self.objective().starts_with("multi:");
+        if let (false, Some(metric), Some(given)) =
+            (multiclass, self.metrics.iter().find(|name| is_multiclass(name)), named("eval_metric"))
+        {
+            return Err(given.wrong(format!("metric \"{metric}\" is for objectives of several classes, multi:*")));
         }
         if self.algorithm == Algorithm::XgboostRandomForest {
             let parallel = self.setting("num_parallel_tree").and_then(|text| text.parse::<u32>().ok());
             if let (Some(parallel), Some(_), Some(given)) =
                 (parallel, named("n_estimators"), named("num_parallel_tree"))
+                && parallel != self.rounds
             {
-                if parallel != self.rounds {
-                    let trees = self.rounds;
-                    return Err(given.wrong(format!("\"n_estimators\" asks for a random forest of {trees} trees")));
-                }
+                let trees = self.rounds;
+                return Err(given.wrong(format!("\"n_estimators\" asks for a random forest of {trees} trees")));
             }
             let trees = parallel.unwrap_or(self.rounds);
             self.settings.retain(|(name, _)| *name != "num_parallel_tree");
@@ -282,4 +303,9 @@ impl Params {
         }
         Ok(all)
     }
+}
+
+/// Whether a metric looks for the most probable of several classes.
+fn is_multiclass(metric: &str) -> bool {
+    matches!(metric, "merror" | "mlogloss")
 }

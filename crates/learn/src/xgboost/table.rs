@@ -1,6 +1,8 @@
 //! Every hyperparameter: its names, what it takes, its default, and a sentence. Parsing, error messages and the
 //! documentation are all made from this table.
 
+use super::Task;
+
 /// A hyperparameter.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameter {
@@ -152,7 +154,7 @@ pub(super) static TABLE: &[Parameter] = &[
     // How many trees, and how fast they learn.
     row(
         "n_estimators",
-        &["boost_rounds", "num_boost_round", "num_round", "n_rounds"],
+        &["boost_rounds", "num_boost_round", "num_round"],
         count(1),
         "100",
         "Rounds of boosting; in a random forest, the number of trees.",
@@ -166,13 +168,13 @@ pub(super) static TABLE: &[Parameter] = &[
     ),
     row(
         "early_stopping_rounds",
-        &["early_stopping"],
+        &[],
         count(1),
         "off",
         "Stop when the last metric has not improved on held-out rows for this many rounds, and keep the best round.",
     ),
     row("max_depth", &[], count(0), "6", "Levels of splits in a tree; 0 for no limit."),
-    row("max_leaves", &["max_leaf_nodes"], count(0), "0", "Leaves of a tree; 0 for no limit."),
+    row("max_leaves", &[], count(0), "0", "Leaves of a tree; 0 for no limit."),
     row(
         "min_child_weight",
         &[],
@@ -218,7 +220,7 @@ pub(super) static TABLE: &[Parameter] = &[
     ),
     row(
         "eval_metric",
-        &["eval_metrics", "metric"],
+        &[],
         Kind::Metrics,
         "the metric of the objective",
         "What is measured on held-out rows after each round; the last one decides about early stopping.",
@@ -263,14 +265,14 @@ pub(super) static TABLE: &[Parameter] = &[
     // Knowledge about the columns.
     row(
         "monotone_constraints",
-        &["monotonic_cst"],
+        &[],
         Kind::Monotone,
         "none",
         "Columns with which the prediction may only rise (1) or fall (-1).",
     ),
     row(
         "interaction_constraints",
-        &["interaction_cst"],
+        &[],
         Kind::Interactions,
         "none",
         "Groups of columns; a path from root to leaf uses columns of one group only.",
@@ -311,7 +313,7 @@ pub(super) static TABLE: &[Parameter] = &[
         "depthwise",
         "Split the leaf nearest to the root first, or the one with the most gain.",
     ),
-    row("max_bin", &["max_bins"], count(2), "256", "Into how many bins hist and approx sort a column's values."),
+    row("max_bin", &[], count(2), "256", "Into how many bins hist and approx sort a column's values."),
     row(
         "num_parallel_tree",
         &[],
@@ -343,7 +345,6 @@ pub(super) static TABLE: &[Parameter] = &[
         "How the model comes about; update would need an earlier model.",
     ),
     row("max_cached_hist_node", &[], count(1), "no limit", "How many nodes' histograms hist keeps; fewer save memory."),
-    row("sparse_threshold", &[], fraction(), "0.2", "Below which share of values a column is kept as sparse."),
     row("debug_synchronize", &[], Kind::Flag, "false", "Check that all workers grew the same tree."),
     // Trees with dropout.
     row(
@@ -383,7 +384,7 @@ pub(super) static TABLE: &[Parameter] = &[
     // Running.
     row(
         "seed",
-        &["random_state", "random_seed"],
+        &["random_state"],
         Kind::Integer { min: i64::MIN, max: i64::MAX },
         "0",
         "The same data and the same seed give the same model.",
@@ -391,7 +392,7 @@ pub(super) static TABLE: &[Parameter] = &[
     row("seed_per_iteration", &[], Kind::Flag, "false", "Draw anew from the seed in every round."),
     row(
         "nthread",
-        &["n_jobs", "n_threads"],
+        &["n_jobs"],
         Kind::Integer { min: -1, max: I32 },
         "all processors",
         "Threads to train with; 0 or -1 for one a processor.",
@@ -443,6 +444,13 @@ pub(super) static TABLE: &[Parameter] = &[
         Kind::Ignored("parameters are always validated"),
         "",
         "Whether unused parameters are reported.",
+    ),
+    row(
+        "sparse_threshold",
+        &[],
+        Kind::Ignored("rows that are streamed are kept in one way only"),
+        "",
+        "Below which share of values a column is kept as sparse.",
     ),
     row("num_feature", &[], Kind::Ignored(SETTLED), "", "The number of columns."),
     row("num_target", &[], Kind::Ignored(SETTLED), "", "The number of targets."),
@@ -496,6 +504,15 @@ pub(super) static BINARY_OBJECTIVES: &[&str] =
 /// Objectives for any number of classes.
 pub(super) static MULTICLASS_OBJECTIVES: &[&str] = &["multi:softprob", "multi:softmax"];
 
+/// The objectives of a task.
+pub(super) fn objectives(task: Task) -> &'static [&'static str] {
+    match task {
+        Task::Regression => REGRESSION_OBJECTIVES,
+        Task::Classification { classes: 2 } => BINARY_OBJECTIVES,
+        Task::Classification { .. } => MULTICLASS_OBJECTIVES,
+    }
+}
+
 /// Metrics, and whether an `@` and a number may or must follow.
 pub(super) static METRICS: &[(&str, At)] = &[
     ("rmse", At::Never),
@@ -529,7 +546,7 @@ pub(super) enum At {
     Must,
 }
 
-/// The row of a name or alias, whatever the case of its letters.
+/// The row of a name or alias.
 pub(super) fn find(name: &str) -> Option<&'static Parameter> {
     TABLE.iter().find(|row| row.name == name || row.aliases.contains(&name))
 }

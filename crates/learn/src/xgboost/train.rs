@@ -181,6 +181,7 @@ fn matrix<'l>(
 }
 
 /// Early stopping, as XGBoost's Python package does it: the last metric decides, and only a strict improvement counts.
+/// Any number is better than NaN, though, and more of `ams` is better.
 struct Patience {
     rounds: u32,
     best: u32,
@@ -199,6 +200,7 @@ impl Patience {
         let Some(deciding) = metrics.last() else { return false };
         let better = match self.since {
             None => true,
+            Some(_) if self.score.is_nan() => !deciding.value.is_nan(),
             Some(_) if more_is_better(&deciding.name) => deciding.value > self.score,
             Some(_) => deciding.value < self.score,
         };
@@ -278,5 +280,36 @@ impl Rows for Sample {
             return Ok(None);
         }
         Ok(Some(Chunk { features: &self.features, labels: &self.labels, weights: None }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The best round, and how many were taken, of these values of a metric.
+    fn stopped(metric: &str, values: &[f64]) -> (u32, usize) {
+        let mut patience = Patience::new(2);
+        let mut taken = 0;
+        for (round, &value) in (0..).zip(values) {
+            taken += 1;
+            patience.improved(round, &[Metric { name: metric.into(), value }]);
+            if patience.is_over() {
+                break;
+            }
+        }
+        (patience.best, taken)
+    }
+
+    #[test]
+    fn it_ends_when_patience_does() {
+        assert_eq!(stopped("rmse", &[3.0, 2.0, 2.0, 2.5, 1.0]), (1, 4));
+        assert_eq!(stopped("rmse", &[3.0, 3.5, 2.0, 2.5, 1.0]), (4, 5));
+        assert_eq!(stopped("auc", &[0.5, 0.6, 0.5, 0.6, 0.9]), (1, 4));
+        assert_eq!(stopped("mape", &[0.5, 0.6, 0.7, 0.1]), (0, 3));
+        assert_eq!(stopped("map@3", &[0.5, 0.6, 0.7, 0.8]), (3, 4));
+        assert_eq!(stopped("rmse", &[f64::NAN, f64::NAN, 1.0]), (2, 3));
+        assert_eq!(stopped("rmse", &[f64::NAN, f64::NAN, f64::NAN, 1.0]), (0, 3));
+        assert_eq!(stopped("rmse", &[f64::NAN, 1.0, f64::NAN, 0.5]), (3, 4));
     }
 }

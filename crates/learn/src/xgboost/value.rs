@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::table::{At, BINARY_OBJECTIVES, Kind, METRICS, MULTICLASS_OBJECTIVES, REGRESSION_OBJECTIVES};
+use super::table::{At, Kind, METRICS, objectives};
 use super::{Columns, Task};
 use crate::Error;
 use crate::nearest::nearest;
@@ -69,11 +69,7 @@ impl Given<'_> {
 
     /// One of the task's objectives.
     pub(super) fn objective(&self, task: Task) -> Result<String, Error> {
-        let possible = match task {
-            Task::Regression => REGRESSION_OBJECTIVES,
-            Task::Classification { classes: 2 } => BINARY_OBJECTIVES,
-            Task::Classification { .. } => MULTICLASS_OBJECTIVES,
-        };
+        let possible = objectives(task);
         let kinds = match task {
             Task::Regression => "a regression".to_string(),
             Task::Classification { classes } => format!("a classification of {classes} classes"),
