@@ -7,6 +7,10 @@ use crate::image::rank::{
     RankGroup, SECOND_WAY, biased,
 };
 
+/// Blocks of thresholds that a row is ranked in, at most, for each tree: docs/design/2026-11-21-forest-layout.md.
+const BLOCKS_A_TREE: usize = 2;
+const FEWEST_TREES: usize = 4;
+
 #[derive(Default)]
 pub struct RankTables {
     pub features: Vec<RankFeature>,
@@ -32,6 +36,13 @@ impl RankTables {
             tables.add_group(ensemble, &ranks, g * LANES, shapes);
         }
         Some(tables)
+    }
+
+    /// Whether ranks are faster than walks: to rank a value costs about as much as two trees, and of a single row some
+    /// thirty trees cost as much as one.
+    pub fn pays(&self) -> bool {
+        let trees: usize = self.groups.iter().map(|group| group.trees as usize).sum();
+        self.features.len() <= BLOCKS_A_TREE * trees && trees >= FEWEST_TREES
     }
 
     fn add_group(&mut self, ensemble: &Ensemble, ranks: &Ranks, first: usize, shapes: &[Shape]) {

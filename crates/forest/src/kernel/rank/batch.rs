@@ -2,12 +2,16 @@
 
 use std::arch::x86_64::*;
 
+use super::row::{MAX_ROW_COLUMNS, margin_row};
 use super::{Bytes, LANES, Lanes, leaves, ranks};
 use crate::image::View;
-use crate::image::rank::{NODE_BYTES, Plane, RankGroup};
+use crate::image::rank::{NODE_BYTES, PLANE, Plane, RankGroup};
 
 /// Rows of a block.
 pub const ROWS: usize = 2 * LANES;
+
+/// So few rows are faster one by one.
+const FEW_ROWS: usize = 12;
 
 /// Columns of a block's ranks, [`ROWS`] bytes each.
 #[derive(Clone, Copy)]
@@ -40,6 +44,14 @@ pub unsafe fn margin_batch(view: View, rows: &[f32], out: &mut [f32]) {
     let mut sums = vec![0f32; outputs * ROWS];
     for (block, out) in out.chunks_mut(ROWS * outputs).enumerate() {
         let count = out.len() / outputs;
+        if count <= FEW_ROWS && view.rank_columns() <= MAX_ROW_COLUMNS {
+            for (r, out) in out.chunks_exact_mut(outputs).enumerate() {
+                let row = rows.get((block * ROWS + r) * features..).and_then(|rows| rows.get(..features));
+                // SAFETY: as this function's contract.
+                unsafe { margin_row(view, row.unwrap_or_default(), out) };
+            }
+            continue;
+        }
         // SAFETY: so many rows begin there; the columns are those of a block.
         unsafe { ranks::rank_block(view, rows.as_ptr().add(block * ROWS * features), count, columns.as_mut_ptr()) };
         for (sums, base) in sums.chunks_exact_mut(ROWS).zip(view.base()) {
@@ -118,23 +130,29 @@ unsafe fn add_group<const V: usize, const PLANES: usize>(
 }
 
 /// Adds the leaves of these numbers to 32 sums.
-#[inline(always)]
+#[inline]
+#[target_feature(enable = "avx2")]
 unsafe fn add_leaves<const PLANES: usize>(numbers: Bytes, planes: *const Plane, sums: *mut f32) {
     // SAFETY: as many planes as the numbers need; 32 sums.
     unsafe {
-        // A shuffle gives zero where the index has its highest bit: all but a plane's own leaves.
-        let numbers: [Bytes; PLANES] = std::array::from_fn(|plane| {
-            let numbers = _mm256_sub_epi8(numbers, _mm256_set1_epi8((16 * plane) as i8));
-            if PLANES == 1 { numbers } else { _mm256_adds_epu8(numbers, _mm256_set1_epi8(0x70)) }
-        });
-        let byte = |b: usize| {
-            let look_up = |plane: usize| {
-                let leaves = _mm_loadu_si128((*planes.add(plane)).as_ptr().add(b).cast());
-                _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(leaves), numbers[plane])
-            };
-            (1..PLANES).fold(look_up(0), |bytes, plane| _mm256_or_si256(bytes, look_up(plane)))
-        };
-        let (b0, b1, b2, b3) = (byte(0), byte(1), byte(2), byte(3));
+        // Plain loops: what the compiler does not inline is not compiled for AVX2.
+        let mut own = [numbers; PLANES];
+        if PLANES > 1 {
+            for (plane, own) in own.iter_mut().enumerate() {
+                // A shuffle gives zero where the index has its highest bit: all but a plane's own leaves.
+                *own = _mm256_sub_epi8(*own, _mm256_set1_epi8((PLANE * plane) as i8));
+                *own = _mm256_adds_epu8(*own, _mm256_set1_epi8(0x70));
+            }
+        }
+        let mut bytes = [_mm256_setzero_si256(); 4];
+        for (b, byte) in bytes.iter_mut().enumerate() {
+            for (plane, own) in own.iter().enumerate() {
+                let leaves = _mm_loadu_si128(planes.add(plane).cast::<__m128i>().add(b));
+                let leaves = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(leaves), *own);
+                *byte = _mm256_or_si256(*byte, leaves);
+            }
+        }
+        let [b0, b1, b2, b3] = bytes;
         let (low01, high01) = (_mm256_unpacklo_epi8(b0, b1), _mm256_unpackhi_epi8(b0, b1));
         let (low23, high23) = (_mm256_unpacklo_epi8(b2, b3), _mm256_unpackhi_epi8(b2, b3));
         let quarters = [
