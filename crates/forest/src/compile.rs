@@ -96,6 +96,7 @@ pub fn compile_as(ensemble: &Ensemble, metadata: &[u8], form: Form) -> Result<Ve
         builder.put(Section::RankNodes, &rank.nodes);
         builder.put(Section::RankLeaves, &rank.leaves);
         builder.put(Section::RankPlanes, &rank.planes);
+        builder.put(Section::RankBuckets, &rank.buckets);
     }
     Ok(builder.finish(Header {
         num_features: ensemble.num_features,
