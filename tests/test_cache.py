@@ -5,6 +5,7 @@ import os
 import threading
 
 from tests.client import connection
+
 from tests.test_names import ASK, ask, make_models
 
 

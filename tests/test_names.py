@@ -8,7 +8,6 @@ import threading
 
 import pg8000.dbapi
 import pytest
-
 from tests.client import connection
 
 HYPERPARAMS = '{"n_estimators": 20, "nthread": 1}'
