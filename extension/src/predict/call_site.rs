@@ -62,11 +62,9 @@ impl CallSite {
             let info = (*fcinfo).flinfo;
             if (*info).fn_extra.is_null() {
                 let site = CallSite::take_or_make(fcinfo, name_argument)?;
-                let callback: *mut pg_sys::MemoryContextCallback = pg_sys::MemoryContextAlloc(
-                    (*info).fn_mcxt,
-                    std::mem::size_of::<pg_sys::MemoryContextCallback>(),
-                )
-                .cast();
+                let callback: *mut pg_sys::MemoryContextCallback =
+                    pg_sys::MemoryContextAlloc((*info).fn_mcxt, std::mem::size_of::<pg_sys::MemoryContextCallback>())
+                        .cast();
                 let site = Box::into_raw(site);
                 (*callback).func = Some(drop_site);
                 (*callback).arg = site.cast();
@@ -95,7 +93,9 @@ impl CallSite {
 
     fn new(types: Vec<pg_sys::Oid>, name_argument: usize) -> Result<CallSite> {
         if types.contains(&pg_sys::InvalidOid) {
-            return Err(Error::unsupported("predictions cannot be called where the types of the arguments are not known"));
+            return Err(Error::unsupported(
+                "predictions cannot be called where the types of the arguments are not known",
+            ));
         }
         let named_by = match types[name_argument] {
             pg_sys::INT8OID => NamedBy::Id,

@@ -142,12 +142,7 @@ impl Row {
                 t_data: header,
                 ..Default::default()
             };
-            pg_sys::heap_deform_tuple(
-                &mut tuple,
-                shape.descriptor,
-                self.values.as_mut_ptr(),
-                self.nulls.as_mut_ptr(),
-            );
+            pg_sys::heap_deform_tuple(&mut tuple, shape.descriptor, self.values.as_mut_ptr(), self.nulls.as_mut_ptr());
             row.resize(target.model.width(), f32::NAN);
             for feed in &shape.feeds {
                 if !self.nulls[feed.source] {
@@ -182,7 +177,8 @@ impl RowShape {
             pg_sys::MemoryContextSwitchTo(previous);
             descriptor
         };
-        let mut shape = RowShape { type_oid, typmod, descriptor, feeds: Vec::with_capacity(target.model.columns.len()) };
+        let mut shape =
+            RowShape { type_oid, typmod, descriptor, feeds: Vec::with_capacity(target.model.columns.len()) };
         let attributes = shape.attributes();
         let anonymous = attributes.iter().enumerate().all(|(i, (_, name, _))| *name == format!("f{}", i + 1))
             && !target.model.columns.iter().any(|column| attributes.iter().any(|(_, name, _)| *name == column.name));
