@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 pub enum Deployed {
     Model(i64),
     NoSuchProject,
-    NotDeployed,
+    NoModel,
 }
 
 /// A registry table, open for reading until dropped.
@@ -169,7 +169,7 @@ pub fn deployed_model(project: &str, snapshot: pg_sys::Snapshot) -> Result<Deplo
             Ok(())
         },
     )?;
-    Ok(newest.map_or(Deployed::NotDeployed, |(_, model)| Deployed::Model(model)))
+    Ok(newest.map_or(Deployed::NoModel, |(_, model)| Deployed::Model(model)))
 }
 
 /// The digest of a model's stored bytes; `None` where no model of this id has any.

@@ -261,7 +261,7 @@ fn look_up(key: &Key, snapshot: pg_sys::Snapshot) -> Result<Rc<Model>> {
         Key::Project(name) => match lookup::deployed_model(name, snapshot)? {
             Deployed::Model(id) => id,
             Deployed::NoSuchProject => return Err(no_such_project(name, snapshot)),
-            Deployed::NotDeployed => {
+            Deployed::NoModel => {
                 return Err(Error::undefined(format!("project \"{name}\" has no deployed model")).hint(
                     "Deploy one with pgml.deploy(project_name, strategy), or train with automatic_deploy => true.",
                 ));

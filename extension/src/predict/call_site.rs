@@ -22,6 +22,8 @@ use super::input::Input;
 const SPARES: usize = 16;
 
 thread_local! {
+    // Boxed, since a site keeps its address from fn_extra to the spares and back.
+    #[allow(clippy::vec_box)]
     static SPARE: RefCell<Vec<Box<CallSite>>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -82,8 +84,8 @@ impl CallSite {
         // SAFETY: as the caller promises.
         let types = unsafe { argument_types(fcinfo) };
         let spare = SPARE.with_borrow_mut(|spares| {
-            let fits = |site: &Box<CallSite>| site.name_argument == name_argument && site.types == types;
-            spares.iter().rposition(fits).map(|position| spares.swap_remove(position))
+            let fits = |site: &CallSite| site.name_argument == name_argument && site.types == types;
+            spares.iter().rposition(|site| fits(site)).map(|position| spares.swap_remove(position))
         });
         match spare {
             Some(site) => Ok(site),
