@@ -1,5 +1,6 @@
 """`make demo`: a model of a million flights trained and asked inside PostgreSQL, and on its streaming replica."""
 
+import contextlib
 import re
 import subprocess
 import sys
@@ -86,7 +87,9 @@ class Conversation:
         return self
 
     def __exit__(self, *exception):
-        self._psql.stdin.close()
+        # The server may have ended first.
+        with contextlib.suppress(BrokenPipeError):
+            self._psql.stdin.close()
         self._psql.wait()
         self._psql.stdout.close()
 

@@ -4,8 +4,8 @@ import contextlib
 import os
 import threading
 
-from tests.client import connection
-from tests.test_names import ASK, ask, make_models
+from devkit.client import connection
+from test_names import ASK, ask, make_models
 
 
 def cache_files(server):

@@ -8,6 +8,8 @@
 //! * compact: 8-byte nodes with adjacent children, for deeper trees and for those with categorical splits;
 //! * wide: 16-byte nodes, for what the compact form cannot number.
 //!
+//! Beside them come the tables of the byte-rank kernels (`compile/rank.rs`), for the models that these can predict.
+//!
 //! Dart's weights are folded into the leaves here, by the arithmetic of the oracle, which depends on nothing else.
 
 mod rank;

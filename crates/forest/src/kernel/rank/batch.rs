@@ -156,21 +156,23 @@ unsafe fn add_tree<const V: usize, const DEPTH: u32, const PLANES: usize>(
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn add_leaves<const PLANES: usize>(numbers: Bytes, planes: *const Plane, sums: *mut f32) {
-    let mut bytes = [_mm256_setzero_si256(); 4];
     // SAFETY: as many planes as the numbers need; 32 sums.
     unsafe {
         // Plain loops: what the compiler does not inline is not compiled for AVX2.
-        for plane in 0..PLANES {
-            let mut own = numbers;
-            if PLANES > 1 {
+        let mut own = [numbers; PLANES];
+        if PLANES > 1 {
+            for (plane, own) in own.iter_mut().enumerate() {
                 // A shuffle gives zero where the index has its highest bit: all but a plane's own leaves.
-                own = _mm256_sub_epi8(own, _mm256_set1_epi8((PLANE * plane) as i8));
-                own = _mm256_adds_epu8(own, _mm256_set1_epi8(0x70));
+                *own = _mm256_sub_epi8(*own, _mm256_set1_epi8((PLANE * plane) as i8));
+                *own = _mm256_adds_epu8(*own, _mm256_set1_epi8(0x70));
             }
-            let leaves: *const __m128i = planes.add(plane).cast();
-            for (b, bytes) in bytes.iter_mut().enumerate() {
-                let leaves = _mm256_broadcastsi128_si256(_mm_loadu_si128(leaves.add(b)));
-                *bytes = _mm256_or_si256(*bytes, _mm256_shuffle_epi8(leaves, own));
+        }
+        let mut bytes = [_mm256_setzero_si256(); 4];
+        for (b, byte) in bytes.iter_mut().enumerate() {
+            for (plane, own) in own.iter().enumerate() {
+                let leaves = _mm_loadu_si128(planes.add(plane).cast::<__m128i>().add(b));
+                let leaves = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(leaves), *own);
+                *byte = _mm256_or_si256(*byte, leaves);
             }
         }
         let [b0, b1, b2, b3] = bytes;
