@@ -9,6 +9,7 @@ import threading
 import pg8000.dbapi
 import pytest
 
+from devkit import Problem
 from devkit.client import connection
 
 HYPERPARAMS = '{"n_estimators": 20, "nthread": 1}'
@@ -262,5 +263,7 @@ def test_a_replica_answers_as_the_primary_in_connections_already_open(cluster):
             assert ask(seen, "EXECUTE ask") == answer
         same_bits = "SELECT array_agg(pgml.predict('line', ARRAY[x]) ORDER BY x)::text FROM line"
         assert cluster.replica.psql(same_bits, "app") == cluster.primary.psql(same_bits, "app")
+        with pytest.raises(Problem, match=r"cannot execute pgml.train\(\) in a read-only transaction"):
+            cluster.replica.psql("SELECT pgml.train('line', algorithm => 'xgboost')", "app")
         cluster.replica.promote()
         assert ask(seen, "EXECUTE ask") == "down"

@@ -371,6 +371,8 @@ pub fn insert_file(model_id: i64, path: &str, bytes: &[u8]) -> Result<()> {
 /// Whether the caller may write to the registry, said before the work instead of after it. `deploying` needs one table
 /// more.
 pub fn check_may_train(deploying: bool) -> Result<()> {
+    // SAFETY: raises its own ERROR (25006), before hours of work whose result could not be stored.
+    unsafe { pg_sys::PreventCommandIfReadOnly(c"pgml.train()".as_ptr()) };
     let mut tables = vec![c"projects", c"snapshots", c"models", c"files"];
     if deploying {
         tables.push(c"deployments");
