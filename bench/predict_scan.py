@@ -14,7 +14,7 @@ from bench.flights import ARRAY, DATABASE, SCALARS, server_with_flights, train
 from bench.report import Report, Spread, interleave, ratios
 from demo.flights import FEATURES
 from devkit import Problem, say
-from tests.client import connection
+from devkit.client import connection
 
 ROWS = 1_000_000
 # Trees, to the least ratio for scalars and for the aggregate.

@@ -18,8 +18,8 @@ from pathlib import Path
 from bench.flights import DATABASE, server_with_flights
 from bench.report import Report, Spread, interleave
 from devkit import Problem
+from devkit.client import connection
 from devkit.places import ROOT
-from tests.client import connection
 
 TREES = 25
 THREADS = 2

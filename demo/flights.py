@@ -1,5 +1,6 @@
 """The flights of the demo: a million made by `flights.sql`, or the real ones of a CSV file."""
 
+import contextlib
 import csv
 import io
 import os
@@ -39,16 +40,23 @@ def fill(server, database=DATABASE, rows=ROWS):
     if server.psql("SELECT to_regclass('flights') IS NULL", database) == "f":
         return
     given = os.environ.get("HOWDAH_FLIGHTS_CSV")
-    if given:
-        load(server, database, given)
-    else:
-        with say.timed(f"making {rows:,} flights (demo/flights.sql)"):
-            generate(server, database, rows)
+    try:
+        if given:
+            load(server, database, given)
+        else:
+            with say.timed(f"making {rows:,} flights (demo/flights.sql)"):
+                generate(server, database, rows)
+    except BaseException:
+        # Half a table would pass for the whole the next time.
+        server.psql("DROP TABLE IF EXISTS flights", database)
+        raise
+    server.psql("VACUUM ANALYZE flights", database)
 
 
 def generate(server, database, rows):
     """Makes the table `flights` with so many rows."""
-    server.run("psql", "--no-psqlrc", "-q", "-v", f"rows={rows}", "-v", "ON_ERROR_STOP=1", "-f", str(SCRIPT), database)
+    options = ["--no-psqlrc", "--quiet", "--single-transaction", "-v", "ON_ERROR_STOP=1", "-v", f"rows={rows}"]
+    server.run("psql", *options, "-f", str(SCRIPT), database)
 
 
 def load(server, database, path):
@@ -69,16 +77,20 @@ def load(server, database, path):
                     else:
                         writer.writerow(values)
                         kept += 1
-            psql.stdin.close()
+            psql.stdin.flush()
         except BrokenPipeError:
             pass
+        except BaseException:
+            psql.kill()
+            raise
         finally:
-            status = psql.wait()
-    if status != 0:
+            with contextlib.suppress(BrokenPipeError):
+                psql.stdin.close()
+            psql.wait()
+    if psql.returncode != 0:
         raise Problem(f"the flights of {path} could not be copied in (psql's message is above)")
     if kept == 0:
         raise Problem(f"{path} has no flight with all of {', '.join(COLUMNS.values())}")
-    server.psql("VACUUM ANALYZE flights", database)
     say.note(f"{kept:,} flights; {dropped:,} that never left, or lack a value, were left out")
 
 

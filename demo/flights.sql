@@ -80,4 +80,4 @@ FROM (
 
 CREATE INDEX flights_by_origin_and_day ON flights (originairportid, year, month, dayofmonth);
 
-VACUUM ANALYZE flights;
+ANALYZE flights;

@@ -9,9 +9,9 @@ SELECT * FROM pgml.train(
 );
 
 -- How good is it, on the quarter of the rows that it did not see?
-SELECT name, algorithm, round((metrics->>'r2')::numeric, 3) AS r2,
+SELECT algorithm, hyperparams, round((metrics->>'r2')::numeric, 3) AS r2,
        round((metrics->>'mean_absolute_error')::numeric, 2) AS mean_absolute_error
-FROM pgml.models JOIN pgml.trained_models USING (id);
+FROM pgml.models;
 
 -- Ask it: the minutes predicted beside the minutes it took.
 SELECT year, month, dayofmonth, departure, depdelayminutes,

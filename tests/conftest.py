@@ -7,8 +7,8 @@ a library or a client that is missing is an error here, never a skipped test.
 import pytest
 
 from devkit import postgres
+from devkit.client import connection
 from devkit.server import Server, end_on_signals
-from tests.client import connection
 
 
 def pytest_addoption(parser):

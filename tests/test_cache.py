@@ -4,7 +4,7 @@ import contextlib
 import os
 import threading
 
-from conftest import connection
+from devkit.client import connection
 from test_names import ASK, ask, make_models
 
 
@@ -97,7 +97,7 @@ def test_a_dump_restored_elsewhere_predicts_the_same_bits(server, database):
     question = "SELECT array_agg(pgml.predict('line', ARRAY[x]) ORDER BY x)::text FROM line"
     before = database.sql(question)
     copy = f"{database.name}_copy"
-    dump = server.run_as_server("pg_dump", "--format=plain", *server.connection_options(), database.name)
+    dump = server.run("pg_dump", "--format=plain", database.name).stdout
     server.psql(f"CREATE DATABASE {copy}")
     try:
         server.psql(dump, copy)

@@ -9,7 +9,7 @@ import threading
 import pg8000.dbapi
 import pytest
 
-from conftest import connection
+from devkit.client import connection
 
 HYPERPARAMS = '{"n_estimators": 20, "nthread": 1}'
 ASK = "SELECT pgml.predict('line', ARRAY[8]::real[])"

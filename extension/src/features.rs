@@ -44,12 +44,16 @@ impl Kind {
         if let Some(kind) = Kind::of_built_in(type_oid) {
             return Some(kind);
         }
-        // SAFETY: catalog look-ups within a transaction.
+        // SAFETY: catalog look-ups within a transaction, of types that exist.
         let (base, element) = unsafe {
             let base = pg_sys::getBaseType(type_oid);
-            (base, pg_sys::getBaseType(pg_sys::get_element_type(base)))
+            (base, pg_sys::get_element_type(base))
         };
-        Kind::of_built_in(base).or_else(|| Number::of(element).map(Kind::Array))
+        if element == pg_sys::InvalidOid {
+            return Kind::of_built_in(base);
+        }
+        // SAFETY: as above.
+        Number::of(unsafe { pg_sys::getBaseType(element) }).map(Kind::Array)
     }
 
     fn of_built_in(type_oid: pg_sys::Oid) -> Option<Kind> {

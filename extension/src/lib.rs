@@ -26,6 +26,17 @@ pgrx::pg_module_magic!(name, version);
 /// Called by PostgreSQL when it loads the library.
 #[pgrx::pg_guard]
 pub extern "C-unwind" fn _PG_init() {
+    quiet_backtraces();
     guc::define();
     names::register();
+}
+
+/// pgrx puts a backtrace into the DETAIL of every ERROR of a server that was started with RUST_BACKTRACE set. What a user
+/// did wrong is told in the message; who debugs the extension sets RUST_LIB_BACKTRACE.
+fn quiet_backtraces() {
+    const SETTING: &str = "RUST_LIB_BACKTRACE";
+    if std::env::var_os(SETTING).is_none() {
+        // SAFETY: a backend has one thread while it loads a library.
+        unsafe { std::env::set_var(SETTING, "0") }
+    }
 }

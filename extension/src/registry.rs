@@ -21,11 +21,7 @@ pub struct Project {
 
 /// Oid of a table of the registry.
 pub fn relation_oid(name: &CStr) -> Result<pg_sys::Oid> {
-    // SAFETY: NUL-terminated strings; both functions read the catalog caches inside the open transaction.
-    let relation = unsafe {
-        let namespace = pg_sys::get_namespace_oid(c"pgml".as_ptr(), true);
-        pg_sys::get_relname_relid(name.as_ptr(), namespace)
-    };
+    let relation = find_relation(name);
     if relation == pg_sys::InvalidOid {
         return Err(Error::new(
             PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE,
@@ -34,6 +30,15 @@ pub fn relation_oid(name: &CStr) -> Result<pg_sys::Oid> {
         .hint("Drop and create the extension pgml again."));
     }
     Ok(relation)
+}
+
+/// Oid of a relation in the extension's schema; 0 if there is none.
+fn find_relation(name: &CStr) -> pg_sys::Oid {
+    // SAFETY: NUL-terminated strings; both functions read the catalog caches inside the open transaction.
+    unsafe {
+        let namespace = pg_sys::get_namespace_oid(c"pgml".as_ptr(), true);
+        pg_sys::get_relname_relid(name.as_ptr(), namespace)
+    }
 }
 
 /// Rows of a statement that reads.
@@ -398,6 +403,21 @@ pub fn materialize(id: i64, statement: &str) -> Result<pg_sys::Oid> {
     update(&format!("CREATE TABLE pgml.snapshot_{id} AS {statement}"), &[], |_| Ok(()))?;
     let name = std::ffi::CString::new(format!("snapshot_{id}")).map_err(|error| Error::invalid(error.to_string()))?;
     relation_oid(&name)
+}
+
+/// Makes the table `pgml.<name>` anew, with these column definitions and rows, both written as SQL; gives its name. A
+/// table of that name goes; the names of the registry are not for use here.
+pub fn remake_table(name: &str, columns: &str, rows: &[String]) -> Result<String> {
+    let table = format!("pgml.{name}");
+    let relation = std::ffi::CString::new(name).map_err(|error| Error::invalid(error.to_string()))?;
+    if find_relation(&relation) != pg_sys::InvalidOid {
+        update(&format!("DROP TABLE {table}"), &[], |_| Ok(()))?;
+    }
+    update(&format!("CREATE TABLE {table} ({columns})"), &[], |_| Ok(()))?;
+    if !rows.is_empty() {
+        update(&format!("INSERT INTO {table} VALUES {}", rows.join(", ")), &[], |_| Ok(()))?;
+    }
+    Ok(table)
 }
 
 /// Makes trainings and deployments of one project come one after another until the end of the transaction.

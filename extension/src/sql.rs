@@ -151,6 +151,10 @@ impl Call {
             let previous = pg_sys::MemoryContextSwitchTo((*(*info).econtext).ecxt_per_query_memory);
             let mut descriptor: pg_sys::TupleDesc = std::ptr::null_mut();
             pg_sys::get_call_result_type(self.fcinfo, std::ptr::null_mut(), &mut descriptor);
+            // A set of a scalar type has no row type; the caller says then what it expects.
+            if descriptor.is_null() && !(*info).expectedDesc.is_null() {
+                descriptor = pg_sys::CreateTupleDescCopy((*info).expectedDesc);
+            }
             if descriptor.is_null() {
                 pg_sys::MemoryContextSwitchTo(previous);
                 return Err(Error::unsupported(

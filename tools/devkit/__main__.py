@@ -76,7 +76,6 @@ def run_install(chosen):
 def run_up(_chosen):
     """`make up`"""
     from demo.flights import fill
-
     from devkit.up import up
 
     with locked("up"):

@@ -3,6 +3,7 @@
 """
 
 import difflib
+import re
 import subprocess
 
 from devkit.places import ROOT
@@ -10,6 +11,8 @@ from devkit.server import environment
 
 SCRIPTS = ROOT / "extension" / "tests" / "sql"
 EXPECTED = ROOT / "extension" / "tests" / "expected"
+# A training reports progress when it takes longer than a second, which depends on the machine.
+PROGRESS = re.compile(r"^INFO:  (Round \d+ of .*|\d+ rows read)\n", re.MULTILINE)
 
 
 def scripts():
@@ -34,16 +37,19 @@ def run(server, name):
             check=False,
         )
     server.psql(f'DROP DATABASE "{database}" WITH (FORCE)')
-    return done.stdout
+    return PROGRESS.sub("", done.stdout)
 
 
 def difference(name, output):
     """A unified diff of what was expected to `output`; empty when they agree."""
     path = EXPECTED / f"{name}.out"
     expected = path.read_text() if path.exists() else ""
-    lines = difflib.unified_diff(
-        expected.splitlines(), output.splitlines(), f"expected/{name}.out", f"results/{name}.out", lineterm=""
-    )
+    return unified(expected, output, f"expected/{name}.out", f"results/{name}.out")
+
+
+def unified(expected, output, expected_name, output_name):
+    """The lines in which two texts differ, as a unified diff; empty when they agree."""
+    lines = difflib.unified_diff(expected.splitlines(), output.splitlines(), expected_name, output_name, lineterm="")
     return "\n".join(lines)
 
 

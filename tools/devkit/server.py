@@ -268,13 +268,14 @@ class Server:
         return done
 
     def run_as_server(self, program, *arguments):
-        """Runs a program that writes a data folder, as the account of the servers."""
+        """What a program prints that reads or writes a data folder, run as the account of the servers."""
         command = [str(self.tree.program(program)), *arguments]
         done = subprocess.run(
             command, cwd="/", capture_output=True, text=True, env=environment(), check=False, **as_server_user()
         )
         if done.returncode != 0:
             raise Problem(f"{program}: {done.stderr.strip() or done.stdout.strip()}")
+        return done.stdout
 
     def log_tail(self, lines=20):
         """The last lines of the server's log."""

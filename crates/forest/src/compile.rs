@@ -10,9 +10,13 @@
 //!
 //! Dart's weights are folded into the leaves here, by the arithmetic of the oracle, which depends on nothing else.
 
+mod rank;
+
 use std::collections::BTreeMap;
 
 use bytemuck::Zeroable;
+
+use self::rank::RankTables;
 
 use crate::ensemble::{self, Ensemble};
 use crate::error::{Error, Result};
@@ -79,6 +83,14 @@ pub fn compile_as(ensemble: &Ensemble, metadata: &[u8], form: Form) -> Result<Ve
     builder.put(Section::Vectors, &tables.vectors);
     builder.put(Section::Sets, &tables.sets);
     builder.put(Section::SetWords, &tables.set_words);
+    if let (Form::Auto, Some(rank)) = (form, RankTables::new(ensemble, &shapes)) {
+        builder.put(Section::RankFeatures, &rank.features);
+        builder.put(Section::RankThresholds, &rank.thresholds);
+        builder.put(Section::RankGroups, &rank.groups);
+        builder.put(Section::RankNodes, &rank.nodes);
+        builder.put(Section::RankLeaves, &rank.leaves);
+        builder.put(Section::RankPlanes, &rank.planes);
+    }
     Ok(builder.finish(Header {
         num_features: ensemble.num_features,
         num_outputs: ensemble.num_outputs,
@@ -411,14 +423,11 @@ impl<'a> Tables<'a> {
     /// What a leaf adds, or the index of its vector.
     fn payload(&mut self, tree: &ensemble::Tree, leaf: &ensemble::Node) -> u32 {
         let base = &self.ensemble.base_margin;
-        let weigh = |base: f32, leaf: f32| match tree.weight {
-            None => leaf,
-            Some(weight) => ((base + leaf) - base) * weight,
-        };
+        let weigh = |base: f32, leaf: f32| weigh(tree, base, leaf);
         let output = tree.output as usize;
         let vector: Vec<f32> = match leaf {
             ensemble::Node::Leaf(value) if !self.vector_leaves => {
-                return weigh(base.get(output).copied().unwrap_or_default(), *value).to_bits();
+                return weighed(self.ensemble, tree, *value).to_bits();
             }
             // To add -0.0 is to add nothing, whatever the sum.
             ensemble::Node::Leaf(value) => {
@@ -449,6 +458,19 @@ impl<'a> Tables<'a> {
         self.known_sets.insert(categories.to_vec(), index);
         index
     }
+}
+
+/// What a leaf adds to an output of this intercept.
+fn weigh(tree: &ensemble::Tree, base: f32, leaf: f32) -> f32 {
+    match tree.weight {
+        None => leaf,
+        Some(weight) => ((base + leaf) - base) * weight,
+    }
+}
+
+/// What a scalar leaf adds to its tree's output.
+fn weighed(ensemble: &Ensemble, tree: &ensemble::Tree, leaf: f32) -> f32 {
+    weigh(tree, ensemble.base_margin.get(tree.output as usize).copied().unwrap_or_default(), leaf)
 }
 
 fn default_flag(default_left: bool) -> u32 {

@@ -2,7 +2,7 @@
 
 use crate::ensemble::Transform;
 use crate::image::{ImageError, Layout, Section, View};
-use crate::kernel::scalar;
+use crate::kernel::Kernel;
 
 /// The bytes of an image: owned, shared, or mapped from a file.
 ///
@@ -45,6 +45,7 @@ const ARGMAX_ROWS: usize = 256;
 pub struct Forest<B> {
     bytes: B,
     layout: Layout,
+    kernel: Kernel,
 }
 
 impl<B: ImageBytes> Forest<B> {
@@ -54,7 +55,20 @@ impl<B: ImageBytes> Forest<B> {
     /// If the bytes are not such an image, are of another version, or have changed since.
     pub fn open(bytes: B) -> Result<Self, ImageError> {
         let layout = Layout::read(bytes.as_ref())?;
-        Ok(Self { bytes, layout })
+        // SAFETY: the layout was just read from these bytes.
+        let kernel = Kernel::best(unsafe { View::new(bytes.as_ref(), &layout) });
+        Ok(Self { bytes, layout, kernel })
+    }
+
+    /// The same model with a chosen kernel, for tests and benches; `None` if the kernel cannot predict it here.
+    pub fn with_kernel(mut self, kernel: Kernel) -> Option<Self> {
+        self.kernel = kernel;
+        kernel.can_predict(self.view()).then_some(self)
+    }
+
+    /// The kernel that predicts.
+    pub fn kernel(&self) -> Kernel {
+        self.kernel
     }
 
     /// Values that a row has.
@@ -103,7 +117,7 @@ impl<B: ImageBytes> Forest<B> {
     pub fn margin_row(&self, row: &[f32], out: &mut [f32]) -> Result<(), PredictError> {
         self.check_row(row, out, self.num_outputs())?;
         // SAFETY: the lengths are right.
-        unsafe { scalar::margin_row(self.view(), row, out) };
+        unsafe { self.kernel.margin_row(self.view(), row, out) };
         Ok(())
     }
 
@@ -115,7 +129,7 @@ impl<B: ImageBytes> Forest<B> {
         self.check_row(row, out, self.num_values())?;
         if self.num_values() == self.num_outputs() {
             // SAFETY: the lengths are right.
-            unsafe { scalar::margin_row(self.view(), row, out) };
+            unsafe { self.kernel.margin_row(self.view(), row, out) };
             self.transform().apply(out);
         } else {
             let mut stack = [0.0; STACK_OUTPUTS];
@@ -128,7 +142,7 @@ impl<B: ImageBytes> Forest<B> {
                 }
             };
             // SAFETY: the lengths are right.
-            unsafe { scalar::margin_row(self.view(), row, margins) };
+            unsafe { self.kernel.margin_row(self.view(), row, margins) };
             self.transform().apply(margins);
             copy_values(margins, self.num_outputs(), out);
         }
@@ -143,7 +157,7 @@ impl<B: ImageBytes> Forest<B> {
     pub fn margin_batch(&self, rows: &[f32], out: &mut [f32]) -> Result<(), PredictError> {
         self.check_rows(rows, out, self.num_outputs())?;
         // SAFETY: the lengths are right.
-        unsafe { scalar::margin_batch(self.view(), rows, out) };
+        unsafe { self.kernel.margin_batch(self.view(), rows, out) };
         Ok(())
     }
 
@@ -157,7 +171,7 @@ impl<B: ImageBytes> Forest<B> {
         let outputs = self.num_outputs();
         if self.num_values() == outputs {
             // SAFETY: the lengths are right.
-            unsafe { scalar::margin_batch(self.view(), rows, out) };
+            unsafe { self.kernel.margin_batch(self.view(), rows, out) };
             self.transform_all(out);
         } else {
             let mut margins = vec![0.0; outputs * ARGMAX_ROWS.min(out.len())];
@@ -167,7 +181,7 @@ impl<B: ImageBytes> Forest<B> {
                 let first = c * ARGMAX_ROWS;
                 let rows = rows.get(first * features..(first + out.len()) * features).unwrap_or_default();
                 // SAFETY: as many rows as there are values in `out`, which each have `outputs` margins.
-                unsafe { scalar::margin_batch(self.view(), rows, margins) };
+                unsafe { self.kernel.margin_batch(self.view(), rows, margins) };
                 self.transform_all(margins);
                 copy_values(margins, outputs, out);
             }

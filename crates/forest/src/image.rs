@@ -7,13 +7,17 @@
 //! [`Layout::read`] checks everything once, the indices inside the tables too, so that the kernels can follow them
 //! unchecked whatever the bytes came from; the checksum only tells rot from truth.
 
+pub mod rank;
+
 use bytemuck::{Pod, Zeroable};
+
+use self::rank::{LINE, NODE_BYTES, Plane, RankFeature, RankGroup};
 
 use crate::checksum::checksum;
 use crate::ensemble::Transform;
 
 /// Changes whenever the bytes' meaning does. An image of another version is refused, and compiled anew by its owner.
-pub const IMAGE_VERSION: u32 = 1;
+pub const IMAGE_VERSION: u32 = 2;
 
 const MAGIC: [u8; 8] = *b"HOWDAHF\n";
 /// Where a section may begin.
@@ -76,9 +80,20 @@ pub enum Section {
     SetWords,
     /// `f32`: gblinear's weights, feature by feature, then its bias.
     Linear,
+    /// [`RankFeature`]s; this and what follows only where the byte-rank kernels can predict the model.
+    RankFeatures,
+    /// `[f32; LINE]`: lines of thresholds.
+    RankThresholds,
+    RankGroups,
+    /// `[u8; NODE_BYTES]`: nodes of rank groups.
+    RankNodes,
+    /// `f32`: leaves of rank groups.
+    RankLeaves,
+    /// [`Plane`]s: the same leaves, byte by byte.
+    RankPlanes,
 }
 
-pub const SECTIONS: usize = Section::Linear as usize + 1;
+pub const SECTIONS: usize = Section::RankPlanes as usize + 1;
 
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
@@ -278,6 +293,8 @@ const CHECKED_FROM: usize = 16;
 pub struct Layout {
     pub header: Header,
     pub transform: Transform,
+    /// Columns of the byte-rank kernels.
+    pub rank_columns: usize,
     length: usize,
     /// Offset and length in bytes.
     sections: [(usize, usize); SECTIONS],
@@ -353,13 +370,14 @@ impl Layout {
             *section = (entry.offset as usize, entry.length as usize);
         }
         let transform = transform_of(header.transform).ok_or(ImageError::Malformed("transform"))?;
-        let layout = Self { header, transform, length: bytes.len(), sections };
+        let mut layout = Self { header, transform, rank_columns: 0, length: bytes.len(), sections };
         layout.check_sizes()?;
         std::str::from_utf8(layout.section(bytes, Section::Objective))
             .map_err(|_| ImageError::Malformed("objective"))?;
         // SAFETY: these are the bytes that the layout was read from, and the sizes have been checked.
         let view = unsafe { View::new(bytes, &layout) };
         view.check()?;
+        layout.rank_columns = view.check_rank()?;
         Ok(layout)
     }
 
@@ -381,6 +399,12 @@ impl Layout {
             (Section::Sets, size_of::<CategorySet>()),
             (Section::SetWords, size_of::<u32>()),
             (Section::Linear, size_of::<f32>()),
+            (Section::RankFeatures, size_of::<RankFeature>()),
+            (Section::RankThresholds, size_of::<[f32; LINE]>()),
+            (Section::RankGroups, size_of::<RankGroup>()),
+            (Section::RankNodes, NODE_BYTES),
+            (Section::RankLeaves, size_of::<f32>()),
+            (Section::RankPlanes, size_of::<Plane>()),
         ];
         for (section, size) in sizes {
             if !self.sections[section as usize].1.is_multiple_of(size) {
@@ -472,6 +496,43 @@ impl<'a> View<'a> {
     #[inline(always)]
     pub fn linear(self) -> &'a [f32] {
         self.table(Section::Linear)
+    }
+
+    #[inline(always)]
+    pub fn rank_features(self) -> &'a [RankFeature] {
+        self.table(Section::RankFeatures)
+    }
+
+    #[inline(always)]
+    pub fn rank_thresholds(self) -> &'a [[f32; LINE]] {
+        self.table(Section::RankThresholds)
+    }
+
+    /// Empty where the byte-rank kernels cannot predict the model.
+    #[inline(always)]
+    pub fn rank_groups(self) -> &'a [RankGroup] {
+        self.table(Section::RankGroups)
+    }
+
+    #[inline(always)]
+    pub fn rank_nodes(self) -> &'a [[u8; NODE_BYTES]] {
+        self.table(Section::RankNodes)
+    }
+
+    #[inline(always)]
+    pub fn rank_leaves(self) -> &'a [f32] {
+        self.table(Section::RankLeaves)
+    }
+
+    #[inline(always)]
+    pub fn rank_planes(self) -> &'a [Plane] {
+        self.table(Section::RankPlanes)
+    }
+
+    /// Columns of the byte-rank kernels.
+    #[inline(always)]
+    pub fn rank_columns(self) -> usize {
+        self.layout.rank_columns
     }
 
     #[inline(always)]

@@ -23,3 +23,4 @@ pub use ensemble::Ensemble;
 pub use error::Error;
 pub use forest::{Forest, ImageBytes, PredictError};
 pub use image::{IMAGE_VERSION, ImageError};
+pub use kernel::Kernel;

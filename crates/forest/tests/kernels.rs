@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use common::{Random, Spec, hostile_rows, random_model};
 use forest::ensemble::{Linear, Node, Transform, Tree};
-use forest::{Ensemble, Forest, Form, compile_as, xgboost};
+use forest::{Ensemble, Forest, Form, Kernel, compile_as, xgboost};
 
 const FORMS: [Form; 5] = [Form::Auto, Form::Compact, Form::Wide, Form::Perfect(3), Form::Perfect(10)];
 
@@ -48,33 +48,41 @@ fn expected(ensemble: &Ensemble, rows: &[f32], count: usize) -> (Vec<f32>, Vec<f
     (margins, values)
 }
 
-/// Compiles in every form and predicts by every way.
+/// Compiles in every form and predicts by every kernel in every way.
 fn check(what: &str, ensemble: &Ensemble, rows: &[f32], margins: &[f32], values: &[f32]) {
-    let features = ensemble.num_features as usize;
-    let count = margins.len() / ensemble.num_outputs as usize;
     for form in FORMS {
         let what = format!("{what}, {form:?}");
         let image = compile_as(ensemble, what.as_bytes(), form).unwrap_or_else(|error| panic!("{what}: {error}"));
-        let forest = Forest::open(image).unwrap_or_else(|error| panic!("{what}: {error}"));
+        let forest = Forest::open(image.as_slice()).unwrap_or_else(|error| panic!("{what}: {error}"));
         assert_eq!(forest.metadata(), what.as_bytes());
         assert_eq!(forest.objective(), ensemble.objective);
         assert_eq!(forest.num_trees(), ensemble.trees.len());
-        let mut out = vec![7.0; margins.len()];
-        forest.margin_batch(rows, &mut out).unwrap();
-        assert_same_bits(&format!("{what}, batch margin"), rows, features, &out, margins);
-        let mut out = vec![7.0; values.len()];
-        forest.predict_batch(rows, &mut out).unwrap();
-        assert_same_bits(&format!("{what}, batch value"), rows, features, &out, values);
-        for r in 0..count.min(70) {
-            let row = &rows[r * features..(r + 1) * features];
-            let (outputs, width) = (forest.num_outputs(), forest.num_values());
-            let mut out = vec![7.0; outputs];
-            forest.margin_row(row, &mut out).unwrap();
-            assert_same_bits(&format!("{what}, row margin"), row, features, &out, &margins[r * outputs..][..outputs]);
-            let mut out = vec![7.0; width];
-            forest.predict_row(row, &mut out).unwrap();
-            assert_same_bits(&format!("{what}, row value"), row, features, &out, &values[r * width..][..width]);
+        for kernel in [Kernel::Scalar, Kernel::Rank] {
+            let forest = Forest::open(image.as_slice()).unwrap();
+            if let Some(forest) = forest.with_kernel(kernel) {
+                check_kernel(&format!("{what}, {kernel:?}"), &forest, rows, margins, values);
+            }
         }
+    }
+}
+
+fn check_kernel(what: &str, forest: &Forest<&[u8]>, rows: &[f32], margins: &[f32], values: &[f32]) {
+    let (features, outputs, width) = (forest.num_features(), forest.num_outputs(), forest.num_values());
+    let count = margins.len() / outputs;
+    let mut out = vec![7.0; margins.len()];
+    forest.margin_batch(rows, &mut out).unwrap();
+    assert_same_bits(&format!("{what}, batch margin"), rows, features, &out, margins);
+    let mut out = vec![7.0; values.len()];
+    forest.predict_batch(rows, &mut out).unwrap();
+    assert_same_bits(&format!("{what}, batch value"), rows, features, &out, values);
+    for r in 0..count.min(70) {
+        let row = &rows[r * features..(r + 1) * features];
+        let mut out = vec![7.0; outputs];
+        forest.margin_row(row, &mut out).unwrap();
+        assert_same_bits(&format!("{what}, row margin"), row, features, &out, &margins[r * outputs..][..outputs]);
+        let mut out = vec![7.0; width];
+        forest.predict_row(row, &mut out).unwrap();
+        assert_same_bits(&format!("{what}, row value"), row, features, &out, &values[r * width..][..width]);
     }
 }
 
@@ -344,4 +352,74 @@ fn models_without_trees_and_without_features() {
     let rows = [1.0, f32::NAN, -2.0, 0.0, 0.5, 0.25];
     let (margins, values) = expected(&ensemble, &rows, 2);
     check("linear and leaves", &ensemble, &rows, &margins, &values);
+}
+
+/// Ranks need AVX2, as these tests' machines have; elsewhere there is nothing to test.
+fn ranked(ensemble: &Ensemble) -> Option<Forest<Vec<u8>>> {
+    let forest = Forest::open(forest::compile(ensemble, &[]).unwrap()).unwrap();
+    #[cfg(target_arch = "x86_64")]
+    assert!(!is_x86_feature_detected!("avx2") || forest.kernel() == Kernel::Rank, "not predicted by ranks");
+    forest.with_kernel(Kernel::Rank)
+}
+
+#[test]
+fn any_number_of_rows_from_1_to_130() {
+    for (features, outputs) in [(11, 1), (40, 3)] {
+        let mut wild =
+            Wild { random: Random::new(5), features, outputs, vector: false, categorical: 0.0, thresholds: Vec::new() };
+        let ensemble = wild.ensemble(100, (0..70).map(|i| i % 8));
+        let Some(forest) = ranked(&ensemble) else { return };
+        let rows = wild.rows(130);
+        let (margins, values) = expected(&ensemble, &rows, 130);
+        for count in 1..=130 {
+            let rows = &rows[..count * features as usize];
+            let margins = &margins[..count * outputs as usize];
+            let values = &values[..count * forest.num_values()];
+            let mut out = vec![7.0; margins.len()];
+            forest.margin_batch(rows, &mut out).unwrap();
+            assert_same_bits(&format!("{count} rows, margin"), rows, features as usize, &out, margins);
+            let mut out = vec![7.0; values.len()];
+            forest.predict_batch(rows, &mut out).unwrap();
+            assert_same_bits(&format!("{count} rows, value"), rows, features as usize, &out, values);
+        }
+    }
+}
+
+#[test]
+fn ranks_of_any_number_of_thresholds() {
+    // One line, whole groups, a whole byte, one more than a byte, many bytes; one chunk of columns to four.
+    for (seed, thresholds) in [1, 2, 15, 16, 17, 31, 32, 33, 240, 254, 255, 256, 510, 511, 1500].into_iter().enumerate()
+    {
+        let random = Random::new(seed as u64);
+        let mut wild =
+            Wild { random, features: 3, outputs: 1, vector: false, categorical: 0.0, thresholds: Vec::new() };
+        let mut ensemble = wild.ensemble(1, std::iter::repeat_n(8, 40));
+        let numbers: Vec<f32> = (0..thresholds).map(|i| (i as f32 - 8.0) * 0.25).collect();
+        wild.thresholds = vec![numbers.clone(); 3];
+        for (i, node) in ensemble.trees.iter_mut().flat_map(|tree| &mut tree.nodes).enumerate() {
+            if let Node::Numeric { threshold, .. } = node {
+                *threshold = numbers[i % thresholds];
+            }
+        }
+        let Some(forest) = ranked(&ensemble) else { return };
+        let rows = wild.rows(300);
+        let (margins, values) = expected(&ensemble, &rows, 300);
+        let image = forest.image().to_vec();
+        let forest = Forest::open(image.as_slice()).unwrap();
+        check_kernel(&format!("{thresholds} thresholds"), &forest, &rows, &margins, &values);
+    }
+}
+
+#[test]
+fn histogram_training_gives_models_that_ranks_predict() {
+    for depth in 1..=8 {
+        let spec = Spec { depth, rows: 5000, rounds: 40, features: 11, ..Spec::default() };
+        let model = random_model(depth as u64, &spec);
+        let ensemble = xgboost::read(&model.ubj).unwrap();
+        let Some(forest) = ranked(&ensemble) else { return };
+        let rows = hostile_rows(1, 200, &model, &thresholds(&ensemble));
+        let mut out = vec![7.0; 200];
+        forest.margin_batch(&rows, &mut out).unwrap();
+        assert_same_bits(&format!("depth {depth}"), &rows, 11, &out, &model.predict(&rows, true).unwrap());
+    }
 }

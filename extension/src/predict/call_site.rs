@@ -1,8 +1,11 @@
 //! What a call site keeps between its calls: the model that its name means, and how its arguments become a row.
 //!
-//! It hangs on the function's `fn_extra` and so lives as long as the executor's run (or PL/pgSQL's expression), and is
-//! dropped with its memory context, on errors too.
+//! It hangs on the function's `fn_extra` and so lives as long as the executor's run (or PL/pgSQL's expression). When its
+//! memory context goes, on errors too, it becomes a spare: a prepared query that predicts one row a run finds it again
+//! by the types of its arguments, and need neither work out anew what feeds which feature nor, under an equal snapshot,
+//! what its name means.
 
+use std::cell::RefCell;
 use std::ffi::c_void;
 use std::rc::Rc;
 
@@ -15,7 +18,16 @@ use crate::names::{self, Key, Resolved};
 
 use super::input::Input;
 
+/// Spares kept at most; each may hold a model mapped.
+const SPARES: usize = 16;
+
+thread_local! {
+    static SPARE: RefCell<Vec<Box<CallSite>>> = const { RefCell::new(Vec::new()) };
+}
+
 pub struct CallSite {
+    /// Of all arguments: what the site was made for.
+    types: Vec<pg_sys::Oid>,
     named_by: NamedBy,
     /// The argument that names the model; the features follow it.
     name_argument: usize,
@@ -49,7 +61,7 @@ impl CallSite {
         unsafe {
             let info = (*fcinfo).flinfo;
             if (*info).fn_extra.is_null() {
-                let site = Box::new(CallSite::new(fcinfo, name_argument)?);
+                let site = CallSite::take_or_make(fcinfo, name_argument)?;
                 let callback: *mut pg_sys::MemoryContextCallback = pg_sys::MemoryContextAlloc(
                     (*info).fn_mcxt,
                     std::mem::size_of::<pg_sys::MemoryContextCallback>(),
@@ -66,26 +78,31 @@ impl CallSite {
         }
     }
 
-    unsafe fn new(fcinfo: pg_sys::FunctionCallInfo, name_argument: usize) -> Result<CallSite> {
-        // SAFETY: as `of`'s caller promises; the types are those that the parser resolved.
-        let types: Vec<pg_sys::Oid> = unsafe {
-            (0..(*fcinfo).nargs).map(|i| pg_sys::get_fn_expr_argtype((*fcinfo).flinfo, i32::from(i))).collect()
-        };
+    /// # Safety
+    /// As [`CallSite::of`].
+    unsafe fn take_or_make(fcinfo: pg_sys::FunctionCallInfo, name_argument: usize) -> Result<Box<CallSite>> {
+        // SAFETY: as the caller promises.
+        let types = unsafe { argument_types(fcinfo) };
+        let spare = SPARE.with_borrow_mut(|spares| {
+            let fits = |site: &Box<CallSite>| site.name_argument == name_argument && site.types == types;
+            spares.iter().rposition(fits).map(|position| spares.swap_remove(position))
+        });
+        match spare {
+            Some(site) => Ok(site),
+            None => CallSite::new(types, name_argument).map(Box::new),
+        }
+    }
+
+    fn new(types: Vec<pg_sys::Oid>, name_argument: usize) -> Result<CallSite> {
         if types.contains(&pg_sys::InvalidOid) {
-            return Err(Error::unsupported("pgml's predictions cannot be called where the types of the arguments are not known"));
+            return Err(Error::unsupported("predictions cannot be called where the types of the arguments are not known"));
         }
         let named_by = match types[name_argument] {
             pg_sys::INT8OID => NamedBy::Id,
             _ => NamedBy::Project,
         };
-        Ok(CallSite {
-            named_by,
-            name_argument,
-            input: Input::of(&types[name_argument + 1..], name_argument + 1)?,
-            resolved: None,
-            row: Vec::new(),
-            scratch: Vec::new(),
-        })
+        let input = Input::of(&types[name_argument + 1..], name_argument + 1)?;
+        Ok(CallSite { types, named_by, name_argument, input, resolved: None, row: Vec::new(), scratch: Vec::new() })
     }
 
     /// Resolves the name and reads the features. `None` where the name is NULL, or the array or row that holds all
@@ -134,8 +151,10 @@ impl CallSite {
             NamedBy::Project => project_key(unsafe { text_bytes(name) }),
             NamedBy::Id => Key::Model(name.value() as i64),
         };
+        // Taken out first: should what follows fail, the input may fit neither the old model nor the new one.
+        let before = self.resolved.take();
         let resolved = names::resolve(key)?;
-        let unchanged = self.resolved.as_ref().is_some_and(|before| Rc::ptr_eq(&before.model, &resolved.model));
+        let unchanged = before.is_some_and(|before| Rc::ptr_eq(&before.model, &resolved.model));
         if !unchanged {
             self.input.fit(&resolved)?;
             self.scratch.resize(resolved.model.num_values(), 0.0);
@@ -150,7 +169,43 @@ pub fn project_key(name: &[u8]) -> Key {
     Key::Project(String::from_utf8_lossy(name).into())
 }
 
+/// The types of a call's arguments, as the parser resolved them; InvalidOid where nobody knows.
+///
+/// # Safety
+/// `fcinfo` is that of a running call.
+unsafe fn argument_types(fcinfo: pg_sys::FunctionCallInfo) -> Vec<pg_sys::Oid> {
+    unsafe extern "C-unwind" {
+        fn get_fn_expr_argtype(info: *mut pg_sys::FmgrInfo, argument: std::ffi::c_int) -> pg_sys::Oid;
+    }
+    // SAFETY: the call info is valid. An ERROR is turned into a panic once around the loop, as pgrx does around each
+    // call; the vector's room is taken before, so that nothing is left half done.
+    unsafe {
+        let count = (*fcinfo).nargs;
+        let mut types = Vec::with_capacity(count as usize);
+        let types_inside = &mut types;
+        pg_sys::ffi::pg_guard_ffi_boundary(move || {
+            for argument in 0..count {
+                types_inside.push(get_fn_expr_argtype((*fcinfo).flinfo, i32::from(argument)));
+            }
+        });
+        types
+    }
+}
+
 unsafe extern "C-unwind" fn drop_site(site: *mut c_void) {
     // SAFETY: made by Box::into_raw in `of`; a context's callbacks run once.
-    drop(unsafe { Box::from_raw(site.cast::<CallSite>()) });
+    let site = unsafe { Box::from_raw(site.cast::<CallSite>()) };
+    // A composite type may change before the next run; its shape is not kept.
+    if matches!(site.input, Input::Row(_)) {
+        return;
+    }
+    // While the process ends there may be nothing left to put it into; then it is dropped.
+    let _ = SPARE.try_with(|spares| {
+        if let Ok(mut spares) = spares.try_borrow_mut() {
+            if spares.len() == SPARES {
+                spares.remove(0);
+            }
+            spares.push(site);
+        }
+    });
 }

@@ -144,7 +144,7 @@ impl Reader {
 
     /// Now that the size of an array is known, the rows that came before get NaNs in its place.
     fn array_found(&mut self, index: usize, size: usize) {
-        let offset = self.features.iter().take(index).map(FeatureReader::size).sum();
+        let offset: usize = self.features.iter().take(index).map(FeatureReader::size).sum();
         for (row, _) in &mut self.pending {
             row.splice(offset..offset, std::iter::repeat_n(f32::NAN, size));
         }
@@ -337,12 +337,12 @@ fn too_many_categories(name: &str) -> Error {
 }
 
 fn empty_array(name: &str) -> Error {
-    Error::new(PgSqlErrorCode::ERRCODE_ARRAY_SUBSCRIPT_ERROR, format!("column \"{name}\" has an empty array"))
+    Error::new(PgSqlErrorCode::ERRCODE_ARRAY_ELEMENT_ERROR, format!("column \"{name}\" has an empty array"))
 }
 
 fn other_size(name: &str, size: usize, other: usize) -> Error {
     Error::new(
-        PgSqlErrorCode::ERRCODE_ARRAY_SUBSCRIPT_ERROR,
+        PgSqlErrorCode::ERRCODE_ARRAY_ELEMENT_ERROR,
         format!("column \"{name}\" has arrays of {size} and of {other} elements"),
     )
     .hint("All arrays of a column need the same number of elements.")
@@ -411,6 +411,12 @@ impl Data {
             names.extend((1..=feature.size).map(|i| format!("{stem}.{i}")));
         }
         names
+    }
+
+    /// Names and kinds of all features.
+    pub fn final_features(&self) -> Vec<(String, FeatureKind)> {
+        let kinds = self.features.iter().flat_map(|feature| std::iter::repeat_n(feature.kind, feature.size));
+        self.feature_names().into_iter().zip(kinds).collect()
     }
 
     /// What is stored in the model.

@@ -92,6 +92,10 @@ fn result_columns(plan: pg_sys::SPIPlanPtr) -> Result<Vec<ResultColumn>> {
         if source.is_null() || (*source).resultDesc.is_null() {
             return Err(not_one_query());
         }
+        if writes((*source).query_list) {
+            return Err(Error::unsupported("a query to train on must only read: it cannot change or lock rows")
+                .hint("Write first, and train on what was written afterwards."));
+        }
         let descriptor = PgTupleDesc::from_pg_copy((*source).resultDesc);
         Ok(descriptor
             .iter()
@@ -100,6 +104,21 @@ fn result_columns(plan: pg_sys::SPIPlanPtr) -> Result<Vec<ResultColumn>> {
                 type_oid: attribute.atttypid,
             })
             .collect())
+    }
+}
+
+/// Whether one of these rewritten queries does more than read.
+///
+/// # Safety
+/// `queries` is a list of Query nodes.
+unsafe fn writes(queries: *mut pg_sys::List) -> bool {
+    // SAFETY: as the caller promises; an empty list is a null pointer.
+    unsafe {
+        let length = if queries.is_null() { 0 } else { usize::try_from((*queries).length).unwrap_or(0) };
+        (0..length).any(|index| {
+            let query: *mut pg_sys::Query = (*(*queries).elements.add(index)).ptr_value.cast();
+            (*query).commandType != pg_sys::CmdType::CMD_SELECT || (*query).hasModifyingCTE || (*query).hasForUpdate
+        })
     }
 }
 
@@ -154,10 +173,15 @@ impl<'a> Destination<'a> {
 }
 
 #[pgrx::pg_guard]
-unsafe extern "C-unwind" fn startup(_: *mut pg_sys::DestReceiver, _: std::ffi::c_int, _: pg_sys::TupleDesc) {}
+unsafe extern "C-unwind" fn startup(
+    _receiver: *mut pg_sys::DestReceiver,
+    _operation: std::ffi::c_int,
+    _columns: pg_sys::TupleDesc,
+) {
+}
 
 #[pgrx::pg_guard]
-unsafe extern "C-unwind" fn shutdown(_: *mut pg_sys::DestReceiver) {}
+unsafe extern "C-unwind" fn shutdown(_receiver: *mut pg_sys::DestReceiver) {}
 
 #[pgrx::pg_guard]
 unsafe extern "C-unwind" fn receive_slot(
@@ -173,7 +197,7 @@ unsafe extern "C-unwind" fn receive_slot(
         }
         let values = std::slice::from_raw_parts((*slot).tts_values, this.width);
         let nulls = std::slice::from_raw_parts((*slot).tts_isnull, this.width);
-        let previous = std::mem::replace(&mut pg_sys::CurrentMemoryContext, this.memory);
+        let previous = std::ptr::replace(&raw mut pg_sys::CurrentMemoryContext, this.memory);
         let outcome = this.receiver.row(values, nulls);
         pg_sys::CurrentMemoryContext = previous;
         this.since_reset += 1;

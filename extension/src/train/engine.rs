@@ -64,6 +64,11 @@ pub fn xgboost_version() -> Result<String> {
 
 fn library() -> Result<Library> {
     let path = crate::guc::xgboost_library();
+    if path.is_empty() {
+        // To the dynamic loader an empty path is the server itself.
+        let reason = "the setting is empty".to_owned();
+        return Err(learn::Error::Library { path, reason }.into());
+    }
     Ok(Library::open(Path::new(&path))?)
 }
 
@@ -207,10 +212,11 @@ impl From<learn::Error> for Error {
             }
             Learn::NoRows(_) => Error::new(Code::ERRCODE_NO_DATA_FOUND, message),
             Learn::Infinite { .. } => Error::new(Code::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE, message),
-            Learn::Task(_) | Learn::Columns(_) | Learn::Category { .. } | Learn::Label { .. } | Learn::Weight { .. } => {
+            Learn::Split(_) | Learn::Task(_) | Learn::Columns(_) | Learn::Category { .. } | Learn::Label { .. } | Learn::Weight { .. } => {
                 Error::invalid(message)
             }
-            Learn::Refused(_) => Error::new(Code::ERRCODE_EXTERNAL_ROUTINE_EXCEPTION, message),
+            Learn::Refused(_) => Error::new(Code::ERRCODE_EXTERNAL_ROUTINE_EXCEPTION, message)
+                .hint("Do the hyperparameters, the objective above all, fit the columns and the label?"),
             Learn::Stopped(stop) => match stop.downcast::<Error>() {
                 Ok(error) => *error,
                 Err(stop) if stop.is::<Interrupted>() => {

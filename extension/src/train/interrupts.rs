@@ -2,6 +2,12 @@
 
 use pgrx::pg_sys;
 
+#[cfg(not(feature = "pg13"))]
+unsafe extern "C-unwind" {
+    /// Whether the client is still connected, as far as its socket tells; raises nothing.
+    fn pq_check_connection() -> bool;
+}
+
 /// Something waits that ends this query: it is raised by [`check`] once the library has returned.
 #[derive(Debug)]
 pub struct Interrupted;
@@ -23,10 +29,15 @@ pub fn check_inside_library() -> Result<(), Interrupted> {
             &raw const pg_sys::QueryCancelPending,
             &raw const pg_sys::ProcDiePending,
             &raw const pg_sys::ClientConnectionLost,
-            #[cfg(not(feature = "pg13"))]
-            &raw const pg_sys::CheckClientConnectionPending,
+            #[cfg(any(feature = "pg17", feature = "pg18"))]
+            &raw const pg_sys::TransactionTimeoutPending,
         ];
         if flags.into_iter().any(|flag| flag.read_volatile() != 0) {
+            return Err(Interrupted);
+        }
+        // client_connection_check_interval asks to look whether the client is there: that it asks ends nothing.
+        #[cfg(not(feature = "pg13"))]
+        if (&raw const pg_sys::CheckClientConnectionPending).read_volatile() != 0 && !pq_check_connection() {
             return Err(Interrupted);
         }
         pg_sys::ProcessInterrupts();

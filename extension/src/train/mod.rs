@@ -54,6 +54,8 @@ fn train(call: &Call) -> Result<pg_sys::Datum> {
     let engine = engine::open(&request.algorithm, task, &request.hyperparams)?;
     let mut plan = Plan::make(&request, project.as_ref())?;
     if plan.materialize {
+        // Refuses what is not one query that only reads, before it is run.
+        cursor::describe(&plan.source.statement)?;
         report::info(&format!("Snapshotting {}, this may take a little while...", plan.source.name));
         let relation = registry::materialize(plan.snapshot.id, &plan.source.statement)?;
         let table = Source::relation(relation)?;

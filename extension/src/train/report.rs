@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use pgrx::{PgLogLevel, PgSqlErrorCode};
 
+use serde_json::{Map, Value};
+
 use super::engine::Progress;
 
 pub fn info(message: &str) {
@@ -37,6 +39,16 @@ pub fn rounds(progress: &Progress<'_>) -> String {
     let left = progress.rounds.saturating_sub(progress.round);
     let seconds = progress.elapsed.as_secs_f64() / f64::from(progress.round.max(1)) * f64::from(left);
     format!("Round {} of {}{metric}, {:.0} s left", progress.round, progress.rounds, seconds.ceil())
+}
+
+/// Metrics for people: six decimals.
+pub fn rounded(metrics: &Map<String, Value>) -> String {
+    let shorter = |value: &Value| match value.as_f64() {
+        Some(number) => format!("{number:.6}"),
+        None => value.to_string(),
+    };
+    let parts: Vec<String> = metrics.iter().map(|(name, value)| format!("\"{name}\": {}", shorter(value))).collect();
+    format!("{{{}}}", parts.join(", "))
 }
 
 #[cfg(test)]

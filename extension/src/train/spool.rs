@@ -53,8 +53,8 @@ impl Spool {
         // SAFETY: the owner's context and resource owner outlive this function, and are put back after it; an ERROR in
         // between ends the transaction, which sets both anew.
         let file = unsafe {
-            let context = std::mem::replace(&mut pg_sys::CurrentMemoryContext, owner.context);
-            let resources = std::mem::replace(&mut pg_sys::CurrentResourceOwner, owner.resources);
+            let context = std::ptr::replace(&raw mut pg_sys::CurrentMemoryContext, owner.context);
+            let resources = std::ptr::replace(&raw mut pg_sys::CurrentResourceOwner, owner.resources);
             let file = pg_sys::BufFileCreateTemp(false);
             pg_sys::CurrentMemoryContext = context;
             pg_sys::CurrentResourceOwner = resources;

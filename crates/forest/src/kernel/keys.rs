@@ -92,7 +92,8 @@ mod tests {
         ];
         for x in numbers {
             for threshold in numbers.into_iter().chain([f32::NAN]) {
-                assert_eq!(key(x) > bound(threshold), !(x < threshold), "{x} < {threshold}");
+                let left = x < threshold;
+                assert_eq!(key(x) > bound(threshold), !left, "{x} < {threshold}");
             }
         }
         for threshold in numbers.into_iter().chain([f32::NAN]) {

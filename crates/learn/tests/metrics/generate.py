@@ -54,9 +54,7 @@ def classification(name, classes, truth, probabilities):
         if len(present) == classes:
             whole = probabilities.astype(float)
             whole /= whole.sum(axis=1, keepdims=True)
-            ties_kept = all(
-                len(np.unique(whole[:, c])) == len(np.unique(probabilities[:, c])) for c in labels
-            )
+            ties_kept = all(len(np.unique(whole[:, c])) == len(np.unique(probabilities[:, c])) for c in labels)
             direct = sk.roc_auc_score(truth, whole, multi_class="ovr", average="macro", labels=labels)
             assert not ties_kept or math.isclose(roc_auc, direct, rel_tol=1e-5), (name, roc_auc, direct)
     expected = {

@@ -1,4 +1,4 @@
-"""A client for tests and benches: pg8000, through the server's socket."""
+"""A client for tests and benches, through the server's socket: pg8000, so only in the virtual environment."""
 
 import contextlib
 

@@ -1,0 +1,151 @@
+//! Many rows: a lane is a row.
+
+use std::arch::x86_64::*;
+
+use super::{Bytes, LANES, Lanes, leaves, ranks};
+use crate::image::View;
+use crate::image::rank::{NODE_BYTES, Plane, RankGroup};
+
+/// Rows of a block.
+pub const ROWS: usize = 2 * LANES;
+
+/// Columns of a block's ranks, [`ROWS`] bytes each.
+#[derive(Clone, Copy)]
+struct Rows {
+    columns: *const u8,
+}
+
+impl<const V: usize> Lanes<V> for Rows {
+    #[inline(always)]
+    unsafe fn left(self, node: *const [u8; NODE_BYTES]) -> [Bytes; V] {
+        // SAFETY: `node` points to the lane of a tree; its column is one of the columns.
+        unsafe {
+            let column: *const Bytes = self.columns.add(usize::from(*node.cast::<u8>()) * ROWS).cast();
+            let bound = _mm256_set1_epi8(*node.cast::<i8>().add(LANES));
+            std::array::from_fn(|v| _mm256_cmpgt_epi8(bound, _mm256_loadu_si256(column.add(v))))
+        }
+    }
+}
+
+/// The margins of many rows, into `out`, row by row.
+///
+/// # Safety
+/// The processor is [`super::is_supported`]; `view` was checked and has rank groups; `rows` has a multiple of
+/// `num_features` values, `out` `num_outputs` times as many as there are rows.
+#[target_feature(enable = "avx2,popcnt")]
+pub unsafe fn margin_batch(view: View, rows: &[f32], out: &mut [f32]) {
+    let features = view.header().num_features as usize;
+    let outputs = view.header().num_outputs as usize;
+    let mut columns = vec![0u8; view.rank_columns() * ROWS];
+    let mut sums = vec![0f32; outputs * ROWS];
+    for (block, out) in out.chunks_mut(ROWS * outputs).enumerate() {
+        let count = out.len() / outputs;
+        // SAFETY: so many rows begin there; the columns are those of a block.
+        unsafe { ranks::rank_block(view, rows.as_ptr().add(block * ROWS * features), count, columns.as_mut_ptr()) };
+        for (sums, base) in sums.chunks_exact_mut(ROWS).zip(view.base()) {
+            sums.fill(*base);
+        }
+        // SAFETY: columns and sums are those of a block.
+        unsafe {
+            if count > LANES {
+                add_trees::<2>(view, &columns, &mut sums);
+            } else {
+                add_trees::<1>(view, &columns, &mut sums);
+            }
+        }
+        for (r, out) in out.chunks_exact_mut(outputs).enumerate() {
+            for (margin, sums) in out.iter_mut().zip(sums.chunks_exact(ROWS)) {
+                *margin = sums[place(r)];
+            }
+        }
+    }
+}
+
+/// Where a row's sum is: the order in which unpacking leaves them.
+const fn place(row: usize) -> usize {
+    let (vector, row) = (row / LANES, row % LANES);
+    let (half, row) = (row / 16, row % 16);
+    vector * LANES + row / 4 * 8 + half * 4 + row % 4
+}
+
+/// Adds all trees to the sums of `V` vectors of rows.
+#[inline(always)]
+unsafe fn add_trees<const V: usize>(view: View, columns: &[u8], sums: &mut [f32]) {
+    for group in view.rank_groups() {
+        // SAFETY: the checks of the image.
+        unsafe {
+            match group.planes_per_tree() {
+                1 => add_group::<V, 1>(view, group, columns, sums),
+                2 => add_group::<V, 2>(view, group, columns, sums),
+                4 => add_group::<V, 4>(view, group, columns, sums),
+                8 => add_group::<V, 8>(view, group, columns, sums),
+                _ => add_group::<V, 16>(view, group, columns, sums),
+            }
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn add_group<const V: usize, const PLANES: usize>(
+    view: View,
+    group: &RankGroup,
+    columns: &[u8],
+    sums: &mut [f32],
+) {
+    let rows = Rows { columns: columns.as_ptr() };
+    // SAFETY: the checks of the image: trees, nodes and planes lie in their sections, outputs are outputs.
+    unsafe {
+        let nodes = view.rank_nodes().as_ptr().add(group.nodes as usize);
+        let mut planes = view.rank_planes().as_ptr().add(group.planes as usize);
+        for lane in 0..group.trees as usize {
+            let tree = view.trees().get_unchecked(group.first as usize + lane);
+            let numbers: [Bytes; V] = if tree.depth == 0 {
+                [_mm256_set1_epi8(((1 << group.depth) - 1) as i8); V]
+            } else {
+                // A shallower tree is the rightmost subtree of its depth.
+                let skipped = ((1usize << group.depth) - (1 << tree.depth)) - (group.depth - tree.depth) as usize;
+                let pair = ((1usize << group.depth) - (1 << tree.depth)) / 2;
+                let node: *const u8 = nodes.add(skipped).cast();
+                leaves(rows, tree.depth, node.add(lane).cast(), pair)
+            };
+            let sums = sums.as_mut_ptr().add(tree.output as usize * ROWS);
+            for (v, numbers) in numbers.into_iter().enumerate() {
+                add_leaves::<PLANES>(numbers, planes, sums.add(v * LANES));
+            }
+            planes = planes.add(PLANES);
+        }
+    }
+}
+
+/// Adds the leaves of these numbers to 32 sums.
+#[inline(always)]
+unsafe fn add_leaves<const PLANES: usize>(numbers: Bytes, planes: *const Plane, sums: *mut f32) {
+    // SAFETY: as many planes as the numbers need; 32 sums.
+    unsafe {
+        // A shuffle gives zero where the index has its highest bit: all but a plane's own leaves.
+        let numbers: [Bytes; PLANES] = std::array::from_fn(|plane| {
+            let numbers = _mm256_sub_epi8(numbers, _mm256_set1_epi8((16 * plane) as i8));
+            if PLANES == 1 { numbers } else { _mm256_adds_epu8(numbers, _mm256_set1_epi8(0x70)) }
+        });
+        let byte = |b: usize| {
+            let look_up = |plane: usize| {
+                let leaves = _mm_loadu_si128((*planes.add(plane)).as_ptr().add(b).cast());
+                _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(leaves), numbers[plane])
+            };
+            (1..PLANES).fold(look_up(0), |bytes, plane| _mm256_or_si256(bytes, look_up(plane)))
+        };
+        let (b0, b1, b2, b3) = (byte(0), byte(1), byte(2), byte(3));
+        let (low01, high01) = (_mm256_unpacklo_epi8(b0, b1), _mm256_unpackhi_epi8(b0, b1));
+        let (low23, high23) = (_mm256_unpacklo_epi8(b2, b3), _mm256_unpackhi_epi8(b2, b3));
+        let quarters = [
+            _mm256_unpacklo_epi16(low01, low23),
+            _mm256_unpackhi_epi16(low01, low23),
+            _mm256_unpacklo_epi16(high01, high23),
+            _mm256_unpackhi_epi16(high01, high23),
+        ];
+        for (q, quarter) in quarters.into_iter().enumerate() {
+            let sums = sums.add(8 * q);
+            _mm256_storeu_ps(sums, _mm256_add_ps(_mm256_loadu_ps(sums), _mm256_castsi256_ps(quarter)));
+        }
+    }
+}

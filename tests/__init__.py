@@ -1,1 +1,0 @@
-"""The tests that need a live server."""

@@ -1,0 +1,93 @@
+"""docs/reference/sql.md says what the extension has: it is made from the catalog of a server.
+
+`make test UPDATE=1` writes it anew.
+"""
+
+import pytest
+
+from devkit import postgres
+from devkit.places import ROOT
+
+PAGE = ROOT / "docs" / "reference" / "sql.md"
+MEMBERS = """
+    SELECT d.objid FROM pg_depend d JOIN pg_extension e ON d.refobjid = e.oid
+    WHERE e.extname = 'pgml' AND d.deptype = 'e' AND d.classid = '{}'::regclass
+"""
+FUNCTIONS = f"""
+    SELECT p.proname, pg_get_function_arguments(p.oid), pg_get_function_result(p.oid),
+           CASE p.provolatile WHEN 'i' THEN 'immutable' WHEN 's' THEN 'stable' ELSE 'volatile' END,
+           CASE p.proparallel WHEN 's' THEN 'parallel safe' WHEN 'r' THEN 'parallel restricted'
+                ELSE 'parallel unsafe' END,
+           obj_description(p.oid, 'pg_proc')
+    FROM pg_proc p
+    WHERE p.oid IN ({MEMBERS.format("pg_proc")}) AND obj_description(p.oid, 'pg_proc') IS NOT NULL
+    ORDER BY p.proname, pg_get_function_arguments(p.oid)
+"""
+RELATIONS = f"""
+    SELECT c.relname, CASE c.relkind WHEN 'v' THEN 'view' ELSE 'table' END, obj_description(c.oid, 'pg_class'),
+           (SELECT string_agg(format('`%s` %s', a.attname, format_type(a.atttypid, a.atttypmod)), ', ' ORDER BY a.attnum)
+            FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped)
+    FROM pg_class c
+    WHERE c.oid IN ({MEMBERS.format("pg_class")}) AND c.relkind IN ('r', 'v')
+    ORDER BY 2, 1
+"""
+ENUMS = f"""
+    SELECT t.typname, string_agg('`' || e.enumlabel || '`', ', ' ORDER BY e.enumsortorder)
+    FROM pg_type t JOIN pg_enum e ON e.enumtypid = t.oid
+    WHERE t.oid IN ({MEMBERS.format("pg_type")}) GROUP BY 1 ORDER BY 1
+"""
+SETTINGS = """
+    LOAD 'pgml';
+    SELECT name, boot_val, CASE context WHEN 'superuser' THEN 'superusers' ELSE 'every role' END, short_desc, extra_desc
+    FROM pg_settings WHERE name LIKE 'pgml.%' ORDER BY name
+"""
+
+
+def rows(database, query):
+    with database.connect() as own:
+        cursor = own.cursor()
+        *before, last = [part for part in query.split(";") if part.strip()]
+        for statement in before:
+            cursor.execute(statement)
+        cursor.execute(last)
+        return cursor.fetchall()
+
+
+def page(database):
+    """The text of the reference page."""
+    lines = [
+        "# SQL reference",
+        "",
+        "Made from the comments in the extension by `make test UPDATE=1`; a test holds it to them. The hyperparameters of",
+        "`pgml.train` are in [xgboost-hyperparameters.md](xgboost-hyperparameters.md).",
+        "",
+        "## Functions",
+        "",
+    ]
+    for name, arguments, result, volatility, parallel, comment in rows(database, FUNCTIONS):
+        returns = f" RETURNS {result}" if result else ""
+        sort = "aggregate" if name == "predict_agg" else f"{volatility}, {parallel}"
+        lines += [f"`pgml.{name}({arguments}){returns}`", f": {comment}. ({sort})", ""]
+    lines += ["## Tables and views", "", "| name | what it holds | columns |", "|---|---|---|"]
+    for name, kind, comment, columns in rows(database, RELATIONS):
+        lines.append(f"| `pgml.{name}` ({kind}) | {comment} | {columns} |")
+    lines += ["", "## Types", "", "| type | labels |", "|---|---|"]
+    lines += [f"| `pgml.{name}` | {labels} |" for name, labels in rows(database, ENUMS)]
+    lines += ["", "## Settings", "", "| setting | default | who may set it | meaning |", "|---|---|---|---|"]
+    for name, default, who, short, extra in rows(database, SETTINGS):
+        meaning = f"{short} {extra}".strip()
+        lines.append(f"| `{name}` | `{default}` | {who} | {meaning} |")
+    return "\n".join(lines) + "\n"
+
+
+def test_the_sql_reference_is_what_the_extension_says(database, major, request):
+    if major != postgres.NEWEST:
+        # The catalog functions word a few types otherwise in other versions; the extension is the same.
+        assert rows(database, FUNCTIONS)
+        return
+    text = page(database)
+    if request.config.getoption("--update-expected"):
+        PAGE.parent.mkdir(parents=True, exist_ok=True)
+        PAGE.write_text(text)
+    if PAGE.read_text() != text:
+        pytest.fail(f"{PAGE.relative_to(ROOT)} is not what the extension says: make test UPDATE=1", pytrace=False)
