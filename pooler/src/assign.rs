@@ -131,6 +131,7 @@ impl Worker {
             pool.totals.assignments += 1;
         }
         if !client.is_ready() {
+            self.lookup(key);
             return;
         }
         let same_sets = Rc::ptr_eq(&client.sets, &server.sets) || client.sets == server.sets;

@@ -132,9 +132,7 @@ impl Worker {
             if let Some(client) = self.clients.get_mut(key.0) {
                 client.pool = Some(pool);
             }
-            if self.acquire(key) {
-                self.lookup(key);
-            }
+            self.acquire(key);
             return Ok(());
         }
         self.challenge(key);
