@@ -131,14 +131,14 @@ impl Worker {
         if tag == tag::COMMAND_COMPLETE {
             self.command_complete(key, backend::command_complete(body)?);
         }
-        if tag == tag::COPY_IN_RESPONSE {
-            if let Some((server, client)) = self.answered_pair(key) {
-                server.copying = true;
-                if matches!(server.requests.front(), Some(Request::Execute(_))) {
-                    // The server ignores the Syncs that it finds in the stream of a COPY.
-                    server.requests.retain(|request| !matches!(request, Request::Sync));
-                    client.unsynced = true;
-                }
+        if tag == tag::COPY_IN_RESPONSE
+            && let Some((server, client)) = self.answered_pair(key)
+        {
+            server.copying = true;
+            if matches!(server.requests.front(), Some(Request::Execute(_))) {
+                // The server ignores the Syncs that it finds in the stream of a COPY.
+                server.requests.retain(|request| !matches!(request, Request::Sync));
+                client.unsynced = true;
             }
         }
         let hidden = ours
@@ -220,12 +220,8 @@ impl Worker {
                 client.statements.clear();
                 server.known.clear();
             }
-            b"ROLLBACK" => {
-                // Of the whole transaction or to a savepoint: the text does not tell here which SETs are left.
-                if client.sets_in_transaction.take().is_some() {
-                    server.dirty = true;
-                }
-            }
+            // Of the whole transaction or to a savepoint: the text does not tell which SETs are left.
+            b"ROLLBACK" if client.sets_in_transaction.take().is_some() => server.dirty = true,
             _ => (),
         }
         if let Some(touch) = touch {
@@ -263,10 +259,11 @@ impl Worker {
             return Ok(());
         }
         // The plan of a statement of ours is stale: the next to use it prepares it afresh.
-        if report.code == "0A000" && report.routine == "RevalidateCachedQuery" {
-            if let Some(Request::Bind(Some(statement)) | Request::Execute(Some(statement))) = server.requests.front() {
-                statement.generation.set(statement.generation.get() + 1);
-            }
+        if report.code == "0A000"
+            && report.routine == "RevalidateCachedQuery"
+            && let Some(Request::Bind(Some(statement)) | Request::Execute(Some(statement))) = server.requests.front()
+        {
+            statement.generation.set(statement.generation.get() + 1);
         }
         if let Some(client) = server.client.and_then(|client| self.clients.get_mut(client.0)) {
             client.io.out().extend_from_slice(message);
@@ -309,11 +306,11 @@ impl Worker {
             _ => (),
         }
         let Some(client) = client else { return Ok(()) };
-        if status == Status::Idle {
-            if let Some(sets) = client.sets_in_transaction.take() {
-                client.sets = sets.clone();
-                server.sets = sets;
-            }
+        if status == Status::Idle
+            && let Some(sets) = client.sets_in_transaction.take()
+        {
+            client.sets = sets.clone();
+            server.sets = sets;
         }
         client.io.out().extend_from_slice(message);
         emit_invented(server, Some(client));

@@ -165,13 +165,12 @@ impl Worker {
                 client.unsynced = true;
                 server.requests.push_back(Request::Execute(client.bound.clone()));
             }
-            tag::SYNC => {
+            tag::SYNC
                 // A server that takes in a COPY ignores it.
-                if !server.copying {
+                if !server.copying => {
                     client.unsynced = false;
                     server.requests.push_back(Request::Sync);
                 }
-            }
             tag::COPY_DONE | tag::COPY_FAIL => server.copying = false,
             _ => (),
         }

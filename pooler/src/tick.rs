@@ -124,20 +124,16 @@ impl Worker {
         for (number, server) in &self.servers {
             let key = ServerKey(number);
             match server.state {
-                _ if server.target.is_some() => {
-                    if past(server.since, Some(ERRAND)) {
-                        gone.push((key, "a cancel request took too long"));
-                    }
+                _ if server.target.is_some() && past(server.since, Some(ERRAND)) => {
+                    gone.push((key, "a cancel request took too long"));
                 }
-                State::Connecting | State::Login(_) => {
-                    if past(server.since, settings.server_connect_timeout.limit()) {
-                        gone.push((key, "server_connect_timeout"));
-                    }
+                State::Connecting | State::Login(_) if past(server.since, settings.server_connect_timeout.limit()) => {
+                    gone.push((key, "server_connect_timeout"));
                 }
-                State::Preparing if server.held == 0 => {
-                    if past(server.state_since, settings.server_connect_timeout.limit()) {
-                        gone.push((key, "resetting the session took too long"));
-                    }
+                State::Preparing
+                    if server.held == 0 && past(server.state_since, settings.server_connect_timeout.limit()) =>
+                {
+                    gone.push((key, "resetting the session took too long"));
                 }
                 State::Idle => {
                     let pool = self.pools.get(server.pool.0);

@@ -239,10 +239,10 @@ impl Worker {
         let Some(client) = self.clients.get_mut(key.0) else { return };
         if client.io.rest.is_empty() {
             let taken = self.client_input(key, fresh);
-            if let (Some(client), Some(left)) = (self.clients.get_mut(key.0), fresh.get(taken..)) {
-                if !left.is_empty() {
-                    client.io.rest = left.to_vec();
-                }
+            if let (Some(client), Some(left)) = (self.clients.get_mut(key.0), fresh.get(taken..))
+                && !left.is_empty()
+            {
+                client.io.rest = left.to_vec();
             }
         } else {
             let mut held = std::mem::take(&mut client.io.rest);
@@ -294,10 +294,10 @@ impl Worker {
         let Some(server) = self.servers.get_mut(key.0) else { return };
         if server.io.rest.is_empty() {
             let taken = self.server_input(key, fresh);
-            if let (Some(server), Some(left)) = (self.servers.get_mut(key.0), fresh.get(taken..)) {
-                if !left.is_empty() {
-                    server.io.rest = left.to_vec();
-                }
+            if let (Some(server), Some(left)) = (self.servers.get_mut(key.0), fresh.get(taken..))
+                && !left.is_empty()
+            {
+                server.io.rest = left.to_vec();
             }
         } else {
             let mut held = std::mem::take(&mut server.io.rest);

@@ -43,7 +43,7 @@ fn read_in_pieces(pieces: &[&[u8]]) -> Vec<(u8, Vec<u8>)> {
     for piece in pieces {
         held.extend_from_slice(piece);
         let mut at = 0;
-        while let Some(message) = frame::message(&held[at..]).unwrap() {
+        while let Ok(Some(message)) = frame::message(&held[at..]) {
             found.push((message.tag, message.body.to_vec()));
             at = held.len() - message.rest.len();
         }

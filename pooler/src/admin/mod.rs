@@ -164,7 +164,7 @@ impl Worker {
             .collect();
         for number in due {
             let Some(asked) = self.console.asked.get_mut(&number) else { continue };
-            if !self.clients.get(asked.client.0).is_some_and(|client| client.console_waits == Some(number)) {
+            if self.clients.get(asked.client.0).is_none_or(|client| client.console_waits != Some(number)) {
                 self.console.asked.remove(&number);
                 continue;
             }

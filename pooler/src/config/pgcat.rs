@@ -152,11 +152,11 @@ fn pool(config: &mut Config, name: &str, pool: &Table) -> Result<(), String> {
             let size = size.parse().map_err(|_| format!("pools.{name}.users.{number}: {size} is not a pool size"))?;
             entry.pool_sizes.insert(name.to_owned(), size);
         }
-        if let Some(server_user) = get("server_username") {
-            if server_user != user_name {
-                database.user = Some(server_user);
-                database.password = get("server_password");
-            }
+        if let Some(server_user) = get("server_username")
+            && server_user != user_name
+        {
+            database.user = Some(server_user);
+            database.password = get("server_password");
         }
     }
     config.databases.insert(name.to_owned(), database);
