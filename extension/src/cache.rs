@@ -84,7 +84,8 @@ pub fn open(digest: &Digest, compile: impl FnOnce() -> Result<Vec<u8>>) -> Resul
 }
 
 fn from_private(image: Vec<u8>) -> Result<Forest<Image>> {
-    Forest::open(Image::Private(image)).map_err(|error| Error::corrupted(format!("compiled model cannot be used: {error}")))
+    Forest::open(Image::Private(image))
+        .map_err(|error| Error::corrupted(format!("compiled model cannot be used: {error}")))
 }
 
 fn folder() -> PathBuf {
@@ -147,7 +148,11 @@ fn sweep(folder: &Path) {
         if !entry.file_name().to_string_lossy().starts_with("tmp.") {
             continue;
         }
-        let age = entry.metadata().and_then(|data| data.modified()).ok().and_then(|at| SystemTime::now().duration_since(at).ok());
+        let age = entry
+            .metadata()
+            .and_then(|data| data.modified())
+            .ok()
+            .and_then(|at| SystemTime::now().duration_since(at).ok());
         if age.is_some_and(|age| age > ABANDONED_AFTER) {
             let _ = fs::remove_file(entry.path());
         }
@@ -165,7 +170,8 @@ impl BuildLock {
         if !folder.is_dir() {
             let _ = fs::DirBuilder::new().mode(0o700).create(folder);
         }
-        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(folder.join("lock")).ok();
+        let file =
+            OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(folder.join("lock")).ok();
         if let Some(file) = &file {
             // SAFETY: the descriptor is open for as long as `file` lives.
             while unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {

@@ -62,7 +62,7 @@ fn load_dataset(call: &Call) -> Result<pg_sys::Datum> {
     let definition: Vec<String> = columns.iter().map(|(name, kind)| format!("\"{name}\" {kind}")).collect();
     let table = registry::remake_table(dataset.name, &definition.join(", "), &rows)?;
     let count = i64::try_from(rows.len()).unwrap_or(i64::MAX);
-    call.rows(&[[Some(text_datum(&table)), count.into_datum()]])
+    call.rows([[Some(text_datum(&table)), count.into_datum()]])
 }
 
 fn unknown(source: &str) -> Error {

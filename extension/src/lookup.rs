@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 pub enum Deployed {
     Model(i64),
     NoSuchProject,
-    NotDeployed,
+    NoModel,
 }
 
 /// A registry table, open for reading until dropped.
@@ -169,7 +169,7 @@ pub fn deployed_model(project: &str, snapshot: pg_sys::Snapshot) -> Result<Deplo
             Ok(())
         },
     )?;
-    Ok(newest.map_or(Deployed::NotDeployed, |(_, model)| Deployed::Model(model)))
+    Ok(newest.map_or(Deployed::NoModel, |(_, model)| Deployed::Model(model)))
 }
 
 /// The digest of a model's stored bytes; `None` where no model of this id has any.
@@ -214,8 +214,7 @@ fn scan_parts(
     mut each: impl FnMut(&Table, pg_sys::HeapTuple, i32) -> Result<()>,
 ) -> Result<()> {
     let files = Table::open(c"files")?;
-    let (model_id, path, part) =
-        (files.attribute(c"model_id")?, files.attribute(c"path")?, files.attribute(c"part")?);
+    let (model_id, path, part) = (files.attribute(c"model_id")?, files.attribute(c"path")?, files.attribute(c"part")?);
     let value = pg_sys::Datum::from(model);
     files.scan(c"files_model_id_path_part_idx", model_id, comparison(BIGINT_EQUAL), value, snapshot, |tuple| {
         if files.get::<String>(tuple, path).as_deref() != Some(crate::model_meta::MODEL_PATH) {
@@ -242,7 +241,8 @@ pub fn project_names(snapshot: pg_sys::Snapshot) -> Result<Vec<String>> {
     let mut names = Vec::new();
     // SAFETY: as in `Table::scan`, without a key.
     unsafe {
-        let scan = pg_sys::systable_beginscan(projects.relation, pg_sys::InvalidOid, false, snapshot, 0, std::ptr::null_mut());
+        let scan =
+            pg_sys::systable_beginscan(projects.relation, pg_sys::InvalidOid, false, snapshot, 0, std::ptr::null_mut());
         loop {
             let tuple = pg_sys::systable_getnext(scan);
             if tuple.is_null() {

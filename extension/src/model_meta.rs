@@ -82,11 +82,6 @@ pub enum MetaError {
 }
 
 impl ModelMeta {
-    /// Features of a row: the sum of the columns' sizes.
-    pub fn num_features(&self) -> usize {
-        self.columns.iter().map(|column| column.size as usize).sum()
-    }
-
     /// The value of the booster attribute.
     pub fn to_json(&self) -> String {
         let columns: Vec<Value> = self

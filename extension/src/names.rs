@@ -261,9 +261,10 @@ fn look_up(key: &Key, snapshot: pg_sys::Snapshot) -> Result<Rc<Model>> {
         Key::Project(name) => match lookup::deployed_model(name, snapshot)? {
             Deployed::Model(id) => id,
             Deployed::NoSuchProject => return Err(no_such_project(name, snapshot)),
-            Deployed::NotDeployed => {
-                return Err(Error::undefined(format!("project \"{name}\" has no deployed model"))
-                    .hint("Deploy one with pgml.deploy(project_name, strategy), or train with automatic_deploy => true."));
+            Deployed::NoModel => {
+                return Err(Error::undefined(format!("project \"{name}\" has no deployed model")).hint(
+                    "Deploy one with pgml.deploy(project_name, strategy), or train with automatic_deploy => true.",
+                ));
             }
         },
     };
@@ -289,9 +290,7 @@ fn no_such_project(name: &str, snapshot: pg_sys::Snapshot) -> Error {
     match lookup::project_names(snapshot) {
         Err(Error::Report(_)) => error,
         Err(caught) => caught,
-        Ok(names) if names.is_empty() => {
-            error.hint("There is no project yet: pgml.train makes one.")
-        }
+        Ok(names) if names.is_empty() => error.hint("There is no project yet: pgml.train makes one."),
         Ok(names) => error.hint(crate::nearest::hint(name, &names)),
     }
 }

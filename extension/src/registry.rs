@@ -238,7 +238,9 @@ pub fn type_name(type_oid: pg_sys::Oid) -> Result<String> {
         &[argument(type_oid)],
         |tuple| value(tuple, 1),
     )?;
-    rows.into_iter().next().ok_or_else(|| Error::undefined(format!("type with oid {} does not exist", type_oid.to_u32())))
+    rows.into_iter()
+        .next()
+        .ok_or_else(|| Error::undefined(format!("type with oid {} does not exist", type_oid.to_u32())))
 }
 
 /// What is known of the data that a project's last model was trained on.
@@ -278,8 +280,7 @@ pub fn last_snapshot(project_id: i64) -> Result<Option<Snapshot>> {
 /// The next id of a table of the registry.
 pub fn next_id(sequence: &CStr) -> Result<i64> {
     let sequence = relation_oid(sequence)?;
-    let rows =
-        update("SELECT pg_catalog.nextval($1)", &[argument(sequence)], |tuple| value::<i64>(tuple, 1))?;
+    let rows = update("SELECT pg_catalog.nextval($1)", &[argument(sequence)], |tuple| value::<i64>(tuple, 1))?;
     rows.into_iter().next().ok_or_else(|| Error::corrupted("a sequence gave no number"))
 }
 

@@ -20,7 +20,7 @@ fn set_updated_at(call: &Call) -> Result<pg_sys::Datum> {
             ));
         }
         let descriptor = (*(*data).tg_relation).rd_att;
-        let mut column = pg_sys::SPI_fnumber(descriptor, c"updated_at".as_ptr());
+        let column = pg_sys::SPI_fnumber(descriptor, c"updated_at".as_ptr());
         if column <= 0 {
             return Err(Error::new(PgSqlErrorCode::ERRCODE_UNDEFINED_COLUMN, "the table has no column updated_at"));
         }
@@ -34,7 +34,7 @@ fn set_updated_at(call: &Call) -> Result<pg_sys::Datum> {
             (*data).tg_newtuple,
             descriptor,
             1,
-            &mut column,
+            (&raw const column).cast_mut(),
             values.as_mut_ptr(),
             nulls.as_mut_ptr(),
         );

@@ -7,7 +7,7 @@ import subprocess
 from devkit import Problem, postgres
 from devkit.extension import build_into, environment_for
 from devkit.places import ROOT
-from devkit.say import note, timed
+from devkit.say import note, step, timed
 from devkit.setup import XGBOOST, python_for, setup
 
 
@@ -29,8 +29,9 @@ def test(majors, update, pytest_arguments):
     chosen = [f"--pg={major}" for major in majors]
     if update:
         chosen.append("--update-expected")
-    with timed(f"pytest: SQL and live servers, on PostgreSQL {', '.join(map(str, majors))}"):
-        run([str(python), "-m", "pytest", *chosen, *(pytest_arguments or ["tests"])])
+    # Last, and nothing after it: the last line of the output is what the tests came to.
+    step(f"pytest: SQL and live servers, on PostgreSQL {', '.join(map(str, majors))}")
+    run([str(python), "-m", "pytest", *chosen, *(pytest_arguments or ["tests"])])
 
 
 def lint():

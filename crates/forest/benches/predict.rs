@@ -3,7 +3,7 @@
 //! `cargo bench -p forest --bench predict` measures with Criterion: one row, batches of 20, 1000 and 100,000; 25, 100
 //! and 1000 trees of depth 4, 6, 10 and 16. `HOWDAH_BENCH=quick` keeps to 25 and 100 trees of depth 6;
 //! `HOWDAH_BENCH=ratios` prints instead how many times faster than XGBoost each kernel is, taking turns so that a noisy
-//! machine is unfair to all alike; `HOWDAH_BENCH=ratios,quick` is both.
+//! machine is unfair to all alike; numbers are other depths. `HOWDAH_BENCH=ratios,quick,7,8` is all of these.
 
 #![allow(clippy::panic, clippy::expect_used, clippy::unwrap_used, reason = "a bench fails as a test does")]
 
@@ -49,17 +49,22 @@ unsafe impl forest::ImageBytes for Page {}
 struct Case {
     depth: usize,
     trees: usize,
-    kernels: Vec<(String, Forest<Page>)>,
+    kernels: Vec<(&'static str, Forest<Page>)>,
 }
 
-fn kernels(ensemble: &Ensemble) -> Vec<(String, Forest<Page>)> {
+fn kernels(ensemble: &Ensemble) -> Vec<(&'static str, Forest<Page>)> {
     let mut kernels = Vec::new();
-    for form in [Form::Auto, Form::Compact] {
+    for form in [Form::Rank, Form::Compact] {
         for kernel in [Kernel::Rank, Kernel::Scalar] {
             let image = compile_as(ensemble, &[], form).expect("a model that compiles");
             let forest = Forest::open(Page::new(&image)).expect("a sound image");
             if let Some(forest) = forest.with_kernel(kernel) {
-                kernels.push((format!("{form:?}-{kernel:?}").to_lowercase(), forest));
+                let name = match (kernel, form) {
+                    (Kernel::Rank, _) => "ranks",
+                    (Kernel::Scalar, Form::Compact) => "compact walks",
+                    (Kernel::Scalar, _) => "walks",
+                };
+                kernels.push((name, forest));
             }
         }
     }
@@ -76,8 +81,12 @@ fn train(depth: usize, rounds: usize) -> (Model, Ensemble) {
 }
 
 fn each_case(quick: bool, mut run: impl FnMut(&Case, &Model, &[f32])) {
-    let depths: &[usize] = if quick { &[6] } else { &[4, 6, 8, 10, 16] };
-    for &depth in depths {
+    let mode = std::env::var("HOWDAH_BENCH").unwrap_or_default();
+    let mut depths: Vec<usize> = mode.split(',').filter_map(|word| word.parse().ok()).collect();
+    if depths.is_empty() {
+        depths = if quick { vec![6] } else { vec![4, 6, 8, 10, 16] };
+    }
+    for depth in depths {
         let counts: &[usize] = if quick { &[25, 100] } else { &[25, 100, 1000] };
         let (model, ensemble) = train(depth, counts[counts.len() - 1]);
         let rows: Vec<f32> = model.rows.iter().copied().cycle().take(BATCHES[3] * FEATURES).collect();
@@ -121,7 +130,7 @@ fn criterion(quick: bool) {
                 });
             });
             for (name, forest) in &case.kernels {
-                group.bench_function(BenchmarkId::new(name, batch), |bencher| {
+                group.bench_function(BenchmarkId::new(*name, batch), |bencher| {
                     bencher.iter(|| predict(forest, black_box(part(rows, batch, &mut turn)), &mut out));
                 });
             }

@@ -8,6 +8,8 @@
 //! * compact: 8-byte nodes with adjacent children, for deeper trees and for those with categorical splits;
 //! * wide: 16-byte nodes, for what the compact form cannot number.
 //!
+//! Beside them come the tables of the byte-rank kernels (`compile/rank.rs`), for the models that these can predict.
+//!
 //! Dart's weights are folded into the leaves here, by the arithmetic of the oracle, which depends on nothing else.
 
 mod rank;
@@ -41,6 +43,9 @@ pub enum Form {
     Wide,
     /// Perfect to the given depth.
     Perfect(u32),
+    /// As [`Form::Auto`], with the tables of the byte-rank kernels wherever they are possible, even where walks are
+    /// faster.
+    Rank,
 }
 
 /// Compiles a model to an image for [`crate::Forest::open`]. `metadata` is carried along as it is.
@@ -83,13 +88,15 @@ pub fn compile_as(ensemble: &Ensemble, metadata: &[u8], form: Form) -> Result<Ve
     builder.put(Section::Vectors, &tables.vectors);
     builder.put(Section::Sets, &tables.sets);
     builder.put(Section::SetWords, &tables.set_words);
-    if let (Form::Auto, Some(rank)) = (form, RankTables::new(ensemble, &shapes)) {
+    let rank = if matches!(form, Form::Auto | Form::Rank) { RankTables::new(ensemble, &shapes) } else { None };
+    if let Some(rank) = rank.filter(|rank| form == Form::Rank || rank.pays()) {
         builder.put(Section::RankFeatures, &rank.features);
         builder.put(Section::RankThresholds, &rank.thresholds);
         builder.put(Section::RankGroups, &rank.groups);
         builder.put(Section::RankNodes, &rank.nodes);
         builder.put(Section::RankLeaves, &rank.leaves);
         builder.put(Section::RankPlanes, &rank.planes);
+        builder.put(Section::RankBuckets, &rank.buckets);
     }
     Ok(builder.finish(Header {
         num_features: ensemble.num_features,
@@ -266,7 +273,7 @@ impl<'a> Tables<'a> {
 
     fn forms(&self, shapes: &[Shape], form: Form) -> Vec<TreeForm> {
         let perfect_depth = match form {
-            Form::Auto => PERFECT_DEPTH,
+            Form::Auto | Form::Rank => PERFECT_DEPTH,
             Form::Perfect(depth) => depth.min(MAX_PERFECT_DEPTH),
             Form::Compact | Form::Wide => 0,
         };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// A validated model. Invariants, established by the readers and relied on by [`crate::compile`]:
+/// A validated model. Invariants, established by the readers and relied on by [`crate::compile()`]:
 /// every node's children exist and have a larger depth (no cycles, every node but the root has one parent), every
 /// split's feature is below `num_features`, every tree's output is below `num_outputs`, `base_margin` has
 /// `num_outputs` elements, vector leaves have `num_outputs` values.

@@ -49,7 +49,7 @@ pub struct Forest<B> {
 }
 
 impl<B: ImageBytes> Forest<B> {
-    /// Checks an image of [`crate::compile`] from end to end, once.
+    /// Checks an image of [`crate::compile()`] from end to end, once.
     ///
     /// # Errors
     /// If the bytes are not such an image, are of another version, or have changed since.
@@ -95,7 +95,7 @@ impl<B: ImageBytes> Forest<B> {
         std::str::from_utf8(self.layout.section(self.bytes.as_ref(), Section::Objective)).unwrap_or_default()
     }
 
-    /// The bytes given to [`crate::compile`].
+    /// The bytes given to [`crate::compile()`].
     pub fn metadata(&self) -> &[u8] {
         self.layout.section(self.bytes.as_ref(), Section::Metadata)
     }

@@ -17,7 +17,7 @@ use crate::checksum::checksum;
 use crate::ensemble::Transform;
 
 /// Changes whenever the bytes' meaning does. An image of another version is refused, and compiled anew by its owner.
-pub const IMAGE_VERSION: u32 = 2;
+pub const IMAGE_VERSION: u32 = 3;
 
 const MAGIC: [u8; 8] = *b"HOWDAHF\n";
 /// Where a section may begin.
@@ -91,9 +91,11 @@ pub enum Section {
     RankLeaves,
     /// [`Plane`]s: the same leaves, byte by byte.
     RankPlanes,
+    /// `u8`: how many thresholds are in the buckets before each of a feature's.
+    RankBuckets,
 }
 
-pub const SECTIONS: usize = Section::RankPlanes as usize + 1;
+pub const SECTIONS: usize = Section::RankBuckets as usize + 1;
 
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
@@ -527,6 +529,11 @@ impl<'a> View<'a> {
     #[inline(always)]
     pub fn rank_planes(self) -> &'a [Plane] {
         self.table(Section::RankPlanes)
+    }
+
+    #[inline(always)]
+    pub fn rank_buckets(self) -> &'a [u8] {
+        self.table(Section::RankBuckets)
     }
 
     /// Columns of the byte-rank kernels.

@@ -1,8 +1,8 @@
 //! Tree ensembles: read a model file, compile it to a position-independent image, predict from that image.
 //!
 //! The crate does no I/O and knows nothing of PostgreSQL. The way of a model through it:
-//! bytes of a model file -> [`xgboost::read`] -> [`Ensemble`] (validated, plain) -> [`compile`] -> an image of bytes that
-//! can be written to a file and mapped -> [`Forest`] -> predictions. `Ensemble::margin` is the plain kernel: slow,
+//! bytes of a model file -> [`xgboost::read`] -> [`Ensemble`] (validated, plain) -> [`compile()`] -> an image of bytes
+//! that can be written to a file and mapped -> [`Forest`] -> predictions. `Ensemble::margin` is the plain kernel: slow,
 //! obvious, and the oracle of every fast one.
 
 mod checksum;

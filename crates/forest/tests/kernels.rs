@@ -10,7 +10,7 @@ use common::{Random, Spec, hostile_rows, random_model};
 use forest::ensemble::{Linear, Node, Transform, Tree};
 use forest::{Ensemble, Forest, Form, Kernel, compile_as, xgboost};
 
-const FORMS: [Form; 5] = [Form::Auto, Form::Compact, Form::Wide, Form::Perfect(3), Form::Perfect(10)];
+const FORMS: [Form; 6] = [Form::Auto, Form::Rank, Form::Compact, Form::Wide, Form::Perfect(3), Form::Perfect(10)];
 
 fn thresholds(ensemble: &Ensemble) -> Vec<(u32, f32)> {
     let nodes = ensemble.trees.iter().flat_map(|tree| &tree.nodes);
@@ -355,8 +355,8 @@ fn models_without_trees_and_without_features() {
 }
 
 /// Ranks need AVX2, as these tests' machines have; elsewhere there is nothing to test.
-fn ranked(ensemble: &Ensemble) -> Option<Forest<Vec<u8>>> {
-    let forest = Forest::open(forest::compile(ensemble, &[]).unwrap()).unwrap();
+fn ranked(ensemble: &Ensemble, form: Form) -> Option<Forest<Vec<u8>>> {
+    let forest = Forest::open(compile_as(ensemble, &[], form).unwrap()).unwrap();
     #[cfg(target_arch = "x86_64")]
     assert!(!is_x86_feature_detected!("avx2") || forest.kernel() == Kernel::Rank, "not predicted by ranks");
     forest.with_kernel(Kernel::Rank)
@@ -368,7 +368,7 @@ fn any_number_of_rows_from_1_to_130() {
         let mut wild =
             Wild { random: Random::new(5), features, outputs, vector: false, categorical: 0.0, thresholds: Vec::new() };
         let ensemble = wild.ensemble(100, (0..70).map(|i| i % 8));
-        let Some(forest) = ranked(&ensemble) else { return };
+        let Some(forest) = ranked(&ensemble, Form::Rank) else { return };
         let rows = wild.rows(130);
         let (margins, values) = expected(&ensemble, &rows, 130);
         for count in 1..=130 {
@@ -401,7 +401,7 @@ fn ranks_of_any_number_of_thresholds() {
                 *threshold = numbers[i % thresholds];
             }
         }
-        let Some(forest) = ranked(&ensemble) else { return };
+        let Some(forest) = ranked(&ensemble, Form::Rank) else { return };
         let rows = wild.rows(300);
         let (margins, values) = expected(&ensemble, &rows, 300);
         let image = forest.image().to_vec();
@@ -416,7 +416,7 @@ fn histogram_training_gives_models_that_ranks_predict() {
         let spec = Spec { depth, rows: 5000, rounds: 40, features: 11, ..Spec::default() };
         let model = random_model(depth as u64, &spec);
         let ensemble = xgboost::read(&model.ubj).unwrap();
-        let Some(forest) = ranked(&ensemble) else { return };
+        let Some(forest) = ranked(&ensemble, Form::Auto) else { return };
         let rows = hostile_rows(1, 200, &model, &thresholds(&ensemble));
         let mut out = vec![7.0; 200];
         forest.margin_batch(&rows, &mut out).unwrap();

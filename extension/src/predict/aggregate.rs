@@ -115,7 +115,9 @@ unsafe fn new_state<'a>(fcinfo: pg_sys::FunctionCallInfo) -> Result<&'a mut Stat
     // SAFETY: as the caller promises; the context outlives the group, and drops its state when it is reset.
     unsafe {
         if pg_sys::AggCheckCallContext(fcinfo, &mut context) == 0 {
-            return Err(Error::unsupported("the transition function of pgml.predict_agg was called outside an aggregate"));
+            return Err(Error::unsupported(
+                "the transition function of pgml.predict_agg was called outside an aggregate",
+            ));
         }
         let callback: *mut pg_sys::MemoryContextCallback =
             pg_sys::MemoryContextAlloc(context, std::mem::size_of::<pg_sys::MemoryContextCallback>()).cast();

@@ -22,6 +22,8 @@ use super::input::Input;
 const SPARES: usize = 16;
 
 thread_local! {
+    // Boxed, since a site keeps its address from fn_extra to the spares and back.
+    #[allow(clippy::vec_box)]
     static SPARE: RefCell<Vec<Box<CallSite>>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -62,11 +64,9 @@ impl CallSite {
             let info = (*fcinfo).flinfo;
             if (*info).fn_extra.is_null() {
                 let site = CallSite::take_or_make(fcinfo, name_argument)?;
-                let callback: *mut pg_sys::MemoryContextCallback = pg_sys::MemoryContextAlloc(
-                    (*info).fn_mcxt,
-                    std::mem::size_of::<pg_sys::MemoryContextCallback>(),
-                )
-                .cast();
+                let callback: *mut pg_sys::MemoryContextCallback =
+                    pg_sys::MemoryContextAlloc((*info).fn_mcxt, std::mem::size_of::<pg_sys::MemoryContextCallback>())
+                        .cast();
                 let site = Box::into_raw(site);
                 (*callback).func = Some(drop_site);
                 (*callback).arg = site.cast();
@@ -84,8 +84,8 @@ impl CallSite {
         // SAFETY: as the caller promises.
         let types = unsafe { argument_types(fcinfo) };
         let spare = SPARE.with_borrow_mut(|spares| {
-            let fits = |site: &Box<CallSite>| site.name_argument == name_argument && site.types == types;
-            spares.iter().rposition(fits).map(|position| spares.swap_remove(position))
+            let fits = |site: &CallSite| site.name_argument == name_argument && site.types == types;
+            spares.iter().rposition(|site| fits(site)).map(|position| spares.swap_remove(position))
         });
         match spare {
             Some(site) => Ok(site),
@@ -95,7 +95,9 @@ impl CallSite {
 
     fn new(types: Vec<pg_sys::Oid>, name_argument: usize) -> Result<CallSite> {
         if types.contains(&pg_sys::InvalidOid) {
-            return Err(Error::unsupported("predictions cannot be called where the types of the arguments are not known"));
+            return Err(Error::unsupported(
+                "predictions cannot be called where the types of the arguments are not known",
+            ));
         }
         let named_by = match types[name_argument] {
             pg_sys::INT8OID => NamedBy::Id,

@@ -142,12 +142,7 @@ impl Row {
                 t_data: header,
                 ..Default::default()
             };
-            pg_sys::heap_deform_tuple(
-                &mut tuple,
-                shape.descriptor,
-                self.values.as_mut_ptr(),
-                self.nulls.as_mut_ptr(),
-            );
+            pg_sys::heap_deform_tuple(&mut tuple, shape.descriptor, self.values.as_mut_ptr(), self.nulls.as_mut_ptr());
             row.resize(target.model.width(), f32::NAN);
             for feed in &shape.feeds {
                 if !self.nulls[feed.source] {
@@ -182,7 +177,8 @@ impl RowShape {
             pg_sys::MemoryContextSwitchTo(previous);
             descriptor
         };
-        let mut shape = RowShape { type_oid, typmod, descriptor, feeds: Vec::with_capacity(target.model.columns.len()) };
+        let mut shape =
+            RowShape { type_oid, typmod, descriptor, feeds: Vec::with_capacity(target.model.columns.len()) };
         let attributes = shape.attributes();
         let anonymous = attributes.iter().enumerate().all(|(i, (_, name, _))| *name == format!("f{}", i + 1))
             && !target.model.columns.iter().any(|column| attributes.iter().any(|(_, name, _)| *name == column.name));
@@ -217,17 +213,14 @@ impl RowShape {
 
     /// Number, name and type of each attribute that is not dropped.
     fn attributes(&self) -> Vec<(usize, String, pg_sys::Oid)> {
-        // SAFETY: a valid descriptor of ours has `natts` attributes.
-        unsafe {
-            let count = usize::try_from((*self.descriptor).natts).unwrap_or(0);
-            (0..count)
-                .filter_map(|i| {
-                    let attribute = &*pg_sys::TupleDescAttr(self.descriptor, i as i32);
-                    let name = std::ffi::CStr::from_ptr(attribute.attname.data.as_ptr()).to_string_lossy();
-                    (!attribute.attisdropped).then(|| (i, name.into_owned(), attribute.atttypid))
-                })
-                .collect()
-        }
+        // SAFETY: a valid descriptor of ours; how its attributes lie in it differs between the majors, which pgrx knows.
+        let descriptor = unsafe { pgrx::PgTupleDesc::from_pg_copy(self.descriptor) };
+        let named = |(i, attribute): (usize, &pg_sys::FormData_pg_attribute)| {
+            // SAFETY: the catalog's names end with a zero byte.
+            let name = unsafe { std::ffi::CStr::from_ptr(attribute.attname.data.as_ptr()) };
+            (!attribute.attisdropped).then(|| (i, name.to_string_lossy().into_owned(), attribute.atttypid))
+        };
+        descriptor.iter().enumerate().filter_map(named).collect()
     }
 }
 

@@ -102,9 +102,7 @@ mod tests {
     #[test]
     fn codes_of_appearance_map_to_sorted_indexes() {
         let mut categories: Categories<String> = Categories::new();
-        let mut add = |value: &str| {
-            categories.add::<str, ()>(value, str::to_owned, || Ok(value.to_owned())).unwrap()
-        };
+        let mut add = |value: &str| categories.add::<str, ()>(value, str::to_owned, || Ok(value.to_owned())).unwrap();
         let codes: Vec<u32> = ["pear", "fig", "fig", "apple", "pear"].into_iter().map(&mut add).collect();
         assert_eq!(codes, [0, 1, 1, 2, 0]);
         let sorted = categories.sort(|a, b| a.key.cmp(&b.key));

@@ -180,7 +180,10 @@ impl Reader {
     pub fn finish(self, source: &str) -> Result<Data> {
         let rows = self.spool.as_ref().map_or(self.pending.len() as u64, Spool::rows);
         if rows == 0 {
-            return Err(Error::new(PgSqlErrorCode::ERRCODE_NO_DATA_FOUND, format!("{source} has no rows to learn from")));
+            return Err(Error::new(
+                PgSqlErrorCode::ERRCODE_NO_DATA_FOUND,
+                format!("{source} has no rows to learn from"),
+            ));
         }
         let label = self.label.finish(rows)?;
         let Some(mut spool) = self.spool else {
@@ -203,8 +206,7 @@ impl Reader {
                 ),
             )
             .hint("Leave such rows out, or turn such values into NULL, with a query in parentheses.");
-            let others: Vec<String> =
-                infinite.iter().skip(1).map(|feature| format!("\"{}\"", feature.name)).collect();
+            let others: Vec<String> = infinite.iter().skip(1).map(|feature| format!("\"{}\"", feature.name)).collect();
             return Err(match others.is_empty() {
                 true => error,
                 false => error.detail(format!("So are values of {}.", others.join(", "))),
@@ -301,10 +303,8 @@ impl Receiver for Reader {
 
 fn no_label(name: &str, columns: &[ResultColumn]) -> Error {
     let names: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
-    let error = Error::new(
-        PgSqlErrorCode::ERRCODE_UNDEFINED_COLUMN,
-        format!("column \"{name}\", the label, does not exist"),
-    );
+    let error =
+        Error::new(PgSqlErrorCode::ERRCODE_UNDEFINED_COLUMN, format!("column \"{name}\", the label, does not exist"));
     if names.is_empty() { error } else { error.hint(crate::nearest::hint(name, &names)) }
 }
 

@@ -184,10 +184,7 @@ unsafe extern "C-unwind" fn startup(
 unsafe extern "C-unwind" fn shutdown(_receiver: *mut pg_sys::DestReceiver) {}
 
 #[pgrx::pg_guard]
-unsafe extern "C-unwind" fn receive_slot(
-    slot: *mut pg_sys::TupleTableSlot,
-    this: *mut pg_sys::DestReceiver,
-) -> bool {
+unsafe extern "C-unwind" fn receive_slot(slot: *mut pg_sys::TupleTableSlot, this: *mut pg_sys::DestReceiver) -> bool {
     // SAFETY: `this` is the Destination that `run` gave to the portal, and nobody else uses it meanwhile; the slot has
     // as many attributes as the plan's description, which all are there once they are deformed.
     unsafe {

@@ -212,9 +212,12 @@ impl From<learn::Error> for Error {
             }
             Learn::NoRows(_) => Error::new(Code::ERRCODE_NO_DATA_FOUND, message),
             Learn::Infinite { .. } => Error::new(Code::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE, message),
-            Learn::Split(_) | Learn::Task(_) | Learn::Columns(_) | Learn::Category { .. } | Learn::Label { .. } | Learn::Weight { .. } => {
-                Error::invalid(message)
-            }
+            Learn::Split(_)
+            | Learn::Task(_)
+            | Learn::Columns(_)
+            | Learn::Category { .. }
+            | Learn::Label { .. }
+            | Learn::Weight { .. } => Error::invalid(message),
             Learn::Refused(_) => Error::new(Code::ERRCODE_EXTERNAL_ROUTINE_EXCEPTION, message)
                 .hint("Do the hyperparameters, the objective above all, fit the columns and the label?"),
             Learn::Stopped(stop) => match stop.downcast::<Error>() {

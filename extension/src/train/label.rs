@@ -88,8 +88,9 @@ impl LabelReader {
         let encoder = match (task, Kind::of(column.type_oid)) {
             (Task::Regression, Some(Kind::Number(number))) => Encoder::Number(number),
             (Task::Regression, Some(Kind::Text(_))) => {
-                return Err(unfit("cannot be a target of regression")
-                    .hint("Use task => 'classification' for text labels."));
+                return Err(
+                    unfit("cannot be a target of regression").hint("Use task => 'classification' for text labels.")
+                );
             }
             (Task::Classification, Some(Kind::Number(number))) => Encoder::NumericClasses(number, Categories::new()),
             (Task::Classification, Some(Kind::Text(kind))) => Encoder::TextClasses(kind, Categories::new()),
@@ -168,19 +169,15 @@ impl LabelReader {
         }
         let classes = match self.encoder {
             Encoder::Number(_) => None,
-            Encoder::NumericClasses(_, classes) => {
-                Some(Classes::Numeric(classes.sort(|a, b| a.key.compare(b.key))))
-            }
+            Encoder::NumericClasses(_, classes) => Some(Classes::Numeric(classes.sort(|a, b| a.key.compare(b.key)))),
             Encoder::TextClasses(_, classes) => Some(Classes::Text(classes.sort(|a, b| a.key.cmp(&b.key)))),
         };
-        if let Some(classes) = &classes {
-            if classes.len() < 2 {
-                let only = classes.classes().into_iter().next().map(|class| class.text).unwrap_or_default();
-                return Err(Error::new(
-                    PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE,
-                    format!("label \"{name}\" is \"{only}\" in all rows, and a classification needs two classes"),
-                ));
-            }
+        if let Some(classes) = classes.as_ref().filter(|classes| classes.len() < 2) {
+            let only = classes.classes().into_iter().next().map(|class| class.text).unwrap_or_default();
+            return Err(Error::new(
+                PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE,
+                format!("label \"{name}\" is \"{only}\" in all rows, and a classification needs two classes"),
+            ));
         }
         Ok(Label { name: self.name, type_oid: self.type_oid, statistics: self.statistics, classes })
     }

@@ -53,6 +53,9 @@ fn train(call: &Call) -> Result<pg_sys::Datum> {
     let task = task_of(&request, project.as_ref())?;
     let engine = engine::open(&request.algorithm, task, &request.hyperparams)?;
     let mut plan = Plan::make(&request, project.as_ref())?;
+    if engine.stops_early() && plan.snapshot.test_size == 0.0 {
+        return Err(Error::invalid("early_stopping_rounds needs test rows to stop by, and test_size is 0"));
+    }
     if plan.materialize {
         // Refuses what is not one query that only reads, before it is run.
         cursor::describe(&plan.source.statement)?;
@@ -84,7 +87,7 @@ fn train(call: &Call) -> Result<pg_sys::Datum> {
     announce(&request, &data, &split, task, model_id);
 
     let begun = Instant::now();
-    let mut often = EverySecond::new();
+    let mut often = EverySecond::default();
     let fitted = engine.train(&data, &split, &mut |progress| {
         if often.passes() {
             report::info(&report::rounds(progress));
@@ -148,12 +151,10 @@ fn task_of(request: &Request, project: Option<&Project>) -> Result<Task> {
                 Error::unsupported(format!("project \"{name}\" is for {}, which is not supported", project.task))
             })?;
             match wanted {
-                Some(wanted) if wanted != task => Err(Error::invalid(format!(
-                    "project \"{name}\" is for {}, not for {}",
-                    task.name(),
-                    wanted.name()
-                ))
-                .hint("Use another project_name.")),
+                Some(wanted) if wanted != task => {
+                    Err(Error::invalid(format!("project \"{name}\" is for {}, not for {}", task.name(), wanted.name()))
+                        .hint("Use another project_name."))
+                }
                 _ => Ok(task),
             }
         }
@@ -247,7 +248,7 @@ fn read(plan: &Plan, task: Task, engine: &dyn Engine) -> Result<(Data, Vec<Strin
         Some(relation) => registry::not_null_columns(relation)?,
         None => Vec::new(),
     };
-    let mut often = EverySecond::new();
+    let mut often = EverySecond::default();
     let progress = Box::new(move |rows| {
         if often.passes() {
             report::info(&format!("{rows} rows read"));

@@ -16,18 +16,17 @@ pub fn warning(message: &str) {
     pgrx::ereport!(PgLogLevel::WARNING, PgSqlErrorCode::ERRCODE_WARNING, message.to_owned());
 }
 
-/// Lets something pass at most once a second, and not in the first one: short trainings say nothing.
-pub struct EverySecond(Instant);
+/// Lets something pass at most once a second, and not in the second after it was first asked: short trainings say
+/// nothing.
+#[derive(Default)]
+pub struct EverySecond(Option<Instant>);
 
 impl EverySecond {
-    pub fn new() -> EverySecond {
-        EverySecond(Instant::now())
-    }
-
     pub fn passes(&mut self) -> bool {
-        let passes = self.0.elapsed() >= Duration::from_secs(1);
+        let since = *self.0.get_or_insert_with(Instant::now);
+        let passes = since.elapsed() >= Duration::from_secs(1);
         if passes {
-            self.0 = Instant::now();
+            self.0 = Some(Instant::now());
         }
         passes
     }

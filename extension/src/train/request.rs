@@ -55,8 +55,9 @@ impl Request {
                 "runtime \"python\" is accepted, but nothing here runs Python: the model is trained by the same library"
             ),
             Some(runtime) => {
-                return Err(Error::unsupported(format!("runtime \"{runtime}\" is not supported"))
-                    .hint("Leave runtime out."));
+                return Err(
+                    Error::unsupported(format!("runtime \"{runtime}\" is not supported")).hint("Leave runtime out.")
+                );
             }
         }
         if !object(call, 14, "preprocess")?.is_empty() {

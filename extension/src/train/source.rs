@@ -1,7 +1,5 @@
 //! Where the rows of a training come from: a relation, named as SQL names it, or a query in parentheses.
 
-use std::ffi::CStr;
-
 use pgrx::{PgSqlErrorCode, pg_sys};
 
 use crate::error::{Error, Result};
@@ -88,10 +86,4 @@ fn find(text: &str) -> Result<pg_sys::Oid> {
         )
     };
     if relation == pg_sys::InvalidOid { Err(missing(text)) } else { Ok(relation) }
-}
-
-/// `quote_identifier` of the server.
-pub fn quoted(name: &CStr) -> String {
-    // SAFETY: NUL-terminated; the result is NUL-terminated, the argument itself or palloc'd.
-    unsafe { CStr::from_ptr(pg_sys::quote_identifier(name.as_ptr())) }.to_string_lossy().into_owned()
 }

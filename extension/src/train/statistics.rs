@@ -47,22 +47,8 @@ impl Statistics {
         self.missing += values;
     }
 
-    /// Values that are not missing.
-    pub fn present(&self) -> u64 {
-        self.count + self.infinite
-    }
-
-    pub fn missing(&self) -> u64 {
-        self.missing
-    }
-
     pub fn infinite(&self) -> u64 {
         self.infinite
-    }
-
-    /// Whether all values that are there are the same.
-    pub fn constant(&self) -> bool {
-        self.min == self.max || self.count == 0
     }
 
     pub fn mean(&self) -> Option<f64> {
@@ -109,7 +95,7 @@ mod tests {
         for value in [f32::NAN, 3.0, f32::INFINITY, 1.0] {
             statistics.add(value);
         }
-        assert_eq!((statistics.present(), statistics.missing(), statistics.infinite()), (3, 1, 1));
+        assert_eq!((statistics.count, statistics.missing, statistics.infinite()), (2, 1, 1));
         assert_eq!(statistics.mean(), Some(2.0));
         assert_eq!(statistics.to_json().get("max"), Some(&json!(3.0)));
     }

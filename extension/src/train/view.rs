@@ -65,6 +65,11 @@ impl<'a> View<'a> {
     /// Features and labels of some rows, `None` after the last.
     pub fn chunk(&mut self) -> Result<Option<(&[f32], &[f32])>> {
         while self.block < self.spool.blocks() && self.given < self.limit {
+            // Of the last rows, say, most blocks have none.
+            if !self.wants_of_block() {
+                self.block += 1;
+                continue;
+            }
             self.spool.read(self.block, &mut self.packed, &mut self.unpacked)?;
             self.take();
             self.block += 1;
@@ -75,6 +80,13 @@ impl<'a> View<'a> {
             }
         }
         Ok(None)
+    }
+
+    /// Whether a row of the block that comes next is wanted.
+    fn wants_of_block(&self) -> bool {
+        let start = (self.block * self.spool.block_rows()) as u64;
+        let end = self.spool.rows().min(start + self.spool.block_rows() as u64);
+        (start..end).any(|row| self.split.is_test(row) == self.wanted)
     }
 
     /// The wanted rows of the block just read.

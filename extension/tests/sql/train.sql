@@ -80,7 +80,7 @@ SELECT * FROM pgml.train('temp', 'regression', 'goods_today', 'price', 'xgboost'
 SELECT * FROM pgml.train('query', 'regression', $$
     (WITH dear AS (SELECT * FROM goods WHERE price > 20)
      SELECT avg(weight) AS weight, size, avg(price) AS price FROM dear GROUP BY size, id % 10
-     UNION ALL SELECT 1, 2, 3)
+     UNION ALL SELECT 1, 2, 3 ORDER BY weight, size, price)
 $$, 'price', 'xgboost', '{"n_estimators": 2}');
 
 -- A name in the search_path that hides an operator or a function of the system changes nothing.

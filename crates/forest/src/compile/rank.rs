@@ -1,11 +1,17 @@
 //! The tables of the byte-rank kernels, for the models that they can predict.
 
+use bytemuck::Zeroable;
+
 use super::{Shape, weighed};
 use crate::ensemble::{Ensemble, Node, Tree};
 use crate::image::rank::{
-    ALWAYS_RIGHT, LANES, LINE, MAX_COLUMNS, MAX_RANK_DEPTH, MAX_THRESHOLDS, NODE_BYTES, PLANE, Plane, RankFeature,
-    RankGroup, SECOND_WAY, biased,
+    ALWAYS_RIGHT, Buckets, LANES, LINE, MAX_COLUMNS, MAX_RANK_DEPTH, MAX_THRESHOLDS, NODE_BYTES, PLANE, Plane,
+    RankFeature, RankGroup, SECOND_WAY, WINDOW, biased,
 };
+
+/// Blocks of thresholds that a row is ranked in, at most, for each tree: docs/design/2026-11-21-forest-layout.md.
+const BLOCKS_A_TREE: usize = 2;
+const FEWEST_TREES: usize = 4;
 
 #[derive(Default)]
 pub struct RankTables {
@@ -15,6 +21,7 @@ pub struct RankTables {
     pub nodes: Vec<[u8; NODE_BYTES]>,
     pub leaves: Vec<f32>,
     pub planes: Vec<Plane>,
+    pub buckets: Vec<u8>,
 }
 
 impl RankTables {
@@ -32,6 +39,13 @@ impl RankTables {
             tables.add_group(ensemble, &ranks, g * LANES, shapes);
         }
         Some(tables)
+    }
+
+    /// Whether ranks are faster than walks: to rank a value costs about as much as two trees, and of a single row some
+    /// thirty trees cost as much as one.
+    pub fn pays(&self) -> bool {
+        let trees: usize = self.groups.iter().map(|group| group.trees as usize).sum();
+        self.features.len() <= BLOCKS_A_TREE * trees && trees >= FEWEST_TREES
     }
 
     fn add_group(&mut self, ensemble: &Ensemble, ranks: &Ranks, first: usize, shapes: &[Shape]) {
@@ -128,6 +142,7 @@ impl Ranks {
                     thresholds: block.len() as u32,
                     left: RankFeature::NO_COLUMN,
                     right: RankFeature::NO_COLUMN,
+                    buckets: add_buckets(&mut tables.buckets, block),
                 });
             }
             if ranks.blocks.len() > MAX_COLUMNS {
@@ -188,5 +203,39 @@ fn add_lines(lines: &mut Vec<[f32; LINE]>, thresholds: &[f32]) -> u32 {
         lines.push(padded(&mut thresholds.iter().copied().step_by(LINE).skip(1)));
     }
     lines.extend(thresholds.chunks(LINE).map(|group| padded(&mut group.iter().copied())));
+    // Behind the last threshold a window begins, too.
+    if thresholds.len().next_multiple_of(LINE) < thresholds.len() + WINDOW {
+        lines.push([f32::NAN; LINE]);
+    }
     first
+}
+
+/// The fewest buckets of which none has more thresholds than a window, for more thresholds than a line.
+fn add_buckets(starts: &mut Vec<u8>, thresholds: &[f32]) -> Buckets {
+    let none = Buckets::zeroed();
+    // An infinite threshold has a bucket like any other, but gives no scale.
+    let mut finite = thresholds.iter().copied().filter(|threshold| threshold.is_finite());
+    let (Some(low), Some(high), true) = (finite.next(), finite.next_back(), thresholds.len() > LINE) else {
+        return none;
+    };
+    let mut count = LINE as u32;
+    while count <= Buckets::MAX {
+        let buckets = Buckets { first: starts.len() as u32, count, low, scale: count as f32 / (high - low) };
+        // A range that is too wide or too narrow for a float32.
+        if !buckets.scale.is_normal() {
+            return none;
+        }
+        let mut sizes = vec![0; count as usize];
+        thresholds.iter().for_each(|threshold| sizes[buckets.bucket(*threshold)] += 1);
+        if sizes.iter().all(|size| *size <= WINDOW) {
+            let mut start = 0;
+            for size in sizes {
+                starts.push(start as u8);
+                start += size;
+            }
+            return buckets;
+        }
+        count *= 2;
+    }
+    none
 }

@@ -16,6 +16,8 @@ pub const SECOND_WAY: usize = 16;
 pub const MAX_THRESHOLDS: usize = 255;
 /// Thresholds that are compared at once: a line of [`super::Section::RankThresholds`].
 pub const LINE: usize = 16;
+/// Thresholds of a bucket that are compared at once.
+pub const WINDOW: usize = 8;
 /// Bytes of a node of all lanes: the columns of each, then their bounds.
 pub const NODE_BYTES: usize = 2 * LANES;
 /// Leaves that one shuffle looks up.
@@ -43,6 +45,34 @@ pub struct RankFeature {
     pub left: u32,
     /// The column where it ranks above all.
     pub right: u32,
+    pub buckets: Buckets,
+}
+
+/// A shortcut to the thresholds near a value, for features whose thresholds are more than a line.
+///
+/// The bucket of a value is `(x - low) * scale`, cut to a whole number and kept within the buckets. Each operation,
+/// rounding included, keeps the order of its operands or makes them equal, so that a threshold of a lower bucket than
+/// a value's is below the value, and one of a higher bucket above it. So the rank is the number of thresholds in lower
+/// buckets, which [`super::Section::RankBuckets`] has, plus those of the value's own bucket that are not above it: at
+/// most [`WINDOW`], which are compared at once.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+pub struct Buckets {
+    /// Where they begin in their section.
+    pub first: u32,
+    /// 0 where no number of buckets up to [`Buckets::MAX`] is enough.
+    pub count: u32,
+    pub low: f32,
+    pub scale: f32,
+}
+
+impl Buckets {
+    pub const MAX: u32 = 1024;
+
+    /// The bucket of a number: what the kernel does with vectors.
+    pub fn bucket(self, x: f32) -> usize {
+        ((x - self.low) * self.scale).max(0.0).min((self.count - 1) as f32) as usize
+    }
 }
 
 impl RankFeature {
@@ -50,6 +80,11 @@ impl RankFeature {
 
     pub fn has_groups(self) -> bool {
         self.thresholds as usize > LINE
+    }
+
+    /// The line where its thresholds begin, one behind the other.
+    pub fn first_group(self) -> usize {
+        self.line as usize + usize::from(self.has_groups())
     }
 
     /// Lines of thresholds, without the one that chooses among them.
@@ -108,6 +143,16 @@ impl View<'_> {
             ensure(feature.thresholds as usize <= MAX_THRESHOLDS, "number of thresholds")?;
             let line = feature.line as usize;
             let first = self.rank_thresholds().get(line).ok_or(ImageError::Malformed("lines of thresholds"))?;
+            let buckets = feature.buckets;
+            if buckets.count > 0 {
+                let first = buckets.first as usize;
+                let starts = self.rank_buckets().get(first..first + buckets.count as usize);
+                let starts = starts.ok_or(ImageError::Malformed("buckets of thresholds"))?;
+                let largest = starts.iter().copied().max().map_or(0, usize::from);
+                let end = feature.first_group() * LINE + largest + WINDOW;
+                ensure(end <= self.rank_thresholds().len() * LINE, "window of thresholds")?;
+                ensure(feature.has_groups() && buckets.count <= Buckets::MAX, "buckets of thresholds")?;
+            }
             if feature.has_groups() {
                 let groups = feature.groups();
                 let chosen = first.iter().filter(|threshold| !threshold.is_nan()).count();

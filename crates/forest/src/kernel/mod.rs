@@ -27,12 +27,13 @@ impl Kernel {
 
     /// Whether the model and this machine are such that the kernel can be used.
     pub fn can_predict(self, view: View) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        let supported = rank::is_supported();
+        #[cfg(not(target_arch = "x86_64"))]
+        let supported = false;
         match self {
             Self::Scalar => true,
-            #[cfg(target_arch = "x86_64")]
-            Self::Rank => !view.rank_groups().is_empty() && rank::is_supported(),
-            #[cfg(not(target_arch = "x86_64"))]
-            Self::Rank => false,
+            Self::Rank => supported && !view.rank_groups().is_empty(),
         }
     }
 

@@ -13,6 +13,7 @@
 use std::arch::x86_64::*;
 
 pub mod batch;
+mod block;
 mod ranks;
 pub mod row;
 

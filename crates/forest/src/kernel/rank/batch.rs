@@ -2,17 +2,31 @@
 
 use std::arch::x86_64::*;
 
-use super::{Bytes, LANES, Lanes, leaves, ranks};
+use super::row::{MAX_ROW_COLUMNS, margin_row};
+use super::{Bytes, LANES, Lanes, block, leaves};
 use crate::image::View;
-use crate::image::rank::{NODE_BYTES, Plane, RankGroup};
+use crate::image::rank::{NODE_BYTES, PLANE, Plane, RankGroup};
 
 /// Rows of a block.
 pub const ROWS: usize = 2 * LANES;
 
-/// Columns of a block's ranks, [`ROWS`] bytes each.
+/// So few rows are faster one by one.
+const FEW_ROWS: usize = 12;
+
+/// Ranks of a block. Its vectors lie within cache lines: loads across two made trees a fifth slower.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+pub struct Column(pub [u8; ROWS]);
+
+/// Sums of a block, of one output.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Sums([f32; ROWS]);
+
+/// The columns of a block.
 #[derive(Clone, Copy)]
 struct Rows {
-    columns: *const u8,
+    columns: *const Column,
 }
 
 impl<const V: usize> Lanes<V> for Rows {
@@ -20,9 +34,9 @@ impl<const V: usize> Lanes<V> for Rows {
     unsafe fn left(self, node: *const [u8; NODE_BYTES]) -> [Bytes; V] {
         // SAFETY: `node` points to the lane of a tree; its column is one of the columns.
         unsafe {
-            let column: *const Bytes = self.columns.add(usize::from(*node.cast::<u8>()) * ROWS).cast();
+            let column: *const Bytes = self.columns.add(usize::from(*node.cast::<u8>())).cast();
             let bound = _mm256_set1_epi8(*node.cast::<i8>().add(LANES));
-            std::array::from_fn(|v| _mm256_cmpgt_epi8(bound, _mm256_loadu_si256(column.add(v))))
+            std::array::from_fn(|v| _mm256_cmpgt_epi8(bound, _mm256_load_si256(column.add(v))))
         }
     }
 }
@@ -36,14 +50,22 @@ impl<const V: usize> Lanes<V> for Rows {
 pub unsafe fn margin_batch(view: View, rows: &[f32], out: &mut [f32]) {
     let features = view.header().num_features as usize;
     let outputs = view.header().num_outputs as usize;
-    let mut columns = vec![0u8; view.rank_columns() * ROWS];
-    let mut sums = vec![0f32; outputs * ROWS];
-    for (block, out) in out.chunks_mut(ROWS * outputs).enumerate() {
+    let mut columns = vec![Column([0; ROWS]); view.rank_columns()];
+    let mut sums = vec![Sums([0.0; ROWS]); outputs];
+    for (b, out) in out.chunks_mut(ROWS * outputs).enumerate() {
         let count = out.len() / outputs;
-        // SAFETY: so many rows begin there; the columns are those of a block.
-        unsafe { ranks::rank_block(view, rows.as_ptr().add(block * ROWS * features), count, columns.as_mut_ptr()) };
-        for (sums, base) in sums.chunks_exact_mut(ROWS).zip(view.base()) {
-            sums.fill(*base);
+        if count <= FEW_ROWS && view.rank_columns() <= MAX_ROW_COLUMNS {
+            for (r, out) in out.chunks_exact_mut(outputs).enumerate() {
+                let row = rows.get((b * ROWS + r) * features..).and_then(|rows| rows.get(..features));
+                // SAFETY: as this function's contract.
+                unsafe { margin_row(view, row.unwrap_or_default(), out) };
+            }
+            continue;
+        }
+        // SAFETY: so many rows begin there, one at least; the columns are those of a block.
+        unsafe { block::rank_block(view, rows.as_ptr().add(b * ROWS * features), count, columns.as_mut_ptr()) };
+        for (sums, base) in sums.iter_mut().zip(view.base()) {
+            sums.0.fill(*base);
         }
         // SAFETY: columns and sums are those of a block.
         unsafe {
@@ -54,8 +76,8 @@ pub unsafe fn margin_batch(view: View, rows: &[f32], out: &mut [f32]) {
             }
         }
         for (r, out) in out.chunks_exact_mut(outputs).enumerate() {
-            for (margin, sums) in out.iter_mut().zip(sums.chunks_exact(ROWS)) {
-                *margin = sums[place(r)];
+            for (margin, sums) in out.iter_mut().zip(&sums) {
+                *margin = sums.0[place(r)];
             }
         }
     }
@@ -70,7 +92,7 @@ const fn place(row: usize) -> usize {
 
 /// Adds all trees to the sums of `V` vectors of rows.
 #[inline(always)]
-unsafe fn add_trees<const V: usize>(view: View, columns: &[u8], sums: &mut [f32]) {
+unsafe fn add_trees<const V: usize>(view: View, columns: &[Column], sums: &mut [Sums]) {
     for group in view.rank_groups() {
         // SAFETY: the checks of the image.
         unsafe {
@@ -89,8 +111,8 @@ unsafe fn add_trees<const V: usize>(view: View, columns: &[u8], sums: &mut [f32]
 unsafe fn add_group<const V: usize, const PLANES: usize>(
     view: View,
     group: &RankGroup,
-    columns: &[u8],
-    sums: &mut [f32],
+    columns: &[Column],
+    sums: &mut [Sums],
 ) {
     let rows = Rows { columns: columns.as_ptr() };
     // SAFETY: the checks of the image: trees, nodes and planes lie in their sections, outputs are outputs.
@@ -108,7 +130,7 @@ unsafe fn add_group<const V: usize, const PLANES: usize>(
                 let node: *const u8 = nodes.add(skipped).cast();
                 leaves(rows, tree.depth, node.add(lane).cast(), pair)
             };
-            let sums = sums.as_mut_ptr().add(tree.output as usize * ROWS);
+            let sums: *mut f32 = sums.as_mut_ptr().add(tree.output as usize).cast();
             for (v, numbers) in numbers.into_iter().enumerate() {
                 add_leaves::<PLANES>(numbers, planes, sums.add(v * LANES));
             }
@@ -118,23 +140,29 @@ unsafe fn add_group<const V: usize, const PLANES: usize>(
 }
 
 /// Adds the leaves of these numbers to 32 sums.
-#[inline(always)]
+#[inline]
+#[target_feature(enable = "avx2")]
 unsafe fn add_leaves<const PLANES: usize>(numbers: Bytes, planes: *const Plane, sums: *mut f32) {
     // SAFETY: as many planes as the numbers need; 32 sums.
     unsafe {
-        // A shuffle gives zero where the index has its highest bit: all but a plane's own leaves.
-        let numbers: [Bytes; PLANES] = std::array::from_fn(|plane| {
-            let numbers = _mm256_sub_epi8(numbers, _mm256_set1_epi8((16 * plane) as i8));
-            if PLANES == 1 { numbers } else { _mm256_adds_epu8(numbers, _mm256_set1_epi8(0x70)) }
-        });
-        let byte = |b: usize| {
-            let look_up = |plane: usize| {
-                let leaves = _mm_loadu_si128((*planes.add(plane)).as_ptr().add(b).cast());
-                _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(leaves), numbers[plane])
-            };
-            (1..PLANES).fold(look_up(0), |bytes, plane| _mm256_or_si256(bytes, look_up(plane)))
-        };
-        let (b0, b1, b2, b3) = (byte(0), byte(1), byte(2), byte(3));
+        // Plain loops: what the compiler does not inline is not compiled for AVX2.
+        let mut own = [numbers; PLANES];
+        if PLANES > 1 {
+            for (plane, own) in own.iter_mut().enumerate() {
+                // A shuffle gives zero where the index has its highest bit: all but a plane's own leaves.
+                *own = _mm256_sub_epi8(*own, _mm256_set1_epi8((PLANE * plane) as i8));
+                *own = _mm256_adds_epu8(*own, _mm256_set1_epi8(0x70));
+            }
+        }
+        let mut bytes = [_mm256_setzero_si256(); 4];
+        for (b, byte) in bytes.iter_mut().enumerate() {
+            for (plane, own) in own.iter().enumerate() {
+                let leaves = _mm_loadu_si128(planes.add(plane).cast::<__m128i>().add(b));
+                let leaves = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(leaves), *own);
+                *byte = _mm256_or_si256(*byte, leaves);
+            }
+        }
+        let [b0, b1, b2, b3] = bytes;
         let (low01, high01) = (_mm256_unpacklo_epi8(b0, b1), _mm256_unpackhi_epi8(b0, b1));
         let (low23, high23) = (_mm256_unpacklo_epi8(b2, b3), _mm256_unpackhi_epi8(b2, b3));
         let quarters = [

@@ -2,7 +2,6 @@
 
 use std::arch::x86_64::*;
 
-use super::batch::ROWS;
 use crate::image::View;
 use crate::image::rank::{LINE, RankFeature, biased};
 
@@ -27,7 +26,7 @@ unsafe fn passed_twice(x: __m256, line: *const [f32; LINE]) -> usize {
 /// # Safety
 /// As [`passed_twice`]; `first` is the first line of a feature of a checked image, with groups or without.
 #[inline(always)]
-unsafe fn rank<const GROUPS: bool>(x: f32, first: *const [f32; LINE]) -> u8 {
+pub unsafe fn rank<const GROUPS: bool>(x: f32, first: *const [f32; LINE]) -> u8 {
     // SAFETY: the line that chooses among the groups has fewer thresholds than there are groups.
     unsafe {
         let x = _mm256_set1_ps(x);
@@ -70,57 +69,4 @@ pub unsafe fn rank_row(view: View, row: *const f32, ranks: *mut u8) -> bool {
         }
     }
     two_ways
-}
-
-/// Writes the biased ranks of a block's rows, [`ROWS`] bytes a column.
-///
-/// # Safety
-/// The processor has AVX2 and POPCNT; `view` was checked, `rows` points to `count` rows of `num_features` values, at
-/// most [`ROWS`]; `ranks` is room for the columns of a block.
-#[inline(always)]
-pub unsafe fn rank_block(view: View, rows: *const f32, count: usize, ranks: *mut u8) {
-    for feature in view.rank_features() {
-        let RankFeature { left, right, .. } = *feature;
-        // SAFETY: as this function's contract.
-        unsafe {
-            match (feature.has_groups(), left == RankFeature::NO_COLUMN, right == RankFeature::NO_COLUMN) {
-                (false, false, true) => rank_column::<false, true, false>(view, feature, rows, count, ranks),
-                (false, true, false) => rank_column::<false, false, true>(view, feature, rows, count, ranks),
-                (false, false, false) => rank_column::<false, true, true>(view, feature, rows, count, ranks),
-                (true, false, true) => rank_column::<true, true, false>(view, feature, rows, count, ranks),
-                (true, true, false) => rank_column::<true, false, true>(view, feature, rows, count, ranks),
-                (true, false, false) => rank_column::<true, true, true>(view, feature, rows, count, ranks),
-                (_, true, true) => {}
-            }
-        }
-    }
-}
-
-#[inline(always)]
-unsafe fn rank_column<const GROUPS: bool, const LEFT: bool, const RIGHT: bool>(
-    view: View,
-    feature: &RankFeature,
-    rows: *const f32,
-    count: usize,
-    ranks: *mut u8,
-) {
-    let features = view.header().num_features as usize;
-    // SAFETY: the checks of the image: features, lines and columns are those that the view has.
-    unsafe {
-        let first = view.rank_thresholds().as_ptr().add(feature.line as usize);
-        let column = |column: u32| ranks.wrapping_add(column as usize * ROWS);
-        let (left, right) = (column(feature.left), column(feature.right));
-        let mut value = rows.add(feature.feature as usize);
-        for r in 0..count {
-            let x = *value;
-            value = value.wrapping_add(features);
-            let rank = rank::<GROUPS>(x, first);
-            if LEFT {
-                left.add(r).write(rank);
-            }
-            if RIGHT {
-                right.add(r).write(or_last(x, rank, feature.thresholds));
-            }
-        }
-    }
 }

@@ -24,15 +24,16 @@ impl<const CHUNKS: usize> Lanes<1> for Trees<CHUNKS> {
         unsafe {
             let columns = _mm256_loadu_si256(node.cast());
             let bounds = _mm256_loadu_si256(node.cast::<Bytes>().add(1));
-            let mut ranks = _mm256_shuffle_epi8(self.ranks[0], columns);
-            if CHUNKS > 1 {
-                // A shuffle gives zero where the index has its highest bit: all but a chunk's own columns.
-                let chosen = |chunk: usize| {
-                    let columns = _mm256_sub_epi8(columns, _mm256_set1_epi8((CHUNK * chunk) as i8));
-                    let columns = _mm256_adds_epu8(columns, _mm256_set1_epi8(0x70));
-                    _mm256_shuffle_epi8(self.ranks[chunk], columns)
-                };
-                ranks = (1..CHUNKS).fold(chosen(0), |ranks, chunk| _mm256_or_si256(ranks, chosen(chunk)));
+            let mut ranks = _mm256_setzero_si256();
+            // Plain loops: what the compiler does not inline is not compiled for AVX2.
+            for chunk in 0..CHUNKS {
+                let mut own = columns;
+                if CHUNKS > 1 {
+                    // A shuffle gives zero where the index has its highest bit: all but a chunk's own columns.
+                    own = _mm256_sub_epi8(own, _mm256_set1_epi8((CHUNK * chunk) as i8));
+                    own = _mm256_adds_epu8(own, _mm256_set1_epi8(0x70));
+                }
+                ranks = _mm256_or_si256(ranks, _mm256_shuffle_epi8(self.ranks[chunk], own));
             }
             [_mm256_cmpgt_epi8(bounds, ranks)]
         }
