@@ -96,7 +96,9 @@ class Pooler:
 
     def show(self, what, database="pgbouncer"):
         """The rows of a SHOW command, as dictionaries."""
-        text = self.psql(f"SHOW {what}", database, options=["-A", "-F", "\t", "-P", "tuples_only=off", "-P", "footer=off"])
+        text = self.psql(
+            f"SHOW {what}", database, options=["-A", "-F", "\t", "-P", "tuples_only=off", "-P", "footer=off"]
+        )
         lines = [line.split("\t") for line in text.splitlines()]
         return [dict(zip(lines[0], line, strict=True)) for line in lines[1:]]
 

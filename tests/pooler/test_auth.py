@@ -1,5 +1,8 @@
 """Passwords: of clients to the pooler, of the pooler to servers."""
 
+# The pooler first, then its clients: nested on purpose.
+# ruff: noqa: SIM117
+
 import pytest
 
 from devkit import Problem

@@ -1,5 +1,8 @@
 """The console, reload, shutdown, servers that die, other formats of configuration."""
 
+# The pooler first, then its clients: nested on purpose.
+# ruff: noqa: SIM117
+
 import signal
 import subprocess
 import threading
@@ -14,8 +17,26 @@ from tests.pooler import raw
 from tests.pooler.process import PROGRAM, Pooler, ask, wait_until
 from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, parse, query
 
-SHOWS = """CLIENTS CONFIG DATABASES FDS LISTS MEM POOLS PREPARED SERVERS SOCKETS ACTIVE_SOCKETS STATE STATS STATS_TOTALS
-STATS_AVERAGES TOTALS USERS VERSION""".split()
+SHOWS = [
+    "CLIENTS",
+    "CONFIG",
+    "DATABASES",
+    "FDS",
+    "LISTS",
+    "MEM",
+    "POOLS",
+    "PREPARED",
+    "SERVERS",
+    "SOCKETS",
+    "ACTIVE_SOCKETS",
+    "STATE",
+    "STATS",
+    "STATS_TOTALS",
+    "STATS_AVERAGES",
+    "TOTALS",
+    "USERS",
+    "VERSION",
+]
 
 
 @pytest.mark.parametrize("database", ["pgbouncer", "pgcat", "howdah"])
@@ -52,7 +73,9 @@ def test_the_columns_are_pgbouncers(pooler):
 
 
 def test_only_admins_may_change_things(server):
-    with Pooler(server, users={"viewer": "", "postgres": "", "eve": ""}, auth_type="trust", stats_users="viewer") as pooler:
+    with Pooler(
+        server, users={"viewer": "", "postgres": "", "eve": ""}, auth_type="trust", stats_users="viewer"
+    ) as pooler:
         assert "admin access needed" in pooler.psql("PAUSE", "pgbouncer", user="viewer", check=False).stderr
         assert pooler.psql("SHOW VERSION", "pgbouncer", user="viewer").startswith("howdah-pooler")
         assert "not allowed" in pooler.psql("SHOW VERSION", "pgbouncer", user="eve", check=False).stderr
@@ -146,7 +169,9 @@ def test_clients_outlive_the_backends_that_they_are_not_in_a_transaction_on(serv
             ask(idle, "SELECT 1")
             busy.send(query("SELECT pg_sleep(20)"))
             inside.kinds(query("BEGIN"))
-            server.psql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND client_port IS NOT NULL")
+            server.psql(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND client_port IS NOT NULL"
+            )
             told = next(body for kind, body in busy.until(b"Z") if kind == b"E")
             assert raw.code(told) == "57P01" and b"outcome of the statement is unknown" in told
             assert busy.kinds(query("SELECT 1")) == "TDCZ"

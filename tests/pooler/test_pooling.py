@@ -1,5 +1,8 @@
 """Lending, waiting, giving back; and what must not leak from one client to another."""
 
+# The pooler first, then its clients: nested on purpose.
+# ruff: noqa: SIM117
+
 import threading
 import time
 
@@ -138,7 +141,7 @@ def test_a_query_that_takes_too_long_is_cancelled(server):
     with Pooler(server, default_pool_size=1, query_timeout="0.3") as pooler:
         with pooler.connect() as slow, pytest.raises(pg8000.dbapi.Error):
             ask(slow, "SELECT pg_sleep(20)")
-        assert 'FATAL' in pooler.psql('SELECT pg_sleep(20)', check=False).stderr
+        assert "FATAL" in pooler.psql("SELECT pg_sleep(20)", check=False).stderr
         wait_until(lambda: server.psql("SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%sleep(20)'") == "0")
 
 

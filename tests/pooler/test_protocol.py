@@ -238,7 +238,9 @@ def test_hostile_messages_close_that_connection_only(one_server, name):
         assert good.kinds(query("SELECT 1")) == "TDCZ"
 
 
-@pytest.mark.parametrize("packet", [b"\0\0\0\0", b"\xff\xff\xff\xff", b"\0\0\0\x08\0\0\0\0", b"\0\0\0\x09\0\3\0\0x", b"GET / HTTP/1.1\r\n"])
+@pytest.mark.parametrize(
+    "packet", [b"\0\0\0\0", b"\xff\xff\xff\xff", b"\0\0\0\x08\0\0\0\0", b"\0\0\0\x09\0\3\0\0x", b"GET / HTTP/1.1\r\n"]
+)
 def test_hostile_startup_packets(one_server, packet):
     with Raw(one_server.port, login=False) as bad:
         bad.send(packet)
