@@ -72,6 +72,7 @@ fn run(path: &Path) -> Result<(), String> {
     for remark in &config.remarks {
         warning!("{}: {remark}", path.display());
     }
+    open_many_files();
     let _pid = PidFile::write(&settings.pidfile)?;
     let listeners = Listener::all(&settings).map_err(text)?;
     let cores = thread::available_parallelism().map_or(1, usize::from);
@@ -141,6 +142,19 @@ fn run(path: &Path) -> Result<(), String> {
     }
     info!("the end");
     Ok(())
+}
+
+/// Raises the limit of open files as far as the system lets anybody: a client is one, and so is a server connection.
+fn open_many_files() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is an rlimit that the call fills in.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == 0 {
+        limit.rlim_cur = limit.rlim_max;
+        // SAFETY: `limit` is an initialised rlimit, which the call only reads.
+        if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) } != 0 {
+            warning!("the limit of open files could not be raised");
+        }
+    }
 }
 
 /// The file with the process id, as long as the pooler runs.

@@ -229,6 +229,10 @@ impl Worker {
         if client.waits.is_some() || client.console_waits.is_some() || client.io.pending() > HIGH_WATER {
             return false;
         }
+        // What it sends before it is let in stays in the socket.
+        if matches!(client.state, crate::client::State::Lookup | crate::client::State::Greeting) {
+            return false;
+        }
         client
             .server
             .and_then(|server| self.servers.get(server.0))

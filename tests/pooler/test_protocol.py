@@ -264,6 +264,14 @@ def test_half_open_and_vanishing_clients_leave_nothing(server):
             client.socket.close()
 
 
+def test_what_comes_before_the_greeting_is_not_lost(server):
+    with Pooler(server, default_pool_size=1) as pooler, Raw(pooler.port, login=False) as eager:
+        body = b"\0\3\0\0user\0postgres\0database\0postgres\0\0"
+        eager.send(struct.pack("!i", len(body) + 4) + body, query("SELECT 1"), query("SELECT 2"))
+        eager.until(b"Z")
+        assert raw.values(eager.until(b"Z") + eager.until(b"Z")) == ["1", "2"]
+
+
 def test_a_slow_reader_holds_nobody_and_little_memory(server):
     with Pooler(server, default_pool_size=2) as pooler, Raw(pooler.port) as slow:
         slow.send(query("SELECT repeat('x', 1000) FROM generate_series(1, 200000)"))
