@@ -30,7 +30,7 @@ pub const MAX_SLOTS: usize = 2047;
 /// Levels of a perfect tree, at most.
 pub const MAX_PERFECT_DEPTH: u32 = 10;
 /// Trees interleaved in a perfect group.
-pub const PERFECT_WIDTHS: [u32; 5] = [1, 4, 8, 12, 16];
+pub const PERFECT_WIDTHS: [u32; 4] = [1, 4, 8, 16];
 /// Trees of a compact or wide group, at most.
 pub const MAX_COMPACT_WIDTH: u32 = 8;
 

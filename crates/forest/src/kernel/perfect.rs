@@ -13,17 +13,17 @@ pub unsafe fn walk<const W: usize>(view: View, group: &Group, keys: *const i32) 
     // position of level `l` is below `2^l`, so that `level` + position is inside the level.
     unsafe {
         let mut level = view.nodes().as_ptr().add(group.nodes as usize);
-        // Position within the level, times W, plus the lane.
-        let mut at: [u32; W] = std::array::from_fn(|lane| lane as u32);
+        // Position within the level, times W.
+        let mut at = [0usize; W];
         for depth in 0..group.depth {
             for (lane, at) in at.iter_mut().enumerate() {
-                let node = level.add(*at as usize).read();
+                let node = level.add(*at + lane).read();
                 let right = *keys.add(node.link as usize) > node.bound;
-                *at = 2 * *at - lane as u32 + if right { W as u32 } else { 0 };
+                *at = 2 * *at + usize::from(right) * W;
             }
             level = level.add(W << depth);
         }
         let leaves = view.leaves().as_ptr().add(group.leaves as usize);
-        at.map(|at| leaves.add(at as usize).read())
+        std::array::from_fn(|lane| leaves.add(at[lane] + lane).read())
     }
 }

@@ -27,20 +27,6 @@ pub fn is_supported() -> bool {
     is_x86_feature_detected!("avx2") && is_x86_feature_detected!("popcnt")
 }
 
-#[repr(align(64))]
-struct Pairs([[u8; LANES]; 128]);
-
-/// `2p + 1` for the p-th pair of leaves, in every byte.
-static ODD: Pairs = {
-    let mut table = [[0; LANES]; 128];
-    let mut pair = 0;
-    while pair < table.len() {
-        table[pair] = [2 * pair as u8 + 1; LANES];
-        pair += 1;
-    }
-    Pairs(table)
-};
-
 /// What the lanes are.
 trait Lanes<const V: usize>: Copy {
     /// All ones where a lane goes left at the node.
@@ -50,115 +36,119 @@ trait Lanes<const V: usize>: Copy {
     unsafe fn left(self, node: *const [u8; NODE_BYTES]) -> [Bytes; V];
 }
 
-// What follows is inlined into functions compiled for AVX2, and only there do the intrinsics become instructions.
+// What follows is inlined into functions compiled for AVX2, and only there do the intrinsics become instructions. Leaves
+// are numbered by constants: with numbers computed from an argument the compiler runs out of registers.
 
-/// The numbers of the leaves under a lowest node, that of the `pair`-th pair of leaves.
+/// The numbers of the two leaves under a lowest node, `leaf` and the one behind it.
 ///
 /// # Safety
-/// As [`Lanes::left`]; `pair` is below 128.
+/// As [`Lanes::left`].
 #[inline(always)]
-unsafe fn leaves1<const V: usize>(lanes: impl Lanes<V>, nodes: *const [u8; NODE_BYTES], pair: usize) -> [Bytes; V] {
-    // SAFETY: the table has as many pairs.
+unsafe fn leaves1<const V: usize>(lanes: impl Lanes<V>, nodes: *const [u8; NODE_BYTES], leaf: u8) -> [Bytes; V] {
+    // SAFETY: as this function's contract.
     unsafe {
-        let odd = _mm256_load_si256(ODD.0.as_ptr().add(pair).cast());
-        lanes.left(nodes).map(|left| _mm256_add_epi8(odd, left))
+        let mut numbers = lanes.left(nodes);
+        for numbers in &mut numbers {
+            *numbers = _mm256_add_epi8(_mm256_set1_epi8(leaf as i8 + 1), *numbers);
+        }
+        numbers
     }
 }
 
 macro_rules! deeper {
-    ($(#[$how:meta])* $name:ident, $below:ident, $depth:literal) => {
-        /// The numbers of the leaves under a subtree.
+    ($name:ident, $below:ident, $depth:literal) => {
+        /// The numbers of the leaves under a subtree, whose first is `leaf`.
         ///
         /// # Safety
-        /// As [`leaves1`], for all nodes and pairs of the subtree.
-        $(#[$how])*
-        unsafe fn $name<const V: usize>(
-            lanes: impl Lanes<V>,
-            nodes: *const [u8; NODE_BYTES],
-            pair: usize,
-        ) -> [Bytes; V] {
+        /// As [`leaves1`], for all nodes of the subtree.
+        #[inline(always)]
+        unsafe fn $name<const V: usize>(lanes: impl Lanes<V>, nodes: *const [u8; NODE_BYTES], leaf: u8) -> [Bytes; V] {
             const HALF: usize = (1 << ($depth - 1)) - 1;
             // SAFETY: the left subtree's nodes come first, then the right one's, then the root.
             unsafe {
-                let of_left = $below(lanes, nodes, pair);
-                let of_right = $below(lanes, nodes.add(HALF), pair + (1 << $depth) / 4);
-                let left = lanes.left(nodes.add(2 * HALF));
-                std::array::from_fn(|v| _mm256_blendv_epi8(of_right[v], of_left[v], left[v]))
+                let of_left = $below(lanes, nodes, leaf);
+                let of_right = $below(lanes, nodes.add(HALF), leaf + (1 << ($depth - 1)));
+                join(of_left, of_right, lanes.left(nodes.add(2 * HALF)))
             }
         }
     };
 }
 
-deeper!(
-    #[inline(always)]
-    leaves2,
-    leaves1,
-    2
-);
-deeper!(
-    #[inline(always)]
-    leaves3,
-    leaves2,
-    3
-);
-deeper!(
-    #[inline(always)]
-    leaves4,
-    leaves3,
-    4
-);
-deeper!(
-    #[inline(always)]
-    leaves5,
-    leaves4,
-    5
-);
-// One level more doubles the code: calls cost nothing from here on.
-deeper!(
-    #[inline(never)]
-    #[target_feature(enable = "avx2")]
-    leaves6,
-    leaves5,
-    6
-);
-deeper!(
-    #[inline(never)]
-    #[target_feature(enable = "avx2")]
-    leaves7,
-    leaves6,
-    7
-);
-deeper!(
-    #[inline(never)]
-    #[target_feature(enable = "avx2")]
-    leaves8,
-    leaves7,
-    8
-);
-
-/// The numbers of the leaves of a tree whose first pair of leaves is the `pair`-th.
+/// What the subtrees found, each where the lanes went.
 ///
 /// # Safety
-/// As [`leaves1`], for a tree of that depth; not for depth 0.
+/// The processor has AVX2.
+#[inline(always)]
+unsafe fn join<const V: usize>(of_left: [Bytes; V], of_right: [Bytes; V], left: [Bytes; V]) -> [Bytes; V] {
+    let mut numbers = of_right;
+    for v in 0..V {
+        // SAFETY: as this function's contract.
+        numbers[v] = unsafe { _mm256_blendv_epi8(of_right[v], of_left[v], left[v]) };
+    }
+    numbers
+}
+
+deeper!(leaves2, leaves1, 2);
+deeper!(leaves3, leaves2, 3);
+deeper!(leaves4, leaves3, 4);
+deeper!(leaves5, leaves4, 5);
+deeper!(leaves6, leaves5, 6);
+
+macro_rules! deepest {
+    ($name:ident, $below:ident, $depth:literal) => {
+        /// The numbers of the leaves of a tree. One level more doubles the code: calls cost nothing from here on.
+        ///
+        /// # Safety
+        /// As [`leaves1`], for all nodes of the tree.
+        #[inline(never)]
+        #[target_feature(enable = "avx2")]
+        unsafe fn $name<const V: usize>(lanes: impl Lanes<V>, nodes: *const [u8; NODE_BYTES]) -> [Bytes; V] {
+            const HALF: usize = (1 << ($depth - 1)) - 1;
+            // SAFETY: the left subtree's nodes come first, then the right one's, then the root.
+            unsafe {
+                let of_left = $below(lanes, nodes);
+                let mut of_right = $below(lanes, nodes.add(HALF));
+                for numbers in &mut of_right {
+                    *numbers = _mm256_add_epi8(*numbers, _mm256_set1_epi8((1u8 << ($depth - 1)) as i8));
+                }
+                join(of_left, of_right, lanes.left(nodes.add(2 * HALF)))
+            }
+        }
+    };
+}
+
+/// The numbers of the leaves of a tree of depth 6.
+///
+/// # Safety
+/// As [`leaves1`], for all nodes of the tree.
 #[inline(never)]
 #[target_feature(enable = "avx2")]
-unsafe fn leaves<const V: usize>(
-    lanes: impl Lanes<V>,
-    depth: u32,
-    nodes: *const [u8; NODE_BYTES],
-    pair: usize,
-) -> [Bytes; V] {
+unsafe fn leaves_of_6<const V: usize>(lanes: impl Lanes<V>, nodes: *const [u8; NODE_BYTES]) -> [Bytes; V] {
+    // SAFETY: as this function's contract.
+    unsafe { leaves6(lanes, nodes, 0) }
+}
+
+deepest!(leaves_of_7, leaves_of_6, 7);
+deepest!(leaves_of_8, leaves_of_7, 8);
+
+/// The numbers of the leaves of a tree.
+///
+/// # Safety
+/// As [`leaves1`], for a tree of that depth.
+#[inline(always)]
+unsafe fn leaves<const V: usize>(lanes: impl Lanes<V>, depth: u32, nodes: *const [u8; NODE_BYTES]) -> [Bytes; V] {
     // SAFETY: as this function's contract.
     unsafe {
         match depth {
-            0 | 1 => leaves1(lanes, nodes, pair),
-            2 => leaves2(lanes, nodes, pair),
-            3 => leaves3(lanes, nodes, pair),
-            4 => leaves4(lanes, nodes, pair),
-            5 => leaves5(lanes, nodes, pair),
-            6 => leaves6(lanes, nodes, pair),
-            7 => leaves7(lanes, nodes, pair),
-            _ => leaves8(lanes, nodes, pair),
+            0 => [_mm256_setzero_si256(); V],
+            1 => leaves1(lanes, nodes, 0),
+            2 => leaves2(lanes, nodes, 0),
+            3 => leaves3(lanes, nodes, 0),
+            4 => leaves4(lanes, nodes, 0),
+            5 => leaves5(lanes, nodes, 0),
+            6 => leaves6(lanes, nodes, 0),
+            7 => leaves_of_7(lanes, nodes),
+            _ => leaves_of_8(lanes, nodes),
         }
     }
 }

@@ -75,7 +75,6 @@ unsafe fn add_group(view: View, group: &Group, row: &[f32], keys: *const i32, ou
         let trees = trees_of(view, group);
         match (group.kind, group.width) {
             (Group::PERFECT, 16) => add(view, trees, &perfect::walk::<16>(view, group, keys), out),
-            (Group::PERFECT, 12) => add(view, trees, &perfect::walk::<12>(view, group, keys), out),
             (Group::PERFECT, 8) => add(view, trees, &perfect::walk::<8>(view, group, keys), out),
             (Group::PERFECT, 4) => add(view, trees, &perfect::walk::<4>(view, group, keys), out),
             (Group::PERFECT, _) => add(view, trees, &perfect::walk::<1>(view, group, keys), out),

@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 use super::row::{MAX_ROW_COLUMNS, margin_row};
 use super::{Bytes, LANES, Lanes, block, leaves};
 use crate::image::View;
-use crate::image::rank::{NODE_BYTES, PLANE, Plane, RankGroup};
+use crate::image::rank::{NODE_BYTES, PLANE, Plane};
 
 /// Rows of a block.
 pub const ROWS: usize = 2 * LANES;
@@ -93,48 +93,61 @@ const fn place(row: usize) -> usize {
 /// Adds all trees to the sums of `V` vectors of rows.
 #[inline(always)]
 unsafe fn add_trees<const V: usize>(view: View, columns: &[Column], sums: &mut [Sums]) {
+    let rows = Rows { columns: columns.as_ptr() };
     for group in view.rank_groups() {
-        // SAFETY: the checks of the image.
+        // SAFETY: the checks of the image: trees, nodes and planes lie in their sections, outputs are outputs, no tree
+        // is deeper than its group.
         unsafe {
-            match group.planes_per_tree() {
-                1 => add_group::<V, 1>(view, group, columns, sums),
-                2 => add_group::<V, 2>(view, group, columns, sums),
-                4 => add_group::<V, 4>(view, group, columns, sums),
-                8 => add_group::<V, 8>(view, group, columns, sums),
-                _ => add_group::<V, 16>(view, group, columns, sums),
+            let nodes = view.rank_nodes().as_ptr().add(group.nodes as usize);
+            let mut planes = view.rank_planes().as_ptr().add(group.planes as usize);
+            for lane in 0..group.trees as usize {
+                let tree = view.trees().get_unchecked(group.first as usize + lane);
+                // A shallower tree is the rightmost subtree of its depth, and its leaves are the last.
+                let skipped = ((1usize << group.depth) - (1 << tree.depth)) - (group.depth - tree.depth) as usize;
+                let node: *const u8 = nodes.add(skipped).cast();
+                let node = node.add(lane).cast();
+                let sums = sums.as_mut_ptr().add(tree.output as usize).cast();
+                planes = planes.add(group.planes_per_tree());
+                match tree.depth {
+                    6 => add_tree::<V, 6, 4>(rows, node, planes, 0, sums),
+                    5 => add_tree::<V, 5, 2>(rows, node, planes, 0, sums),
+                    4 => add_tree::<V, 4, 1>(rows, node, planes, 0, sums),
+                    7 => add_tree::<V, 7, 8>(rows, node, planes, 0, sums),
+                    8 => add_tree::<V, 8, 16>(rows, node, planes, 0, sums),
+                    depth => {
+                        let first = PLANE.min(1 << group.depth) - (1 << depth);
+                        match depth {
+                            3 => add_tree::<V, 3, 1>(rows, node, planes, first, sums),
+                            2 => add_tree::<V, 2, 1>(rows, node, planes, first, sums),
+                            1 => add_tree::<V, 1, 1>(rows, node, planes, first, sums),
+                            _ => add_tree::<V, 0, 1>(rows, node, planes, first, sums),
+                        }
+                    }
+                }
             }
         }
     }
 }
 
-#[inline(always)]
-unsafe fn add_group<const V: usize, const PLANES: usize>(
-    view: View,
-    group: &RankGroup,
-    columns: &[Column],
-    sums: &mut [Sums],
+/// Adds a tree whose leaves are the last `PLANES` before `end`, from number `first` of these on.
+///
+/// # Safety
+/// The processor has AVX2; `node` points to the tree's lane in the first of its nodes; `sums` has a block's sums.
+#[inline(never)]
+#[target_feature(enable = "avx2")]
+unsafe fn add_tree<const V: usize, const DEPTH: u32, const PLANES: usize>(
+    rows: Rows,
+    node: *const [u8; NODE_BYTES],
+    end: *const Plane,
+    first: usize,
+    sums: *mut f32,
 ) {
-    let rows = Rows { columns: columns.as_ptr() };
-    // SAFETY: the checks of the image: trees, nodes and planes lie in their sections, outputs are outputs.
+    // SAFETY: as this function's contract.
     unsafe {
-        let nodes = view.rank_nodes().as_ptr().add(group.nodes as usize);
-        let mut planes = view.rank_planes().as_ptr().add(group.planes as usize);
-        for lane in 0..group.trees as usize {
-            let tree = view.trees().get_unchecked(group.first as usize + lane);
-            let numbers: [Bytes; V] = if tree.depth == 0 {
-                [_mm256_set1_epi8(((1 << group.depth) - 1) as i8); V]
-            } else {
-                // A shallower tree is the rightmost subtree of its depth.
-                let skipped = ((1usize << group.depth) - (1 << tree.depth)) - (group.depth - tree.depth) as usize;
-                let pair = ((1usize << group.depth) - (1 << tree.depth)) / 2;
-                let node: *const u8 = nodes.add(skipped).cast();
-                leaves(rows, tree.depth, node.add(lane).cast(), pair)
-            };
-            let sums: *mut f32 = sums.as_mut_ptr().add(tree.output as usize).cast();
-            for (v, numbers) in numbers.into_iter().enumerate() {
-                add_leaves::<PLANES>(numbers, planes, sums.add(v * LANES));
-            }
-            planes = planes.add(PLANES);
+        let numbers: [Bytes; V] = leaves(rows, DEPTH, node);
+        for (v, numbers) in numbers.into_iter().enumerate() {
+            let numbers = if DEPTH < 4 { _mm256_add_epi8(numbers, _mm256_set1_epi8(first as i8)) } else { numbers };
+            add_leaves::<PLANES>(numbers, end.sub(PLANES), sums.add(v * LANES));
         }
     }
 }

@@ -78,7 +78,7 @@ unsafe fn add_trees<const CHUNKS: usize>(view: View, ranks: &[u8; MAX_ROW_COLUMN
         unsafe {
             if group.depth > 0 {
                 let nodes = view.rank_nodes().as_ptr().add(group.nodes as usize);
-                let [of_trees] = leaves(trees, group.depth, nodes, 0);
+                let [of_trees] = numbers_of(trees, group.depth, nodes);
                 _mm256_storeu_si256(numbers.as_mut_ptr().cast(), of_trees);
             }
             let count = group.trees as usize;
@@ -100,4 +100,16 @@ unsafe fn add_trees<const CHUNKS: usize>(view: View, ranks: &[u8; MAX_ROW_COLUMN
             }
         }
     }
+}
+
+/// [`leaves`], out of line: with the sums around it the compiler has too few registers.
+#[inline(never)]
+#[target_feature(enable = "avx2")]
+unsafe fn numbers_of<const CHUNKS: usize>(
+    trees: Trees<CHUNKS>,
+    depth: u32,
+    nodes: *const [u8; NODE_BYTES],
+) -> [Bytes; 1] {
+    // SAFETY: as `leaves`.
+    unsafe { leaves(trees, depth, nodes) }
 }
