@@ -13,7 +13,7 @@ help: ## Say what each target does.
 setup: ## Fetch PostgreSQL 16 and 18, libclang and XGBoost into build/ (the other targets do this by themselves).
 	@$(DEVKIT) setup
 
-build: ## Build the extension into a private PostgreSQL 18; PG=16 (or "16 18") for others.
+build: ## Build the pooler, and the extension into a private PostgreSQL 18; PG=16 (or "16 18") for others.
 	@$(DEVKIT) build $(PG)
 
 demo: ## Train a model on a million flights and predict with it inside SQL, on a server that ends with the demo.

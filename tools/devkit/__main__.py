@@ -60,7 +60,9 @@ def run_setup(_chosen):
 def run_build(chosen):
     """`make build`"""
     from devkit.extension import build_into
+    from devkit.pooler import build_pooler
 
+    build_pooler()
     for major in chosen.majors:
         build_into(postgres.tree(major))
 

@@ -22,6 +22,8 @@ def test(majors, update, pytest_arguments):
     with timed("cargo test: the crates that need no server"):
         environment = {**os.environ, "HOWDAH_XGBOOST_LIB": str(XGBOOST / "xgboost" / "lib" / "libxgboost.so")}
         run(["cargo", "test", "--workspace", "--exclude=pgml", "--locked"], environment)
+    with timed("building the pooler, with its assertions"):
+        run(["cargo", "build", "--package=howdah-pooler", "--locked"])
     for major in majors:
         build_into(postgres.tree(major))
     chosen = [f"--pg={major}" for major in majors]

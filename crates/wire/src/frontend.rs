@@ -1,0 +1,155 @@
+//! The messages that a client sends.
+
+use crate::Error;
+use crate::frame::{Fields, write, write_cstr};
+
+/// The type bytes of a client's messages.
+pub mod tag {
+    #![allow(missing_docs)]
+    pub const BIND: u8 = b'B';
+    pub const CLOSE: u8 = b'C';
+    pub const COPY_DATA: u8 = b'd';
+    pub const COPY_DONE: u8 = b'c';
+    pub const COPY_FAIL: u8 = b'f';
+    pub const DESCRIBE: u8 = b'D';
+    pub const EXECUTE: u8 = b'E';
+    pub const FLUSH: u8 = b'H';
+    pub const FUNCTION_CALL: u8 = b'F';
+    pub const PARSE: u8 = b'P';
+    pub const PASSWORD: u8 = b'p';
+    pub const QUERY: u8 = b'Q';
+    pub const SYNC: u8 = b'S';
+    pub const TERMINATE: u8 = b'X';
+}
+
+/// A Parse: a statement to prepare.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Parse<'a> {
+    /// The name it shall have; empty for the unnamed statement.
+    pub name: &'a [u8],
+    /// The text and the parameter types, as they stand in the message: what tells statements apart.
+    pub definition: &'a [u8],
+    /// The text alone.
+    pub query: &'a [u8],
+}
+
+/// Reads the body of a Parse.
+pub fn parse(body: &[u8]) -> Result<Parse<'_>, Error> {
+    let mut fields = Fields::new(tag::PARSE, body);
+    let name = fields.cstr("the statement's name")?;
+    let definition = fields.left();
+    let query = fields.cstr("the query")?;
+    let types = fields.i16("the number of parameter types")?;
+    fields.bytes(usize::try_from(types).unwrap_or(0) * 4, "the parameter types")?;
+    Ok(Parse { name, definition, query })
+}
+
+/// Appends a Parse of a statement with this definition.
+pub fn write_parse(out: &mut Vec<u8>, name: &[u8], definition: &[u8]) {
+    write(out, tag::PARSE, |out| {
+        write_cstr(out, name);
+        out.extend_from_slice(definition);
+    });
+}
+
+/// The head of a Bind: what comes before its parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bind<'a> {
+    /// The portal that it makes; empty for the unnamed one.
+    pub portal: &'a [u8],
+    /// The statement that it binds; empty for the unnamed one.
+    pub statement: &'a [u8],
+}
+
+/// Reads the head of a Bind from as much of its body as has come; `None` when the names are not whole yet.
+pub fn bind(body: &[u8]) -> Option<Bind<'_>> {
+    let mut fields = Fields::new(tag::BIND, body);
+    let portal = fields.cstr("the portal's name").ok()?;
+    let statement = fields.cstr("the statement's name").ok()?;
+    Some(Bind { portal, statement })
+}
+
+/// What a Describe or a Close is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target<'a> {
+    /// A prepared statement.
+    Statement(&'a [u8]),
+    /// A portal.
+    Portal(&'a [u8]),
+}
+
+/// Reads the body of a Describe or a Close, of type `tag`.
+pub fn target(tag: u8, body: &[u8]) -> Result<Target<'_>, Error> {
+    let mut fields = Fields::new(tag, body);
+    let kind = fields.u8("the kind")?;
+    let name = fields.cstr("the name")?;
+    match kind {
+        b'S' => Ok(Target::Statement(name)),
+        b'P' => Ok(Target::Portal(name)),
+        _ => Err(Error::Short { tag, field: "the kind (neither 'S' nor 'P')" }),
+    }
+}
+
+/// Appends a Describe or a Close of a statement.
+pub fn write_statement_target(out: &mut Vec<u8>, tag: u8, name: &[u8]) {
+    write(out, tag, |out| {
+        out.push(b'S');
+        write_cstr(out, name);
+    });
+}
+
+/// The text of a Query.
+pub fn query(body: &[u8]) -> Result<&[u8], Error> {
+    Fields::new(tag::QUERY, body).cstr("the query")
+}
+
+/// Appends a Query.
+pub fn write_query(out: &mut Vec<u8>, sql: &str) {
+    write(out, tag::QUERY, |out| write_cstr(out, sql.as_bytes()));
+}
+
+/// Appends a Sync.
+pub fn write_sync(out: &mut Vec<u8>) {
+    write(out, tag::SYNC, |_| ());
+}
+
+/// Appends a Terminate.
+pub fn write_terminate(out: &mut Vec<u8>) {
+    write(out, tag::TERMINATE, |_| ());
+}
+
+/// The password of a PasswordMessage.
+pub fn password(body: &[u8]) -> Result<&[u8], Error> {
+    Fields::new(tag::PASSWORD, body).cstr("the password")
+}
+
+/// Appends a PasswordMessage.
+pub fn write_password(out: &mut Vec<u8>, password: &[u8]) {
+    write(out, tag::PASSWORD, |out| write_cstr(out, password));
+}
+
+/// The mechanism and the first response of a SASLInitialResponse.
+pub fn sasl_initial(body: &[u8]) -> Result<(&str, &[u8]), Error> {
+    let mut fields = Fields::new(tag::PASSWORD, body);
+    let mechanism = fields.text("the mechanism")?;
+    let length = fields.i32("the length of the response")?;
+    let response = match usize::try_from(length) {
+        Ok(length) => fields.bytes(length, "the response")?,
+        Err(_) => &[],
+    };
+    Ok((mechanism, response))
+}
+
+/// Appends a SASLInitialResponse.
+pub fn write_sasl_initial(out: &mut Vec<u8>, mechanism: &str, response: &[u8]) {
+    write(out, tag::PASSWORD, |out| {
+        write_cstr(out, mechanism.as_bytes());
+        out.extend_from_slice(&i32::try_from(response.len()).unwrap_or(-1).to_be_bytes());
+        out.extend_from_slice(response);
+    });
+}
+
+/// Appends a SASLResponse.
+pub fn write_sasl_response(out: &mut Vec<u8>, response: &[u8]) {
+    write(out, tag::PASSWORD, |out| out.extend_from_slice(response));
+}

@@ -1,0 +1,152 @@
+//! The commands of the console, read from text.
+
+use super::Order;
+use super::show::Show;
+
+/// A command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Command {
+    /// SHOW something.
+    Show(Show),
+    /// PAUSE \[database\].
+    Pause(Option<String>),
+    /// RESUME \[database\].
+    Resume(Option<String>),
+    /// RECONNECT \[database\].
+    Reconnect(Option<String>),
+    /// WAIT_CLOSE \[database\].
+    WaitClose(Option<String>),
+    /// KILL \[database\].
+    Kill(Option<String>),
+    /// KILL_CLIENT id.
+    KillClient(u64),
+    /// DISABLE database.
+    Disable(String),
+    /// ENABLE database.
+    Enable(String),
+    /// RELOAD.
+    Reload,
+    /// SHUTDOWN; at once unless it waits for the clients.
+    Shutdown {
+        /// Whether it waits until what is under way is done.
+        gracefully: bool,
+    },
+    /// SET key = value.
+    Set(String, String),
+    /// Nothing.
+    Empty,
+}
+
+impl Command {
+    /// Reads a command; the error says what is wrong.
+    pub fn read(text: &str) -> Result<Self, String> {
+        let text = text.trim().trim_end_matches(';').trim();
+        let mut words = text.split_whitespace();
+        let verb = words.next().unwrap_or_default().to_uppercase();
+        let rest: Vec<&str> = words.collect();
+        let name = rest.first().map(|name| name.trim_matches('"').to_owned());
+        let required = || name.clone().ok_or_else(|| format!("{verb} needs the name of a database"));
+        if rest.len() > 1 && !matches!(verb.as_str(), "SET" | "SHOW") {
+            return Err(format!("invalid command '{text}', use SHOW HELP;"));
+        }
+        Ok(match verb.as_str() {
+            "" => Self::Empty,
+            "SHOW" => {
+                let what = rest.join(" ").to_uppercase();
+                Self::Show(
+                    Show::read(&what).ok_or_else(|| format!("unsupported SHOW command '{what}', use SHOW HELP;"))?,
+                )
+            }
+            "PAUSE" => Self::Pause(name),
+            "RESUME" => Self::Resume(name),
+            "RECONNECT" => Self::Reconnect(name),
+            "WAIT_CLOSE" => Self::WaitClose(name),
+            "KILL" => Self::Kill(name),
+            "KILL_CLIENT" => {
+                let id = name.as_deref().and_then(|id| id.parse().ok());
+                Self::KillClient(id.ok_or("KILL_CLIENT needs the id of a client, as SHOW CLIENTS shows it")?)
+            }
+            "DISABLE" => Self::Disable(required()?),
+            "ENABLE" => Self::Enable(required()?),
+            "RELOAD" => Self::Reload,
+            "SHUTDOWN" => match name.map(|name| name.to_uppercase()).as_deref() {
+                None => Self::Shutdown { gracefully: false },
+                Some("WAIT_FOR_CLIENTS" | "WAIT_FOR_SERVERS") => Self::Shutdown { gracefully: true },
+                Some(_) => return Err("SHUTDOWN takes WAIT_FOR_CLIENTS or WAIT_FOR_SERVERS".to_owned()),
+            },
+            "SET" => {
+                let assignment = text.get(3..).unwrap_or_default();
+                let (key, value) = assignment
+                    .split_once('=')
+                    .or_else(|| assignment.trim().split_once(" TO "))
+                    .or_else(|| assignment.trim().split_once(" to "))
+                    .ok_or("SET needs key = value")?;
+                Self::Set(key.trim().to_lowercase(), value.trim().trim_matches('\'').to_owned())
+            }
+            _ => return Err(format!("invalid command '{text}', use SHOW HELP;")),
+        })
+    }
+
+    /// What all workers are asked for it.
+    pub fn order(&self) -> Option<Order> {
+        Some(match self {
+            Self::Show(show) if show.looks() => Order::Look,
+            Self::Pause(database) => Order::Pause(database.clone()),
+            Self::Resume(database) => Order::Resume(database.clone()),
+            Self::Reconnect(database) => Order::Reconnect(database.clone()),
+            Self::WaitClose(database) => Order::WaitClose(database.clone()),
+            Self::Kill(database) => Order::Kill(database.clone()),
+            Self::KillClient(id) => Order::KillClient(*id),
+            _ => return None,
+        })
+    }
+
+    /// Whether it is finished only when nothing is left.
+    pub fn waits(&self) -> bool {
+        matches!(self, Self::Pause(_) | Self::WaitClose(_))
+    }
+
+    /// Whether it changes nothing.
+    pub fn only_looks(&self) -> bool {
+        matches!(self, Self::Show(_) | Self::Empty)
+    }
+
+    /// Its command tag.
+    pub fn tag(&self) -> &'static str {
+        match self {
+            Self::Show(_) => "SHOW",
+            Self::Pause(_) => "PAUSE",
+            Self::Resume(_) => "RESUME",
+            Self::Reconnect(_) => "RECONNECT",
+            Self::WaitClose(_) => "WAIT_CLOSE",
+            Self::Kill(_) => "KILL",
+            Self::KillClient(_) => "KILL_CLIENT",
+            Self::Disable(_) => "DISABLE",
+            Self::Enable(_) => "ENABLE",
+            Self::Reload => "RELOAD",
+            Self::Shutdown { .. } => "SHUTDOWN",
+            Self::Set(..) => "SET",
+            Self::Empty => "",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_read_whatever_their_case() {
+        assert_eq!(Command::read(" show pools; "), Ok(Command::Show(Show::Pools)));
+        assert_eq!(Command::read("PAUSE"), Ok(Command::Pause(None)));
+        assert_eq!(Command::read("pause \"App\""), Ok(Command::Pause(Some("App".to_owned()))));
+        assert_eq!(
+            Command::read("SET default_pool_size = '5'"),
+            Ok(Command::Set("default_pool_size".to_owned(), "5".to_owned()))
+        );
+        assert_eq!(Command::read(";"), Ok(Command::Empty));
+        for wrong in ["SHOW", "SHOW NOTHING", "DISABLE", "SELECT 1", "PAUSE a b", "KILL_CLIENT x"] {
+            assert!(Command::read(wrong).is_err(), "{wrong}");
+        }
+    }
+}

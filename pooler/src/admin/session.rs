@@ -1,0 +1,270 @@
+//! A client of the console: simple and extended protocol.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::PoisonError;
+
+use wire::backend::{self, ColumnType, Status};
+use wire::frame::{self, HEADER};
+use wire::frontend::{self, Target, tag};
+
+use super::show::{Show, View};
+use super::{Answer, Command, Snapshot, mark_paused};
+use crate::client::{ClientKey, Discard};
+use crate::shared::{Message, lock};
+use crate::statement::Statements;
+use crate::worker::{Step, Worker};
+
+/// A message to the console is not longer than this.
+const MAX_MESSAGE: usize = 65_536;
+
+impl Worker {
+    /// Tells a console client what a server would tell.
+    pub fn greet_on_console(&mut self, key: ClientKey) {
+        let Some(client) = self.clients.get_mut(key.0) else { return };
+        for (name, value) in [
+            ("server_version", concat!(env!("CARGO_PKG_VERSION"), "/howdah")),
+            ("client_encoding", "UTF8"),
+            ("server_encoding", "UTF8"),
+            ("DateStyle", "ISO"),
+            ("TimeZone", "GMT"),
+            ("standard_conforming_strings", "on"),
+            ("is_superuser", "on"),
+        ] {
+            backend::write_parameter_status(client.io.out(), name, value);
+        }
+        backend::write_backend_key_data(client.io.out(), 0, &[0; 4]);
+        backend::write_ready_for_query(client.io.out(), Status::Idle);
+        self.flush_client(key);
+    }
+
+    /// Works on what a console client sends.
+    pub fn console_input(&mut self, key: ClientKey, left: &[u8]) -> Step {
+        if self.clients.get(key.0).is_none_or(|client| client.console_waits.is_some()) {
+            return Step::Stop;
+        }
+        let message = match wire::header(left) {
+            Ok(Some(head)) if head.body > MAX_MESSAGE => Err("the message is too long for the console".to_owned()),
+            Ok(_) => frame::message(left).map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        let message = match message {
+            Ok(Some(message)) => message,
+            Ok(None) => return Step::More,
+            Err(error) => {
+                self.fatal(key, "08P01", &error);
+                return Step::Took(left.len());
+            }
+        };
+        let total = HEADER + message.body.len();
+        match self.console_message(key, message.tag, message.body) {
+            Ok(()) => Step::Took(total),
+            Err(error) => {
+                self.fatal(key, "08P01", &error.to_string());
+                Step::Took(left.len())
+            }
+        }
+    }
+
+    fn console_message(&mut self, key: ClientKey, tag: u8, body: &[u8]) -> Result<(), wire::Error> {
+        let Some(client) = self.clients.get_mut(key.0) else { return Ok(()) };
+        if client.discard == Discard::Unit && !matches!(tag, tag::SYNC | tag::TERMINATE) {
+            return Ok(());
+        }
+        match tag {
+            tag::QUERY => {
+                client.unsynced = false;
+                let text = String::from_utf8_lossy(frontend::query(body)?).into_owned();
+                self.console_run(key, &text);
+            }
+            tag::PARSE => {
+                let parse = frontend::parse(body)?;
+                let statement = Statements::default().fresh(parse.definition, parse.query);
+                client.statements.insert(parse.name.into(), statement);
+                backend::write_empty(client.io.out(), backend::tag::PARSE_COMPLETE);
+            }
+            tag::BIND => {
+                let names = frontend::bind(body).ok_or(wire::Error::Short { tag, field: "the names" })?;
+                match client.statements.get(names.statement).cloned() {
+                    Some(statement) => {
+                        client.bound = Some(statement);
+                        backend::write_empty(client.io.out(), backend::tag::BIND_COMPLETE);
+                    }
+                    None => self.console_failed(key, "26000", "there is no such prepared statement"),
+                }
+            }
+            tag::DESCRIBE => {
+                let target = frontend::target(tag, body)?;
+                let statement = match target {
+                    Target::Statement(name) => client.statements.get(name).cloned(),
+                    Target::Portal(_) => client.bound.clone(),
+                };
+                if matches!(target, Target::Statement(_)) {
+                    frame::write(client.io.out(), backend::tag::PARAMETER_DESCRIPTION, |out| {
+                        out.extend_from_slice(&[0, 0])
+                    });
+                }
+                match statement.map(|statement| Command::read(&text_of(&statement))) {
+                    Some(Ok(Command::Show(show))) => {
+                        backend::write_row_description(client.io.out(), show.columns().iter().copied());
+                    }
+                    _ => backend::write_empty(client.io.out(), backend::tag::NO_DATA),
+                }
+            }
+            tag::EXECUTE => match client.bound.clone() {
+                Some(statement) => {
+                    client.unsynced = true;
+                    self.console_run(key, &text_of(&statement));
+                }
+                None => self.console_failed(key, "34000", "there is no such portal"),
+            },
+            tag::CLOSE => {
+                if let Target::Statement(name) = frontend::target(tag, body)? {
+                    client.statements.remove(name);
+                }
+                backend::write_empty(client.io.out(), backend::tag::CLOSE_COMPLETE);
+            }
+            tag::SYNC => {
+                client.discard = Discard::No;
+                client.unsynced = false;
+                backend::write_ready_for_query(client.io.out(), Status::Idle);
+            }
+            tag::FLUSH => (),
+            tag::TERMINATE => self.close_client(key, "client close request"),
+            other => {
+                let message = format!("invalid frontend message type {other}");
+                self.fatal(key, "08P01", &message);
+            }
+        }
+        Ok(())
+    }
+
+    /// An error, and what follows it in the protocol that the client uses.
+    fn console_failed(&mut self, key: ClientKey, code: &str, message: &str) {
+        self.console_error(key, code, message);
+        let Some(client) = self.clients.get_mut(key.0) else { return };
+        client.discard = Discard::Unit;
+    }
+
+    fn console_run(&mut self, key: ClientKey, text: &str) {
+        let Some(client) = self.clients.get(key.0) else { return };
+        let extended = client.unsynced;
+        let outcome = match Command::read(text) {
+            Ok(command) if !client.admin && !command.only_looks() => {
+                Err(("42501", "admin access needed".to_owned())).map(|()| command)
+            }
+            Ok(command) => Ok(command),
+            Err(message) => Err(("42601", message)),
+        };
+        let outcome =
+            outcome.and_then(|command| self.console_begin(key, command).map_err(|message| ("42601", message)));
+        if let Err((code, message)) = outcome {
+            if extended {
+                self.console_failed(key, code, &message);
+            } else {
+                self.console_error(key, code, &message);
+                self.console_ready(key);
+            }
+        }
+    }
+
+    /// Begins a command: what needs no worker's answer is done at once.
+    fn console_begin(&mut self, key: ClientKey, command: Command) -> Result<(), String> {
+        let config = self.config.clone();
+        match &command {
+            Command::Pause(name)
+            | Command::Resume(name)
+            | Command::Reconnect(name)
+            | Command::Kill(name)
+            | Command::WaitClose(name) => {
+                if let Some(name) = name
+                    && config.database(name).is_none()
+                {
+                    return Err(format!("no such database: {name}"));
+                }
+            }
+            Command::Disable(name) | Command::Enable(name) if config.database(name).is_none() => {
+                return Err(format!("no such database: {name}"));
+            }
+            _ => (),
+        }
+        match &command {
+            Command::Pause(name) | Command::Kill(name) => mark_paused(&self.shared, name.as_deref(), true),
+            Command::Resume(name) => mark_paused(&self.shared, name.as_deref(), false),
+            Command::Disable(name) => {
+                lock(&self.shared.disabled).insert(name.clone());
+            }
+            Command::Enable(name) => {
+                lock(&self.shared.disabled).remove(name);
+            }
+            Command::Reload => self.reload()?,
+            Command::Shutdown { gracefully } => {
+                let now = !gracefully;
+                self.shared.tell_all(|| Message::Shutdown(now));
+            }
+            Command::Set(name, value) => {
+                let mut changed = (*config).clone();
+                let changeable = changed.settings.show().iter().any(|shown| shown.name == name && shown.changeable);
+                match changed.settings.set(name, value) {
+                    Some(Ok(())) if changeable => {
+                        *self.shared.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(changed);
+                        self.shared.tell_all(|| Message::Reload);
+                    }
+                    Some(Ok(())) => return Err(format!("{name} cannot be changed while running")),
+                    Some(Err(expected)) => return Err(format!("{name} = {value}: expected {expected}")),
+                    None => return Err(format!("there is no setting {name}")),
+                }
+            }
+            _ => (),
+        }
+        match command.order() {
+            Some(order) => self.ask(key, command, order),
+            None => self.console_result(key, &command, Vec::new()),
+        }
+        Ok(())
+    }
+
+    /// Tells a console client the result of its command.
+    pub fn console_result(&mut self, key: ClientKey, command: &Command, answers: Vec<Answer>) {
+        let snapshots: Vec<Snapshot> = answers
+            .into_iter()
+            .filter_map(|answer| if let Answer::Seen(snapshot) = answer { Some(snapshot) } else { None })
+            .collect();
+        let view = View { snapshots: &snapshots, config: &self.config, shared: &self.shared };
+        let Some(client) = self.clients.get_mut(key.0) else { return };
+        let extended = client.unsynced;
+        let out = client.io.out();
+        match command {
+            Command::Show(show) => {
+                if *show == Show::Help && !extended {
+                    backend::write_notice(out, "NOTICE", "00000", super::show::help::TEXT);
+                }
+                let columns: &[(&str, ColumnType)] = show.columns();
+                if !extended && !columns.is_empty() {
+                    backend::write_row_description(out, columns.iter().copied());
+                }
+                for row in show.rows(&view) {
+                    backend::write_data_row(out, row.iter().map(|value| value.as_ref().map(String::as_bytes)));
+                }
+                backend::write_command_complete(out, "SHOW");
+            }
+            Command::Empty => backend::write_empty(out, backend::tag::EMPTY_QUERY_RESPONSE),
+            other => backend::write_command_complete(out, other.tag()),
+        }
+        if !extended {
+            self.console_ready(key);
+        }
+    }
+
+    fn console_ready(&mut self, key: ClientKey) {
+        if let Some(client) = self.clients.get_mut(key.0) {
+            backend::write_ready_for_query(client.io.out(), Status::Idle);
+        }
+    }
+}
+
+/// The text of a statement.
+fn text_of(statement: &Rc<crate::statement::Statement>) -> String {
+    let text = statement.definition.split(|&byte| byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(text).into_owned()
+}

@@ -1,0 +1,61 @@
+//! SHOW CLIENTS: a row for each client.
+
+use wire::backend::ColumnType::{Int8, Text};
+
+use super::{Columns, Row, View, number, text, time};
+use crate::admin::snapshot::Line;
+
+pub const COLUMNS: Columns = &[
+    ("type", Text),
+    ("user", Text),
+    ("database", Text),
+    ("replication", Text),
+    ("state", Text),
+    ("addr", Text),
+    ("port", Int8),
+    ("local_addr", Text),
+    ("local_port", Int8),
+    ("connect_time", Text),
+    ("request_time", Text),
+    ("wait", Int8),
+    ("wait_us", Int8),
+    ("close_needed", Int8),
+    ("ptr", Text),
+    ("link", Text),
+    ("remote_pid", Int8),
+    ("tls", Text),
+    ("application_name", Text),
+    ("prepared_statements", Int8),
+    ("id", Int8),
+];
+
+/// A client or server as a row.
+pub fn row(line: &Line) -> Row {
+    vec![
+        text(line.kind),
+        text(&line.user),
+        text(&line.database),
+        text("none"),
+        text(line.state),
+        text(&line.address.0),
+        number(line.address.1),
+        text(&line.local.0),
+        number(line.local.1),
+        time(line.age),
+        time(line.request_age),
+        number(line.wait.as_secs()),
+        number(line.wait.subsec_micros()),
+        number(u8::from(line.close_needed)),
+        text(format!("{}{:x}", line.kind, line.id)),
+        text(line.link.map(|link| format!("{}{link:x}", if line.kind == "C" { "S" } else { "C" })).unwrap_or_default()),
+        number(line.remote_pid),
+        text(""),
+        text(&line.application_name),
+        number(line.statements),
+        number(line.id),
+    ]
+}
+
+pub fn rows(view: &View<'_>) -> Vec<Row> {
+    view.snapshots.iter().flat_map(|snapshot| snapshot.clients.iter().map(row)).collect()
+}

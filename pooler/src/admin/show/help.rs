@@ -1,0 +1,28 @@
+//! SHOW HELP: the commands, as a notice.
+
+use super::{Columns, Row, View};
+
+/// What is told.
+pub const TEXT: &str = "Console usage
+\tSHOW HELP|CONFIG|DATABASES|POOLS|CLIENTS|SERVERS|USERS|VERSION
+\tSHOW STATS|STATS_TOTALS|STATS_AVERAGES|TOTALS
+\tSHOW LISTS|MEM|STATE|SOCKETS|ACTIVE_SOCKETS|FDS|PREPARED
+\tSET key = value
+\tRELOAD
+\tPAUSE [<db>]
+\tRESUME [<db>]
+\tDISABLE <db>
+\tENABLE <db>
+\tRECONNECT [<db>]
+\tKILL [<db>]
+\tKILL_CLIENT <client_id>
+\tWAIT_CLOSE [<db>]
+\tSHUTDOWN [WAIT_FOR_SERVERS|WAIT_FOR_CLIENTS]";
+
+/// None: it is a notice.
+pub const COLUMNS: Columns = &[];
+
+/// None.
+pub fn rows(_: &View<'_>) -> Vec<Row> {
+    Vec::new()
+}

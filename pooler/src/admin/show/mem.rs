@@ -1,0 +1,22 @@
+//! SHOW MEM: what clients and servers take, without what they hold for a moment, and with it.
+
+use wire::backend::ColumnType::{Int8, Text};
+
+use super::{Columns, Row, View, number, text};
+
+pub const COLUMNS: Columns = &[("name", Text), ("size", Int8), ("used", Int8), ("free", Int8), ("memtotal", Int8)];
+
+pub fn rows(view: &View<'_>) -> Vec<Row> {
+    let clients: usize = view.snapshots.iter().map(|snapshot| snapshot.clients.len()).sum();
+    let servers: usize = view.snapshots.iter().map(|snapshot| snapshot.servers.len()).sum();
+    let lines = view.snapshots.iter().flat_map(|snapshot| snapshot.clients.iter().chain(&snapshot.servers));
+    let held: usize = lines.map(|line| line.held.0 + line.held.1).sum();
+    let row = |name: &str, size: usize, used: usize| {
+        vec![text(name), number(size), number(used), number(0), number(size * used)]
+    };
+    vec![
+        row("client_cache", std::mem::size_of::<crate::client::Client>(), clients),
+        row("server_cache", std::mem::size_of::<crate::server::Server>(), servers),
+        row("bytes_in_flight", 1, held),
+    ]
+}

@@ -1,0 +1,122 @@
+//! What SHOW shows, a file each. Columns have PgBouncer's names.
+
+mod clients;
+mod config;
+mod databases;
+mod fds;
+pub mod help;
+mod lists;
+mod mem;
+mod pools;
+mod prepared;
+mod servers;
+mod sockets;
+mod state;
+mod stats;
+mod totals;
+mod users;
+mod version;
+
+use std::time::Duration;
+
+use wire::backend::ColumnType;
+
+use super::Snapshot;
+use crate::config::Config;
+use crate::shared::Shared;
+
+/// A row of values; `None` is NULL.
+pub type Row = Vec<Option<String>>;
+/// Names and types of columns.
+pub type Columns = &'static [(&'static str, ColumnType)];
+
+/// From what results are made.
+pub struct View<'a> {
+    /// What each worker holds.
+    pub snapshots: &'a [Snapshot],
+    /// The configuration in force.
+    pub config: &'a Config,
+    /// What the workers share.
+    pub shared: &'a Shared,
+}
+
+macro_rules! shows {
+    ($($name:ident $word:literal $looks:literal $columns:path, $rows:path;)+) => {
+        /// What can be shown.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Show {
+            $(#[doc = concat!("SHOW ", $word)] $name,)+
+        }
+
+        impl Show {
+            /// By its word, in capitals.
+            pub fn read(word: &str) -> Option<Self> {
+                match word {
+                    $($word => Some(Self::$name),)+
+                    _ => None,
+                }
+            }
+
+            /// Whether all workers must be asked.
+            pub fn looks(self) -> bool {
+                match self {
+                    $(Self::$name => $looks,)+
+                }
+            }
+
+            /// Its columns.
+            pub fn columns(self) -> Columns {
+                match self {
+                    $(Self::$name => $columns,)+
+                }
+            }
+
+            /// Its rows.
+            pub fn rows(self, view: &View<'_>) -> Vec<Row> {
+                match self {
+                    $(Self::$name => $rows(view),)+
+                }
+            }
+        }
+    };
+}
+
+shows! {
+    Help "HELP" false help::COLUMNS, help::rows;
+    Clients "CLIENTS" true clients::COLUMNS, clients::rows;
+    Config "CONFIG" false config::COLUMNS, config::rows;
+    Databases "DATABASES" true databases::COLUMNS, databases::rows;
+    Fds "FDS" true fds::COLUMNS, fds::rows;
+    Lists "LISTS" true lists::COLUMNS, lists::rows;
+    Mem "MEM" true mem::COLUMNS, mem::rows;
+    Pools "POOLS" true pools::COLUMNS, pools::rows;
+    Prepared "PREPARED" true prepared::COLUMNS, prepared::rows;
+    Servers "SERVERS" true servers::COLUMNS, servers::rows;
+    Sockets "SOCKETS" true sockets::COLUMNS, sockets::rows;
+    ActiveSockets "ACTIVE_SOCKETS" true sockets::COLUMNS, sockets::active;
+    State "STATE" false state::COLUMNS, state::rows;
+    Stats "STATS" true stats::COLUMNS, stats::rows;
+    StatsTotals "STATS_TOTALS" true stats::PLAIN_COLUMNS, stats::totals;
+    StatsAverages "STATS_AVERAGES" true stats::PLAIN_COLUMNS, stats::averages;
+    Totals "TOTALS" true totals::COLUMNS, totals::rows;
+    Users "USERS" false users::COLUMNS, users::rows;
+    Version "VERSION" false version::COLUMNS, version::rows;
+}
+
+/// A text.
+fn text(value: impl Into<String>) -> Option<String> {
+    Some(value.into())
+}
+
+/// A number.
+fn number(value: impl ToString) -> Option<String> {
+    Some(value.to_string())
+}
+
+/// When something was that is so long ago.
+fn time(age: Duration) -> Option<String> {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let then = now.saturating_sub(age);
+    let shown = crate::log::date_time(then.as_secs(), 0);
+    Some(format!("{} UTC", shown.get(..19).unwrap_or(&shown)))
+}

@@ -1,0 +1,52 @@
+//! SHOW POOLS: a row for each pool.
+
+use wire::backend::ColumnType::{Int8, Text};
+
+use super::{Columns, Row, View, number, text};
+
+pub const COLUMNS: Columns = &[
+    ("database", Text),
+    ("user", Text),
+    ("cl_active", Int8),
+    ("cl_waiting", Int8),
+    ("cl_active_cancel_req", Int8),
+    ("cl_waiting_cancel_req", Int8),
+    ("sv_active", Int8),
+    ("sv_active_cancel", Int8),
+    ("sv_being_canceled", Int8),
+    ("sv_idle", Int8),
+    ("sv_used", Int8),
+    ("sv_tested", Int8),
+    ("sv_login", Int8),
+    ("maxwait", Int8),
+    ("maxwait_us", Int8),
+    ("pool_mode", Text),
+    ("load_balance_hosts", Text),
+];
+
+pub fn rows(view: &View<'_>) -> Vec<Row> {
+    let pools = view.snapshots.iter().flat_map(|snapshot| &snapshot.pools);
+    pools
+        .map(|pool| {
+            vec![
+                text(&pool.database),
+                text(&pool.user),
+                number(pool.clients_active),
+                number(pool.clients_waiting),
+                number(pool.cancels),
+                number(0),
+                number(pool.servers_active),
+                number(pool.cancels),
+                number(pool.servers_cancelled),
+                number(pool.servers_idle),
+                number(0),
+                number(pool.servers_busy),
+                number(pool.servers_login),
+                number(pool.longest_wait.as_secs()),
+                number(pool.longest_wait.subsec_micros()),
+                text(pool.mode),
+                None,
+            ]
+        })
+        .collect()
+}

@@ -1,0 +1,30 @@
+//! SHOW PREPARED: named statements that the clients of each pool share, and how often servers prepared them.
+
+use wire::backend::ColumnType::{Int8, Text};
+
+use super::{Columns, Row, View, number, text};
+
+pub const COLUMNS: Columns = &[
+    ("database", Text),
+    ("user", Text),
+    ("statements", Int8),
+    ("client_parse_count", Int8),
+    ("server_parse_count", Int8),
+    ("bind_count", Int8),
+];
+
+pub fn rows(view: &View<'_>) -> Vec<Row> {
+    let pools = view.snapshots.iter().flat_map(|snapshot| &snapshot.pools);
+    pools
+        .map(|pool| {
+            vec![
+                text(&pool.database),
+                text(&pool.user),
+                number(pool.statements),
+                number(pool.totals.client_parses),
+                number(pool.totals.server_parses),
+                number(pool.totals.binds),
+            ]
+        })
+        .collect()
+}

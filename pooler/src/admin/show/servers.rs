@@ -1,0 +1,9 @@
+//! SHOW SERVERS: a row for each server connection.
+
+use super::{Columns, Row, View, clients};
+
+pub const COLUMNS: Columns = clients::COLUMNS;
+
+pub fn rows(view: &View<'_>) -> Vec<Row> {
+    view.snapshots.iter().flat_map(|snapshot| snapshot.servers.iter().map(clients::row)).collect()
+}

@@ -1,0 +1,209 @@
+//! What one worker holds, as plain values that can go to another.
+
+use std::time::{Duration, Instant};
+
+use crate::client::{ClientKey, State as ClientState};
+use crate::pool::Totals;
+use crate::server::State;
+use crate::shared::WorkerId;
+use crate::worker::Worker;
+
+/// A pool.
+#[derive(Debug, Clone, Default)]
+pub struct PoolSeen {
+    /// Its database.
+    pub database: String,
+    /// Its user.
+    pub user: String,
+    /// Its mode.
+    pub mode: &'static str,
+    /// Clients that have a server or are idle.
+    pub clients_active: usize,
+    /// Clients that wait.
+    pub clients_waiting: usize,
+    /// Server connections by what they do.
+    pub servers_active: usize,
+    /// Idle ones.
+    pub servers_idle: usize,
+    /// Those being reset, or held until a cancel request has arrived.
+    pub servers_busy: usize,
+    /// Those whose statement is being cancelled.
+    pub servers_cancelled: usize,
+    /// Those being connected or logging in.
+    pub servers_login: usize,
+    /// Cancel requests that are on their way.
+    pub cancels: usize,
+    /// How long the first in the queue has waited.
+    pub longest_wait: Duration,
+    /// Counts since the start.
+    pub totals: Totals,
+    /// Counts of the last whole period.
+    pub period: Totals,
+    /// Whether it is paused.
+    pub paused: bool,
+    /// Named statements that its clients share.
+    pub statements: usize,
+}
+
+/// A client or a server connection.
+#[derive(Debug, Clone)]
+pub struct Line {
+    /// `C` or `S`.
+    pub kind: &'static str,
+    /// The user.
+    pub user: String,
+    /// The database.
+    pub database: String,
+    /// What it does.
+    pub state: &'static str,
+    /// The address on the other side.
+    pub address: (String, u16),
+    /// The address on this side.
+    pub local: (String, u16),
+    /// How long ago it was connected.
+    pub age: Duration,
+    /// How long ago its last request was.
+    pub request_age: Duration,
+    /// How long it has waited.
+    pub wait: Duration,
+    /// Whether it will be closed when it is free.
+    pub close_needed: bool,
+    /// Its number.
+    pub id: u64,
+    /// The number of the other side it is linked with.
+    pub link: Option<u64>,
+    /// The process id on the server.
+    pub remote_pid: i32,
+    /// Its `application_name`.
+    pub application_name: String,
+    /// Prepared statements that it has.
+    pub statements: usize,
+    /// Bytes held that came from it, and bytes held for it.
+    pub held: (usize, usize),
+}
+
+/// What one worker holds.
+#[derive(Debug, Clone, Default)]
+pub struct Snapshot {
+    /// Pools.
+    pub pools: Vec<PoolSeen>,
+    /// Clients.
+    pub clients: Vec<Line>,
+    /// Server connections.
+    pub servers: Vec<Line>,
+    /// Clients that are logging in.
+    pub login_clients: usize,
+}
+
+/// The number of a client that people see.
+pub fn client_id(worker: WorkerId, key: ClientKey) -> u64 {
+    ((worker.0 as u64) << 32) | key.0 as u64
+}
+
+impl Worker {
+    /// What this worker holds.
+    pub fn snapshot(&self) -> Snapshot {
+        let age = |since: Instant| self.now.saturating_duration_since(since);
+        let mut snapshot = Snapshot::default();
+        let name_place = self.tracked.place("application_name").unwrap_or_default();
+        for (number, client) in &self.clients {
+            let state = match client.state {
+                ClientState::Ready if client.waits.is_some() => "waiting",
+                ClientState::Ready if client.server.is_some() => "active",
+                ClientState::Ready => "idle",
+                ClientState::Console => "active",
+                ClientState::Closing => continue,
+                _ => {
+                    snapshot.login_clients += 1;
+                    "login"
+                }
+            };
+            let local = client.io.stream.local();
+            snapshot.clients.push(Line {
+                kind: "C",
+                user: client.user.to_string(),
+                database: client.database.to_string(),
+                state,
+                address: (client.peer.host(), client.peer.port()),
+                local: (local.host(), local.port()),
+                age: age(client.since),
+                request_age: age(client.request_since),
+                wait: client.waits.map(age).unwrap_or_default(),
+                close_needed: false,
+                id: client_id(self.id, ClientKey(number)),
+                link: client.server.map(|server| client_id(self.id, ClientKey(server.0))),
+                remote_pid: 0,
+                application_name: client.vars.get(name_place).unwrap_or_default().to_owned(),
+                statements: client.statements.len(),
+                held: (client.io.rest.len(), client.io.pending()),
+            });
+        }
+        for (number, server) in self.servers.iter().filter(|(_, server)| server.target.is_none()) {
+            let Some(pool) = self.pools.get(server.pool.0) else { continue };
+            let local = server.io.stream.local();
+            snapshot.servers.push(Line {
+                kind: "S",
+                user: pool.user.to_string(),
+                database: pool.database.to_string(),
+                state: match server.state {
+                    State::Connecting | State::Login(_) => "login",
+                    State::Preparing => "tested",
+                    State::Idle => "idle",
+                    State::Active => "active",
+                    State::Cancelling => "active_cancel",
+                },
+                address: (if server.host.is_empty() { "unix".to_owned() } else { server.host.clone() }, server.port),
+                local: (local.host(), local.port()),
+                age: age(server.since),
+                request_age: age(server.state_since),
+                wait: Duration::ZERO,
+                close_needed: server.retire,
+                id: client_id(self.id, ClientKey(number)),
+                link: server.client.map(|client| client_id(self.id, client)),
+                remote_pid: server.cancel_key.pid,
+                application_name: server.vars.get(name_place).unwrap_or_default().to_owned(),
+                statements: server.known.len(),
+                held: (server.io.rest.len(), server.io.pending()),
+            });
+        }
+        for (number, pool) in &self.pools {
+            let mut seen = PoolSeen {
+                database: pool.database.to_string(),
+                user: pool.user.to_string(),
+                mode: match pool.mode {
+                    crate::config::PoolMode::Session => "session",
+                    crate::config::PoolMode::Transaction => "transaction",
+                },
+                clients_waiting: pool.waiting.len() + pool.greeting.len(),
+                clients_active: pool.clients.saturating_sub(pool.waiting.len() + pool.greeting.len()),
+                longest_wait: pool
+                    .waiting
+                    .front()
+                    .and_then(|key| self.clients.get(key.0))
+                    .and_then(|client| client.waits)
+                    .map(age)
+                    .unwrap_or_default(),
+                totals: pool.totals,
+                period: pool.periods[1].since(&pool.periods[0]),
+                paused: pool.paused,
+                statements: pool.statements.len(),
+                ..PoolSeen::default()
+            };
+            for (_, server) in self.servers.iter().filter(|(_, server)| server.pool.0 == number) {
+                if server.target.is_some() {
+                    seen.cancels += 1;
+                    continue;
+                }
+                seen.servers_cancelled += usize::from(server.held > 0);
+                match server.state {
+                    State::Connecting | State::Login(_) => seen.servers_login += 1,
+                    State::Preparing | State::Cancelling => seen.servers_busy += 1,
+                    State::Idle => seen.servers_idle += 1,
+                    State::Active => seen.servers_active += 1,
+                }
+            }
+            snapshot.pools.push(seen);
+        }
+        snapshot
+    }
+}

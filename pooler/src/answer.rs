@@ -1,0 +1,404 @@
+//! What servers answer, passed on to their clients.
+
+use std::rc::Rc;
+
+use wire::backend::{self, Status, tag};
+use wire::frame::HEADER;
+use wire::header;
+
+use crate::client::{Client, Discard, Sets};
+use crate::server::{Passing, Request, Server, ServerKey, State};
+use crate::touch::Change;
+use crate::worker::{Step, Worker};
+
+/// A message that must be seen whole is not longer than this.
+const WHOLE: usize = 4 * 1024 * 1024;
+
+impl Worker {
+    /// Works on a server's input; how many bytes are done with.
+    pub fn server_input(&mut self, key: ServerKey, input: &[u8]) -> usize {
+        if let Some(pool) = self.servers.get(key.0).and_then(|server| self.pools.get_mut(server.pool.0)) {
+            pool.totals.sent += input.len() as u64;
+        }
+        let mut at = 0;
+        while let Some(left) = input.get(at..).filter(|left| !left.is_empty()) {
+            let Some(server) = self.servers.get(key.0) else { return input.len() };
+            let step = match server.state {
+                State::Connecting | State::Cancelling => Step::Took(left.len()),
+                State::Login(_) => self.login_input(key, left),
+                State::Preparing | State::Idle | State::Active => self.answer_input(key, left),
+            };
+            match step {
+                Step::Took(count) => at += count,
+                Step::More | Step::Stop => break,
+            }
+        }
+        at.min(input.len())
+    }
+
+    fn answer_input(&mut self, key: ServerKey, left: &[u8]) -> Step {
+        let Some(server) = self.servers.get_mut(key.0) else { return Step::Took(left.len()) };
+        let mut client = server.client.and_then(|client| self.clients.get_mut(client.0));
+        if server.passing.0 > 0 {
+            let count = server.passing.0.min(left.len());
+            if let (Some(Passing::On), Some(client), Some(part)) = (server.passing.1, client, left.get(..count)) {
+                client.io.out().extend_from_slice(part);
+            }
+            server.passing.0 -= count;
+            return Step::Took(count);
+        }
+        let head = match header(left) {
+            Ok(Some(head)) => head,
+            Ok(None) => return Step::More,
+            Err(error) => {
+                self.server_gone(key, &format!("broken protocol: {error}"));
+                return Step::Took(left.len());
+            }
+        };
+        let ours = matches!(server.requests.front(), Some(Request::Align | Request::Clean | Request::Lookup));
+        let streamed = matches!(
+            head.tag,
+            tag::DATA_ROW
+                | tag::COPY_DATA
+                | tag::ROW_DESCRIPTION
+                | tag::PARAMETER_DESCRIPTION
+                | tag::FUNCTION_CALL_RESPONSE
+                | tag::NOTIFICATION_RESPONSE
+                | tag::NOTICE_RESPONSE
+        ) && !matches!(server.requests.front(), Some(Request::Lookup));
+        let Some(message) = left.get(..head.total()) else {
+            if !streamed && head.body > WHOLE {
+                self.server_gone(key, "a message of the server is too long");
+                return Step::Took(left.len());
+            }
+            if !streamed {
+                return Step::More;
+            }
+            self.answered(key, head.tag);
+            let Some(server) = self.servers.get_mut(key.0) else { return Step::Took(left.len()) };
+            let on = !ours && server.client.is_some();
+            if let (true, Some(client)) = (on, server.client.and_then(|client| self.clients.get_mut(client.0))) {
+                client.io.out().extend_from_slice(left);
+            }
+            server.passing = (head.total() - left.len(), Some(if on { Passing::On } else { Passing::Off }));
+            return Step::Took(left.len());
+        };
+        // Rows are most of what comes: they need nothing else.
+        if matches!(head.tag, tag::DATA_ROW | tag::COPY_DATA) && !ours {
+            if let Some(client) = &mut client {
+                client.io.out().extend_from_slice(message);
+            }
+            return Step::Took(message.len());
+        }
+        let body = message.get(HEADER..).unwrap_or_default();
+        if let Err(error) = self.answer(key, head.tag, message, body, ours) {
+            self.server_gone(key, &format!("broken protocol: {error}"));
+        }
+        Step::Took(message.len())
+    }
+
+    fn answer(&mut self, key: ServerKey, tag: u8, message: &[u8], body: &[u8], ours: bool) -> Result<(), wire::Error> {
+        match tag {
+            tag::PARAMETER_STATUS => {
+                let (name, value) = backend::parameter_status(body)?;
+                let Some(server) = self.servers.get_mut(key.0) else { return Ok(()) };
+                let place = self.tracked.place(name);
+                if let Some(place) = place {
+                    server.vars.set(place, value);
+                }
+                if let (false, Some(client)) = (ours, server.client.and_then(|client| self.clients.get_mut(client.0))) {
+                    if let Some(place) = place {
+                        client.vars.set(place, value);
+                    }
+                    client.io.out().extend_from_slice(message);
+                }
+                return Ok(());
+            }
+            tag::ERROR_RESPONSE => return self.answer_error(key, message, body, ours),
+            tag::READY_FOR_QUERY => return self.answer_ready(key, message, backend::ready_for_query(body)?),
+            tag::AUTHENTICATION | tag::BACKEND_KEY_DATA => {
+                self.server_gone(key, "broken protocol: a login message after the login");
+                return Ok(());
+            }
+            tag::DATA_ROW
+                if matches!(self.servers.get(key.0).and_then(|s| s.requests.front()), Some(Request::Lookup)) =>
+            {
+                self.lookup_row(key, &backend::data_row(body)?);
+                return Ok(());
+            }
+            _ => (),
+        }
+        if tag == tag::COMMAND_COMPLETE {
+            self.command_complete(key, backend::command_complete(body)?);
+        }
+        if tag == tag::COPY_IN_RESPONSE
+            && let Some((server, client)) = self.answered_pair(key)
+        {
+            server.copying = true;
+            if matches!(server.requests.front(), Some(Request::Execute(_))) {
+                // The server ignores the Syncs that it finds in the stream of a COPY.
+                server.requests.retain(|request| !matches!(request, Request::Sync));
+                client.unsynced = true;
+            }
+        }
+        let hidden = ours
+            || matches!(
+                (tag, self.servers.get(key.0).and_then(|server| server.requests.front())),
+                (tag::PARSE_COMPLETE, Some(Request::Parse { hidden: true, .. }))
+                    | (tag::CLOSE_COMPLETE, Some(Request::Close { hidden: true }))
+            );
+        if let (false, Some((_, client))) = (hidden, self.answered_pair(key)) {
+            client.io.out().extend_from_slice(message);
+        }
+        self.answered(key, tag);
+        Ok(())
+    }
+
+    fn answered_pair(&mut self, key: ServerKey) -> Option<(&mut Server, &mut Client)> {
+        let server = self.servers.get_mut(key.0)?;
+        let client = self.clients.get_mut(server.client?.0)?;
+        Some((server, client))
+    }
+
+    /// Notes that the request at the head has been answered, if this type of message answers it.
+    fn answered(&mut self, key: ServerKey, tag: u8) {
+        let Some(server) = self.servers.get_mut(key.0) else { return };
+        let done = matches!(
+            (server.requests.front(), tag),
+            (Some(Request::Parse { .. }), tag::PARSE_COMPLETE)
+                | (Some(Request::Bind(_)), tag::BIND_COMPLETE)
+                | (Some(Request::Close { .. }), tag::CLOSE_COMPLETE)
+                | (Some(Request::Describe), tag::ROW_DESCRIPTION | tag::NO_DATA)
+                | (
+                    Some(Request::Execute(_)),
+                    tag::COMMAND_COMPLETE | tag::EMPTY_QUERY_RESPONSE | tag::PORTAL_SUSPENDED
+                )
+        );
+        if done {
+            server.requests.pop_front();
+            if tag == tag::PARSE_COMPLETE
+                && let Some(pool) = self.pools.get_mut(server.pool.0)
+            {
+                pool.totals.server_parses += 1;
+            }
+            let client = server.client.and_then(|client| self.clients.get_mut(client.0));
+            emit_invented(server, client);
+        }
+    }
+
+    /// What a finished command has done to the session.
+    fn command_complete(&mut self, key: ServerKey, text: &[u8]) {
+        let Some(server) = self.servers.get_mut(key.0) else { return };
+        let touch = match server.requests.front() {
+            Some(Request::Query(touch)) => Some(touch),
+            Some(Request::Execute(Some(statement))) => Some(&statement.touch),
+            Some(Request::Execute(None) | Request::Call) => None,
+            _ => return,
+        };
+        let Some(client) = server.client.and_then(|client| self.clients.get_mut(client.0)) else { return };
+        match text {
+            b"SET" | b"RESET" => match touch.and_then(|touch| touch.set.as_ref()) {
+                Some(change) => {
+                    let before = client.sets_in_transaction.as_ref().unwrap_or(&client.sets);
+                    client.sets_in_transaction =
+                        Some(changed(before, change, |name| self.tracked.place(name).is_some()));
+                }
+                // One that is not tracked, or lasts for the transaction: to be sure, it is undone in the end.
+                None => server.dirty = true,
+            },
+            b"LISTEN" | b"PREPARE" => client.pinned = true,
+            b"DISCARD ALL" => {
+                client.pinned = false;
+                client.sets = Sets::default();
+                client.sets_in_transaction = None;
+                server.sets = Sets::default();
+                client.statements.clear();
+                server.known.clear();
+                server.dirty = false;
+            }
+            b"DEALLOCATE ALL" => {
+                client.statements.clear();
+                server.known.clear();
+            }
+            // Of the whole transaction or to a savepoint: the text does not tell which SETs are left.
+            b"ROLLBACK" if client.sets_in_transaction.take().is_some() => server.dirty = true,
+            _ => (),
+        }
+        if let Some(touch) = touch {
+            client.pinned |= touch.pins && text != b"DISCARD ALL";
+            server.dirty |= touch.dirties;
+        }
+    }
+
+    fn answer_error(&mut self, key: ServerKey, message: &[u8], body: &[u8], ours: bool) -> Result<(), wire::Error> {
+        let report = backend::report(body)?;
+        let Some(server) = self.servers.get_mut(key.0) else { return Ok(()) };
+        if matches!(report.severity.as_str(), "FATAL" | "PANIC") {
+            // What the client is told depends on what it has under way; that is seen when the connection closes.
+            server.farewell = Some((report.code, report.message));
+            return Ok(());
+        }
+        server.failed = true;
+        server.copying = false;
+        if ours {
+            let what = match server.requests.front() {
+                Some(Request::Clean) => "cannot reset a server session",
+                Some(Request::Lookup) => "auth_query failed",
+                _ => "cannot set a client's parameters on a server",
+            };
+            let text = format!("{what}: {}", report.message);
+            let client = server.client;
+            server.client = None;
+            if let Some(client) = client {
+                if let Some(client) = self.clients.get_mut(client.0) {
+                    client.server = None;
+                }
+                self.fatal(client, &report.code, &text);
+            }
+            self.close_server(key, &text);
+            return Ok(());
+        }
+        // The plan of a statement of ours is stale: the next to use it prepares it afresh.
+        if report.code == "0A000"
+            && report.routine == "RevalidateCachedQuery"
+            && let Some(Request::Bind(Some(statement)) | Request::Execute(Some(statement))) = server.requests.front()
+        {
+            statement.generation.set(statement.generation.get() + 1);
+        }
+        if let Some(client) = server.client.and_then(|client| self.clients.get_mut(client.0)) {
+            client.io.out().extend_from_slice(message);
+        }
+        Ok(())
+    }
+
+    fn answer_ready(&mut self, key: ServerKey, message: &[u8], status: Status) -> Result<(), wire::Error> {
+        let now = self.now;
+        let Some(server) = self.servers.get_mut(key.0) else { return Ok(()) };
+        let mut client = server.client.and_then(|client| self.clients.get_mut(client.0));
+        server.status = status;
+        server.copying = false;
+        let ended = loop {
+            match server.requests.pop_front() {
+                Some(request) if request.ends_unit() => break request,
+                // Only after an error are there requests without an answer.
+                Some(request) => undo(server, client.as_deref_mut(), request),
+                None => {
+                    self.server_gone(key, "broken protocol: ReadyForQuery that nothing asked for");
+                    return Ok(());
+                }
+            }
+        };
+        server.failed = false;
+        match ended {
+            Request::Clean => {
+                self.cleaned(key);
+                return Ok(());
+            }
+            Request::Align => {
+                server.answered = false;
+                emit_invented(server, client);
+                return Ok(());
+            }
+            Request::Lookup => {
+                self.lookup_done(key);
+                return Ok(());
+            }
+            _ => (),
+        }
+        let Some(client) = client else { return Ok(()) };
+        if status == Status::Idle
+            && let Some(sets) = client.sets_in_transaction.take()
+        {
+            client.sets = sets.clone();
+            server.sets = sets;
+        }
+        client.io.out().extend_from_slice(message);
+        emit_invented(server, Some(client));
+        if let Some(pool) = self.pools.get_mut(server.pool.0) {
+            pool.totals.queries += 1;
+            pool.totals.query_time += now.saturating_duration_since(client.request_since);
+            if status == Status::Idle {
+                pool.totals.transactions += 1;
+                let since = client.transaction_since.unwrap_or(client.request_since);
+                pool.totals.transaction_time += now.saturating_duration_since(since);
+            }
+        }
+        if status == Status::Idle {
+            client.transaction_since = None;
+        }
+        client.request_since = now;
+        server.state_since = now;
+        if client.discard != Discard::No {
+            return Ok(());
+        }
+        if self.may_be_given_back(key) {
+            // The client hears first: it may be waiting, and the next one is not yet.
+            if let Some(client) = self.servers.get(key.0).and_then(|server| server.client) {
+                self.flush_client(client);
+            }
+            if self.servers.contains(key.0) {
+                self.give_back(key);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Gives the client the answers that were waiting for those before them.
+fn emit_invented(server: &mut Server, client: Option<&mut Client>) {
+    let Some(client) = client else { return };
+    while !server.failed {
+        let Some(Request::Invented { tag, .. }) = server.requests.front() else { return };
+        backend::write_empty(client.io.out(), *tag);
+        server.requests.pop_front();
+    }
+}
+
+/// Forgets what a request would have done, had an error not come first.
+fn undo(server: &mut Server, client: Option<&mut Client>, request: Request) {
+    match request {
+        Request::Parse { statement, name, unnamed, .. } => {
+            if let Some(statement) = &statement {
+                if unnamed {
+                    server.unnamed = None;
+                } else {
+                    server.known.remove(statement);
+                }
+            }
+            if let (Some(client), Some(name)) = (client, name) {
+                let theirs = client.statements.get(&name);
+                if theirs.zip(statement.as_ref()).is_some_and(|(theirs, ours)| Rc::ptr_eq(theirs, ours)) {
+                    client.statements.remove(&name);
+                }
+            }
+        }
+        Request::Invented { tag: tag::PARSE_COMPLETE, name: Some(name) } => {
+            if let Some(client) = client {
+                client.statements.remove(&name);
+            }
+        }
+        _ => (),
+    }
+}
+
+/// What a client has SET, after one more.
+fn changed(before: &Sets, change: &Change, tracked: impl Fn(&str) -> bool) -> Sets {
+    let mut after = before.clone();
+    match change {
+        // Tracked parameters are carried by their values.
+        Change::Set { name, .. } if tracked(name) => (),
+        Change::Set { name, statement } => {
+            let sets = Rc::make_mut(&mut after);
+            // SET SESSION AUTHORIZATION resets the role.
+            if name.contains("authorization") {
+                sets.remove("role");
+            }
+            sets.insert(name.clone(), statement.clone());
+        }
+        Change::Reset { name } => {
+            Rc::make_mut(&mut after).remove(name);
+        }
+        Change::ResetAll => Rc::make_mut(&mut after).retain(|name, _| name == "role" || name.contains("authorization")),
+    }
+    after
+}

@@ -1,0 +1,349 @@
+//! Who gets which server connection: first come, first served in each pool.
+
+use std::fmt::Write;
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+
+use wire::backend::{self, Status};
+use wire::frontend;
+
+use crate::client::{ClientKey, Discard, Sets};
+use crate::config::PoolMode;
+use crate::pool::{Pool, PoolKey};
+use crate::server::{Request, ServerKey, State};
+use crate::shared::lock;
+use crate::worker::{Turn, Worker};
+
+impl Worker {
+    /// The pool of this database and user, made on first use.
+    pub fn pool_of(&mut self, database: &Rc<str>, user: &Rc<str>) -> PoolKey {
+        let name = (database.clone(), user.clone());
+        if let Some(&key) = self.pool_names.get(&name) {
+            return key;
+        }
+        let key = PoolKey(self.pools.insert(Pool::new(database.clone(), user.clone())));
+        self.pool_names.insert(name, key);
+        self.size_pool(key);
+        key
+    }
+
+    /// Gives a pool the sizes that the configuration says.
+    pub fn size_pool(&mut self, key: PoolKey) {
+        let Some(pool) = self.pools.get_mut(key.0) else { return };
+        let (config, settings) = (&self.config, &self.config.settings);
+        let database = config.database(&pool.database);
+        pool.mode = config.pool_mode(&pool.database, &pool.user);
+        pool.size = config.pool_size(&pool.database, &pool.user);
+        pool.minimum = database.and_then(|entry| entry.min_pool_size).unwrap_or(settings.min_pool_size).min(pool.size);
+        pool.reserve = database.and_then(|entry| entry.reserve_pool_size).unwrap_or(settings.reserve_pool_size);
+        let paused = lock(&self.shared.paused);
+        pool.paused = paused.contains("") || paused.contains(&*pool.database);
+    }
+
+    /// Lends a client a server connection: true when it has one now, else it stands in the queue.
+    pub fn acquire(&mut self, key: ClientKey) -> bool {
+        let Some(client) = self.clients.get_mut(key.0) else { return false };
+        if client.server.is_some() {
+            return true;
+        }
+        let Some(pool_key) = client.pool else { return false };
+        let Some(pool) = self.pools.get_mut(pool_key.0) else { return false };
+        client.waits = Some(self.now);
+        if !pool.paused && pool.waiting.is_empty() {
+            let idle =
+                if self.config.settings.server_round_robin { pool.idle.pop_front() } else { pool.idle.pop_back() };
+            if let Some(server) = idle {
+                self.lend(server, key);
+                return true;
+            }
+        }
+        pool.waiting.push_back(key);
+        self.grow(pool_key);
+        false
+    }
+
+    /// Opens connections for those who wait, as far as the limits allow.
+    pub fn grow(&mut self, key: PoolKey) {
+        let Some(pool) = self.pools.get(key.0) else { return };
+        let settings = &self.config.settings;
+        if pool.paused {
+            return;
+        }
+        if let Some((when, why)) = &pool.failure
+            && self.now.saturating_duration_since(*when) < settings.server_login_retry.0
+        {
+            // Others may still be served by the connections that there are.
+            if pool.servers.is_empty() {
+                let why = format!("server login has been failing, cached error: {why} (server_login_retry)");
+                self.refuse_all(key, "08006", &why);
+            }
+            return;
+        }
+        let waiting = pool.waiting.len() + usize::from(!pool.greeting.is_empty() && pool.welcome.is_none());
+        let mut limit = pool.size;
+        let oldest = pool.waiting.front().and_then(|key| self.clients.get(key.0)).and_then(|client| client.waits);
+        if oldest.is_some_and(|since| self.now.saturating_duration_since(since) >= settings.reserve_pool_timeout.0) {
+            limit += pool.reserve;
+        }
+        let mut wanted = waiting.saturating_sub(pool.connecting);
+        if pool.clients > 0 {
+            wanted = wanted.max(pool.minimum.saturating_sub(pool.servers.len()));
+        }
+        for _ in 0..wanted.min(limit.saturating_sub(pool.servers.len())) {
+            if !self.within_limits(key) || !self.connect(key) {
+                break;
+            }
+        }
+    }
+
+    /// Whether one more server connection keeps within the limits of its database and user.
+    fn within_limits(&self, key: PoolKey) -> bool {
+        let Some(pool) = self.pools.get(key.0) else { return false };
+        let settings = &self.config.settings;
+        let of_database = self.config.database(&pool.database).and_then(|entry| entry.max_db_connections);
+        let limit = of_database.unwrap_or(settings.max_db_connections);
+        if limit > 0 {
+            let same = self.pools.iter().filter(|(_, other)| other.database == pool.database);
+            if same.map(|(_, other)| other.servers.len()).sum::<usize>() >= limit {
+                return false;
+            }
+        }
+        let of_user = self.config.users.get(&*pool.user).and_then(|entry| entry.max_user_connections);
+        let limit = of_user.unwrap_or(settings.max_user_connections);
+        limit == 0 || lock(&self.shared.by_user).get(&*pool.user).is_none_or(|(servers, _)| *servers < limit)
+    }
+
+    /// Lends this server connection to this client, and brings its session in line.
+    pub fn lend(&mut self, server_key: ServerKey, key: ClientKey) {
+        let (Some(server), Some(client)) = (self.servers.get_mut(server_key.0), self.clients.get_mut(key.0)) else {
+            return;
+        };
+        server.client = Some(key);
+        server.state = State::Active;
+        server.state_since = self.now;
+        server.answered = false;
+        client.server = Some(server_key);
+        client.request_since = self.now;
+        let waited =
+            client.waits.take().map_or_else(Default::default, |since| self.now.saturating_duration_since(since));
+        if let Some(pool) = self.pools.get_mut(server.pool.0) {
+            pool.totals.wait_time += waited;
+            pool.totals.assignments += 1;
+        }
+        if !client.is_ready() {
+            self.lookup(key);
+            return;
+        }
+        let same_sets = Rc::ptr_eq(&client.sets, &server.sets) || client.sets == server.sets;
+        if same_sets && client.vars.same(&server.vars) {
+            return;
+        }
+        let mut sql = String::new();
+        let reset = !same_sets && !server.sets.is_empty();
+        if reset {
+            sql.push_str("RESET SESSION AUTHORIZATION;RESET ROLE;RESET ALL;");
+        }
+        client.vars.write_changes(&server.vars, reset, &self.tracked, &mut sql);
+        if !same_sets {
+            for statement in client.sets.values() {
+                let _ = write!(sql, "{statement};");
+            }
+            server.sets = client.sets.clone();
+        }
+        if !sql.is_empty() {
+            frontend::write_query(server.io.out(), &sql);
+            server.requests.push_back(Request::Align);
+            server.unnamed = None;
+        }
+    }
+
+    /// Takes a server connection back from its client and gives it to the next.
+    pub fn give_back(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get_mut(key.0) else { return };
+        let mut pinned = false;
+        if let Some(client) = server.client.take().and_then(|client| self.clients.get_mut(client.0)) {
+            client.server = None;
+            client.transaction_since = None;
+            client.request_since = self.now;
+            client.bound = None;
+            pinned = std::mem::take(&mut client.pinned);
+        }
+        let settings = &self.config.settings;
+        let Some(pool) = self.pools.get(server.pool.0) else { return };
+        let session = pool.mode == PoolMode::Session || pinned || settings.server_reset_query_always;
+        if session && !settings.server_reset_query.is_empty() {
+            let sql = settings.server_reset_query.clone();
+            if sql.to_ascii_uppercase().contains("DISCARD ALL") {
+                server.known.clear();
+            }
+            self.clean(key, &sql);
+        } else if server.dirty {
+            self.clean(key, "RESET SESSION AUTHORIZATION;RESET ROLE;RESET ALL");
+        } else {
+            self.offer(key);
+        }
+    }
+
+    /// Runs something of ours on a server connection before it is lent again.
+    pub fn clean(&mut self, key: ServerKey, sql: &str) {
+        let Some(server) = self.servers.get_mut(key.0) else { return };
+        server.state = State::Preparing;
+        server.state_since = self.now;
+        server.requests.push_back(Request::Clean);
+        server.unnamed = None;
+        server.dirty = false;
+        server.sets = Sets::default();
+        frontend::write_query(server.io.out(), sql);
+        self.flush_server(key);
+    }
+
+    /// Gives a free server connection to the next who waits, or to the pool.
+    pub fn offer(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get_mut(key.0) else { return };
+        // A cancel that is on its way must not hit the next client's statement.
+        if server.held > 0 {
+            server.state = State::Preparing;
+            server.parked = true;
+            return;
+        }
+        let pool_key = server.pool;
+        server.state = State::Idle;
+        server.state_since = self.now;
+        let lifetime = self.config.settings.server_lifetime.limit();
+        let old = lifetime.is_some_and(|limit| self.now.saturating_duration_since(server.since) >= limit);
+        let Some(pool) = self.pools.get_mut(pool_key.0) else { return };
+        let crowded = pool.servers.len() > pool.size && pool.waiting.is_empty();
+        if server.retire || old || crowded || pool.servers.len() > pool.size + pool.reserve {
+            let why = if server.retire { "it was to be closed" } else { "it was old or too many" };
+            self.close_server(key, why);
+            self.grow(pool_key);
+            return;
+        }
+        if !pool.paused {
+            while let Some(next) = pool.waiting.pop_front() {
+                if self.clients.get(next.0).is_some_and(|client| client.waits.is_some()) {
+                    self.lend(key, next);
+                    self.give_turn(Turn::Client(next));
+                    return;
+                }
+            }
+        }
+        if let Some(pool) = self.pools.get_mut(pool_key.0) {
+            pool.idle.push_back(key);
+        }
+    }
+
+    /// Lends free connections to those who wait, as after RESUME.
+    pub fn serve_queue(&mut self, key: PoolKey) {
+        while let Some(pool) = self.pools.get_mut(key.0) {
+            if pool.paused || pool.waiting.is_empty() {
+                return;
+            }
+            let Some(server) = pool.idle.pop_back() else { break };
+            self.offer(server);
+        }
+        self.grow(key);
+    }
+
+    /// Tells all who wait in a pool that there is no server for them. Those who are logged in stay connected.
+    pub fn refuse_all(&mut self, key: PoolKey, code: &str, message: &str) {
+        let Some(pool) = self.pools.get_mut(key.0) else { return };
+        let greeting = std::mem::take(&mut pool.greeting);
+        let waiting = std::mem::take(&mut pool.waiting);
+        for client in greeting {
+            self.fatal(client, code, message);
+        }
+        for client in waiting {
+            self.refuse(client, code, message);
+        }
+    }
+
+    /// Answers the statement that a client waits to send with an error; the client stays connected.
+    pub fn refuse(&mut self, key: ClientKey, code: &str, message: &str) {
+        let Some(client) = self.clients.get_mut(key.0) else { return };
+        if !client.is_ready() {
+            self.fatal(key, code, message);
+            return;
+        }
+        client.waits = None;
+        client.discard = Discard::Unit;
+        backend::write_error(client.io.out(), "ERROR", code, message);
+        if self.config.settings.log_pooler_errors {
+            crate::warning!("{}: {code} {message}", self.name_client(key));
+        }
+        if let Some(pool) =
+            self.clients.get(key.0).and_then(|client| client.pool).and_then(|key| self.pools.get_mut(key.0))
+        {
+            pool.waiting.retain(|waiting| *waiting != key);
+        }
+        self.give_turn(Turn::Client(key));
+    }
+
+    /// Whether a server is free for others: nothing is asked, no transaction is open, and its client holds nothing.
+    pub fn may_be_given_back(&self, key: ServerKey) -> bool {
+        let Some(server) = self.servers.get(key.0) else { return false };
+        if !server.requests.is_empty() || server.status != Status::Idle {
+            return false;
+        }
+        let Some(client) = server.client.and_then(|key| self.clients.get(key.0)) else { return false };
+        if !client.is_ready() {
+            return true;
+        }
+        let mode = self.pools.get(server.pool.0).map_or(PoolMode::Session, |pool| pool.mode);
+        mode == PoolMode::Transaction && !client.pinned && !client.unsynced && client.passing == 0
+    }
+
+    /// Takes the configuration that is in force now.
+    pub fn take_config(&mut self) {
+        self.config = self.shared.config();
+        let keys: Vec<PoolKey> = self.pools.iter().map(|(key, _)| PoolKey(key)).collect();
+        for key in keys {
+            let Some(pool) = self.pools.get(key.0) else { continue };
+            let servers = pool.servers.clone();
+            let entry = self.config.database(&pool.database).cloned();
+            let Some(entry) = entry else {
+                // The database is gone: those who are idle go now, the others when they are done.
+                self.retire(&servers);
+                continue;
+            };
+            self.size_pool(key);
+            let moved = servers.iter().copied().filter(|server| {
+                self.servers.get(server.0).is_some_and(|server| !crate::connect::leads_there(server, &entry))
+            });
+            let moved: Vec<ServerKey> = moved.collect();
+            self.retire(&moved);
+            self.serve_queue(key);
+        }
+    }
+
+    /// Closes these server connections, each when nobody uses it.
+    pub fn retire(&mut self, servers: &[ServerKey]) {
+        for &key in servers {
+            let Some(server) = self.servers.get_mut(key.0) else { continue };
+            server.retire = true;
+            if matches!(server.state, State::Idle) {
+                self.close_server(key, "it was to be closed");
+            }
+        }
+    }
+
+    /// Counts a server connection of a user.
+    pub fn count_server(&self, user: &str, up: bool) {
+        let mut counts = lock(&self.shared.by_user);
+        let entry = counts.entry(user.to_owned()).or_default();
+        entry.0 = if up { entry.0 + 1 } else { entry.0.saturating_sub(1) };
+    }
+
+    /// Counts a client of a user.
+    pub fn count_client(&self, user: &str, up: bool) {
+        let all = &self.shared.clients;
+        if up {
+            all.fetch_add(1, Ordering::Relaxed)
+        } else {
+            all.fetch_sub(1, Ordering::Relaxed)
+        };
+        let mut counts = lock(&self.shared.by_user);
+        let entry = counts.entry(user.to_owned()).or_default();
+        entry.1 = if up { entry.1 + 1 } else { entry.1.saturating_sub(1) };
+    }
+}

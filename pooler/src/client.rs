@@ -1,0 +1,168 @@
+//! A client's connection, as its worker sees it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+
+use wire::scram;
+use wire::startup::CancelKey;
+
+use crate::net::{Io, Peer};
+use crate::pool::PoolKey;
+use crate::server::ServerKey;
+use crate::statement::Statement;
+use crate::vars::Vars;
+
+/// Names a client within its worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ClientKey(pub usize);
+
+/// The parameters that a client has SET, by name: the statements that do it again.
+pub type Sets = Rc<BTreeMap<String, String>>;
+
+/// Where a client stands.
+#[derive(Debug)]
+pub enum State {
+    /// Its startup packet has not come whole.
+    Startup,
+    /// It waits until `auth_query` has found its password.
+    Lookup,
+    /// Its password is awaited.
+    Password(Challenge),
+    /// It is who it says, and waits until a server has told the pool what to greet it with.
+    Greeting,
+    /// It has been greeted. Whether it waits, talks to a server or is idle, its other fields say.
+    Ready,
+    /// It talks to the console.
+    Console,
+    /// What is left to be sent is being sent, then it is closed.
+    Closing,
+}
+
+/// What a client was asked.
+#[derive(Debug)]
+pub enum Challenge {
+    /// Its password as it is.
+    Plain,
+    /// Its password hashed with this salt.
+    Md5([u8; 4]),
+    /// The first message of SCRAM.
+    ScramFirst,
+    /// The last message of SCRAM.
+    ScramFinal(Box<scram::Server>),
+}
+
+/// Why a client's messages are being thrown away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Discard {
+    /// They are not.
+    No,
+    /// A statement was refused before a server had it: the rest of it goes, and a ReadyForQuery ends it.
+    Unit,
+}
+
+/// A client.
+#[derive(Debug)]
+pub struct Client {
+    /// The socket and the bytes in flight.
+    pub io: Io,
+    /// The address of the client.
+    pub peer: Peer,
+    /// Where it stands.
+    pub state: State,
+    /// The user that it says it is.
+    pub user: Rc<str>,
+    /// The database that it asked for.
+    pub database: Rc<str>,
+    /// Its pool, once it is known.
+    pub pool: Option<PoolKey>,
+    /// The server connection that is lent to it.
+    pub server: Option<ServerKey>,
+    /// Whether it stands in its pool's queue, and since when.
+    pub waits: Option<Instant>,
+    /// Bytes of a long message that are still to be passed on.
+    pub passing: usize,
+    /// Whether it has sent messages of the extended protocol since its last Sync.
+    pub unsynced: bool,
+    /// Whether its messages are thrown away.
+    pub discard: Discard,
+    /// The values of tracked parameters that it has.
+    pub vars: Vars,
+    /// What else it has SET.
+    pub sets: Sets,
+    /// What it has SET in the transaction that is open.
+    pub sets_in_transaction: Option<Sets>,
+    /// Its session holds what cannot be carried elsewhere.
+    pub pinned: bool,
+    /// Its named statements.
+    pub statements: HashMap<Box<[u8]>, Rc<Statement>>,
+    /// Its unnamed statement.
+    pub unnamed: Option<Rc<Statement>>,
+    /// The statement that its last Bind was of.
+    pub bound: Option<Rc<Statement>>,
+    /// By what it names itself in a cancel request.
+    pub cancel_key: CancelKey,
+    /// The minor version of the protocol.
+    pub minor: u16,
+    /// When it connected.
+    pub since: Instant,
+    /// When the unit in flight was begun, or it last was idle.
+    pub request_since: Instant,
+    /// When its transaction was begun.
+    pub transaction_since: Option<Instant>,
+    /// The password that it must prove, as it is stored; `None` when the user is not known.
+    pub secret: Option<Arc<str>>,
+    /// Whether it may change things on the console.
+    pub admin: bool,
+    /// Answers of other workers that the console waits for.
+    pub console_waits: Option<u64>,
+    /// Whether it is counted among the clients.
+    pub counted: bool,
+}
+
+impl Client {
+    /// A client that has just connected.
+    pub fn new(io: Io, now: Instant) -> Self {
+        let peer = io.stream.peer();
+        Self {
+            io,
+            peer,
+            state: State::Startup,
+            user: "".into(),
+            database: "".into(),
+            pool: None,
+            server: None,
+            waits: None,
+            passing: 0,
+            unsynced: false,
+            discard: Discard::No,
+            vars: Vars::default(),
+            sets: Sets::default(),
+            sets_in_transaction: None,
+            pinned: false,
+            statements: HashMap::new(),
+            unnamed: None,
+            bound: None,
+            cancel_key: CancelKey { pid: 0, secret: Vec::new() },
+            minor: 0,
+            since: now,
+            request_since: now,
+            transaction_since: None,
+            secret: None,
+            admin: false,
+            console_waits: None,
+            counted: false,
+        }
+    }
+
+    /// Whether it has logged in.
+    pub fn is_ready(&self) -> bool {
+        matches!(self.state, State::Ready)
+    }
+
+    /// Whether nothing of it is under way.
+    pub fn is_idle(&self) -> bool {
+        self.server.is_none() && self.waits.is_none() && self.io.rest.is_empty() && self.discard == Discard::No
+    }
+}

@@ -1,0 +1,30 @@
+//! The name that was probably meant.
+
+/// The candidate nearest to `name`, if any is near enough to be a slip of the fingers.
+pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let bound = (name.len() / 3).max(2);
+    candidates
+        .into_iter()
+        .map(|candidate| (distance(name, candidate), candidate))
+        .filter(|(distance, _)| *distance <= bound)
+        .min()
+        .map(|(_, candidate)| candidate)
+}
+
+/// Levenshtein's distance in bytes.
+fn distance(left: &str, right: &str) -> usize {
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (i, a) in left.bytes().enumerate() {
+        let mut diagonal = i;
+        let mut last = i + 1;
+        for (place, b) in row.iter_mut().skip(1).zip(right.bytes()) {
+            let cost = (diagonal + usize::from(a != b)).min(*place + 1).min(last + 1);
+            diagonal = std::mem::replace(place, cost);
+            last = cost;
+        }
+        if let Some(first) = row.first_mut() {
+            *first = i + 1;
+        }
+    }
+    row.last().copied().unwrap_or(0)
+}

@@ -1,0 +1,171 @@
+//! Every setting, once: its name, type, default and meaning. The files' readers, `SHOW CONFIG`, `SET` and
+//! `howdah-pooler settings` (the reference page) all use this table. Names and defaults are PgBouncer's.
+
+use super::value::{AuthType, List, PoolMode, Seconds, Value};
+
+/// A setting as people see it.
+#[derive(Debug, Clone)]
+pub struct Shown {
+    /// Its name.
+    pub name: &'static str,
+    /// Its value.
+    pub value: String,
+    /// What it is when nothing is said.
+    pub default: String,
+    /// What it means.
+    pub meaning: &'static str,
+    /// Whether RELOAD and SET can change it.
+    pub changeable: bool,
+}
+
+macro_rules! settings {
+    ($($(#[doc = $doc:literal])+ $name:ident: $type:ty = $default:expr, $changeable:literal;)+) => {
+        /// The settings of the whole pooler.
+        #[derive(Debug, Clone, PartialEq)]
+        pub struct Settings {
+            $($(#[doc = $doc])+ pub $name: $type,)+
+        }
+
+        impl Default for Settings {
+            fn default() -> Self {
+                Self { $($name: $default,)+ }
+            }
+        }
+
+        impl Settings {
+            /// The names of all settings.
+            pub const NAMES: &'static [&'static str] = &[$(stringify!($name),)+];
+
+            /// Gives a setting a value: `None` for a name that is not a setting, an error that says what is expected.
+            pub fn set(&mut self, name: &str, value: &str) -> Option<Result<(), &'static str>> {
+                match name {
+                    $(stringify!($name) => {
+                        Some(<$type as Value>::read(value).map(|value| self.$name = value))
+                    })+
+                    _ => None,
+                }
+            }
+
+            /// All settings with their values.
+            pub fn show(&self) -> Vec<Shown> {
+                let default = Self::default();
+                vec![$(Shown {
+                    name: stringify!($name),
+                    value: self.$name.show(),
+                    default: default.$name.show(),
+                    meaning: concat!($($doc, "\n",)+),
+                    changeable: $changeable,
+                },)+]
+            }
+        }
+    };
+}
+
+settings! {
+    /// Addresses to listen on, comma-separated; `*` is all. Empty: no TCP.
+    listen_addr: List = List::default(), false;
+    /// The port, of TCP and of the Unix socket's name.
+    listen_port: u16 = 6432, false;
+    /// The folder of the Unix socket. Empty: none.
+    unix_socket_dir: String = "/tmp".to_owned(), false;
+    /// Connections that may wait to be accepted.
+    listen_backlog: usize = 128, false;
+    /// Threads; 0 for one a core. Each database is served by one of them.
+    workers: usize = 0, false;
+    /// When a server connection is given back: `session` or `transaction`.
+    pool_mode: PoolMode = PoolMode::Session, true;
+    /// Client connections in all; 0 for no limit but the system's.
+    max_client_conn: usize = 100, true;
+    /// Server connections for each pair of database and user.
+    default_pool_size: usize = 20, true;
+    /// Server connections that a pool in use keeps open.
+    min_pool_size: usize = 0, true;
+    /// Server connections beyond the pool's size, for clients that waited for `reserve_pool_timeout`.
+    reserve_pool_size: usize = 0, true;
+    /// How long a client waits before the reserve is used, in seconds.
+    reserve_pool_timeout: Seconds = Seconds::whole(5), true;
+    /// Server connections of one database, whatever the user; 0 for no limit.
+    max_db_connections: usize = 0, true;
+    /// Server connections of one user, whatever the database; 0 for no limit.
+    max_user_connections: usize = 0, true;
+    /// Client connections of one database; 0 for no limit.
+    max_db_client_connections: usize = 0, true;
+    /// Client connections of one user; 0 for no limit.
+    max_user_client_connections: usize = 0, true;
+    /// Use the server connection that has been idle longest, not the one used last.
+    server_round_robin: bool = false, true;
+    /// What is run on a server connection when a session-pooled client has left it.
+    server_reset_query: String = "DISCARD ALL".to_owned(), true;
+    /// Run `server_reset_query` in transaction pooling too.
+    server_reset_query_always: bool = false, true;
+    /// Close a server connection that is this old when it is next free, in seconds.
+    server_lifetime: Seconds = Seconds::whole(3600), true;
+    /// Close a server connection that has been idle this long, in seconds.
+    server_idle_timeout: Seconds = Seconds::whole(600), true;
+    /// How long a connection and login to a server may take, in seconds.
+    server_connect_timeout: Seconds = Seconds::whole(15), true;
+    /// How long after a failed connection to a server the next is tried, in seconds.
+    server_login_retry: Seconds = Seconds::whole(15), true;
+    /// How long a client's login may take, in seconds.
+    client_login_timeout: Seconds = Seconds::whole(60), true;
+    /// Close a client that has sent nothing for this long, in seconds; 0 for no limit.
+    client_idle_timeout: Seconds = Seconds::whole(0), true;
+    /// How long a statement may take, in seconds; 0 for no limit.
+    query_timeout: Seconds = Seconds::whole(0), true;
+    /// How long a client may wait for a server connection, in seconds; 0 for no limit.
+    query_wait_timeout: Seconds = Seconds::whole(120), true;
+    /// How long a client may be idle in a transaction, in seconds; 0 for no limit.
+    idle_transaction_timeout: Seconds = Seconds::whole(0), true;
+    /// How long a transaction may take, in seconds; 0 for no limit.
+    transaction_timeout: Seconds = Seconds::whole(0), true;
+    /// How long a graceful end waits for transactions, in seconds; 0 for no limit.
+    shutdown_timeout: Seconds = Seconds::whole(0), true;
+    /// Named prepared statements kept on a server connection in transaction pooling; 0 turns their renaming off.
+    max_prepared_statements: usize = 200, true;
+    /// How clients prove who they are: `any`, `trust`, `plain`, `md5` or `scram-sha-256`.
+    auth_type: AuthType = AuthType::Md5, true;
+    /// The users file: a line `"user" "password"` each; the password plain, MD5 or a SCRAM secret.
+    auth_file: String = String::new(), true;
+    /// What finds the password of a user who is not in the users file; `$1` is the name.
+    auth_query: String = "SELECT usename, passwd FROM pg_shadow WHERE usename=$1".to_owned(), true;
+    /// The user who runs `auth_query`; empty: it is not run.
+    auth_user: String = String::new(), true;
+    /// The database in which `auth_query` runs; empty: the client's.
+    auth_dbname: String = String::new(), true;
+    /// Users who may do everything on the console.
+    admin_users: List = List::default(), true;
+    /// Users who may look on the console.
+    stats_users: List = List::default(), true;
+    /// Startup parameters that are accepted and not passed on.
+    ignore_startup_parameters: List = List::default(), true;
+    /// Parameters that are tracked for each client beside the usual ones; the server must report them.
+    track_extra_parameters: List = List(vec!["IntervalStyle".to_owned()]), false;
+    /// Append the client's address to `application_name`.
+    application_name_add_host: bool = false, true;
+    /// Log clients' logins.
+    log_connections: bool = true, true;
+    /// Log why clients leave.
+    log_disconnections: bool = true, true;
+    /// Log the errors that the pooler tells clients.
+    log_pooler_errors: bool = true, true;
+    /// Log a line of statistics each `stats_period`.
+    log_stats: bool = true, true;
+    /// The period over which averages are taken, in seconds.
+    stats_period: Seconds = Seconds::whole(60), true;
+    /// The file to which the process id is written; empty: none.
+    pidfile: String = String::new(), false;
+    /// The file to which the log is written; empty: the standard error.
+    logfile: String = String::new(), false;
+    /// Keep idle TCP connections alive.
+    tcp_keepalive: bool = true, true;
+    /// Seconds before the first keepalive; 0 for the system's default.
+    tcp_keepidle: usize = 0, true;
+    /// Seconds between keepalives; 0 for the system's default.
+    tcp_keepintvl: usize = 0, true;
+    /// Keepalives unanswered before a connection is dead; 0 for the system's default.
+    tcp_keepcnt: usize = 0, true;
+    /// TLS with clients: only `disable` is supported.
+    client_tls_sslmode: String = "disable".to_owned(), false;
+    /// TLS with servers: `disable`, or `prefer` and `allow`, which go on without it; no TLS is spoken yet.
+    server_tls_sslmode: String = "prefer".to_owned(), false;
+}

@@ -1,0 +1,168 @@
+//! The three formats: what they say, what they refuse.
+
+use std::path::Path;
+
+use super::*;
+
+fn ini(text: &str) -> Result<Config, String> {
+    ini::read(text, Path::new("pgbouncer.ini"))
+}
+
+fn howdah(text: &str) -> Result<Config, String> {
+    toml_file::read(&text.parse().unwrap())
+}
+
+fn pgcat(text: &str) -> Result<Config, String> {
+    pgcat::read(&text.parse().unwrap())
+}
+
+#[test]
+fn a_pgbouncer_ini_is_read_with_pgbouncers_defaults() {
+    let config = ini("
+        ; a comment
+        [databases]
+        app = host=10.0.0.1,10.0.0.2 port=5433 dbname=real password='it''s' pool_size=7 pool_mode=session
+        * = host=/run/postgresql
+        [users]
+        bob = pool_mode=transaction max_user_connections=3
+        [pgbouncer]
+        listen_addr = 127.0.0.1, ::1
+        server_idle_timeout = 0.5
+        max_client_conn=500
+    ")
+    .unwrap();
+    let app = config.database("app").unwrap();
+    assert_eq!((app.hosts.len(), app.port, app.dbname.as_deref()), (2, Some(5433), Some("real")));
+    assert_eq!(app.password.as_deref(), Some("it's"));
+    assert!(config.database("anything").unwrap().wildcard);
+    assert_eq!(config.pool_size("app", "eve"), 7);
+    assert_eq!(config.pool_size("other", "eve"), 20);
+    assert_eq!(config.pool_mode("app", "eve"), PoolMode::Session);
+    assert_eq!(config.pool_mode("app", "bob"), PoolMode::Transaction);
+    assert_eq!(config.settings.listen_addr.0, ["127.0.0.1", "::1"]);
+    assert_eq!(config.settings.max_client_conn, 500);
+    assert_eq!(config.settings.server_idle_timeout.0.as_millis(), 500);
+    assert_eq!((config.settings.pool_mode, config.settings.auth_type), (PoolMode::Session, AuthType::Md5));
+    assert_eq!(config.settings.query_wait_timeout, Seconds::whole(120));
+    assert!(config.remarks.is_empty(), "{:?}", config.remarks);
+}
+
+#[test]
+fn unknown_settings_of_pgbouncer_are_named_and_not_fatal() {
+    let config = ini("[pgbouncer]\nverbose = 2\nmax_clientconn = 5\n[databases]\na = hots=x\n").unwrap();
+    assert_eq!(
+        config.remarks,
+        [
+            "verbose is a setting of PgBouncer that has no effect here",
+            "max_clientconn is not a setting known here and does nothing (near: max_client_conn)",
+            "database a: hots is not known here and does nothing (near: host)",
+        ]
+    );
+}
+
+#[test]
+fn what_an_ini_cannot_mean_is_an_error_that_says_where() {
+    for (text, message) in [
+        (
+            "[pgbouncer]\npool_mode = statement",
+            "line 2: pool_mode = statement: expected session or transaction (statement pooling is not supported)",
+        ),
+        (
+            "[pgbouncer]\nauth_type = pam",
+            "line 2: auth_type = pam: expected any, trust, plain, md5 or scram-sha-256 (hba, cert, pam and ldap are not supported)",
+        ),
+        ("[pgbouncer]\nmax_client_conn = -1", "line 2: max_client_conn = -1: expected a whole number, 0 or more"),
+        ("[nothing]\na = b", "line 2: there is no section [nothing]"),
+        ("[pgbouncer]\nnonsense", "line 2: expected key = value"),
+        ("[databases]\na = password='x", "line 2: a quote is not closed"),
+        ("%include /nowhere/at/all", "line 1: cannot read /nowhere/at/all: No such file or directory (os error 2)"),
+    ] {
+        assert_eq!(ini(text).unwrap_err(), message);
+    }
+}
+
+#[test]
+fn a_users_file_keeps_quotes_and_refuses_open_ones() {
+    let users = userlist::read("; c\n\"a\"\"b\" \"p\"\"w\"\n\"c\" \"md5x\" rest\n\n").unwrap();
+    assert_eq!(users, [("a\"b".to_owned(), "p\"w".to_owned()), ("c".to_owned(), "md5x".to_owned())]);
+    assert_eq!(userlist::read("\n\"a").unwrap_err(), "line 2: a quote is not closed");
+    assert_eq!(userlist::read("a b").unwrap_err(), "line 1: expected \"user\" \"password\"");
+}
+
+#[test]
+fn unknown_keys_of_howdah_toml_are_errors_with_the_nearest_name() {
+    for (text, message) in [
+        ("[pooler]\npool_mod = 'session'", "[pooler] has no key pool_mod; pool_mode was meant?"),
+        ("[databases.a]\nhots = 'x'", "[databases.a] has no key hots; host was meant?"),
+        ("[poler]\na = 1", "there is no section [poler]; pooler was meant?"),
+        ("[pooler]\nzzzzzzzz = 1", "[pooler] has no key zzzzzzzz"),
+        ("[pooler]\nlisten_port = 99999", "[pooler] listen_port = 99999: expected a number from 0 to 65535"),
+    ] {
+        assert_eq!(howdah(text).unwrap_err(), message);
+    }
+}
+
+#[test]
+fn howdah_toml_starts_from_defaults_of_today() {
+    let config = howdah(
+        "[pooler]\nlisten_addr = ['127.0.0.1', '::1']\n[databases.app]\nhost = 'db'\npool_size = 3\n[users.bob]\npassword = 'x'\n",
+    )
+    .unwrap();
+    assert_eq!(config.settings.pool_mode, PoolMode::Transaction);
+    assert_eq!(config.settings.auth_type, AuthType::Scram);
+    assert_eq!(config.settings.listen_addr.0.len(), 2);
+    assert_eq!(config.pool_size("app", "bob"), 3);
+    assert_eq!(config.passwords.get("bob").map(String::as_str), Some("x"));
+}
+
+#[test]
+fn environment_variables_are_put_in_and_cannot_break_out() {
+    let text = toml_file::interpolate("p = \"${SECRET}\"", |_| Some("a\"b\\".to_owned())).unwrap();
+    assert_eq!(text.parse::<toml::Table>().unwrap()["p"].as_str(), Some("a\"b\\"));
+    assert_eq!(toml_file::interpolate("${X}", |_| None).unwrap_err(), "the environment has no variable X");
+}
+
+const PGCAT: &str = "
+[general]
+port = 6433
+admin_username = 'admin'
+admin_password = 'secret'
+connect_timeout = 5000
+[pools.app]
+pool_mode = 'session'
+[pools.app.users.0]
+username = 'bob'
+password = 'pw'
+pool_size = 9
+[pools.app.shards.0]
+database = 'real'
+servers = [['10.0.0.1', 5433, 'primary'], ['10.0.0.2', 5433, 'replica']]
+";
+
+#[test]
+fn a_pgcat_toml_of_one_shard_is_read() {
+    let config = pgcat(PGCAT).unwrap();
+    let app = config.database("app").unwrap();
+    assert_eq!((app.hosts.as_slice(), app.port), (&["10.0.0.1".to_owned()][..], Some(5433)));
+    assert_eq!(config.pool_size("app", "bob"), 9);
+    assert_eq!(config.pool_mode("app", "bob"), PoolMode::Session);
+    assert_eq!(config.passwords.get("admin").map(String::as_str), Some("secret"));
+    assert_eq!(config.settings.query_wait_timeout, Seconds::whole(5));
+    assert_eq!(config.remarks, ["pools.app: the replica 10.0.0.2:5433 is not used yet"]);
+}
+
+#[test]
+fn a_pgcat_toml_of_several_shards_is_refused() {
+    let two = format!("{PGCAT}[pools.app.shards.1]\ndatabase = 'b'\nservers = [['x', 1, 'primary']]\n");
+    assert_eq!(pgcat(&two).unwrap_err(), "pools.app has 2 shards: sharding is not supported yet; one shard is");
+}
+
+#[test]
+fn every_setting_reads_what_it_shows() {
+    let mut settings = Settings::default();
+    for shown in Settings::default().show() {
+        assert_eq!(settings.set(shown.name, &shown.value), Some(Ok(())), "{}", shown.name);
+        assert!(shown.meaning.len() > 10, "{} says what it means", shown.name);
+    }
+    assert_eq!(settings, Settings::default());
+}

@@ -1,0 +1,126 @@
+//! `howdah.toml`: `[pooler]` holds the settings, `[databases.NAME]` and `[users.NAME]` the rest. What is not known is
+//! an error that names the nearest key. `${NAME}` in a string is the environment variable of that name.
+
+use toml::{Table, Value as Toml};
+
+use super::{
+    AuthType, Config, DATABASE_KEYS, Database, List, PoolMode, Seconds, Settings, USER_KEYS, User, nearest,
+    set_database, set_user,
+};
+
+/// Where `howdah.toml` starts from, where that differs from PgBouncer: what one would choose today.
+fn defaults() -> Settings {
+    Settings {
+        listen_addr: List(vec!["127.0.0.1".to_owned()]),
+        pool_mode: PoolMode::Transaction,
+        auth_type: AuthType::Scram,
+        max_client_conn: 10_000,
+        server_login_retry: Seconds::whole(1),
+        ..Settings::default()
+    }
+}
+
+/// Reads a parsed `howdah.toml`.
+pub fn read(table: &Table) -> Result<Config, String> {
+    let mut config = Config { settings: defaults(), ..Config::default() };
+    for (section, content) in table {
+        let Toml::Table(content) = content else {
+            return Err(format!(
+                "{section} stands outside of a section: expected [pooler], [databases.NAME], [users.NAME]"
+            ));
+        };
+        match section.as_str() {
+            "pooler" => {
+                for (key, value) in content {
+                    let outcome = config.settings.set(key, &text(value));
+                    judge(outcome, "pooler", key, value, Settings::NAMES)?;
+                }
+            }
+            "databases" => {
+                for (name, entry) in tables(content, section)? {
+                    let mut database = Database { wildcard: name == "*", ..Database::default() };
+                    for (key, value) in entry {
+                        let outcome = set_database(&mut database, key, &text(value));
+                        judge(outcome, &format!("databases.{name}"), key, value, DATABASE_KEYS)?;
+                    }
+                    if database.wildcard {
+                        config.fallback = Some(database);
+                    } else {
+                        config.databases.insert(name.to_owned(), database);
+                    }
+                }
+            }
+            "users" => {
+                for (name, entry) in tables(content, section)? {
+                    let mut user = User::default();
+                    for (key, value) in entry {
+                        if key == "password" {
+                            config.passwords.insert(name.to_owned(), text(value));
+                            continue;
+                        }
+                        let outcome = set_user(&mut user, key, &text(value));
+                        judge(outcome, &format!("users.{name}"), key, value, USER_KEYS)?;
+                    }
+                    config.users.insert(name.to_owned(), user);
+                }
+            }
+            other => {
+                let near = nearest(other, ["pooler", "databases", "users"]);
+                return Err(format!("there is no section [{other}]{}", meant(near)));
+            }
+        }
+    }
+    Ok(config)
+}
+
+fn tables<'a>(content: &'a Table, section: &str) -> Result<Vec<(&'a str, &'a Table)>, String> {
+    content
+        .iter()
+        .map(|(name, entry)| match entry {
+            Toml::Table(entry) => Ok((name.as_str(), entry)),
+            _ => Err(format!("[{section}] holds {name}, which is not a section: expected [{section}.NAME]")),
+        })
+        .collect()
+}
+
+fn judge(
+    outcome: Option<Result<(), &'static str>>,
+    section: &str,
+    key: &str,
+    value: &Toml,
+    known: &'static [&'static str],
+) -> Result<(), String> {
+    match outcome {
+        Some(Ok(())) => Ok(()),
+        Some(Err(expected)) => Err(format!("[{section}] {key} = {value}: expected {expected}")),
+        None => Err(format!("[{section}] has no key {key}{}", meant(nearest(key, known.iter().copied())))),
+    }
+}
+
+fn meant(near: Option<&str>) -> String {
+    near.map(|near| format!("; {near} was meant?")).unwrap_or_default()
+}
+
+/// A value as the settings' own readers take it.
+pub fn text(value: &Toml) -> String {
+    match value {
+        Toml::String(text) => text.clone(),
+        Toml::Array(items) => items.iter().map(text).collect::<Vec<_>>().join(","),
+        other => other.to_string(),
+    }
+}
+
+/// Puts environment variables in place of `${NAME}`, quoted for a TOML string.
+pub fn interpolate(text: &str, variable: impl Fn(&str) -> Option<String>) -> Result<String, String> {
+    let mut result = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("${") {
+        let (name, next) = after.split_once('}').ok_or("a ${ is not closed by }")?;
+        let value = variable(name).ok_or_else(|| format!("the environment has no variable {name}"))?;
+        result.push_str(before);
+        result.push_str(&value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"));
+        rest = next;
+    }
+    result.push_str(rest);
+    Ok(result)
+}

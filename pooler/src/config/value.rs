@@ -1,0 +1,170 @@
+//! The types that settings have, and how they are read and shown.
+
+use std::time::Duration;
+
+/// A type of setting: read from the text of a configuration file, shown as `SHOW CONFIG` shows it.
+pub trait Value: Sized {
+    /// Reads the value; the error says what is expected.
+    fn read(text: &str) -> Result<Self, &'static str>;
+    /// The value as text, which `read` takes.
+    fn show(&self) -> String;
+}
+
+impl Value for bool {
+    fn read(text: &str) -> Result<Self, &'static str> {
+        match text.to_ascii_lowercase().as_str() {
+            "1" | "on" | "yes" | "true" => Ok(true),
+            "0" | "off" | "no" | "false" => Ok(false),
+            _ => Err("1 or 0"),
+        }
+    }
+
+    fn show(&self) -> String {
+        if *self { "1" } else { "0" }.to_owned()
+    }
+}
+
+impl Value for usize {
+    fn read(text: &str) -> Result<Self, &'static str> {
+        text.parse().map_err(|_| "a whole number, 0 or more")
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Value for u16 {
+    fn read(text: &str) -> Result<Self, &'static str> {
+        text.parse().map_err(|_| "a number from 0 to 65535")
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Value for String {
+    fn read(text: &str) -> Result<Self, &'static str> {
+        Ok(text.to_owned())
+    }
+
+    fn show(&self) -> String {
+        self.clone()
+    }
+}
+
+/// A span of time; in files a number of seconds, fractions allowed. For time limits, zero means none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seconds(pub Duration);
+
+impl Seconds {
+    /// So many whole seconds.
+    pub const fn whole(seconds: u64) -> Self {
+        Self(Duration::from_secs(seconds))
+    }
+
+    /// The limit, unless it is zero.
+    pub fn limit(self) -> Option<Duration> {
+        (!self.0.is_zero()).then_some(self.0)
+    }
+}
+
+impl Value for Seconds {
+    fn read(text: &str) -> Result<Self, &'static str> {
+        let seconds: f64 = text.parse().map_err(|_| "a number of seconds")?;
+        Duration::try_from_secs_f64(seconds).map(Self).map_err(|_| "a number of seconds, 0 or more")
+    }
+
+    fn show(&self) -> String {
+        self.0.as_secs_f64().to_string()
+    }
+}
+
+/// A comma-separated list.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct List(pub Vec<String>);
+
+impl List {
+    /// Whether `name` is in it.
+    pub fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|item| item == name)
+    }
+}
+
+impl Value for List {
+    fn read(text: &str) -> Result<Self, &'static str> {
+        Ok(Self(text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()))
+    }
+
+    fn show(&self) -> String {
+        self.0.join(", ")
+    }
+}
+
+/// When a client gives its server connection back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PoolMode {
+    /// When the client disconnects.
+    Session,
+    /// When its transaction ends.
+    Transaction,
+}
+
+impl Value for PoolMode {
+    fn read(text: &str) -> Result<Self, &'static str> {
+        match text {
+            "session" => Ok(Self::Session),
+            "transaction" => Ok(Self::Transaction),
+            "statement" => Err("session or transaction (statement pooling is not supported)"),
+            _ => Err("session or transaction"),
+        }
+    }
+
+    fn show(&self) -> String {
+        match self {
+            Self::Session => "session",
+            Self::Transaction => "transaction",
+        }
+        .to_owned()
+    }
+}
+
+/// How clients prove who they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AuthType {
+    /// Not at all, and the user need not be known.
+    Any,
+    /// Not at all, but the user must be known.
+    Trust,
+    /// By the password as it is.
+    Plain,
+    /// By MD5; by SCRAM where the stored password is a SCRAM secret.
+    Md5,
+    /// By SCRAM-SHA-256.
+    Scram,
+}
+
+impl Value for AuthType {
+    fn read(text: &str) -> Result<Self, &'static str> {
+        match text {
+            "any" => Ok(Self::Any),
+            "trust" => Ok(Self::Trust),
+            "plain" => Ok(Self::Plain),
+            "md5" => Ok(Self::Md5),
+            "scram-sha-256" => Ok(Self::Scram),
+            _ => Err("any, trust, plain, md5 or scram-sha-256 (hba, cert, pam and ldap are not supported)"),
+        }
+    }
+
+    fn show(&self) -> String {
+        match self {
+            Self::Any => "any",
+            Self::Trust => "trust",
+            Self::Plain => "plain",
+            Self::Md5 => "md5",
+            Self::Scram => "scram-sha-256",
+        }
+        .to_owned()
+    }
+}

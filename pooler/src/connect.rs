@@ -1,0 +1,311 @@
+//! Connections to servers: made, logged in, greeted by; and the errand of a cancel request.
+
+use std::rc::Rc;
+
+use wire::backend::{self, Authentication, tag};
+use wire::frame::HEADER;
+use wire::frontend;
+use wire::md5;
+use wire::scram::{self, Credential, Secret};
+use wire::startup::{self, CancelKey};
+
+use crate::client::ClientKey;
+use crate::config::Database;
+use crate::net::{Io, Stream};
+use crate::pool::PoolKey;
+use crate::server::{Login, Server, ServerKey, State};
+use crate::shared::lock;
+use crate::worker::{Step, Worker};
+
+/// A message of a login is not longer than this.
+const MAX_MESSAGE: usize = 65_536;
+
+/// The hosts of an entry; a Unix socket when none is said.
+fn hosts(entry: &Database) -> Vec<&str> {
+    if entry.hosts.is_empty() { vec![""] } else { entry.hosts.iter().map(String::as_str).collect() }
+}
+
+/// Whether a server connection leads where the entry says.
+pub fn leads_there(server: &Server, entry: &Database) -> bool {
+    hosts(entry).contains(&server.host.as_str()) && server.port == entry.port.unwrap_or(5432)
+}
+
+impl Worker {
+    /// Begins to connect one more server to a pool; false when it failed at once.
+    pub fn connect(&mut self, key: PoolKey) -> bool {
+        let config = self.config.clone();
+        let Some(pool) = self.pools.get_mut(key.0) else { return false };
+        let Some(entry) = config.database(&pool.database) else { return false };
+        let hosts = hosts(entry);
+        let host = hosts.get(pool.next_host % hosts.len().max(1)).copied().unwrap_or_default().to_owned();
+        pool.next_host = pool.next_host.wrapping_add(1);
+        let port = entry.port.unwrap_or(5432);
+        let stream = match Stream::connect(&host, port, &config.settings) {
+            Ok(stream) => stream,
+            Err(error) => {
+                self.connect_failed(key, &format!("cannot connect to {host}:{port}: {error}"));
+                return false;
+            }
+        };
+        let slot = ServerKey(self.servers.vacant_key());
+        let mut io = Io::new(stream);
+        if let Err(error) = self.watch_server(slot, &mut io.stream) {
+            self.connect_failed(key, &format!("cannot watch a socket: {error}"));
+            return false;
+        }
+        self.servers.insert(Server::new(io, host, port, key, self.now));
+        if let Some(pool) = self.pools.get_mut(key.0) {
+            pool.connecting += 1;
+            pool.servers.push(slot);
+            let user = pool.user.clone();
+            self.count_server(&user, true);
+        }
+        self.server_connected(slot);
+        true
+    }
+
+    /// Goes on with a connection when its socket says that it is connected, or not to be.
+    pub fn server_connected(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get_mut(key.0) else { return };
+        match server.io.stream.connected() {
+            Ok(false) => return,
+            Ok(true) => (),
+            Err(error) => {
+                let why = format!("cannot connect to {}:{}: {error}", server.host, server.port);
+                self.server_gone(key, &why);
+                return;
+            }
+        }
+        if !server.errand.is_empty() {
+            let errand = std::mem::take(&mut server.errand);
+            server.io.out().extend_from_slice(&errand);
+            server.state = State::Cancelling;
+        } else {
+            server.state = State::Login(Login::Started);
+            let Some(pool) = self.pools.get(server.pool.0) else { return };
+            let entry = self.config.database(&pool.database).cloned().unwrap_or_default();
+            let user = entry.user.as_deref().unwrap_or(&pool.user);
+            let database = entry.dbname.as_deref().unwrap_or(&pool.database);
+            let mut parameters = vec![("user", user), ("database", database)];
+            for (name, value) in [
+                ("client_encoding", &entry.client_encoding),
+                ("DateStyle", &entry.datestyle),
+                ("TimeZone", &entry.timezone),
+            ] {
+                parameters.extend(value.as_deref().map(|value| (name, value)));
+            }
+            startup::write_startup(server.io.out(), parameters);
+        }
+        self.flush_server(key);
+    }
+
+    /// Works on what a server says while we log in.
+    pub fn login_input(&mut self, key: ServerKey, left: &[u8]) -> Step {
+        let message = match wire::header(left) {
+            Ok(None) => return Step::More,
+            Ok(Some(head)) if head.body <= MAX_MESSAGE => left.get(HEADER..head.total()).map(|body| (head, body)),
+            _ => {
+                self.server_gone(key, "this is not a PostgreSQL server");
+                return Step::Took(left.len());
+            }
+        };
+        let Some((head, body)) = message else { return Step::More };
+        match self.login_message(key, head.tag, body) {
+            Ok(()) => Step::Took(head.total()),
+            Err(why) => {
+                self.server_gone(key, &why);
+                Step::Took(left.len())
+            }
+        }
+    }
+
+    fn login_message(&mut self, key: ServerKey, tag: u8, body: &[u8]) -> Result<(), String> {
+        let text = |error: wire::Error| error.to_string();
+        match tag {
+            tag::AUTHENTICATION => self.authenticate(key, &backend::authentication(body).map_err(text)?),
+            tag::PARAMETER_STATUS => {
+                let (name, value) = backend::parameter_status(body).map_err(text)?;
+                let Some(server) = self.servers.get_mut(key.0) else { return Ok(()) };
+                if let Some(place) = self.tracked.place(name) {
+                    server.vars.set(place, value);
+                }
+                server.welcome.push((name.to_owned(), value.to_owned()));
+                Ok(())
+            }
+            tag::BACKEND_KEY_DATA => {
+                let (pid, secret) = backend::backend_key_data(body).map_err(text)?;
+                if let Some(server) = self.servers.get_mut(key.0) {
+                    server.cancel_key = CancelKey { pid, secret: secret.to_vec() };
+                }
+                Ok(())
+            }
+            tag::ERROR_RESPONSE => {
+                let report = backend::report(body).map_err(text)?;
+                if let Some(server) = self.servers.get_mut(key.0) {
+                    server.farewell = Some((report.code, report.message.clone()));
+                }
+                Err(report.message)
+            }
+            tag::READY_FOR_QUERY => {
+                self.logged_in(key);
+                Ok(())
+            }
+            tag::NOTICE_RESPONSE | tag::NEGOTIATE_PROTOCOL_VERSION => Ok(()),
+            other => Err(format!("the server sent a message '{}' in its login", char::from(other))),
+        }
+    }
+
+    fn authenticate(&mut self, key: ServerKey, what: &Authentication<'_>) -> Result<(), String> {
+        let Some(server) = self.servers.get(key.0) else { return Ok(()) };
+        let Some(pool) = self.pools.get(server.pool.0) else { return Ok(()) };
+        let entry = self.config.database(&pool.database);
+        let user = entry.and_then(|entry| entry.user.clone()).unwrap_or_else(|| pool.user.to_string());
+        let stored = entry
+            .and_then(|entry| entry.password.clone())
+            .or_else(|| self.config.passwords.get(&user).cloned())
+            .or_else(|| self.found.get(user.as_str()).map(|secret| secret.to_string()));
+        let missing = || format!("no password is known for user \"{user}\" on the server");
+        let Some(server) = self.servers.get_mut(key.0) else { return Ok(()) };
+        let State::Login(login) = &mut server.state else { return Ok(()) };
+        match what {
+            Authentication::Ok => {
+                // A server that asks for SCRAM and then does without has not shown that it knows the secret.
+                if matches!(login, Login::ScramFirst(_) | Login::ScramFinal(_)) {
+                    return Err("the server ended SCRAM without proving that it knows the secret".to_owned());
+                }
+                *login = Login::Accepted;
+            }
+            Authentication::CleartextPassword => {
+                let password = stored.filter(|stored| !md5::is_stored(stored) && Secret::read(stored).is_none());
+                frontend::write_password(server.io.out(), password.ok_or_else(missing)?.as_bytes());
+            }
+            Authentication::Md5Password(salt) => {
+                let stored = stored.filter(|stored| Secret::read(stored).is_none()).ok_or_else(missing)?;
+                let stored = if md5::is_stored(&stored) { stored } else { md5::stored(&user, stored.as_bytes()) };
+                frontend::write_password(server.io.out(), md5::response(&stored, *salt).as_bytes());
+            }
+            Authentication::Sasl(mechanisms) => {
+                if !mechanisms.contains(&scram::MECHANISM) {
+                    return Err(format!("the server offers only {}", mechanisms.join(", ")));
+                }
+                let stored = stored.ok_or_else(missing)?;
+                let credential = match Secret::read(&stored) {
+                    None if md5::is_stored(&stored) => {
+                        return Err(format!("an MD5 password cannot log in by SCRAM (user \"{user}\")"));
+                    }
+                    None => Credential::Password(stored.into_bytes()),
+                    Some(secret) => {
+                        let client_key = lock(&self.shared.keys).get(&user).copied();
+                        let client_key = client_key.ok_or_else(|| {
+                            format!(
+                                "the SCRAM secret of user \"{user}\" is of use only after a client's login by SCRAM"
+                            )
+                        })?;
+                        Credential::Keys { client_key, server_key: secret.server_key }
+                    }
+                };
+                let nonce = scram::nonce().map_err(|error| error.to_string())?;
+                let (client, first) = scram::Client::start(credential, &nonce);
+                frontend::write_sasl_initial(server.io.out(), scram::MECHANISM, &first);
+                *login = Login::ScramFirst(Box::new(client));
+            }
+            Authentication::SaslContinue(data) => {
+                let Login::ScramFirst(client) = std::mem::replace(login, Login::Started) else {
+                    return Err("the server goes on with a SCRAM that was not begun".to_owned());
+                };
+                let (proven, proof) = client.proof(data).map_err(|error| error.to_string())?;
+                frontend::write_sasl_response(server.io.out(), &proof);
+                *login = Login::ScramFinal(Box::new(proven));
+            }
+            Authentication::SaslFinal(data) => {
+                let Login::ScramFinal(proven) = std::mem::replace(login, Login::Proven) else {
+                    return Err("the server ends a SCRAM that was not begun".to_owned());
+                };
+                proven.finish(data).map_err(|error| error.to_string())?;
+            }
+            Authentication::Other(number) => {
+                return Err(format!("the server asks for authentication method {number}, which is not supported"));
+            }
+        }
+        self.flush_server(key);
+        Ok(())
+    }
+
+    fn logged_in(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get_mut(key.0) else { return };
+        let welcome = std::mem::take(&mut server.welcome);
+        let vars = server.vars.clone();
+        let Some(pool) = self.pools.get_mut(server.pool.0) else { return };
+        pool.connecting = pool.connecting.saturating_sub(1);
+        pool.failure = None;
+        pool.welcome = Some(Rc::new(welcome));
+        pool.defaults = vars;
+        let greeting = std::mem::take(&mut pool.greeting);
+        let query = self.config.database(&pool.database).and_then(|entry| entry.connect_query.clone());
+        match query {
+            Some(query) => self.clean(key, &query),
+            None => self.offer(key),
+        }
+        for client in greeting {
+            self.greet(client);
+        }
+    }
+
+    /// What was run on a server connection between clients is done.
+    pub fn cleaned(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get(key.0) else { return };
+        if server.status == wire::backend::Status::Idle {
+            self.offer(key);
+        } else {
+            self.close_server(key, "server_reset_query or connect_query left a transaction open");
+        }
+    }
+
+    /// Notes that a pool cannot get a server, and tells those who wait for the first one.
+    pub fn connect_failed(&mut self, key: PoolKey, why: &str) {
+        crate::warning!("{}: {why}", self.name_pool(key));
+        let Some(pool) = self.pools.get_mut(key.0) else { return };
+        pool.failure = Some((self.now, why.to_owned()));
+        if pool.servers.is_empty() {
+            self.refuse_all(key, "08006", &format!("cannot connect to the server: {why}"));
+        }
+    }
+
+    /// Cancels what a client is doing: its place in the queue, or its statement on the server.
+    pub fn cancel(&mut self, key: ClientKey, cancel: &CancelKey) {
+        let Some(client) = self.clients.get(key.0).filter(|client| client.cancel_key == *cancel) else { return };
+        if client.waits.is_some() {
+            self.refuse(key, "57014", "canceling statement due to user request");
+            return;
+        }
+        let Some(target) = client.server else { return };
+        self.cancel_on_server(target);
+    }
+
+    /// Sends a cancel request for what this server connection is doing.
+    pub fn cancel_on_server(&mut self, target: ServerKey) {
+        let Some(server) = self.servers.get(target.0).filter(|server| !server.requests.is_empty()) else { return };
+        let (host, port, pool) = (server.host.clone(), server.port, server.pool);
+        let mut errand = Vec::new();
+        startup::write_cancel(&mut errand, &server.cancel_key);
+        let slot = ServerKey(self.servers.vacant_key());
+        let made = Stream::connect(&host, port, &self.config.settings).and_then(|stream| {
+            let mut io = Io::new(stream);
+            self.watch_server(slot, &mut io.stream)?;
+            Ok(io)
+        });
+        match made {
+            Ok(io) => {
+                let mut carrier = Server::new(io, host, port, pool, self.now);
+                carrier.errand = errand;
+                carrier.target = Some(target);
+                self.servers.insert(carrier);
+                if let Some(server) = self.servers.get_mut(target.0) {
+                    server.held += 1;
+                }
+                self.server_connected(slot);
+            }
+            Err(error) => crate::warning!("cannot send a cancel request to {host}:{port}: {error}"),
+        }
+    }
+}

@@ -1,0 +1,380 @@
+//! What clients say, passed on to their servers.
+
+use std::rc::Rc;
+
+use wire::backend::{self, Status};
+use wire::frame::HEADER;
+use wire::frontend::{self, Target, tag};
+use wire::{Header, header};
+
+use crate::client::{Client, ClientKey, Discard, State};
+use crate::config::PoolMode;
+use crate::server::{Request, Server};
+use crate::statement::Statement;
+use crate::touch::Touch;
+use crate::worker::{Step, Worker};
+
+/// A Query up to this size is looked at before it is passed on; of a longer one the beginning is.
+const LOOKED_AT: usize = 65_536;
+/// The longest name of a statement or portal.
+const NAME: usize = 4096;
+
+impl Worker {
+    /// Works on a client's input; how many bytes are done with.
+    pub fn client_input(&mut self, key: ClientKey, input: &[u8]) -> usize {
+        if let Some(pool) = self.clients.get(key.0).and_then(|c| c.pool).and_then(|key| self.pools.get_mut(key.0)) {
+            pool.totals.received += input.len() as u64;
+        }
+        let mut at = 0;
+        while let Some(left) = input.get(at..).filter(|left| !left.is_empty()) {
+            let Some(client) = self.clients.get(key.0) else { return input.len() };
+            let step = match client.state {
+                State::Startup => self.startup_input(key, left),
+                State::Lookup | State::Greeting => Step::Stop,
+                State::Password(_) => self.password_input(key, left),
+                State::Ready => self.ready_input(key, left),
+                State::Console => self.console_input(key, left),
+                State::Closing => Step::Took(left.len()),
+            };
+            match step {
+                Step::Took(count) => at += count,
+                Step::More | Step::Stop => break,
+            }
+        }
+        at.min(input.len())
+    }
+
+    fn ready_input(&mut self, key: ClientKey, left: &[u8]) -> Step {
+        let Some(client) = self.clients.get_mut(key.0) else { return Step::Took(left.len()) };
+        if client.passing > 0 {
+            return pass_on(client, client.server.and_then(|server| self.servers.get_mut(server.0)), left);
+        }
+        let head = match header(left) {
+            Ok(Some(head)) => head,
+            Ok(None) => return Step::More,
+            Err(error) => {
+                self.fatal(key, "08P01", &error.to_string());
+                return Step::Took(left.len());
+            }
+        };
+        let whole = left.get(HEADER..head.total());
+        let client_has_server = client.server.is_some();
+        match head.tag {
+            tag::TERMINATE => {
+                self.close_client(key, "client close request");
+                return Step::Took(left.len());
+            }
+            tag::QUERY | tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE | tag::CLOSE | tag::FUNCTION_CALL => (),
+            // A Sync on its own needs no server, and neither does what belongs to a COPY that has ended.
+            tag::SYNC if !client_has_server && client.discard == Discard::No && head.body == 0 => {
+                client.unsynced = false;
+                backend::write_ready_for_query(client.io.out(), Status::Idle);
+                return Step::Took(HEADER);
+            }
+            tag::FLUSH | tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL if !client_has_server => {
+                client.passing = head.body;
+                return Step::Took(HEADER);
+            }
+            tag::SYNC | tag::FLUSH | tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL => (),
+            other => {
+                let message = format!("invalid frontend message type {other}");
+                self.fatal(key, "08P01", &message);
+                return Step::Took(left.len());
+            }
+        }
+        if client.discard == Discard::Unit {
+            client.passing = head.body;
+            if matches!(head.tag, tag::QUERY | tag::SYNC | tag::FUNCTION_CALL) {
+                client.discard = Discard::No;
+                client.unsynced = false;
+                backend::write_ready_for_query(client.io.out(), Status::Idle);
+            }
+            return Step::Took(HEADER);
+        }
+        // What must be seen whole, or to a certain point, before it can be passed on.
+        let wanted = match head.tag {
+            tag::QUERY => head.body.min(LOOKED_AT),
+            tag::PARSE | tag::SYNC | tag::FLUSH => head.body,
+            tag::DESCRIBE | tag::CLOSE if head.body > NAME => {
+                self.fatal(key, "08P01", "the name of a statement or portal is too long");
+                return Step::Took(left.len());
+            }
+            tag::DESCRIBE | tag::CLOSE => head.body,
+            _ => 0,
+        };
+        if left.len() < HEADER + wanted {
+            return Step::More;
+        }
+        let names = if head.tag == tag::BIND {
+            let come = whole.or_else(|| left.get(HEADER..)).unwrap_or_default();
+            match frontend::bind(come) {
+                Some(names) => Some(names),
+                None if whole.is_none() && come.len() <= 2 * NAME => return Step::More,
+                None => {
+                    self.fatal(key, "08P01", "malformed Bind");
+                    return Step::Took(left.len());
+                }
+            }
+        } else {
+            None
+        };
+        if !client_has_server && !self.acquire(key) {
+            return Step::Stop;
+        }
+        let taken = match (head.tag, whole, names) {
+            (tag::PARSE, Some(body), _) => self.pass_parse(key, body).map(|()| head.total()),
+            (tag::DESCRIBE | tag::CLOSE, Some(body), _) => self.pass_target(key, head.tag, body).map(|()| head.total()),
+            (tag::BIND, _, Some(names)) => self.pass_bind(key, head, names),
+            _ => self.pass_plain(key, head, left),
+        };
+        match taken {
+            Ok(count) => Step::Took(count),
+            Err(error) => {
+                self.fatal(key, "08P01", &error.to_string());
+                Step::Took(left.len())
+            }
+        }
+    }
+
+    fn pair(&mut self, key: ClientKey) -> Option<(&mut Client, &mut Server)> {
+        let client = self.clients.get_mut(key.0)?;
+        let server = self.servers.get_mut(client.server?.0)?;
+        Some((client, server))
+    }
+
+    /// Messages that are passed on as they are.
+    fn pass_plain(&mut self, key: ClientKey, head: Header, left: &[u8]) -> Result<usize, wire::Error> {
+        let now = self.now;
+        let Some((client, server)) = self.pair(key) else { return Ok(head.total()) };
+        match head.tag {
+            tag::QUERY => {
+                let come = left.get(HEADER..head.total().min(left.len())).unwrap_or_default();
+                let touch = Touch::of(come.strip_suffix(b"\0").unwrap_or(come));
+                begin(client, server, now);
+                // As in PostgreSQL, a Query ends the unnamed statement.
+                client.unnamed = None;
+                server.unnamed = None;
+                server.requests.push_back(Request::Query(touch));
+            }
+            tag::FUNCTION_CALL => {
+                begin(client, server, now);
+                server.requests.push_back(Request::Call);
+            }
+            tag::EXECUTE => {
+                begin(client, server, now);
+                client.unsynced = true;
+                server.requests.push_back(Request::Execute(client.bound.clone()));
+            }
+            tag::SYNC
+                // A server that takes in a COPY ignores it.
+                if !server.copying => {
+                    client.unsynced = false;
+                    server.requests.push_back(Request::Sync);
+                }
+            tag::COPY_DONE | tag::COPY_FAIL => server.copying = false,
+            _ => (),
+        }
+        let come = head.total().min(left.len());
+        server.io.out().extend_from_slice(left.get(..come).unwrap_or_default());
+        client.passing = head.total() - come;
+        Ok(come)
+    }
+
+    fn renames(&self, server: &Server) -> bool {
+        self.config.settings.max_prepared_statements > 0
+            && self.pools.get(server.pool.0).is_some_and(|pool| pool.mode == PoolMode::Transaction)
+    }
+
+    fn pass_parse(&mut self, key: ClientKey, body: &[u8]) -> Result<(), wire::Error> {
+        let parse = frontend::parse(body)?;
+        let now = self.now;
+        let limit = self.config.settings.max_prepared_statements;
+        let Some(client) = self.clients.get_mut(key.0) else { return Ok(()) };
+        let Some(server) = client.server.and_then(|server| self.servers.get(server.0)) else { return Ok(()) };
+        let renames = self.renames(server);
+        let Some(pool) = self.pools.get_mut(server.pool.0) else { return Ok(()) };
+        pool.totals.client_parses += 1;
+        let statement = if parse.name.is_empty() || !renames {
+            pool.statements.fresh(parse.definition, parse.query)
+        } else {
+            pool.statements.share(parse.definition, parse.query)
+        };
+        let Some((client, server)) = self.pair(key) else { return Ok(()) };
+        begin(client, server, now);
+        client.unsynced = true;
+        let name: Option<Box<[u8]>> = (!parse.name.is_empty()).then(|| parse.name.into());
+        if name.is_none() || !renames {
+            frontend::write_parse(server.io.out(), parse.name, parse.definition);
+            match &name {
+                None => {
+                    client.unnamed = Some(statement.clone());
+                    server.unnamed = Some(statement.clone());
+                }
+                Some(name) => {
+                    client.statements.insert(name.clone(), statement.clone());
+                }
+            }
+            let unnamed = name.is_none();
+            server.requests.push_back(Request::Parse { statement: Some(statement), name, unnamed, hidden: false });
+            return Ok(());
+        }
+        let Some(name) = name else { return Ok(()) };
+        let taken = client.statements.contains_key(&name);
+        if taken {
+            // It is the server's to refuse a name that is taken; the statement itself stays.
+            prepare(server, &statement, limit);
+            frontend::write_parse(server.io.out(), &statement.name(), parse.definition);
+            let request = Request::Parse { statement: None, name: None, unnamed: false, hidden: false };
+            server.requests.push_back(request);
+        } else {
+            client.statements.insert(name.clone(), statement.clone());
+            if server.known.uses(&statement) {
+                invent(client, server, backend::tag::PARSE_COMPLETE, Some(name));
+            } else {
+                frontend::write_parse(server.io.out(), &statement.name(), parse.definition);
+                remember(server, &statement, limit, Some(name), false);
+            }
+        }
+        Ok(())
+    }
+
+    fn pass_bind(&mut self, key: ClientKey, head: Header, names: frontend::Bind<'_>) -> Result<usize, wire::Error> {
+        let now = self.now;
+        let limit = self.config.settings.max_prepared_statements;
+        let Some(client) = self.clients.get(key.0) else { return Ok(head.total()) };
+        let Some(server) = client.server.and_then(|server| self.servers.get(server.0)) else { return Ok(head.total()) };
+        let renames = self.renames(server);
+        if let Some(pool) = self.pools.get_mut(server.pool.0) {
+            pool.totals.binds += 1;
+        }
+        let Some((client, server)) = self.pair(key) else { return Ok(head.total()) };
+        begin(client, server, now);
+        client.unsynced = true;
+        let (statement, name) = name_on_server(client, server, names.statement, renames, limit);
+        client.bound = statement.clone();
+        let consumed = names.portal.len() + 1 + names.statement.len() + 1;
+        let rest = head.body.saturating_sub(consumed);
+        let length = 4 + names.portal.len() + 1 + name.len() + 1 + rest;
+        let out = server.io.out();
+        out.push(tag::BIND);
+        out.extend_from_slice(&i32::try_from(length).unwrap_or(-1).to_be_bytes());
+        wire::frame::write_cstr(out, names.portal);
+        wire::frame::write_cstr(out, &name);
+        server.requests.push_back(Request::Bind(statement));
+        client.passing = rest;
+        Ok(HEADER + consumed)
+    }
+
+    fn pass_target(&mut self, key: ClientKey, tag: u8, body: &[u8]) -> Result<(), wire::Error> {
+        let target = frontend::target(tag, body)?;
+        let now = self.now;
+        let limit = self.config.settings.max_prepared_statements;
+        let Some(client) = self.clients.get(key.0) else { return Ok(()) };
+        let Some(server) = client.server.and_then(|server| self.servers.get(server.0)) else { return Ok(()) };
+        let renames = self.renames(server);
+        let Some((client, server)) = self.pair(key) else { return Ok(()) };
+        begin(client, server, now);
+        client.unsynced = true;
+        let closes = tag == tag::CLOSE;
+        if let (Target::Statement(name), true) = (target, closes) {
+            if name.is_empty() {
+                client.unnamed = None;
+                server.unnamed = None;
+            } else if renames {
+                // Others may use it on the server: only this client forgets it.
+                client.statements.remove(name);
+                invent(client, server, backend::tag::CLOSE_COMPLETE, None);
+                return Ok(());
+            } else {
+                client.statements.remove(name);
+            }
+        }
+        match target {
+            Target::Statement(name) if !closes => {
+                let (_, name) = name_on_server(client, server, name, renames, limit);
+                frontend::write_statement_target(server.io.out(), tag, &name);
+            }
+            _ => wire::frame::write(server.io.out(), tag, |out| out.extend_from_slice(body)),
+        }
+        server.requests.push_back(if closes { Request::Close { hidden: false } } else { Request::Describe });
+        Ok(())
+    }
+}
+
+/// Passes on what has come of a long message; without a server it is thrown away.
+fn pass_on(client: &mut Client, server: Option<&mut Server>, left: &[u8]) -> Step {
+    let count = client.passing.min(left.len());
+    if let (Some(server), Some(part)) = (server, left.get(..count)) {
+        server.io.out().extend_from_slice(part);
+    }
+    client.passing -= count;
+    Step::Took(count)
+}
+
+/// Notes the time when a unit is begun.
+fn begin(client: &mut Client, server: &mut Server, now: std::time::Instant) {
+    if server.requests.is_empty() {
+        client.request_since = now;
+        server.state_since = now;
+        server.answered = false;
+    }
+    client.transaction_since.get_or_insert(now);
+}
+
+/// Gives a client an answer that no server was asked for, in its turn.
+fn invent(client: &mut Client, server: &mut Server, tag: u8, name: Option<Box<[u8]>>) {
+    if server.requests.is_empty() && !server.failed {
+        backend::write_empty(client.io.out(), tag);
+    } else {
+        server.requests.push_back(Request::Invented { tag, name });
+    }
+}
+
+/// Makes sure that a server knows a statement; the client does not see it.
+fn prepare(server: &mut Server, statement: &Rc<Statement>, limit: usize) {
+    if !server.known.uses(statement) {
+        frontend::write_parse(server.io.out(), &statement.name(), &statement.definition);
+        remember(server, statement, limit, None, true);
+    }
+}
+
+fn remember(server: &mut Server, statement: &Rc<Statement>, limit: usize, name: Option<Box<[u8]>>, hidden: bool) {
+    let request = Request::Parse { statement: Some(statement.clone()), name, unnamed: false, hidden };
+    server.requests.push_back(request);
+    if let Some(oldest) = server.known.add(statement, limit) {
+        frontend::write_statement_target(server.io.out(), tag::CLOSE, &oldest.name());
+        server.requests.push_back(Request::Close { hidden: true });
+    }
+}
+
+/// The statement that a client means, made known to the server, and its name there. A name that the client does not
+/// have is passed on as it is, and the server's error is the right one.
+fn name_on_server(
+    client: &Client,
+    server: &mut Server,
+    name: &[u8],
+    renames: bool,
+    limit: usize,
+) -> (Option<Rc<Statement>>, Vec<u8>) {
+    if name.is_empty() {
+        let Some(statement) = client.unnamed.clone() else {
+            // The server may have another client's unnamed statement, so it must not be asked for that.
+            return (None, b"howdah has no unnamed statement".to_vec());
+        };
+        if !server.unnamed.as_ref().is_some_and(|unnamed| Rc::ptr_eq(unnamed, &statement)) {
+            frontend::write_parse(server.io.out(), b"", &statement.definition);
+            let statement = Some(statement.clone());
+            server.unnamed = statement.clone();
+            server.requests.push_back(Request::Parse { statement, name: None, unnamed: true, hidden: true });
+        }
+        return (Some(statement), Vec::new());
+    }
+    match client.statements.get(name).cloned() {
+        Some(statement) if renames => {
+            prepare(server, &statement, limit);
+            let name = statement.name();
+            (Some(statement), name)
+        }
+        known => (known, name.to_vec()),
+    }
+}

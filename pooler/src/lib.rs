@@ -1,0 +1,27 @@
+//! `howdah-pooler`: stands between clients and PostgreSQL servers, and lends a few server connections to many clients.
+//!
+//! The way of a statement: [`worker`] reads it from the client's socket, [`forward`] passes it to the server that
+//! [`assign`] lends, [`answer`] passes the answer back and gives the server to the next. [`login`] lets clients in,
+//! [`connect`] logs in to servers, [`close`] says goodbye to either, [`tick`] watches the clock, [`admin`] is the
+//! console, [`config`] reads what all of them are told.
+
+pub mod admin;
+mod answer;
+mod assign;
+mod client;
+mod close;
+pub mod config;
+pub mod connect;
+mod forward;
+pub mod listen;
+pub mod log;
+mod login;
+mod net;
+mod pool;
+mod server;
+pub mod shared;
+mod statement;
+mod tick;
+mod touch;
+mod vars;
+pub mod worker;

@@ -1,0 +1,178 @@
+//! `howdah-pooler CONFIG` runs the pooler in the foreground; `howdah-pooler check CONFIG` looks at a configuration;
+//! `howdah-pooler settings` prints the reference of the settings.
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::{Arc, Mutex, RwLock};
+use std::thread;
+use std::time::Instant;
+
+use howdah_pooler::config::{Config, Settings};
+use howdah_pooler::listen::Listener;
+use howdah_pooler::shared::{Mailbox, Message, Shared, WorkerId};
+use howdah_pooler::worker::Worker;
+use howdah_pooler::{admin, info, log, warning};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+
+const USAGE: &str = "usage: howdah-pooler [-q] CONFIG | howdah-pooler check CONFIG | howdah-pooler settings
+CONFIG is howdah.toml, pgbouncer.ini or pgcat.toml.
+SIGHUP reads it again; SIGINT and SIGTERM end when what is under way is done, a second one ends at once.";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "-q").collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let outcome = match words.as_slice() {
+        ["-V" | "--version"] => {
+            println!("howdah-pooler {}", env!("CARGO_PKG_VERSION"));
+            Ok(())
+        }
+        ["-h" | "--help"] => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        ["settings"] => {
+            for shown in Settings::default().show() {
+                let default = if shown.default.is_empty() { "empty" } else { &shown.default };
+                println!("- `{}` ({default}):{}", shown.name, shown.meaning.replace('\n', ""));
+            }
+            Ok(())
+        }
+        ["check", path] => check(Path::new(path)),
+        [path] if !path.starts_with('-') => run(Path::new(path)),
+        _ => Err(USAGE.to_owned()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("howdah-pooler: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Looks at a configuration and says what it would do without.
+fn check(path: &Path) -> Result<(), String> {
+    let config = Config::read(path).map_err(|error| error.to_string())?;
+    for remark in &config.remarks {
+        println!("{remark}");
+    }
+    println!("{} is good: {} databases, {} users", path.display(), config.databases.len(), config.passwords.len());
+    Ok(())
+}
+
+fn run(path: &Path) -> Result<(), String> {
+    let text = |error: std::io::Error| error.to_string();
+    let config = Config::read(path).map_err(|error| error.to_string())?;
+    let settings = config.settings.clone();
+    if !settings.logfile.is_empty() {
+        log::to_file(&settings.logfile).map_err(|error| format!("cannot write {}: {error}", settings.logfile))?;
+    }
+    for remark in &config.remarks {
+        warning!("{}: {remark}", path.display());
+    }
+    open_many_files();
+    let _pid = PidFile::write(&settings.pidfile)?;
+    let listeners = Listener::all(&settings).map_err(text)?;
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    // A database is served by one worker, so more workers than databases would have nothing to do.
+    let databases = if config.fallback.is_some() { usize::MAX } else { config.databases.len() + 1 };
+    let workers = if settings.workers > 0 { settings.workers } else { cores.min(databases) };
+    let mut polls = Vec::new();
+    let mut mailboxes = Vec::new();
+    for _ in 0..workers {
+        let poll = mio::Poll::new().map_err(text)?;
+        let waker = mio::Waker::new(poll.registry(), mio::Token(3)).map_err(text)?;
+        mailboxes.push(Mailbox { messages: Mutex::new(Vec::new()), waker });
+        polls.push(poll);
+    }
+    let shared = Arc::new(Shared {
+        config: RwLock::new(Arc::new(config)),
+        mailboxes,
+        homes: Mutex::new(HashMap::from([(String::new(), WorkerId(0))])),
+        cancels: Mutex::new(HashMap::new()),
+        clients: AtomicUsize::new(0),
+        by_user: Mutex::new(HashMap::new()),
+        keys: Mutex::new(HashMap::new()),
+        disabled: Mutex::new(HashSet::new()),
+        paused: Mutex::new(HashSet::new()),
+        ending: AtomicBool::new(false),
+        started: Instant::now(),
+    });
+    let mut signals =
+        signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM, SIGQUIT, SIGUSR1, SIGUSR2]).map_err(text)?;
+    let mut listeners = Some(listeners);
+    let mut threads = Vec::new();
+    for (number, poll) in polls.into_iter().enumerate() {
+        let shared = shared.clone();
+        let listeners = listeners.take().unwrap_or_default();
+        let thread = thread::Builder::new()
+            .name(format!("worker {number}"))
+            .spawn(move || Worker::new(WorkerId(number), shared, poll, listeners).and_then(Worker::run));
+        threads.push(thread.map_err(text)?);
+    }
+    info!("howdah-pooler {} is up: {workers} workers, port {}", env!("CARGO_PKG_VERSION"), settings.listen_port);
+    let watched = shared.clone();
+    thread::spawn(move || {
+        let mut ending = false;
+        for signal in signals.forever() {
+            match signal {
+                SIGHUP => {
+                    if let Err(error) = admin::reload(&watched) {
+                        warning!("the configuration was not read again, the old one stays: {error}");
+                    }
+                }
+                SIGUSR1 => admin::pause_all(&watched, true),
+                SIGUSR2 => admin::pause_all(&watched, false),
+                number => {
+                    let now = ending || number == SIGQUIT;
+                    info!("ending {}", if now { "at once" } else { "when what is under way is done" });
+                    ending = true;
+                    watched.tell_all(|| Message::Shutdown(now));
+                }
+            }
+        }
+    });
+    for thread in threads {
+        match thread.join() {
+            Ok(outcome) => outcome.map_err(text)?,
+            Err(_) => return Err("a worker has failed; this is a bug".to_owned()),
+        }
+    }
+    info!("the end");
+    Ok(())
+}
+
+/// Raises the limit of open files as far as the system lets anybody: a client is one, and so is a server connection.
+fn open_many_files() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is an rlimit that the call fills in.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == 0 {
+        limit.rlim_cur = limit.rlim_max;
+        // SAFETY: `limit` is an initialised rlimit, which the call only reads.
+        if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) } != 0 {
+            warning!("the limit of open files could not be raised");
+        }
+    }
+}
+
+/// The file with the process id, as long as the pooler runs.
+struct PidFile(PathBuf);
+
+impl PidFile {
+    fn write(path: &str) -> Result<Option<Self>, String> {
+        if path.is_empty() {
+            return Ok(None);
+        }
+        std::fs::write(path, format!("{}\n", std::process::id()))
+            .map_err(|error| format!("cannot write {path}: {error}"))?;
+        Ok(Some(Self(path.into())))
+    }
+}
+
+impl Drop for PidFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}

@@ -1,0 +1,208 @@
+//! A connection to a PostgreSQL server.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::Instant;
+
+use wire::backend::Status;
+use wire::scram;
+use wire::startup::CancelKey;
+
+use crate::client::{ClientKey, Sets};
+use crate::net::Io;
+use crate::pool::PoolKey;
+use crate::statement::{Known, Statement};
+use crate::touch::Touch;
+use crate::vars::Vars;
+
+/// Names a server connection within its worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ServerKey(pub usize);
+
+/// Where a server connection stands.
+#[derive(Debug)]
+pub enum State {
+    /// The socket is being connected.
+    Connecting,
+    /// It is logging in.
+    Login(Login),
+    /// `connect_query` runs, or the session is being reset.
+    Preparing,
+    /// It waits in its pool.
+    Idle,
+    /// It is lent to a client.
+    Active,
+    /// A cancel request is being delivered over it.
+    Cancelling,
+}
+
+/// How far a login to a server has come.
+#[derive(Debug)]
+pub enum Login {
+    /// The startup packet is sent.
+    Started,
+    /// The first message of SCRAM is sent.
+    ScramFirst(Box<scram::Client>),
+    /// The proof is sent.
+    ScramFinal(Box<scram::Proven>),
+    /// The server has checked the proof.
+    Proven,
+    /// Logged in; parameters are coming.
+    Accepted,
+}
+
+/// What was asked of the server and has not been answered, in order.
+#[derive(Debug)]
+pub enum Request {
+    /// A client's Query.
+    Query(Touch),
+    /// A client's FunctionCall.
+    Call,
+    /// A client's Sync.
+    Sync,
+    /// A Parse; `hidden` when the client did not send it, so that the answer is not for it.
+    Parse {
+        /// The client's name for it.
+        name: Option<Box<[u8]>>,
+        /// What is prepared; `None` when it is not ours to remember.
+        statement: Option<Rc<Statement>>,
+        /// Whether it is the unnamed statement.
+        unnamed: bool,
+        /// Whether the answer is kept from the client.
+        hidden: bool,
+    },
+    /// A Bind of this statement.
+    Bind(Option<Rc<Statement>>),
+    /// A Describe.
+    Describe,
+    /// An Execute of a portal of this statement.
+    Execute(Option<Rc<Statement>>),
+    /// A Close; `hidden` when the client did not send it.
+    Close {
+        /// Whether the answer is kept from the client.
+        hidden: bool,
+    },
+    /// An answer that the client gets without the server being asked.
+    Invented {
+        /// Its type byte.
+        tag: u8,
+        /// The statement that the client has from it, unless an error comes first.
+        name: Option<Box<[u8]>>,
+    },
+    /// A Query of ours that brings the session in line with the client; nobody sees the answer.
+    Align,
+    /// A Query of ours between clients.
+    Clean,
+    /// The query that finds a password.
+    Lookup,
+}
+
+impl Request {
+    /// Whether it is answered by a ReadyForQuery.
+    pub fn ends_unit(&self) -> bool {
+        matches!(self, Self::Query(_) | Self::Call | Self::Sync | Self::Align | Self::Clean | Self::Lookup)
+    }
+}
+
+/// Where the body of a long message goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Passing {
+    /// To the client.
+    On,
+    /// Nowhere.
+    Off,
+}
+
+/// A server connection.
+#[derive(Debug)]
+pub struct Server {
+    /// The socket and the bytes in flight.
+    pub io: Io,
+    /// The host it leads to.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+    /// Its pool.
+    pub pool: PoolKey,
+    /// Where it stands.
+    pub state: State,
+    /// The client it is lent to.
+    pub client: Option<ClientKey>,
+    /// What was asked and not answered.
+    pub requests: VecDeque<Request>,
+    /// An error has ended the unit at the head: what was asked up to its end will not be answered.
+    pub failed: bool,
+    /// The transaction status that it told last.
+    pub status: Status,
+    /// The parameters that it told.
+    pub vars: Vars,
+    /// What clients' SETs have left on it.
+    pub sets: Sets,
+    /// Its parameters may differ from what is tracked.
+    pub dirty: bool,
+    /// The statements that it knows by names of ours.
+    pub known: Known,
+    /// Its unnamed statement, when it is known whose.
+    pub unnamed: Option<Rc<Statement>>,
+    /// Bytes of a long message that are still to come, and where they go.
+    pub passing: (usize, Option<Passing>),
+    /// By what its statements are cancelled.
+    pub cancel_key: CancelKey,
+    /// When it was connected.
+    pub since: Instant,
+    /// When it was last lent, given back, or began what it does.
+    pub state_since: Instant,
+    /// It shall be closed when it is given back.
+    pub retire: bool,
+    /// Whether part of a unit's answer has been passed on.
+    pub answered: bool,
+    /// It takes in a COPY.
+    pub copying: bool,
+    /// What it tells in its login.
+    pub welcome: Vec<(String, String)>,
+    /// Cancel requests for it that are on their way.
+    pub held: usize,
+    /// It is free as soon as these have arrived.
+    pub parked: bool,
+    /// The error with which it said that it ends: SQLSTATE and message.
+    pub farewell: Option<(String, String)>,
+    /// The connection that a cancel request on this one is about.
+    pub target: Option<ServerKey>,
+    /// The bytes that a cancel request consists of, on a connection for one.
+    pub errand: Vec<u8>,
+}
+
+impl Server {
+    /// A connection being made.
+    pub fn new(io: Io, host: String, port: u16, pool: PoolKey, now: Instant) -> Self {
+        Self {
+            io,
+            host,
+            port,
+            pool,
+            state: State::Connecting,
+            client: None,
+            requests: VecDeque::new(),
+            failed: false,
+            status: Status::Idle,
+            vars: Vars::default(),
+            sets: Sets::default(),
+            dirty: false,
+            known: Known::default(),
+            unnamed: None,
+            passing: (0, None),
+            cancel_key: CancelKey { pid: 0, secret: Vec::new() },
+            since: now,
+            state_since: now,
+            retire: false,
+            answered: false,
+            welcome: Vec::new(),
+            copying: false,
+            held: 0,
+            parked: false,
+            farewell: None,
+            target: None,
+            errand: Vec::new(),
+        }
+    }
+}

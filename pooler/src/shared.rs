@@ -1,0 +1,115 @@
+//! What the workers share, and what they tell each other. Clients' and servers' traffic never passes here: a client is
+//! moved once, when its startup packet is read, to the worker of its database, and stays.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Instant;
+
+use wire::startup::CancelKey;
+
+use crate::admin::{Answer, Order};
+use crate::client::ClientKey;
+use crate::config::Config;
+use crate::net::Stream;
+
+/// Names a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct WorkerId(pub usize);
+
+/// What one worker tells another.
+#[derive(Debug)]
+pub enum Message {
+    /// A socket that was accepted.
+    Accepted(Stream),
+    /// A client of a database that is served by the receiver, and what was read from it: its startup packet first.
+    Moved(Box<Stream>, Vec<u8>, Instant),
+    /// A statement of this client is to be cancelled.
+    Cancel(ClientKey, CancelKey),
+    /// Something asked or ordered on the console: who asks, the number of the question, what.
+    Order(WorkerId, u64, Order),
+    /// An answer to it.
+    Answer(u64, Box<Answer>),
+    /// The configuration has changed.
+    Reload,
+    /// Finish what is under way and end; immediately when true.
+    Shutdown(bool),
+}
+
+/// The way to a worker.
+#[derive(Debug)]
+pub struct Mailbox {
+    /// What has been told and not read.
+    pub messages: Mutex<Vec<Message>>,
+    /// Wakes the worker.
+    pub waker: mio::Waker,
+}
+
+/// A key that lets one log in to servers as a user, learnt from the user's own login.
+pub type ClientKeyOfScram = [u8; 32];
+
+/// What the workers share.
+#[derive(Debug)]
+pub struct Shared {
+    /// The configuration in force.
+    pub config: RwLock<Arc<Config>>,
+    /// The workers' mailboxes.
+    pub mailboxes: Vec<Mailbox>,
+    /// Which worker serves a database.
+    pub homes: Mutex<HashMap<String, WorkerId>>,
+    /// Who is named in cancel requests.
+    pub cancels: Mutex<HashMap<CancelKey, (WorkerId, ClientKey)>>,
+    /// Clients connected.
+    pub clients: AtomicUsize,
+    /// Server connections and client connections by user.
+    pub by_user: Mutex<HashMap<String, (usize, usize)>>,
+    /// SCRAM keys of users who have logged in.
+    pub keys: Mutex<HashMap<String, ClientKeyOfScram>>,
+    /// Databases that DISABLE has closed.
+    pub disabled: Mutex<HashSet<String>>,
+    /// Databases that PAUSE has stopped; the empty name is all.
+    pub paused: Mutex<HashSet<String>>,
+    /// Whether no new clients are taken.
+    pub ending: AtomicBool,
+    /// When the pooler started.
+    pub started: Instant,
+}
+
+impl Shared {
+    /// The configuration in force.
+    pub fn config(&self) -> Arc<Config> {
+        self.config.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Tells a worker.
+    pub fn tell(&self, worker: WorkerId, message: Message) {
+        if let Some(mailbox) = self.mailboxes.get(worker.0) {
+            lock(&mailbox.messages).push(message);
+            // It fails only when the kernel has no memory left for an event, and then the next one wakes.
+            let _ = mailbox.waker.wake();
+        }
+    }
+
+    /// Tells all workers.
+    pub fn tell_all(&self, message: impl Fn() -> Message) {
+        for number in 0..self.mailboxes.len() {
+            self.tell(WorkerId(number), message());
+        }
+    }
+
+    /// The worker that serves a database: they are dealt out in turn when first asked for.
+    pub fn home(&self, database: &str) -> WorkerId {
+        let mut homes = lock(&self.homes);
+        if let Some(home) = homes.get(database) {
+            return *home;
+        }
+        let home = WorkerId(homes.len() % self.mailboxes.len().max(1));
+        homes.insert(database.to_owned(), home);
+        home
+    }
+}
+
+/// Locks; what a panicking thread left is as good as any other, all values here are replaced whole.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,183 @@
+//! What time brings: limits that run out, pools that shrink or fill, averages.
+
+use std::time::Duration;
+
+use crate::client::{ClientKey, State as ClientState};
+use crate::pool::PoolKey;
+use crate::server::{ServerKey, State};
+use crate::worker::Worker;
+
+/// How long a closed client may take to notice.
+const LINGER: Duration = Duration::from_secs(2);
+/// How long a cancel request may take.
+const ERRAND: Duration = Duration::from_secs(10);
+
+impl Worker {
+    /// Looks at all time limits.
+    pub fn tick(&mut self) {
+        self.tick_clients();
+        self.tick_servers();
+        self.tick_pools();
+        self.console_tick();
+        if self.ending.is_some() {
+            self.close_idle_clients();
+        }
+        if self.now >= self.period_ends {
+            self.period_ends = self.now + self.config.settings.stats_period.0.max(Duration::from_secs(1));
+            self.end_period();
+        }
+    }
+
+    fn tick_clients(&mut self) {
+        let config = self.config.clone();
+        let settings = &config.settings;
+        let now = self.now;
+        let past = |since: std::time::Instant, limit: Option<Duration>| {
+            limit.is_some_and(|limit| now.saturating_duration_since(since) >= limit)
+        };
+        let mut over: Vec<(ClientKey, &str, String)> = Vec::new();
+        let mut lingering = Vec::new();
+        let mut cancels = Vec::new();
+        for (number, client) in &self.clients {
+            let key = ClientKey(number);
+            match client.state {
+                ClientState::Startup | ClientState::Lookup | ClientState::Password(_) | ClientState::Greeting => {
+                    if past(client.since, settings.client_login_timeout.limit()) {
+                        over.push((key, "08006", "client_login_timeout".to_owned()));
+                    }
+                    continue;
+                }
+                ClientState::Closing => {
+                    if past(client.since, Some(LINGER)) {
+                        lingering.push(key);
+                    }
+                    continue;
+                }
+                ClientState::Console => continue,
+                ClientState::Ready => (),
+            }
+            if let Some(since) = client.waits {
+                if past(since, settings.query_wait_timeout.limit()) {
+                    over.push((key, "wait", String::new()));
+                }
+                continue;
+            }
+            let Some(server) = client.server.and_then(|server| self.servers.get(server.0)) else {
+                if past(client.request_since, settings.client_idle_timeout.limit()) {
+                    over.push((key, "57P05", "client_idle_timeout".to_owned()));
+                }
+                continue;
+            };
+            if !server.requests.is_empty() && past(client.request_since, settings.query_timeout.limit()) {
+                cancels.extend(client.server);
+                over.push((key, "57014", "query_timeout".to_owned()));
+            } else if server.requests.is_empty()
+                && server.status != wire::backend::Status::Idle
+                && past(client.request_since, settings.idle_transaction_timeout.limit())
+            {
+                over.push((key, "25P03", "idle_transaction_timeout".to_owned()));
+            } else if client.transaction_since.is_some_and(|since| past(since, settings.transaction_timeout.limit())) {
+                cancels.extend(client.server);
+                over.push((key, "25P04", "transaction_timeout".to_owned()));
+            }
+        }
+        for key in lingering {
+            self.close_client(key, "it did not close");
+        }
+        for server in cancels {
+            self.cancel_on_server(server);
+        }
+        for (key, code, message) in over {
+            if code == "wait" { self.wait_is_over(key) } else { self.fatal(key, code, &message) }
+        }
+    }
+
+    /// A client has waited too long. It is told that the pool is full, and stays connected.
+    fn wait_is_over(&mut self, key: ClientKey) {
+        let Some(pool) = self.clients.get(key.0).and_then(|client| client.pool).and_then(|key| self.pools.get(key.0))
+        else {
+            return;
+        };
+        let message = if pool.paused {
+            format!("query_wait_timeout: database \"{}\" is paused", pool.database)
+        } else {
+            format!(
+                "query_wait_timeout: the pool of database \"{}\" and user \"{}\" is full: {} server connections, all in \
+                 use, {} clients waiting",
+                pool.database,
+                pool.user,
+                pool.servers.len(),
+                pool.waiting.len(),
+            )
+        };
+        self.refuse(key, "53300", &message);
+    }
+
+    fn tick_servers(&mut self) {
+        let settings = &self.config.settings;
+        let now = self.now;
+        let past = |since: std::time::Instant, limit: Option<Duration>| {
+            limit.is_some_and(|limit| now.saturating_duration_since(since) >= limit)
+        };
+        let mut gone: Vec<(ServerKey, &str)> = Vec::new();
+        let mut idle = Vec::new();
+        for (number, server) in &self.servers {
+            let key = ServerKey(number);
+            match server.state {
+                _ if server.target.is_some() && past(server.since, Some(ERRAND)) => {
+                    gone.push((key, "a cancel request took too long"));
+                }
+                State::Connecting | State::Login(_) if past(server.since, settings.server_connect_timeout.limit()) => {
+                    gone.push((key, "server_connect_timeout"));
+                }
+                State::Preparing
+                    if server.held == 0 && past(server.state_since, settings.server_connect_timeout.limit()) =>
+                {
+                    gone.push((key, "resetting the session took too long"));
+                }
+                State::Idle => {
+                    let pool = self.pools.get(server.pool.0);
+                    let spare = pool.is_none_or(|pool| pool.servers.len() > pool.minimum || pool.clients == 0);
+                    if past(server.since, settings.server_lifetime.limit()) {
+                        idle.push((key, "server_lifetime"));
+                    } else if spare && past(server.state_since, settings.server_idle_timeout.limit()) {
+                        idle.push((key, "server_idle_timeout"));
+                    }
+                }
+                _ => (),
+            }
+        }
+        for (key, why) in gone {
+            self.server_gone(key, why);
+        }
+        // One a tick for each pool: a crowd that was opened together is not closed together.
+        let mut done = std::collections::HashSet::new();
+        for (key, why) in idle {
+            let Some(pool) = self.servers.get(key.0).map(|server| server.pool) else { continue };
+            if done.insert(pool) {
+                self.close_server(key, why);
+            }
+        }
+    }
+
+    fn tick_pools(&mut self) {
+        let keys: Vec<PoolKey> = self.pools.iter().map(|(key, _)| PoolKey(key)).collect();
+        for key in keys {
+            let Some(pool) = self.pools.get(key.0) else { continue };
+            if !pool.waiting.is_empty() || !pool.greeting.is_empty() || pool.servers.len() < pool.minimum {
+                self.grow(key);
+            }
+        }
+    }
+
+    fn end_period(&mut self) {
+        for (_, pool) in &mut self.pools {
+            pool.periods = [pool.periods[1], pool.totals];
+        }
+        if self.config.settings.log_stats && self.id.0 == 0 {
+            let clients = self.clients.len();
+            let servers = self.servers.len();
+            crate::info!("stats: {clients} clients and {servers} server connections on the first worker");
+        }
+    }
+}

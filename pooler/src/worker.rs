@@ -1,0 +1,448 @@
+//! A worker: one thread, one event loop, the clients and server connections of the databases that it serves.
+//!
+//! The loop polls, marks what is readable, and works through a list of connections until none has anything to do.
+//! Whoever gives somebody else work (a server lent, a buffer drained) puts them on the list, so nothing recurses.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use mio::event::{Event, Source};
+use mio::{Events, Interest, Poll, Token};
+use slab::Slab;
+
+use crate::admin::Console;
+use crate::client::{Client, ClientKey};
+use crate::config::Config;
+use crate::listen::Listener;
+use crate::net::{Got, Io, Stream};
+use crate::pool::{Pool, PoolKey};
+use crate::server::{Server, ServerKey};
+use crate::shared::{Message, Shared, WorkerId, lock};
+use crate::vars::Tracked;
+
+/// Read at once.
+const READ: usize = 65_536;
+/// A receiver with more than this unsent makes its sender wait.
+pub const HIGH_WATER: usize = 262_144;
+/// How often time limits are looked at.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Whose turn it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Turn {
+    /// A client's.
+    Client(ClientKey),
+    /// A server connection's.
+    Server(ServerKey),
+}
+
+/// What became of the bytes at the front of an input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// So many are done with.
+    Took(usize),
+    /// More must come first.
+    More,
+    /// They must wait.
+    Stop,
+}
+
+/// A worker.
+pub struct Worker {
+    /// Which one.
+    pub id: WorkerId,
+    /// What all workers share.
+    pub shared: Arc<Shared>,
+    /// The configuration in force.
+    pub config: Arc<Config>,
+    /// The clients.
+    pub clients: Slab<Client>,
+    /// The server connections.
+    pub servers: Slab<Server>,
+    /// The pools.
+    pub pools: Slab<Pool>,
+    /// Pools by database and user.
+    pub pool_names: HashMap<(Rc<str>, Rc<str>), PoolKey>,
+    /// Stored passwords that `auth_query` has found, for logins to servers.
+    pub found: HashMap<Rc<str>, Arc<str>>,
+    /// Which parameters are tracked.
+    pub tracked: Tracked,
+    /// The time, as of the last poll.
+    pub now: Instant,
+    /// Who has something to do.
+    pub turns: VecDeque<Turn>,
+    /// The questions of console clients that other workers are answering.
+    pub console: Console,
+    /// Set when it shall end: when that was ordered.
+    pub ending: Option<Instant>,
+    /// When the current period of the averages ends.
+    pub period_ends: Instant,
+    poll: Poll,
+    listeners: Vec<Listener>,
+    next_worker: usize,
+    queued: HashSet<Turn>,
+    scratch: Vec<u8>,
+    next_tick: Instant,
+}
+
+impl Worker {
+    /// A worker; the first one listens.
+    pub fn new(id: WorkerId, shared: Arc<Shared>, poll: Poll, listeners: Vec<Listener>) -> io::Result<Self> {
+        let config = shared.config();
+        let now = Instant::now();
+        let mut worker = Self {
+            id,
+            tracked: Tracked::new(&config.settings.track_extra_parameters.0),
+            period_ends: now + config.settings.stats_period.0,
+            config,
+            clients: Slab::new(),
+            servers: Slab::new(),
+            pools: Slab::new(),
+            pool_names: HashMap::new(),
+            found: HashMap::new(),
+            now,
+            turns: VecDeque::new(),
+            console: Console::default(),
+            ending: None,
+            poll,
+            listeners,
+            next_worker: 0,
+            queued: HashSet::new(),
+            scratch: vec![0; READ],
+            next_tick: now + TICK,
+            shared,
+        };
+        for (number, listener) in worker.listeners.iter_mut().enumerate() {
+            listener.register(worker.poll.registry(), Token(number * 4 + 2), Interest::READABLE)?;
+        }
+        Ok(worker)
+    }
+
+    /// Runs until it is told to end.
+    pub fn run(mut self) -> io::Result<()> {
+        let mut events = Events::with_capacity(1024);
+        while !self.is_over() {
+            let wait = if self.turns.is_empty() {
+                self.next_tick.saturating_duration_since(Instant::now())
+            } else {
+                Duration::ZERO
+            };
+            match self.poll.poll(&mut events, Some(wait)) {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+                _ => (),
+            }
+            self.now = Instant::now();
+            for event in &events {
+                let key = event.token().0 / 4;
+                match event.token().0 % 4 {
+                    0 => self.client_event(ClientKey(key), event),
+                    1 => self.server_event(ServerKey(key), event),
+                    2 => self.accept(key),
+                    _ => self.read_messages(),
+                }
+            }
+            // Those who still have something to do after their turn come again after the next poll.
+            for _ in 0..self.turns.len() {
+                let Some(turn) = self.turns.pop_front() else { break };
+                self.queued.remove(&turn);
+                match turn {
+                    Turn::Client(key) => self.client_turn(key),
+                    Turn::Server(key) => self.server_turn(key),
+                }
+            }
+            if self.now >= self.next_tick {
+                self.next_tick = self.now + TICK;
+                self.tick();
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives somebody a turn.
+    pub fn give_turn(&mut self, turn: Turn) {
+        if self.queued.insert(turn) {
+            self.turns.push_back(turn);
+        }
+    }
+
+    fn client_event(&mut self, key: ClientKey, event: &Event) {
+        let Some(client) = self.clients.get_mut(key.0) else { return };
+        client.io.hangup |= event.is_read_closed() || event.is_error();
+        client.io.readable |= event.is_readable() || client.io.hangup;
+        self.flush_client(key);
+        self.client_turn(key);
+    }
+
+    fn server_event(&mut self, key: ServerKey, event: &Event) {
+        let Some(server) = self.servers.get_mut(key.0) else { return };
+        server.io.hangup |= event.is_read_closed() || event.is_error();
+        server.io.readable |= event.is_readable() || server.io.hangup;
+        if matches!(server.state, crate::server::State::Connecting) {
+            self.server_connected(key);
+        }
+        self.flush_server(key);
+        self.server_turn(key);
+    }
+
+    /// Reads what a client has sent and works on it.
+    fn client_turn(&mut self, key: ClientKey) {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        self.read_client(key, &mut scratch);
+        self.scratch = scratch;
+        let server = self.clients.get(key.0).and_then(|client| client.server);
+        if let Some(server) = server {
+            self.flush_server(server);
+        }
+        self.flush_client(key);
+    }
+
+    fn read_client(&mut self, key: ClientKey, scratch: &mut [u8]) {
+        // What was left over comes first: its client may have had to wait for a server.
+        if self.client_may_go_on(key) && self.clients.get(key.0).is_some_and(|client| !client.io.rest.is_empty()) {
+            self.feed_client(key, &[]);
+        }
+        if !self.client_may_go_on(key) {
+            return;
+        }
+        let Some(client) = self.clients.get_mut(key.0).filter(|client| client.io.readable) else { return };
+        match client.io.read(scratch) {
+            Got::Bytes(count) => {
+                if let Some(bytes) = scratch.get(..count) {
+                    self.feed_client(key, bytes);
+                }
+                if self.clients.get(key.0).is_some_and(|client| client.io.readable) {
+                    self.give_turn(Turn::Client(key));
+                }
+            }
+            Got::Nothing => (),
+            Got::Closed(error) => self.client_gone(key, error),
+        }
+    }
+
+    /// Whether a client's input may be worked on: it does not wait, and its server keeps up.
+    fn client_may_go_on(&self, key: ClientKey) -> bool {
+        let Some(client) = self.clients.get(key.0) else { return false };
+        if client.waits.is_some() || client.console_waits.is_some() || client.io.pending() > HIGH_WATER {
+            return false;
+        }
+        // What it sends before it is let in stays in the socket.
+        if matches!(client.state, crate::client::State::Lookup | crate::client::State::Greeting) {
+            return false;
+        }
+        client
+            .server
+            .and_then(|server| self.servers.get(server.0))
+            .is_none_or(|server| server.io.pending() <= HIGH_WATER)
+    }
+
+    fn feed_client(&mut self, key: ClientKey, fresh: &[u8]) {
+        let Some(client) = self.clients.get_mut(key.0) else { return };
+        if client.io.rest.is_empty() {
+            let taken = self.client_input(key, fresh);
+            if let (Some(client), Some(left)) = (self.clients.get_mut(key.0), fresh.get(taken..))
+                && !left.is_empty()
+            {
+                client.io.rest = left.to_vec();
+            }
+        } else {
+            let mut held = std::mem::take(&mut client.io.rest);
+            held.extend_from_slice(fresh);
+            let taken = self.client_input(key, &held);
+            if let Some(client) = self.clients.get_mut(key.0) {
+                held.drain(..taken.min(held.len()));
+                client.io.rest = if held.is_empty() { Vec::new() } else { held };
+            }
+        }
+    }
+
+    fn server_turn(&mut self, key: ServerKey) {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let client = self.servers.get(key.0).and_then(|server| server.client);
+        self.read_server(key, &mut scratch);
+        self.scratch = scratch;
+        if let Some(client) = client {
+            self.flush_client(client);
+        }
+        self.flush_server(key);
+    }
+
+    fn read_server(&mut self, key: ServerKey, scratch: &mut [u8]) {
+        let Some(server) = self.servers.get(key.0) else { return };
+        let slow = server.client.and_then(|client| self.clients.get(client.0));
+        if slow.is_some_and(|client| client.io.pending() > HIGH_WATER) {
+            return;
+        }
+        let Some(server) = self.servers.get_mut(key.0).filter(|server| server.io.readable) else { return };
+        match server.io.read(scratch) {
+            Got::Bytes(count) => {
+                if let Some(fresh) = scratch.get(..count) {
+                    self.feed_server(key, fresh);
+                }
+                if self.servers.get(key.0).is_some_and(|server| server.io.readable) {
+                    self.give_turn(Turn::Server(key));
+                }
+            }
+            Got::Nothing => (),
+            Got::Closed(error) => {
+                let why = error.map_or("the server closed the connection".to_owned(), |error| error.to_string());
+                self.server_gone(key, &why);
+            }
+        }
+    }
+
+    fn feed_server(&mut self, key: ServerKey, fresh: &[u8]) {
+        let Some(server) = self.servers.get_mut(key.0) else { return };
+        if server.io.rest.is_empty() {
+            let taken = self.server_input(key, fresh);
+            if let (Some(server), Some(left)) = (self.servers.get_mut(key.0), fresh.get(taken..))
+                && !left.is_empty()
+            {
+                server.io.rest = left.to_vec();
+            }
+        } else {
+            let mut held = std::mem::take(&mut server.io.rest);
+            held.extend_from_slice(fresh);
+            let taken = self.server_input(key, &held);
+            if let Some(server) = self.servers.get_mut(key.0) {
+                held.drain(..taken.min(held.len()));
+                server.io.rest = if held.is_empty() { Vec::new() } else { held };
+            }
+        }
+    }
+
+    /// Sends a client what is there for it; a server that waited for that goes on.
+    pub fn flush_client(&mut self, key: ClientKey) {
+        let Some(client) = self.clients.get_mut(key.0) else { return };
+        let before = client.io.pending();
+        if before == 0 {
+            return;
+        }
+        match client.io.flush() {
+            Ok(()) => {
+                let server = client.server;
+                if before > HIGH_WATER && client.io.pending() <= HIGH_WATER {
+                    self.give_turn(Turn::Client(key));
+                    if let Some(server) = server {
+                        self.give_turn(Turn::Server(server));
+                    }
+                }
+            }
+            Err(error) => self.client_gone(key, Some(error)),
+        }
+    }
+
+    /// Sends a server what is there for it; a client that waited for that goes on.
+    pub fn flush_server(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get_mut(key.0) else { return };
+        let before = server.io.pending();
+        if before == 0 || matches!(server.state, crate::server::State::Connecting) {
+            return;
+        }
+        match server.io.flush() {
+            Ok(()) => {
+                let client = server.client;
+                if let (true, Some(client)) = (before > HIGH_WATER && server.io.pending() <= HIGH_WATER, client) {
+                    self.give_turn(Turn::Client(client));
+                }
+            }
+            // What the server said before it closed may still be read, and says why.
+            Err(_) => {
+                server.io.readable = true;
+                server.io.out().clear();
+                self.give_turn(Turn::Server(key));
+            }
+        }
+    }
+
+    fn accept(&mut self, number: usize) {
+        loop {
+            let Some(listener) = self.listeners.get(number) else { return };
+            match listener.accept() {
+                Ok(stream) => {
+                    let worker = WorkerId(self.next_worker % self.shared.mailboxes.len().max(1));
+                    self.next_worker = self.next_worker.wrapping_add(1);
+                    if worker == self.id {
+                        self.add_client(stream, Vec::new(), self.now);
+                    } else {
+                        self.shared.tell(worker, Message::Accepted(stream));
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
+                Err(error) => {
+                    crate::warning!("cannot accept a connection: {error}");
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Takes a client in, with what has been read from it.
+    fn add_client(&mut self, stream: Stream, rest: Vec<u8>, since: Instant) {
+        stream.tune(&self.config.settings);
+        let mut io = Io::new(stream);
+        io.rest = rest;
+        let entry = self.clients.vacant_entry();
+        let key = ClientKey(entry.key());
+        let interests = Interest::READABLE | Interest::WRITABLE;
+        if let Err(error) = io.stream.register(self.poll.registry(), Token(key.0 * 4), interests) {
+            crate::warning!("cannot watch a client's socket: {error}");
+            return;
+        }
+        entry.insert(Client::new(io, since));
+        self.give_turn(Turn::Client(key));
+    }
+
+    /// Watches a server's socket under its key.
+    pub fn watch_server(&self, key: ServerKey, stream: &mut Stream) -> io::Result<()> {
+        stream.register(self.poll.registry(), Token(key.0 * 4 + 1), Interest::READABLE | Interest::WRITABLE)
+    }
+
+    /// Watches a socket no longer.
+    pub fn unwatch(&self, stream: &mut Stream) {
+        // It fails only for a socket that is not watched.
+        let _ = stream.deregister(self.poll.registry());
+    }
+
+    fn read_messages(&mut self) {
+        let Some(mailbox) = self.shared.mailboxes.get(self.id.0) else { return };
+        let messages = std::mem::take(&mut *lock(&mailbox.messages));
+        for message in messages {
+            match message {
+                Message::Accepted(stream) => self.add_client(stream, Vec::new(), self.now),
+                Message::Moved(stream, rest, since) => self.add_client(*stream, rest, since),
+                Message::Cancel(key, cancel) => self.cancel(key, &cancel),
+                Message::Order(asker, number, order) => {
+                    let answer = self.obey(&order);
+                    self.shared.tell(asker, Message::Answer(number, Box::new(answer)));
+                }
+                Message::Answer(number, answer) => self.console_answer(number, *answer),
+                Message::Reload => self.take_config(),
+                Message::Shutdown(now) => self.begin_to_end(now),
+            }
+        }
+    }
+
+    fn begin_to_end(&mut self, now: bool) {
+        self.shared.ending.store(true, Ordering::Relaxed);
+        for mut listener in self.listeners.drain(..) {
+            let _ = listener.deregister(self.poll.registry());
+        }
+        if now {
+            self.clients.clear();
+            self.servers.clear();
+        }
+        self.ending.get_or_insert(self.now);
+        self.close_idle_clients();
+    }
+
+    fn is_over(&self) -> bool {
+        let Some(since) = self.ending else { return false };
+        let late = self.config.settings.shutdown_timeout.limit();
+        self.clients.is_empty() || late.is_some_and(|limit| self.now.saturating_duration_since(since) > limit)
+    }
+}

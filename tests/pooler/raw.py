@@ -1,0 +1,113 @@
+"""A client that sends exactly the bytes it is told, for what no driver does."""
+
+import socket
+import struct
+
+from devkit.server import SUPERUSER
+
+
+def message(kind, body=b""):
+    """A message of the protocol."""
+    return kind + struct.pack("!i", len(body) + 4) + body
+
+
+def query(sql):
+    """A Query."""
+    return message(b"Q", sql.encode() + b"\0")
+
+
+def parse(name, sql):
+    """A Parse."""
+    return message(b"P", name.encode() + b"\0" + sql.encode() + b"\0\0\0")
+
+
+def bind(statement, portal=""):
+    """A Bind without parameters."""
+    return message(b"B", portal.encode() + b"\0" + statement.encode() + b"\0" + b"\0\0" * 3)
+
+
+def describe(statement):
+    """A Describe of a statement."""
+    return message(b"D", b"S" + statement.encode() + b"\0")
+
+
+def close(statement):
+    """A Close of a statement."""
+    return message(b"C", b"S" + statement.encode() + b"\0")
+
+
+EXECUTE = message(b"E", b"\0" + b"\0\0\0\0")
+SYNC = message(b"S")
+FLUSH = message(b"H")
+
+
+class Raw:
+    """A connection, logged in without a password unless `login` is false."""
+
+    def __init__(self, port, database="postgres", login=True, minor=0, user=SUPERUSER):
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=10)
+        self.held = b""
+        if login:
+            body = struct.pack("!HH", 3, minor)
+            body += b"".join(part.encode() + b"\0" for part in ("user", user, "database", database)) + b"\0"
+            self.send(struct.pack("!i", len(body) + 4) + body)
+            self.greeting = self.until(b"Z")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.socket.close()
+
+    def send(self, *parts):
+        """Sends bytes."""
+        self.socket.sendall(b"".join(parts))
+
+    def next(self):
+        """The next message: its type and its body; None when the connection is closed."""
+        while True:
+            if len(self.held) >= 5:
+                length = struct.unpack("!i", self.held[1:5])[0]
+                if len(self.held) > length:
+                    kind, body = self.held[:1], self.held[5 : 1 + length]
+                    self.held = self.held[1 + length :]
+                    return kind, body
+            try:
+                more = self.socket.recv(65536)
+            except ConnectionResetError:
+                more = b""
+            if not more:
+                return None
+            self.held += more
+
+    def until(self, kind):
+        """All messages up to one of this type."""
+        found = []
+        while not found or found[-1][0] != kind:
+            got = self.next()
+            assert got is not None, f"closed after {found}"
+            found.append(got)
+        return found
+
+    def kinds(self, *parts, until=b"Z"):
+        """Sends bytes and gives the types of the answers up to one of a type, as text."""
+        self.send(*parts)
+        return b"".join(kind for kind, _ in self.until(until)).decode()
+
+
+def code(body):
+    """The SQLSTATE of an ErrorResponse."""
+    return next(field[1:].decode() for field in body.split(b"\0") if field[:1] == b"C")
+
+
+def values(messages):
+    """The values of all DataRows, as text."""
+    found = []
+    for kind, body in messages:
+        if kind == b"D":
+            at = 2
+            for _ in range(struct.unpack("!h", body[:2])[0]):
+                length = struct.unpack("!i", body[at : at + 4])[0]
+                found.append(None if length < 0 else body[at + 4 : at + 4 + length].decode())
+                at += 4 + max(length, 0)
+    return found

@@ -1,0 +1,87 @@
+"""Passwords: of clients to the pooler, of the pooler to servers."""
+
+# The pooler first, then its clients: nested on purpose.
+# ruff: noqa: SIM117
+
+import pytest
+
+from devkit import Problem
+from devkit.server import SUPERUSER
+from tests.pooler.process import PASSWORD, Pooler
+
+
+def stored(server, user):
+    return server.psql(f"SELECT rolpassword FROM pg_authid WHERE rolname = '{user}'")
+
+
+def by_tcp(server, **options):
+    """An entry that leads to the server by TCP, where it asks for passwords."""
+    more = " ".join(f"{key}={value}" for key, value in options.items())
+    return {"*": f"host=127.0.0.1 {more}"}
+
+
+@pytest.mark.parametrize("auth_type", ["plain", "md5", "scram-sha-256"])
+def test_a_plain_password_serves_all_exchanges(with_users, auth_type):
+    users = {"scram_user": PASSWORD}
+    with Pooler(with_users, by_tcp(with_users), users, auth_type=auth_type) as pooler:
+        assert pooler.psql("SELECT user", user="scram_user", password=PASSWORD) == "scram_user"
+        done = pooler.psql("SELECT 1", user="scram_user", password="wrong", check=False)
+        assert 'password authentication failed for user "scram_user"' in done.stderr
+        done = pooler.psql("SELECT 1", user="nobody", password=PASSWORD, check=False)
+        assert 'password authentication failed for user "nobody"' in done.stderr
+
+
+@pytest.mark.parametrize("auth_type", ["md5", "scram-sha-256"])
+def test_a_scram_secret_serves_clients_and_servers_without_the_password(with_users, auth_type):
+    users = {"scram_user": stored(with_users, "scram_user")}
+    assert users["scram_user"].startswith("SCRAM-SHA-256$")
+    with Pooler(with_users, by_tcp(with_users), users, auth_type=auth_type) as pooler:
+        for _ in range(2):
+            assert pooler.psql("SELECT user", user="scram_user", password=PASSWORD) == "scram_user"
+        assert pooler.psql("SELECT 1", user="scram_user", password="wrong", check=False).returncode != 0
+
+
+def test_an_md5_hash_serves_clients_and_servers(with_users):
+    users = {"md5_user": stored(with_users, "md5_user")}
+    assert users["md5_user"].startswith("md5")
+    with Pooler(with_users, users=users, auth_type="md5") as pooler:
+        assert pooler.psql("SELECT user", user="md5_user", password=PASSWORD) == "md5_user"
+        assert pooler.psql("SELECT 1", user="md5_user", password="wrong", check=False).returncode != 0
+    with Pooler(with_users, users=users, auth_type="scram-sha-256") as pooler:
+        assert pooler.psql("SELECT 1", user="md5_user", password=PASSWORD, check=False).returncode != 0
+
+
+def test_auth_query_finds_who_is_not_in_the_file(with_users):
+    with Pooler(with_users, users={}, auth_type="md5", auth_user=SUPERUSER) as pooler:
+        for user in ("scram_user", "md5_user"):
+            assert pooler.psql("SELECT user", user=user, password=PASSWORD) == user
+            assert pooler.psql("SELECT 1", user=user, password="wrong", check=False).returncode != 0
+        assert pooler.psql("SELECT 1", user="no'body", password="x", check=False).returncode != 0
+
+
+def test_trust_wants_a_known_user_and_any_wants_none(with_users):
+    with Pooler(with_users, users={"scram_user": ""}, auth_type="trust") as pooler:
+        assert pooler.psql("SELECT user", user="scram_user") == "scram_user"
+        assert pooler.psql("SELECT 1", user="md5_user", check=False).returncode != 0
+    with Pooler(with_users, auth_type="any") as pooler:
+        assert pooler.psql("SELECT user", user="md5_user") == "md5_user"
+
+
+def test_a_forced_user_serves_all_clients(with_users):
+    database = {"app": f"dbname=postgres user=scram_user password='{PASSWORD}' host=127.0.0.1"}
+    with Pooler(with_users, database) as pooler:
+        assert pooler.psql("SELECT current_user", "app", user="whoever") == "scram_user"
+
+
+def test_a_wrong_password_for_the_server_is_told_to_the_client(with_users):
+    with Pooler(with_users, by_tcp(with_users), {"scram_user": "wrong"}, auth_type="trust") as pooler:
+        with pytest.raises(Problem, match='password authentication failed for user "scram_user"'):
+            pooler.psql("SELECT 1", user="scram_user")
+
+
+def test_unknown_databases_and_limits_are_told(with_users):
+    with Pooler(with_users, {"app": "dbname=postgres"}, max_client_conn=1) as pooler:
+        assert "no such database: other" in pooler.psql("SELECT 1", "other", check=False).stderr
+        with pooler.connect("app"):
+            assert "max_client_conn" in pooler.psql("SELECT 1", "app", user="second", check=False).stderr
+        assert pooler.psql("SELECT 1", "app") == "1"

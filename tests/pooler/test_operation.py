@@ -1,0 +1,263 @@
+"""The console, reload, shutdown, servers that die, other formats of configuration."""
+
+# The pooler first, then its clients: nested on purpose.
+# ruff: noqa: SIM117
+
+import signal
+import subprocess
+import threading
+import time
+
+import pg8000.dbapi
+import pytest
+
+from devkit import postgres
+from devkit.server import Server
+from tests.pooler import raw
+from tests.pooler.process import PROGRAM, Pooler, ask, wait_until
+from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, parse, query
+
+SHOWS = [
+    "CLIENTS",
+    "CONFIG",
+    "DATABASES",
+    "FDS",
+    "LISTS",
+    "MEM",
+    "POOLS",
+    "PREPARED",
+    "SERVERS",
+    "SOCKETS",
+    "ACTIVE_SOCKETS",
+    "STATE",
+    "STATS",
+    "STATS_TOTALS",
+    "STATS_AVERAGES",
+    "TOTALS",
+    "USERS",
+    "VERSION",
+]
+
+
+@pytest.mark.parametrize("database", ["pgbouncer", "pgcat", "howdah"])
+def test_the_console_shows(pooler, database):
+    pooler.psql("SELECT 1")
+    for what in SHOWS:
+        assert pooler.show(what, database), what
+    assert pooler.show("VERSION", database)[0]["version"].startswith("howdah-pooler")
+    assert "SHOW HELP" in pooler.psql("SHOW HELP", database, check=False).stderr
+    assert "use SHOW HELP" in pooler.psql("SHOW NONSENSE", database, check=False).stderr
+
+
+def test_the_console_speaks_the_extended_protocol(pooler):
+    with Raw(pooler.port, "pgbouncer") as client:
+        client.send(parse("", "SHOW VERSION"), raw.describe(""), bind(""), EXECUTE, SYNC)
+        got = client.until(b"Z")
+        assert b"".join(kind for kind, _ in got) == b"1tT2DCZ"
+        assert raw.values(got)[0].startswith("howdah-pooler")
+        assert client.kinds(parse("", "NONSENSE"), bind(""), EXECUTE, SYNC) == "12EZ"
+        assert client.kinds(query("SHOW STATE")) == "TDDDCZ"
+
+
+def test_the_columns_are_pgbouncers(pooler):
+    pooler.psql("SELECT 1")
+    assert list(pooler.show("POOLS")[0])[:6] == [
+        "database",
+        "user",
+        "cl_active",
+        "cl_waiting",
+        "cl_active_cancel_req",
+        "cl_waiting_cancel_req",
+    ]
+    assert {"total_xact_count", "total_query_count", "avg_wait_time"} <= set(pooler.show("STATS")[0])
+
+
+def test_only_admins_may_change_things(server):
+    with Pooler(
+        server, users={"viewer": "", "postgres": "", "eve": ""}, auth_type="trust", stats_users="viewer"
+    ) as pooler:
+        assert "admin access needed" in pooler.psql("PAUSE", "pgbouncer", user="viewer", check=False).stderr
+        assert pooler.psql("SHOW VERSION", "pgbouncer", user="viewer").startswith("howdah-pooler")
+        assert "not allowed" in pooler.psql("SHOW VERSION", "pgbouncer", user="eve", check=False).stderr
+
+
+def test_pause_waits_for_transactions_and_resume_lets_go_on(pooler):
+    with pooler.connect() as client, pooler.connect() as later:
+        ask(client, "BEGIN")
+        paused = threading.Thread(target=lambda: pooler.psql("PAUSE", "pgbouncer"))
+        paused.start()
+        time.sleep(0.3)
+        assert paused.is_alive()
+        ask(client, "COMMIT")
+        paused.join(5)
+        assert not paused.is_alive() and pooler.show("SERVERS") == []
+        answered = []
+        waiting = threading.Thread(target=lambda: answered.append(ask(later, "SELECT 1")))
+        waiting.start()
+        time.sleep(0.3)
+        assert not answered
+        pooler.psql("RESUME", "pgbouncer")
+        waiting.join(5)
+        assert answered == [[(1,)]]
+
+
+def test_disable_reconnect_kill_and_set(pooler):
+    pooler.psql("SELECT 1")
+    pid = pooler.show("SERVERS")[0]["remote_pid"]
+    pooler.psql("RECONNECT; ", "pgbouncer")
+    pooler.psql("WAIT_CLOSE", "pgbouncer")
+    pooler.psql("SELECT 1")
+    assert pooler.show("SERVERS")[0]["remote_pid"] != pid
+    pooler.psql("DISABLE postgres", "pgbouncer")
+    assert "is disabled" in pooler.psql("SELECT 1", check=False).stderr
+    pooler.psql("ENABLE postgres", "pgbouncer")
+    pooler.psql("SET default_pool_size = 7", "pgbouncer")
+    assert next(row["value"] for row in pooler.show("CONFIG") if row["key"] == "default_pool_size") == "7"
+    with pooler.connect() as client:
+        ask(client, "SELECT 1")
+        pooler.psql("KILL postgres", "pgbouncer")
+        with pytest.raises(pg8000.dbapi.Error):
+            ask(client, "SELECT 1")
+    pooler.psql("RESUME postgres", "pgbouncer")
+    assert pooler.psql("SELECT 1") == "1"
+
+
+def test_reload_drops_nobody(server):
+    with Pooler(server, {"postgres": ""}, default_pool_size=1) as pooler, pooler.connect() as client:
+        ask(client, "BEGIN")
+        ask(client, "CREATE TEMP TABLE t (a int) ON COMMIT DROP")
+        pooler.databases = {"postgres": "pool_size=3", "second": "dbname=postgres"}
+        pooler.reload(default_pool_size=2)
+        assert ask(client, "SELECT count(*) FROM t") == [(0,)]
+        ask(client, "COMMIT")
+        assert pooler.psql("SELECT 1", "second") == "1"
+        assert {row["name"]: row["pool_size"] for row in pooler.show("DATABASES")}["postgres"] == "3"
+        before = pooler.log.read_text().count("the old one stays")
+        pooler.path.write_text("[pgbouncer]\npool_mode = nonsense\n")
+        pooler.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: pooler.log.read_text().count("the old one stays") > before)
+        assert pooler.psql("SELECT 1", "second") == "1"
+
+
+def test_sigterm_waits_for_what_is_under_way(pooler):
+    with pooler.connect() as busy, pooler.connect() as idle:
+        ask(busy, "BEGIN")
+        ask(idle, "SELECT 1")
+        pooler.process.send_signal(signal.SIGTERM)
+        with pytest.raises(pg8000.dbapi.Error):
+            time.sleep(0.3)
+            ask(idle, "SELECT 1")
+        assert ask(busy, "SELECT 2") == [(2,)]
+        assert pooler.process.poll() is None
+        ask(busy, "COMMIT")
+        assert pooler.process.wait(10) == 0
+
+
+def test_a_second_signal_ends_at_once(pooler):
+    with pooler.connect() as busy:
+        ask(busy, "BEGIN")
+        pooler.process.send_signal(signal.SIGINT)
+        time.sleep(0.2)
+        assert pooler.process.poll() is None
+        pooler.process.send_signal(signal.SIGINT)
+        assert pooler.process.wait(10) == 0
+
+
+def test_clients_outlive_the_backends_that_they_are_not_in_a_transaction_on(server):
+    with Pooler(server, default_pool_size=2) as pooler:
+        with pooler.connect() as idle, Raw(pooler.port) as busy, Raw(pooler.port) as inside:
+            ask(idle, "SELECT 1")
+            busy.send(query("SELECT pg_sleep(20)"))
+            inside.kinds(query("BEGIN"))
+            server.psql(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND client_port IS NOT NULL"
+            )
+            told = next(body for kind, body in busy.until(b"Z") if kind == b"E")
+            assert raw.code(told) == "57P01" and b"outcome of the statement is unknown" in told
+            assert busy.kinds(query("SELECT 1")) == "TDCZ"
+            kind, body = inside.next()
+            assert kind == b"E" and b"FATAL" in body and b"in a transaction" in body
+            assert inside.next() is None
+            assert ask(idle, "SELECT 2") == [(2,)]
+
+
+def test_clients_outlive_a_restart_of_the_server(major):
+    with Server(postgres.tree(major)) as own, Pooler(own, default_pool_size=2, server_login_retry="0.2") as pooler:
+        with pooler.connect() as client:
+            ask(client, "SELECT 1")
+            own.stop("immediate")
+            with pytest.raises(pg8000.dbapi.DatabaseError) as told:
+                ask(client, "SELECT 1")
+            assert told.value.args[0]["C"] in ("08006", "57P01", "57P02")
+            own.start()
+            pooler.reload()
+
+            def answers():
+                try:
+                    return ask(client, "SELECT 3") == [(3,)]
+                except pg8000.dbapi.DatabaseError:
+                    return False
+
+            wait_until(answers)
+
+
+def test_howdah_toml_and_pgcat_toml_serve(server):
+    from devkit.server import free_port
+
+    howdah = f"""
+    [pooler]
+    listen_port = {{port}}
+    unix_socket_dir = ""
+    auth_type = "any"
+    [databases.app]
+    host = "{server.socket_folder}"
+    port = {server.port}
+    dbname = "postgres"
+    """
+    pgcat = f"""
+    [general]
+    host = "127.0.0.1"
+    port = {{port}}
+    admin_username = "admin"
+    admin_password = "admin"
+    [pools.app.users.0]
+    username = "postgres"
+    password = "{server.password}"
+    pool_size = 2
+    [pools.app.shards.0]
+    database = "postgres"
+    servers = [["127.0.0.1", {server.port}, "primary"]]
+    """
+    for name, text, password in (("howdah.toml", howdah, None), ("pgcat.toml", pgcat, server.password)):
+        port = free_port()
+        made = Pooler(server, name=name, text=text.replace("{port}", str(port)))
+        made.port = port
+        with made as pooler:
+            assert pooler.psql("SELECT 5", "app", password=password) == "5", name
+
+
+def test_check_says_what_is_wrong(server, tmp_path):
+    def check(name, text):
+        path = tmp_path / name
+        path.write_text(text)
+        return subprocess.run([PROGRAM, "check", path], capture_output=True, text=True, check=False)
+
+    good = check("pgbouncer.ini", "[databases]\na = host=x\n[pgbouncer]\nmax_clients = 5\n")
+    assert good.returncode == 0 and "max_clients is not a setting known here" in good.stdout
+    bad = check("howdah.toml", "[pooler]\npool_mod = 'session'\n")
+    assert bad.returncode == 1 and "pool_mode was meant?" in bad.stderr
+    shards = "[general]\n[pools.a.users.0]\nusername='u'\npool_size=1\n" + "".join(
+        f"[pools.a.shards.{number}]\ndatabase='d'\nservers=[['x', 1, 'primary']]\n" for number in range(2)
+    )
+    many = check("pgcat.toml", shards)
+    assert many.returncode == 1 and "has 2 shards: sharding is not supported yet" in many.stderr
+
+
+@pytest.mark.parametrize("protocol", ["simple", "extended", "prepared"])
+def test_pgbench_in_its_three_modes(server, protocol):
+    server.run("pgbench", "-i", "-q", "postgres")
+    # pgbench waits for one client's PQprepare with another's transaction open, so each must have its own server.
+    with Pooler(server, default_pool_size=8) as pooler:
+        done = pooler.pgbench("-n", "-c", "8", "-j", "2", "-t", "50", "-M", protocol)
+    assert "number of failed transactions: 0" in done.stdout
+    assert "number of transactions actually processed: 400/400" in done.stdout

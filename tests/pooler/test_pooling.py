@@ -1,0 +1,154 @@
+"""Lending, waiting, giving back; and what must not leak from one client to another."""
+
+# The pooler first, then its clients: nested on purpose.
+# ruff: noqa: SIM117
+
+import threading
+import time
+
+import pg8000.dbapi
+import pytest
+
+from tests.pooler.process import Pooler, ask, wait_until
+
+
+def test_many_clients_share_few_servers(pooler):
+    done = pooler.pgbench("-n", "-c", "20", "-t", "20", "-f", "/dev/stdin", input="SELECT pg_sleep(0.001)")
+    assert "number of failed transactions: 0" in done.stdout
+    assert len(pooler.show("SERVERS")) <= 2
+
+
+def test_waiting_clients_are_served_in_order(server):
+    with Pooler(server, default_pool_size=1) as pooler, pooler.connect() as holder:
+        ask(holder, "DROP SEQUENCE IF EXISTS place; CREATE SEQUENCE place")
+        ask(holder, "BEGIN")
+        order, threads = {}, []
+
+        def wait_in_line(number):
+            with pooler.connect() as client:
+                order[number] = ask(client, "SELECT nextval('place')")[0][0]
+
+        for number in range(6):
+            threads.append(threading.Thread(target=wait_in_line, args=(number,)))
+            threads[-1].start()
+            wait_until(lambda number=number: int(pooler.show("POOLS")[0]["cl_waiting"]) == number + 1)
+        ask(holder, "COMMIT")
+        for thread in threads:
+            thread.join()
+        assert order == {number: number + 1 for number in range(6)}
+
+
+def test_a_full_pool_is_told_and_the_client_stays(server):
+    with Pooler(server, default_pool_size=1, query_wait_timeout="0.3") as pooler:
+        with pooler.connect() as holder, pooler.connect() as waiter:
+            ask(holder, "BEGIN")
+            started = time.monotonic()
+            with pytest.raises(pg8000.dbapi.DatabaseError) as told:
+                ask(waiter, "SELECT 1")
+            assert 0.2 < time.monotonic() - started < 2
+            assert told.value.args[0]["C"] == "53300"
+            assert "is full: 1 server connections, all in use" in told.value.args[0]["M"]
+            ask(holder, "COMMIT")
+            assert ask(waiter, "SELECT 2") == [(2,)], "the connection outlives the error"
+
+
+def test_the_reserve_is_for_those_who_waited(server):
+    sizes = {"default_pool_size": 1, "reserve_pool_size": 1, "reserve_pool_timeout": "0.3"}
+    with Pooler(server, **sizes) as pooler, pooler.connect() as holder, pooler.connect() as waiter:
+        ask(holder, "BEGIN")
+        started = time.monotonic()
+        assert ask(waiter, "SELECT 1") == [(1,)]
+        assert time.monotonic() - started > 0.25
+
+
+def test_a_set_follows_its_client_and_nobody_else(server):
+    with Pooler(server, default_pool_size=1) as pooler, pooler.connect() as one, pooler.connect() as two:
+        ask(one, "SET work_mem = '7MB'")
+        ask(one, "SET DateStyle = 'German'")
+        assert ask(two, "SHOW work_mem") == [("4MB",)]
+        assert ask(two, "SHOW DateStyle") == [("ISO, MDY",)]
+        ask(two, "SET work_mem = '9MB'")
+        assert ask(one, "SHOW work_mem") == [("7MB",)]
+        assert ask(one, "SHOW DateStyle") == [("German, DMY",)]
+        ask(one, "RESET ALL")
+        assert ask(one, "SHOW work_mem") == [("4MB",)]
+        assert ask(two, "SHOW work_mem") == [("9MB",)]
+
+
+def test_a_set_that_is_rolled_back_is_gone_and_one_that_is_committed_stays(server):
+    with Pooler(server, default_pool_size=1) as pooler, pooler.connect() as one, pooler.connect() as two:
+        for end, kept in (("ROLLBACK", "4MB"), ("COMMIT", "8MB")):
+            for statement in ("BEGIN", "SET work_mem = '8MB'", end):
+                ask(one, statement)
+            assert ask(two, "SHOW work_mem") == [("4MB",)]
+            assert ask(one, "SHOW work_mem") == [(kept,)]
+        for statement in ("BEGIN", "SET LOCAL work_mem = '2MB'", "COMMIT"):
+            ask(one, statement)
+        assert ask(one, "SHOW work_mem") == [("8MB",)]
+
+
+def test_what_is_not_tracked_is_reset_rather_than_leaked(server):
+    with Pooler(server, default_pool_size=1) as pooler, pooler.connect() as one, pooler.connect() as two:
+        ask(one, "SELECT set_config('work_mem', '7MB', false)")
+        assert ask(two, "SHOW work_mem") == [("4MB",)]
+        pooler.psql("SELECT 1 \\; SET work_mem = '6MB' \\; SELECT 2;")
+        assert ask(two, "SHOW work_mem") == [("4MB",)]
+
+
+def test_startup_parameters_are_the_clients_own(server):
+    with Pooler(server, default_pool_size=1) as pooler, pooler.connect(application_name="mine") as one:
+        with pooler.connect(application_name="other") as two:
+            for _ in range(2):
+                assert ask(one, "SHOW application_name") == [("mine",)]
+                assert ask(two, "SHOW application_name") == [("other",)]
+
+
+def test_what_cannot_be_carried_pins_its_server(server):
+    with Pooler(server, default_pool_size=3) as pooler, pooler.connect() as one, pooler.connect() as two:
+        ask(one, "CREATE TEMP TABLE mine (a int)")
+        ask(one, "INSERT INTO mine VALUES (5)")
+        ask(two, "SELECT pg_advisory_lock(77)")
+        with pooler.connect() as third:
+            assert ask(third, "SELECT to_regclass('mine')") == [(None,)]
+            assert ask(third, "SELECT pg_try_advisory_xact_lock(77)") == [(False,)]
+            assert ask(one, "SELECT a FROM mine") == [(5,)]
+            two.close()
+            wait_until(lambda: ask(third, "SELECT pg_try_advisory_xact_lock(77)") == [(True,)])
+
+
+def test_session_mode_keeps_the_server_and_cleans_it_afterwards(server):
+    with Pooler(server, default_pool_size=1, pool_mode="session") as pooler:
+        with pooler.connect() as one:
+            ask(one, "PREPARE p AS SELECT 42")
+            ask(one, "LISTEN channel")
+            ask(one, "NOTIFY channel, 'hello'")
+            assert ask(one, "EXECUTE p") == [(42,)]
+            assert [(name, payload) for _, name, payload in one.notifications] == [("channel", "hello")]
+        with pooler.connect() as two:
+            assert ask(two, "SELECT count(*) FROM pg_prepared_statements") == [(0,)]
+
+
+def test_idle_transactions_end_when_they_may_not_last(server):
+    with Pooler(server, default_pool_size=1, idle_transaction_timeout="0.3") as pooler:
+        with pooler.connect() as lazy, pooler.connect() as waiter:
+            ask(lazy, "BEGIN")
+            assert ask(waiter, "SELECT 1") == [(1,)]
+            with pytest.raises(pg8000.dbapi.Error):
+                ask(lazy, "SELECT 1")
+
+
+def test_a_query_that_takes_too_long_is_cancelled(server):
+    with Pooler(server, default_pool_size=1, query_timeout="0.3") as pooler:
+        with pooler.connect() as slow, pytest.raises(pg8000.dbapi.Error):
+            ask(slow, "SELECT pg_sleep(20)")
+        assert "FATAL" in pooler.psql("SELECT pg_sleep(20)", check=False).stderr
+        wait_until(lambda: server.psql("SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%sleep(20)'") == "0")
+
+
+def test_idle_servers_go_and_the_minimum_stays(server):
+    with Pooler(server, default_pool_size=5, min_pool_size=1, server_idle_timeout="0.2") as pooler:
+        with pooler.connect():
+            pooler.pgbench("-n", "-c", "5", "-t", "5", "-f", "/dev/stdin", input="SELECT pg_sleep(0.01)")
+            wait_until(lambda: len(pooler.show("SERVERS")) == 1)
+            time.sleep(0.5)
+            assert len(pooler.show("SERVERS")) == 1

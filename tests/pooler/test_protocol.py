@@ -1,0 +1,329 @@
+"""The protocol: prepared statements in transaction mode, pipelines, COPY, cancels, hostile bytes."""
+
+import random
+import struct
+import threading
+import time
+
+import pytest
+
+from tests.pooler import raw
+from tests.pooler.process import Pooler, ask, wait_until
+from tests.pooler.raw import EXECUTE, FLUSH, SYNC, Raw, bind, close, describe, parse, query
+
+
+@pytest.fixture
+def one_server(server):
+    with Pooler(server, default_pool_size=1) as running:
+        yield running
+
+
+def test_statements_of_the_same_name_do_not_meet(one_server):
+    with Raw(one_server.port) as one, Raw(one_server.port) as two:
+        assert one.kinds(parse("s", "SELECT 1"), SYNC) == "1Z"
+        assert two.kinds(parse("s", "SELECT 2"), SYNC) == "1Z"
+        for _ in range(2):
+            for client, value in ((one, "1"), (two, "2")):
+                client.send(bind("s"), EXECUTE, SYNC)
+                got = client.until(b"Z")
+                assert raw.values(got) == [value]
+                assert b"".join(kind for kind, _ in got) == b"2DCZ"
+
+
+def test_unnamed_statements_are_each_clients_own(one_server):
+    with Raw(one_server.port) as one, Raw(one_server.port) as two:
+        assert one.kinds(parse("", "SELECT 1"), SYNC) == "1Z"
+        assert two.kinds(parse("", "SELECT 2"), SYNC) == "1Z"
+        one.send(bind(""), EXECUTE, SYNC)
+        assert raw.values(one.until(b"Z")) == ["1"]
+        two.send(query("SELECT 3"))
+        two.until(b"Z")
+        two.send(bind(""), SYNC)
+        assert raw.code(two.until(b"Z")[0][1]) == "26000", "a Query ends the unnamed statement"
+        with Raw(one_server.port) as three:
+            three.send(bind(""), SYNC)
+            assert raw.code(three.until(b"Z")[0][1]) == "26000", "another client's is not there for it"
+
+
+def test_a_statement_prepared_once_is_shared(one_server):
+    for _ in range(3):
+        with Raw(one_server.port) as client:
+            assert client.kinds(parse("x", "SELECT 5"), describe("x"), bind("x"), EXECUTE, SYNC) == "1tT2DCZ"
+            assert client.kinds(close("x"), SYNC) == "3Z"
+            client.send(bind("x"), SYNC)
+            assert raw.code(client.until(b"Z")[0][1]) == "26000"
+    counts = one_server.show("PREPARED")[0]
+    assert (counts["client_parse_count"], counts["server_parse_count"], counts["statements"]) == ("3", "1", "1")
+
+
+def test_a_failed_parse_harms_nobody(one_server):
+    with Raw(one_server.port) as one, Raw(one_server.port) as two:
+        assert one.kinds(parse("s", "SELECT nonsense"), bind("s"), EXECUTE, SYNC) == "EZ"
+        assert one.kinds(bind("s"), SYNC) == "EZ"
+        assert two.kinds(parse("s", "SELECT 1"), bind("s"), EXECUTE, SYNC) == "12DCZ"
+        assert one.kinds(parse("s", "SELECT 1"), parse("t", "SELECT 1"), bind("t"), EXECUTE, SYNC) == "112DCZ"
+        # In one unit, what comes after the error has not happened.
+        assert one.kinds(bind("missing"), parse("u", "SELECT 1"), SYNC) == "EZ"
+        assert one.kinds(parse("u", "SELECT 1"), SYNC) == "1Z"
+        assert one.kinds(parse("u", "SELECT 1"), SYNC) == "EZ"
+
+
+def test_pipelines_keep_their_order_with_errors_in_the_middle(one_server):
+    unit = [parse("", "SELECT 1"), bind(""), EXECUTE, SYNC]
+    broken = [parse("", "SELECT 1/g FROM generate_series(0, 0) g"), bind(""), EXECUTE, SYNC]
+    with Raw(one_server.port) as client:
+        client.send(*unit, *broken, *unit, query("SELECT 7"), *unit)
+        kinds = "".join("".join(kind.decode() for kind, _ in client.until(b"Z")) for _ in range(5))
+        assert kinds == "12DCZ" + "12EZ" + "12DCZ" + "TDCZ" + "12DCZ"
+
+
+def test_a_flush_keeps_the_server_until_the_sync(one_server):
+    with Raw(one_server.port) as client, Raw(one_server.port) as other:
+        assert client.kinds(parse("s", "SELECT 1"), describe("s"), FLUSH, until=b"T") == "1tT"
+        other.send(query("SELECT 2"))
+        time.sleep(0.2)
+        assert one_server.show("POOLS")[0]["cl_waiting"] == "1"
+        assert client.kinds(bind("s"), EXECUTE, SYNC) == "2DCZ"
+        assert raw.values(other.until(b"Z")) == ["2"]
+
+
+def test_more_statements_than_a_server_keeps(server):
+    with Pooler(server, default_pool_size=1, max_prepared_statements=3) as pooler, Raw(pooler.port) as client:
+        for number in range(8):
+            assert client.kinds(parse(f"s{number}", f"SELECT {number}"), SYNC) == "1Z"
+        for _ in range(2):
+            for number in range(8):
+                client.send(bind(f"s{number}"), EXECUTE, SYNC)
+                got = client.until(b"Z")
+                assert (raw.values(got), got[0][0]) == ([str(number)], b"2")
+        client.send(query("SELECT count(*) FROM pg_prepared_statements"))
+        assert int(raw.values(client.until(b"Z"))[0]) <= 3
+
+
+def test_a_stale_plan_is_prepared_afresh(one_server):
+    one_server.psql("DROP TABLE IF EXISTS stale; CREATE TABLE stale (a int); INSERT INTO stale VALUES (1)")
+    with Raw(one_server.port) as client:
+        assert client.kinds(parse("s", "SELECT * FROM stale"), bind("s"), EXECUTE, SYNC) == "12DCZ"
+        one_server.psql("ALTER TABLE stale ADD b int DEFAULT 2")
+        client.kinds(bind("s"), EXECUTE, SYNC)
+        client.send(bind("s"), EXECUTE, SYNC)
+        assert raw.values(client.until(b"Z")) == ["1", "2"]
+
+
+@pytest.mark.parametrize("pieces", [1, 2, 7])
+def test_messages_in_pieces(one_server, pieces):
+    stream = b"".join([parse("s", "SELECT 1"), bind("s"), EXECUTE, SYNC, query("SELECT 2"), SYNC])
+    with Raw(one_server.port) as client:
+        for at in range(0, len(stream), pieces):
+            client.send(stream[at : at + pieces])
+            time.sleep(0.001)
+        assert "".join("".join(k.decode() for k, _ in client.until(b"Z")) for _ in range(3)) == "12DCZTDCZZ"
+
+
+def test_copy_both_ways(one_server):
+    lines = "".join(f"{number}\trow {number}\n" for number in range(50_000))
+    one_server.psql("DROP TABLE IF EXISTS copied; CREATE TABLE copied (a int, b text)")
+    done = one_server.psql(f"COPY copied FROM STDIN;\n{lines}\\.\nSELECT count(*) FROM copied;")
+    assert done == "50000"
+    assert one_server.psql("COPY copied TO STDOUT") == lines.rstrip("\n")
+    with Raw(one_server.port) as client:
+        copy = [parse("", "COPY copied FROM STDIN"), bind(""), EXECUTE, SYNC]
+        assert client.kinds(*copy, until=b"G") == "12G"
+        assert client.kinds(raw.message(b"d", b"1\tx\n"), raw.message(b"c"), SYNC) == "CZ"
+        assert client.kinds(query("SELECT 1")) == "TDCZ", "the Sync that the COPY swallowed is not waited for"
+        assert client.kinds(*copy, until=b"G") == "12G"
+        assert client.kinds(raw.message(b"f", b"no\0"), SYNC) == "EZ"
+    assert ask_count(one_server) == 50_001
+
+
+def ask_count(pooler):
+    return int(pooler.psql("SELECT count(*) FROM copied"))
+
+
+def test_large_rows_and_parameters(one_server):
+    assert one_server.psql("SELECT length(repeat('x', 30000000))") == "30000000"
+    assert len(one_server.psql("SELECT repeat('x', 30000000)")) == 30_000_000
+    with one_server.connect() as client:
+        cursor = client.cursor()
+        cursor.execute("SELECT length(%s::text)", ("y" * 5_000_000,))
+        assert cursor.fetchall() == ([5_000_000],) or cursor.rowcount == 1
+
+
+def test_the_same_statements_give_the_same_bytes_direct_and_pooled(server, one_server):
+    script = """
+    SELECT 1 AS a, NULL AS b, 'ü' AS c; SELECT; VALUES (1, 2.5), (3, -1);
+    CREATE TABLE bytes (a serial PRIMARY KEY, b text DEFAULT 'x'); INSERT INTO bytes (b) SELECT g::text FROM generate_series(1, 5) g;
+    BEGIN; UPDATE bytes SET b = b || '!' WHERE a > 2; SAVEPOINT s; DELETE FROM bytes; ROLLBACK TO s; COMMIT;
+    SELECT * FROM bytes ORDER BY a; EXPLAIN (COSTS OFF) SELECT * FROM bytes; SHOW work_mem;
+    DO $$ BEGIN RAISE NOTICE 'hello'; END $$; SELECT 1/0; SELECT nonsense; DROP TABLE bytes;
+    """
+    command = ["-a", "-e", "-f", "-"]
+    pooled = one_server.psql(script, check=False, options=[*command, "-v", "ON_ERROR_STOP=0"])
+    arguments = ["--no-psqlrc", "-qAt", *command, "-v", "ON_ERROR_STOP=0", "-d", "postgres"]
+    direct = server.run("psql", *arguments, check=False, input=script)
+    assert pooled.stdout == direct.stdout and len(direct.stdout) > 500
+    assert pooled.stderr == direct.stderr and "division by zero" in direct.stderr
+
+
+def cancel(port, greeting):
+    """Sends the cancel request for the client that was greeted so."""
+    key = next(body for kind, body in greeting if kind == b"K")
+    with Raw(port, login=False) as canceller:
+        canceller.send(struct.pack("!ii", 12 + len(key) - 4, 80877102) + key)
+        assert canceller.next() is None
+
+
+def test_cancels_reach_the_statement_and_only_that(one_server):
+    with Raw(one_server.port) as client:
+        client.send(query("SELECT pg_sleep(20)"))
+        wait_until(lambda: one_server.show("POOLS")[0]["sv_active"] == "1")
+        cancel(one_server.port, client.greeting)
+        assert raw.code(client_error(client)) == "57014"
+        for _ in range(50):
+            cancel(one_server.port, client.greeting)
+            assert client.kinds(query("SELECT 1")) == "TDCZ"
+
+
+def client_error(client):
+    return next(body for kind, body in client.until(b"Z") if kind == b"E")
+
+
+def test_a_waiting_statement_is_cancelled(one_server):
+    with Raw(one_server.port) as holder, Raw(one_server.port) as waiter:
+        holder.kinds(query("BEGIN"))
+        waiter.send(query("SELECT 1"))
+        wait_until(lambda: one_server.show("POOLS")[0]["cl_waiting"] == "1")
+        cancel(one_server.port, waiter.greeting)
+        assert raw.code(client_error(waiter)) == "57014"
+        holder.kinds(query("COMMIT"))
+        assert waiter.kinds(query("SELECT 1")) == "TDCZ"
+
+
+def test_protocol_3_2_and_what_is_newer(one_server):
+    with Raw(one_server.port, minor=2) as client:
+        kinds = b"".join(kind for kind, _ in client.greeting)
+        assert b"v" not in kinds
+        assert len(next(body for kind, body in client.greeting if kind == b"K")) == 36
+        client.send(query("SELECT pg_sleep(20)"))
+        wait_until(lambda: one_server.show("POOLS")[0]["sv_active"] == "1")
+        cancel(one_server.port, client.greeting)
+        assert raw.code(client_error(client)) == "57014"
+    with Raw(one_server.port, minor=9) as client:
+        version = next(body for kind, body in client.greeting if kind == b"v")
+        assert struct.unpack("!ii", version) == (0x0003_0002, 0)
+
+
+HOSTILE = {
+    "length -1": b"Q\xff\xff\xff\xff",
+    "length 0": b"Q\0\0\0\0",
+    "length 3": b"S\0\0\0\3",
+    "length huge": b"Q\x7f\xff\xff\xff",
+    "unknown type": raw.message(b"?", b"x"),
+    "a server's message": raw.message(b"Z", b"I"),
+    "broken Parse": raw.message(b"P", b"no zero"),
+    "broken Bind": raw.message(b"B", b"no zero"),
+    "broken Describe": raw.message(b"D", b"X\0"),
+    "endless name": b"B\0\1\0\0" + b"x" * 20_000,
+    "endless Close": raw.message(b"C", b"S" + b"x" * 10_000 + b"\0"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_messages_close_that_connection_only(one_server, name):
+    with Raw(one_server.port) as good, Raw(one_server.port) as bad:
+        bad.send(HOSTILE[name])
+        got = bad.next()
+        assert got[0] == b"E" and raw.code(got[1]) == "08P01", got
+        assert bad.next() is None
+        assert good.kinds(query("SELECT 1")) == "TDCZ"
+
+
+@pytest.mark.parametrize(
+    "packet", [b"\0\0\0\0", b"\xff\xff\xff\xff", b"\0\0\0\x08\0\0\0\0", b"\0\0\0\x09\0\3\0\0x", b"GET / HTTP/1.1\r\n"]
+)
+def test_hostile_startup_packets(one_server, packet):
+    with Raw(one_server.port, login=False) as bad:
+        bad.send(packet)
+        assert bad.next()[0] == b"E" and bad.next() is None
+    assert one_server.psql("SELECT 1") == "1"
+
+
+def test_half_open_and_vanishing_clients_leave_nothing(server):
+    with Pooler(server, default_pool_size=2, client_login_timeout="0.3") as pooler:
+        half = [Raw(pooler.port, login=False) for _ in range(50)]
+        for number, client in enumerate(half):
+            client.send(b"\0\0\0\x50\0\3\0\0user\0"[: number % 12])
+        for sql in ("BEGIN", "SELECT pg_sleep(20)", "COPY (SELECT generate_series(1, 10000000)) TO STDOUT"):
+            client = Raw(pooler.port)
+            client.send(query(sql))
+            time.sleep(0.1)
+            client.socket.close()
+        assert pooler.psql("SELECT 1") == "1"
+        wait_until(lambda: len(pooler.show("CLIENTS")) == 1)
+        for client in half:
+            client.socket.close()
+
+
+def test_what_comes_before_the_greeting_is_not_lost(server):
+    with Pooler(server, default_pool_size=1) as pooler, Raw(pooler.port, login=False) as eager:
+        body = b"\0\3\0\0user\0postgres\0database\0postgres\0\0"
+        eager.send(struct.pack("!i", len(body) + 4) + body, query("SELECT 1"), query("SELECT 2"))
+        eager.until(b"Z")
+        assert raw.values(eager.until(b"Z") + eager.until(b"Z")) == ["1", "2"]
+
+
+def test_a_slow_reader_holds_nobody_and_little_memory(server):
+    with Pooler(server, default_pool_size=2) as pooler, Raw(pooler.port) as slow:
+        slow.send(query("SELECT repeat('x', 1000) FROM generate_series(1, 200000)"))
+        time.sleep(0.5)
+        threads = [threading.Thread(target=lambda: pooler.psql("SELECT 1")) for _ in range(5)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(10)
+        held = int(next(row["used"] for row in pooler.show("MEM") if row["name"] == "bytes_in_flight"))
+        assert held < 2_000_000, "the rest waits in the server"
+        assert len(slow.until(b"Z")) == 200_003
+
+
+def test_random_pipelines_of_many_clients_get_their_own_rows(pooler):
+    def work(seed, failures):
+        chance = random.Random(seed)
+        with Raw(pooler.port) as client:
+            for turn in range(40):
+                tag = f"{seed}-{turn}"
+                expected, parts = [], []
+                for _ in range(chance.randint(1, 6)):
+                    kind = chance.randrange(4)
+                    if kind == 0:
+                        parts.append(query(f"SELECT '{tag}'"))
+                        expected.append(tag)
+                    elif kind == 1:
+                        name = f"n{chance.randrange(5)}"
+                        parts += [close(name), parse(name, f"SELECT '{tag}'"), bind(name), EXECUTE, SYNC]
+                        expected.append(tag)
+                    elif kind == 2:
+                        parts += [parse("", f"SELECT '{tag}'"), bind(""), EXECUTE, SYNC]
+                        expected.append(tag)
+                    else:
+                        parts.append(query(f"SELECT 1/0, '{tag}'"))
+                        expected.append(None)
+                client.send(*parts)
+                for value in expected:
+                    got = client.until(b"Z")
+                    if raw.values(got) != ([value] if value else []):
+                        failures.append((tag, value, got))
+
+    failures = []
+    threads = [threading.Thread(target=work, args=(seed, failures)) for seed in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures, failures[:3]
+
+
+def test_notices_come_with_their_statement(one_server):
+    with one_server.connect() as client:
+        ask(client, "DO $$ BEGIN RAISE NOTICE 'for you'; END $$")
+        assert [notice[b"M"] for notice in client.notices] == [b"for you"]

@@ -1,0 +1,23 @@
+"""Builds the pooler."""
+
+import os
+import subprocess
+
+from devkit import Problem
+from devkit.places import ROOT
+from devkit.say import timed
+from devkit.setup import check_toolchain
+
+
+def program():
+    """Where the built pooler lies."""
+    return ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / "release" / "howdah-pooler"
+
+
+def build_pooler():
+    """Compiles the pooler as it is meant to run."""
+    check_toolchain()
+    with timed("building the pooler (minutes the first time)"):
+        command = ["cargo", "build", "--release", "--package=howdah-pooler", "--locked"]
+        if subprocess.run(command, cwd=ROOT, check=False).returncode != 0:
+            raise Problem("the pooler did not build (cargo's message is above)")
