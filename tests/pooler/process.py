@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -60,6 +61,7 @@ class Pooler:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGQUIT)
             self.process.wait(10)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def configure(self, **changes):
         """Writes the configuration, with these settings changed."""
