@@ -25,8 +25,8 @@ const PINS: &[&str] = &[
 
 const DIRTIES: &[&str] = &["set_config", "setseed"];
 
-/// Declared stable, yet unfit: the first give the transaction an id, which a replica refuses; the others run SQL that
-/// they are given as text; `pg_current_xact_id_if_assigned` and its elder tell of the transaction they are in.
+/// Declared stable, yet unfit: `txid_current` and its heir give the transaction an id, which a replica refuses; the
+/// others run SQL, read relations (views, so any function) or make values of types that they are given as text.
 const WRITES: &[&str] = &[
     "connectby",
     "crosstab",
@@ -36,20 +36,28 @@ const WRITES: &[&str] = &[
     "crosstab_hash",
     "cursor_to_xml",
     "cursor_to_xmlschema",
+    "database_to_xml",
+    "database_to_xml_and_xmlschema",
     "dblink",
     "dblink_exec",
     "pg_current_xact_id",
+    "pg_input_error_info",
+    "pg_input_is_valid",
     "query_to_xml",
     "query_to_xml_and_xmlschema",
     "query_to_xmlschema",
+    "schema_to_xml",
+    "schema_to_xml_and_xmlschema",
+    "table_to_xml",
+    "table_to_xml_and_xmlschema",
     "ts_rewrite",
     "ts_stat",
     "txid_current",
     "xpath_table",
 ];
 
-/// Volatile functions of `pg_catalog` that read, mean the same on a replica and leave nothing behind: reads, but not to
-/// be pipelined, since they wait, or differ from call to call, or walk files.
+/// Volatile functions of `pg_catalog` that read, may be asked of a replica and leave nothing behind: reads, but not to be
+/// pipelined, since they wait, or differ from call to call, or walk files.
 const READS: &[&str] = &[
     "clock_timestamp",
     "gen_random_uuid",
@@ -59,8 +67,14 @@ const READS: &[&str] = &[
     "pg_cursor",
     "pg_database_size",
     "pg_get_shmem_allocations",
+    "pg_get_wal_replay_pause_state",
     "pg_indexes_size",
+    "pg_is_in_recovery",
+    "pg_is_wal_replay_paused",
     "pg_isolation_test_session_is_blocked",
+    "pg_last_wal_receive_lsn",
+    "pg_last_wal_replay_lsn",
+    "pg_last_xact_replay_timestamp",
     "pg_lock_status",
     "pg_prepared_statement",
     "pg_relation_size",

@@ -44,6 +44,8 @@ pub enum Access {
     Plain,
     /// A view of the server's own state.
     System,
+    /// An unlogged table, or one that has such a partition or child: a replica has none.
+    Unlogged,
     /// A foreign table, or one that has such a partition or child.
     Foreign,
     /// Reading it runs something volatile that has no text: the output of a column's type.
@@ -139,6 +141,7 @@ impl Catalog {
                     _ if too_long => Access::Unsafe,
                     "plain" => Access::Plain,
                     "system" => Access::System,
+                    "unlogged" => Access::Unlogged,
                     "foreign" => Access::Foreign,
                     "unsafe" => Access::Unsafe,
                     _ => return None,

@@ -95,7 +95,10 @@ impl Classifier {
                     Refusal::TooLong => Reason::TooLong,
                     Refusal::TooDeep => Reason::TooDeep,
                 };
-                return self.opaque(sql, reason);
+                let mut verdict = statement::opaque(sql, reason, &self.catalog);
+                verdict.route = self.shaper.route();
+                self.odd = Arc::new(verdict);
+                return &self.odd;
             }
         };
         if !shape.canonical {

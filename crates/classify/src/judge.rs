@@ -220,6 +220,7 @@ impl<'a> Judge<'a> {
             match entry.access {
                 Access::Plain => (),
                 Access::System => self.alone(Reason::SystemView(name.to_owned())),
+                Access::Unlogged => self.writes(Reason::UnloggedTable(name.to_owned())),
                 Access::Foreign => self.writes(Reason::ForeignTable(name.to_owned())),
                 Access::Unsafe => self.writes(Reason::View(name.to_owned())),
             }

@@ -1,9 +1,10 @@
 //! The shape of a statement: its tokens, with literals reduced to their kinds.
 //!
 //! One pass writes the tokens into a buffer as *canonical text*, one blank after each, and hashes it to 128 bits.
-//! Canonical text is SQL again: a string is `''`, an integer `1`, another number `1.0`, a bit string `b''` or `x''`, a
+//! Canonical text is SQL again: a string is `'s'` (never empty: the grammar
+//! shows an empty name of a file as none), an integer `1`, another number `1.0`, a bit string `b''` or `x''`, a
 //! parameter `$1`; words are folded as PostgreSQL folds them, quoted identifiers stay as written. White space and
-//! comments are gone, but for the routing comment, which comes first as a comment.
+//! comments are gone; the routing comment goes into the key beside the text.
 //!
 //! **Why literals may go.** The verdict is computed from canonical text, not from the statement that happened to come
 //! first, so it is a function of the shape by construction. What remains to show is that it holds for every statement
@@ -36,7 +37,7 @@ pub enum Route {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
     /// Not lexed to its end: quotes that do not close, a zero byte, numbers that servers of different versions cut
-    /// differently (`0x1F`, `1_000`, `12ab`), names or operators longer than PostgreSQL's.
+    /// differently (`0x1F`, `1_000`, `12ab`), operators longer than PostgreSQL's.
     Unlexable,
     /// Canonical text beyond [`MAX_CANONICAL`].
     TooLong,
@@ -96,6 +97,7 @@ pub enum Token {
 /// Lexes; keeps its buffers between statements.
 #[derive(Debug, Default)]
 pub struct Shaper {
+    route: Option<Route>,
     text: Vec<u8>,
     groups: Vec<(usize, (usize, usize))>,
 }
@@ -156,12 +158,14 @@ impl Shaper {
     pub fn lex(&mut self, sql: &[u8], scs: bool, mut tell: impl FnMut(Token, usize, usize)) -> Result<Shape, Refusal> {
         self.text.clear();
         self.groups.clear();
+        self.route = None;
         if memchr::memchr(0, sql).is_some() {
             return Err(Refusal::Unlexable);
         }
         let text = &mut self.text;
         let groups = &mut self.groups;
-        let (mut route, mut canonical, mut collapsed) = (None, true, false);
+        let route = &mut self.route;
+        let (mut canonical, mut collapsed) = (true, false);
         // Whether a statement begins here, and whether it is a SET.
         let (mut first, mut setting) = (true, false);
         let mut closed = (0, 0);
@@ -191,7 +195,7 @@ impl Shaper {
                             let (token, stand): (_, &[u8]) = match kind {
                                 b'b' => (Token::Bits, b"b'' "),
                                 b'x' => (Token::Hex, b"x'' "),
-                                _ => (Token::Str, b"'' "),
+                                _ => (Token::Str, b"'s' "),
                             };
                             if kind == b'n' {
                                 // To the grammar it is the word NCHAR before a plain string.
@@ -260,7 +264,7 @@ impl Shaper {
                             text.extend_from_slice(sql.get(from..place).unwrap_or_default());
                             text.push(b' ');
                         } else {
-                            collapsed |= literal(text, b"'' ");
+                            collapsed |= literal(text, b"'s' ");
                         }
                     }
                 }
@@ -326,12 +330,12 @@ impl Shaper {
                     if c == b'-' && next == b'-' {
                         let body = place + 2;
                         place = line_end(sql, body);
-                        note(&mut route, text, sql.get(body..place).unwrap_or_default());
+                        note(route, sql.get(body..place).unwrap_or_default());
                         continue;
                     }
                     if c == b'/' && next == b'*' {
                         place = comment(sql, place + 2)?;
-                        note(&mut route, text, sql.get(from + 2..place - 2).unwrap_or_default());
+                        note(route, sql.get(from + 2..place - 2).unwrap_or_default());
                         continue;
                     }
                     first = false;
@@ -351,7 +355,7 @@ impl Shaper {
                         text.extend_from_slice(sql.get(from..place).unwrap_or_default());
                         text.push(b' ');
                     } else {
-                        collapsed |= literal(text, b"'' ");
+                        collapsed |= literal(text, b"'s' ");
                     }
                 }
                 _ if c == b'"' => {
@@ -370,8 +374,15 @@ impl Shaper {
         while text.ends_with(b"; ") {
             text.truncate(text.len() - 2);
         }
+        let route = *route;
+        // Beside the text, so that it need not be written.
         let key = hash(text, route.map_or(0, |route| route as u64 + 1));
         Ok(Shape { key, route, canonical, collapsed })
+    }
+
+    /// The routing comment of the text shaped last; after a refusal, if it was met by then.
+    pub fn route(&self) -> Option<Route> {
+        self.route
     }
 
     /// The canonical text of the statement shaped last; undefined after a refusal.
@@ -385,7 +396,7 @@ fn literal(text: &mut Vec<u8>, stand: &[u8]) -> bool {
     let head = text.len().saturating_sub(2);
     if text.get(head..) == Some(b", ")
         && let Some(before) = text.get(..head).and_then(|text| text.strip_suffix(stand))
-        // A token of its own: `1 ` also ends `$1 `, and `'' ` ends `b'' `.
+        // A token of its own: `1 ` also ends `$1 `, and `'s' ` could end another.
         && before.last().is_none_or(|&byte| byte == b' ')
         // Only within a list: what is before the literal opens it.
         && matches!(before.len().checked_sub(2).and_then(|at| before.get(at)), Some(b'(' | b'['))
@@ -572,8 +583,8 @@ fn comment(sql: &[u8], mut place: usize) -> Result<usize, Refusal> {
     }
 }
 
-/// Notes the route that a comment asks for. It is hashed beside the text, so it need not be written.
-fn note(route: &mut Option<Route>, _text: &[u8], comment: &[u8]) {
+/// Notes the route that a comment asks for.
+fn note(route: &mut Option<Route>, comment: &[u8]) {
     if route.is_some() || comment.len() > 64 {
         return;
     }

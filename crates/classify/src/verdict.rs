@@ -236,6 +236,8 @@ pub enum Reason {
     SystemView(String),
     /// It reads a foreign table.
     ForeignTable(String),
+    /// It reads an unlogged table, which replicas do not have.
+    UnloggedTable(String),
     /// FOR UPDATE and its kin.
     LockingClause,
     /// Several statements.
@@ -279,6 +281,7 @@ impl Reason {
             Self::View(_) => "view",
             Self::SystemView(_) => "system_view",
             Self::ForeignTable(_) => "foreign_table",
+            Self::UnloggedTable(_) => "unlogged_table",
             Self::LockingClause => "locking_clause",
             Self::MultiStatement => "multi_statement",
             Self::SessionState => "session_state",
@@ -307,6 +310,7 @@ impl Reason {
             | Self::View(name)
             | Self::SystemView(name)
             | Self::ForeignTable(name)
+            | Self::UnloggedTable(name)
             | Self::AttributeFunction(name) => Some(name),
             _ => None,
         }
