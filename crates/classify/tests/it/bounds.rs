@@ -14,6 +14,11 @@ fn long_texts_are_writes_and_cost_little() {
     // Literals do not count: a read with a megabyte of them is a read.
     let verdict = judge(&format!("SELECT '{}', id IN ({}1) FROM accounts", "x".repeat(1 << 20), "1, ".repeat(100_000)));
     assert_eq!(summary(&verdict), "Read ro fast");
+    // Nor does a refusal: megabytes of rows that are no list of literals.
+    let rows = "(1, now()), (2, NULL), ".repeat(500_000);
+    let begun = Instant::now();
+    assert_eq!(summary(&judge(&format!("INSERT INTO accounts VALUES {rows}(1)"))), "Write too_long dirties");
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
     // What has no shape is parsed as it is, and so bounded as it is.
     let verdict = judge(&format!("SELECT U&'{}'", "x".repeat(MAX_CANONICAL)));
     assert_eq!(verdict.pipelinable, Err(Reason::TooLong));
@@ -71,6 +76,9 @@ fn what_cannot_be_parsed_is_a_write_that_may_do_anything() {
         ("SELECT FROM WHERE", "Write unparsable dirties"),
         ("BEGIN; COMMIT; SELEC", "Write unparsable dirties transaction"),
         ("SELECT 'x", "Write unlexable dirties"),
+        ("SELECT PG_Advisory_Lock(1) 'x", "Write unlexable pins dirties"),
+        ("PREPARE x AS SELECT 'x", "Write unlexable pins dirties transaction"),
+        ("SELECT trend, loader 'x", "Write unlexable dirties"),
         ("CREATE TEMP TABLE x (a int 0x1F)", "Write unlexable pins dirties ddl"),
     ] {
         assert_eq!(summary(&judge(sql)), expected, "{sql}");
