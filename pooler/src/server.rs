@@ -9,6 +9,7 @@ use wire::scram;
 use wire::startup::CancelKey;
 
 use crate::client::{ClientKey, Sets};
+use crate::config::SslMode;
 use crate::net::Io;
 use crate::pool::PoolKey;
 use crate::statement::{Known, Statement};
@@ -39,6 +40,8 @@ pub enum State {
 /// How far a login to a server has come.
 #[derive(Debug)]
 pub enum Login {
+    /// Whether the server speaks TLS is asked; the answer is one byte.
+    TlsAsked,
     /// The startup packet is sent.
     Started,
     /// The first message of SCRAM is sent.
@@ -170,6 +173,10 @@ pub struct Server {
     pub target: Option<ServerKey>,
     /// The bytes that a cancel request consists of, on a connection for one.
     pub errand: Vec<u8>,
+    /// What TLS is to be on it.
+    pub sslmode: SslMode,
+    /// Whether this is the second attempt of `allow` or `prefer`.
+    pub second_attempt: bool,
 }
 
 impl Server {
@@ -203,6 +210,8 @@ impl Server {
             farewell: None,
             target: None,
             errand: Vec::new(),
+            sslmode: SslMode::Disable,
+            second_attempt: false,
         }
     }
 }
