@@ -34,6 +34,7 @@ pub struct Session {
     sent: usize,
     open: bool,
     ended: bool,
+    failed: bool,
 }
 
 /// What one call of rustls came to.
@@ -85,6 +86,7 @@ impl Session {
             sent: 0,
             open: false,
             ended: false,
+            failed: false,
         }
     }
 
@@ -98,9 +100,9 @@ impl Session {
         self.open
     }
 
-    /// Whether the other side has said that it ends.
+    /// Whether nothing more will come: the other side has said so, or what it sent was not TLS.
     pub fn has_ended(&self) -> bool {
-        self.ended
+        self.ended || self.failed
     }
 
     /// Works on bytes from the socket, writes what they mean to `plain`, which must not be shorter, and says how many
@@ -130,23 +132,21 @@ impl Session {
             }
         };
         if outcome.is_err() {
-            self.queue_alert();
+            self.queue_alert(input.get_mut(at..).unwrap_or_default());
         }
         self.held = input.get(at..).filter(|left| !left.is_empty()).map(<[u8]>::to_vec).unwrap_or_default();
+        self.failed = outcome.is_err();
         outcome
     }
 
-    /// After an error: what the other side is to be told of it.
-    fn queue_alert(&mut self) {
-        for _ in 0..4 {
-            let (_, outcome) = match &mut self.side {
-                Side::Client(side) => drive(side.process_tls_records(&mut []), &mut [], &mut self.sealed),
-                Side::Server(side, _) => drive(side.process_tls_records(&mut []), &mut [], &mut self.sealed),
-            };
-            if !matches!(outcome, Ok((Step::Again, _))) {
-                break;
-            }
-        }
+    /// After an error: what the other side is to be told of it. `left` is all of the input that is not done with: rustls
+    /// keeps places in it. It is asked once, for what it has queued comes first; asked again it would go on with the
+    /// input, and it panics when it finds a second error.
+    fn queue_alert(&mut self, left: &mut [u8]) {
+        let _ = match &mut self.side {
+            Side::Client(side) => drive(side.process_tls_records(left), &mut [], &mut self.sealed),
+            Side::Server(side, _) => drive(side.process_tls_records(left), &mut [], &mut self.sealed),
+        };
     }
 
     /// Encrypts bytes for the other side; only when the handshake is done.
@@ -156,10 +156,13 @@ impl Session {
 
     /// Says that nothing more will come.
     pub fn say_end(&mut self) -> Result<(), rustls::Error> {
-        if self.open { self.write(None) } else { Ok(()) }
+        if self.open && !self.failed { self.write(None) } else { Ok(()) }
     }
 
     fn write(&mut self, plain: Option<&[u8]>) -> Result<(), rustls::Error> {
+        if self.failed {
+            return Err(rustls::Error::General("it has failed".to_owned()));
+        }
         loop {
             // What is held has been looked at, so it brings nothing new; rustls keeps count of where it is in it.
             let (_, outcome) = match &mut self.side {

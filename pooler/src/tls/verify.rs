@@ -57,10 +57,11 @@ impl Verifier {
         if certificate.has_alternative_names() {
             return verify_server_name(&ParsedCertificate::try_from(shown)?, host);
         }
-        match certificate.common_name() {
-            Some(name) if matches_name(name, &host.to_str()) => Ok(()),
-            _ => Err(CertificateError::NotValidForName.into()),
+        let presented: Vec<String> = certificate.common_name().map(str::to_owned).into_iter().collect();
+        if presented.iter().any(|name| matches_name(name, &host.to_str())) {
+            return Ok(());
         }
+        Err(CertificateError::NotValidForNameContext { expected: host.to_owned(), presented }.into())
     }
 }
 
