@@ -16,6 +16,8 @@ from tests.pooler.raw import SSL_REQUEST, Raw, code, query, values
 
 SECURED = "SELECT ssl, version FROM pg_stat_ssl WHERE pid = pg_backend_pid()"
 
+BUSY = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query ~ '^SELECT pg_sl'"
+
 
 def by_tcp(host="127.0.0.1", **options):
     """An entry that leads to the server by TCP."""
@@ -102,8 +104,7 @@ def test_cancel_requests_go_to_servers_over_tls(tls_server, authority):
             with Pooler(tls_server, entry, **settings) as pooler, Raw(pooler.port) as client:
                 key = next(body for kind, body in client.greeting if kind == b"K")
                 client.send(query("SELECT pg_sleep(30)"))
-                busy = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query ~ '^SELECT pg_sl'"
-                wait_until(lambda: tls_server.psql(busy) == "1")
+                wait_until(lambda: tls_server.psql(BUSY) == "1")
                 begin = time.monotonic()
                 with Raw(pooler.port, login=False) as canceller:
                     canceller.send(struct.pack("!ii", 16, 80877102) + key)
