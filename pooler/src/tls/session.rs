@@ -140,13 +140,18 @@ impl Session {
     }
 
     /// After an error: what the other side is to be told of it. `left` is all of the input that is not done with: rustls
-    /// keeps places in it. It is asked once, for what it has queued comes first; asked again it would go on with the
+    /// keeps places in it. What it has queued comes first, the alert last; asked once more it would go on with the
     /// input, and it panics when it finds a second error.
     fn queue_alert(&mut self, left: &mut [u8]) {
-        let _ = match &mut self.side {
-            Side::Client(side) => drive(side.process_tls_records(left), &mut [], &mut self.sealed),
-            Side::Server(side, _) => drive(side.process_tls_records(left), &mut [], &mut self.sealed),
-        };
+        let mut told = false;
+        while !told {
+            let start = self.sealed.len();
+            let (_, outcome) = match &mut self.side {
+                Side::Client(side) => drive(side.process_tls_records(left), &mut [], &mut self.sealed),
+                Side::Server(side, _) => drive(side.process_tls_records(left), &mut [], &mut self.sealed),
+            };
+            told = !matches!(outcome, Ok((Step::Again, _))) || self.sealed.get(start..).is_none_or(is_alert);
+        }
     }
 
     /// Encrypts bytes for the other side; only when the handshake is done.
@@ -297,6 +302,16 @@ fn put<Data>(
             _ => Err(rustls::Error::HandshakeNotComplete),
         }),
     )
+}
+
+/// Whether a record is an alert. Encrypted in TLS 1.3 it looks like data, but nothing else that is sent before a failure
+/// is as short: two bytes, the type, the tag.
+fn is_alert(record: &[u8]) -> bool {
+    match record.first() {
+        Some(0x17) => record.len() <= 5 + 2 + 1 + 16,
+        Some(&kind) => kind == 0x15,
+        None => true,
+    }
 }
 
 fn encode(
