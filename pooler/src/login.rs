@@ -19,7 +19,7 @@ use crate::net::{Peer, Stream};
 use crate::server::{Request, ServerKey};
 use crate::shared::{Message, lock};
 use crate::tls::{self, Certificate, Session};
-use crate::vars::literal;
+use crate::vars::assigned;
 use crate::worker::{Step, Worker};
 
 /// A password message is not longer than this.
@@ -243,7 +243,7 @@ impl Worker {
             match self.tracked.place(&name) {
                 Some(place) => client.vars.set(place, &value),
                 None if name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '.') => {
-                    let statement = format!("SET {name} = {}", literal(&value));
+                    let statement = format!("SET {name} = {}", assigned(&name, &value));
                     Rc::make_mut(&mut client.sets).insert(name.to_lowercase(), statement);
                 }
                 None => return Err(("08P01", format!("unsupported startup parameter: {name}"))),

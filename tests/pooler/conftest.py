@@ -22,6 +22,9 @@ hostssl all tls_user 127.0.0.1/32 trust
 hostssl all cert_user 127.0.0.1/32 cert
 hostnossl all plain_user 127.0.0.1/32 trust
 host all both_user 127.0.0.1/32 trust
+host all md5_user 127.0.0.1/32 md5
+host all word_user 127.0.0.1/32 password
+host all asker 127.0.0.1/32 scram-sha-256
 """
 
 
@@ -92,6 +95,10 @@ def tls_server(authority):
         server.psql(
             f"""SET password_encryption = 'scram-sha-256'; CREATE ROLE scram_user LOGIN PASSWORD '{PASSWORD}';
             CREATE ROLE tls_user LOGIN; CREATE ROLE cert_user LOGIN; CREATE ROLE plain_user LOGIN;
-            CREATE ROLE both_user LOGIN"""
+            CREATE ROLE both_user LOGIN;
+            CREATE ROLE word_user LOGIN PASSWORD '{PASSWORD}';
+            CREATE ROLE asker LOGIN PASSWORD '{PASSWORD}'; GRANT pg_read_all_data TO asker;
+            GRANT SELECT ON pg_authid, pg_shadow TO asker;
+            SET password_encryption = 'md5'; CREATE ROLE md5_user LOGIN PASSWORD '{PASSWORD}';"""
         )
         yield server
