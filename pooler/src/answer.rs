@@ -45,7 +45,8 @@ impl Worker {
         if server.passing.0 > 0 {
             let count = server.passing.0.min(left.len());
             server.passing.0 -= count;
-            if let (Some(Passing::On), Some(out), Some(part)) = (server.passing.1, sink(server, client), left.get(..count))
+            if let (Some(Passing::On), Some(out), Some(part)) =
+                (server.passing.1, sink(server, client), left.get(..count))
             {
                 out.extend_from_slice(part);
             }
@@ -59,7 +60,10 @@ impl Worker {
                 return Step::Took(left.len());
             }
         };
-        let ours = matches!(server.requests.front(), Some(Request::Align | Request::Clean | Request::Lookup | Request::Catalog));
+        let ours = matches!(
+            server.requests.front(),
+            Some(Request::Align | Request::Clean | Request::Lookup | Request::Catalog)
+        );
         let streamed = matches!(
             head.tag,
             tag::DATA_ROW

@@ -10,7 +10,7 @@ use wire::frontend;
 use crate::client::{ClientKey, Discard, Sets};
 use crate::config::PoolMode;
 use crate::pool::{Pool, PoolKey};
-use crate::server::{Request, ServerKey, State};
+use crate::server::{Request, Server, ServerKey, State};
 use crate::shared::lock;
 use crate::worker::{Turn, Worker};
 
@@ -315,7 +315,8 @@ impl Worker {
 
     /// Takes the configuration that is in force now.
     pub fn take_config(&mut self) {
-        self.config = self.shared.config();
+        let old = std::mem::replace(&mut self.config, self.shared.config());
+        let secured_otherwise = crate::connect::secures_otherwise(&old.settings, &self.config.settings);
         let keys: Vec<PoolKey> = self.pools.iter().map(|(key, _)| PoolKey(key)).collect();
         for key in keys {
             let Some(pool) = self.pools.get(key.0) else { continue };
@@ -328,7 +329,8 @@ impl Worker {
             };
             self.size_pool(key);
             let moved = servers.iter().copied().filter(|server| {
-                self.servers.get(server.0).is_some_and(|server| !crate::connect::leads_there(server, &entry))
+                let leads_there = |server: &Server| crate::connect::leads_there(server, &entry);
+                self.servers.get(server.0).is_some_and(|server| secured_otherwise || !leads_there(server))
             });
             let moved: Vec<ServerKey> = moved.collect();
             self.retire(&moved);

@@ -187,6 +187,10 @@ impl Client {
 
     /// Whether nothing of it is under way.
     pub fn is_idle(&self) -> bool {
-        self.server.is_none() && self.lane.is_none() && self.waits.is_none() && self.io.rest.is_empty() && self.discard == Discard::No
+        self.server.is_none()
+            && self.lane.is_none()
+            && self.waits.is_none()
+            && self.io.rest.is_empty()
+            && self.discard == Discard::No
     }
 }

@@ -1,13 +1,11 @@
 //! How connections end, and what those on the other side are told.
 
 use std::io;
-use std::net::Shutdown;
 
 use wire::backend::{self, Status};
 
 use crate::client::{ClientKey, Discard, State as ClientState};
 use crate::config::PoolMode;
-use crate::net::Stream;
 use crate::pool::PoolKey;
 use crate::server::{ServerKey, State};
 use crate::shared::lock;
@@ -42,7 +40,9 @@ impl Worker {
         client.state = ClientState::Closing;
         client.since = self.now;
         client.io.rest = Vec::new();
-        if client.io.flush().is_err() || client.io.pending() == 0 && half_close(&client.io.stream).is_err() {
+        // Before a TLS handshake is done nothing can be said that would be understood.
+        let mute = client.io.is_handshaking();
+        if mute || client.io.flush().is_err() || client.io.pending() == 0 && client.io.half_close().is_err() {
             self.drop_client(key);
         }
     }
@@ -147,6 +147,9 @@ impl Worker {
 
     /// A server connection is gone, or cannot go on: its client is told what that means for it.
     pub fn server_gone(&mut self, key: ServerKey, why: &str) {
+        if self.connect_otherwise(key, why) {
+            return;
+        }
         let Some(server) = self.servers.get_mut(key.0) else { return };
         let pool_key = server.pool;
         let why = server.farewell.as_ref().map_or_else(|| why.to_owned(), |(_, message)| message.clone());
@@ -225,12 +228,5 @@ impl Worker {
         for key in idle {
             self.fatal(key, "57P01", "the pooler is shutting down");
         }
-    }
-}
-
-fn half_close(stream: &Stream) -> io::Result<()> {
-    match stream {
-        Stream::Tcp(stream) => stream.shutdown(Shutdown::Write),
-        Stream::Unix(stream) => stream.shutdown(Shutdown::Write),
     }
 }

@@ -11,7 +11,7 @@ use wire::startup::CancelKey;
 use crate::admin::{Answer, Order};
 use crate::client::ClientKey;
 use crate::config::Config;
-use crate::net::Stream;
+use crate::net::{Io, Stream};
 
 /// Names a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -23,7 +23,7 @@ pub enum Message {
     /// A socket that was accepted.
     Accepted(Stream),
     /// A client of a database that is served by the receiver, and what was read from it: its startup packet first.
-    Moved(Box<Stream>, Vec<u8>, Instant),
+    Moved(Box<Io>, Instant),
     /// A statement of this client is to be cancelled.
     Cancel(ClientKey, CancelKey),
     /// Something asked or ordered on the console: who asks, the number of the question, what.

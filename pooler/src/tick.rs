@@ -40,7 +40,6 @@ impl Worker {
         let mut over: Vec<(ClientKey, &str, String)> = Vec::new();
         let mut lingering = Vec::new();
         let mut cancels = Vec::new();
-        let mut late = Vec::new();
         for (number, client) in &self.clients {
             let key = ClientKey(number);
             match client.state {
@@ -67,7 +66,6 @@ impl Worker {
             }
             if client.lane.is_some() {
                 if past(client.request_since, settings.query_timeout.limit()) {
-                    late.push(key);
                     over.push((key, "57014", "query_timeout".to_owned()));
                 }
                 continue;
@@ -93,9 +91,6 @@ impl Worker {
         }
         for key in lingering {
             self.close_client(key, "it did not close");
-        }
-        for client in late {
-            self.cancel_in_lane(client);
         }
         for server in cancels {
             self.cancel_on_server(server);

@@ -142,7 +142,7 @@ def test_a_query_that_takes_too_long_is_cancelled(server):
         with pooler.connect() as slow, pytest.raises(pg8000.dbapi.Error):
             ask(slow, "SELECT pg_sleep(20)")
         assert "FATAL" in pooler.psql("SELECT pg_sleep(20)", check=False).stderr
-        wait_until(lambda: server.psql("SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%sleep(20)'") == "0")
+        wait_until(lambda: server.psql("SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%sleep(20)'") == "0")
 
 
 def test_idle_servers_go_and_the_minimum_stays(server):

@@ -6,6 +6,7 @@ use crate::client::{ClientKey, State as ClientState};
 use crate::pool::Totals;
 use crate::server::State;
 use crate::shared::WorkerId;
+use crate::tls::Session;
 use crate::worker::Worker;
 
 /// A pool.
@@ -80,6 +81,8 @@ pub struct Line {
     pub statements: usize,
     /// Bytes held that came from it, and bytes held for it.
     pub held: (usize, usize),
+    /// The version and cipher of TLS; empty without.
+    pub tls: String,
 }
 
 /// What one worker holds.
@@ -136,6 +139,7 @@ impl Worker {
                 application_name: client.vars.get(name_place).unwrap_or_default().to_owned(),
                 statements: client.statements.len(),
                 held: (client.io.rest.len(), client.io.pending()),
+                tls: client.io.tls().map(Session::describe).unwrap_or_default(),
             });
         }
         for (number, server) in self.servers.iter().filter(|(_, server)| server.target.is_none()) {
@@ -164,6 +168,7 @@ impl Worker {
                 application_name: server.vars.get(name_place).unwrap_or_default().to_owned(),
                 statements: server.known.len(),
                 held: (server.io.rest.len(), server.io.pending()),
+                tls: server.io.tls().map(Session::describe).unwrap_or_default(),
             });
         }
         for (number, pool) in &self.pools {
@@ -175,11 +180,10 @@ impl Worker {
                     crate::config::PoolMode::Transaction => "transaction",
                 },
                 clients_waiting: pool.waiting.len() + pool.sharers.len() + pool.greeting.len(),
-                clients_active: pool.clients.saturating_sub(pool.waiting.len() + pool.sharers.len() + pool.greeting.len()),
-                longest_wait: pool
-                    .oldest(&self.clients)
-                    .map(age)
-                    .unwrap_or_default(),
+                clients_active: pool
+                    .clients
+                    .saturating_sub(pool.waiting.len() + pool.sharers.len() + pool.greeting.len()),
+                longest_wait: pool.oldest(&self.clients).map(age).unwrap_or_default(),
                 totals: pool.totals,
                 period: pool.periods[1].since(&pool.periods[0]),
                 paused: pool.paused,

@@ -19,6 +19,7 @@ const WITHOUT_EFFECT: &[&str] = &[
     "tcp_defer_accept",
     "tcp_socket_buffer",
     "tcp_user_timeout",
+    "client_tls_dheparams",
     "dns_max_ttl",
     "dns_nxdomain_ttl",
     "dns_zone_check_period",
