@@ -128,6 +128,7 @@ impl Worker {
             client.waits.take().map_or_else(Default::default, |since| self.now.saturating_duration_since(since));
         if let Some(pool) = self.pools.get_mut(server.pool.0) {
             pool.totals.wait_time += waited;
+            pool.stats.waited(server.place, waited);
             pool.totals.assignments += 1;
         }
         if !client.is_ready() {
@@ -268,6 +269,7 @@ impl Worker {
         client.waits = None;
         client.discard = Discard::Unit;
         backend::write_error(client.io.out(), "ERROR", code, message);
+        self.count_error(code);
         if self.config.settings.log_pooler_errors {
             crate::warning!("{}: {code} {message}", self.name_client(key));
         }

@@ -161,6 +161,11 @@ impl Client {
         matches!(self.state, State::Ready)
     }
 
+    /// Whether it has connected and not been let in.
+    pub fn is_logging_in(&self) -> bool {
+        matches!(self.state, State::Startup | State::Lookup | State::Password(_) | State::Greeting)
+    }
+
     /// Whether nothing of it is under way.
     pub fn is_idle(&self) -> bool {
         self.server.is_none() && self.waits.is_none() && self.io.rest.is_empty() && self.discard == Discard::No

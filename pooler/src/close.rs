@@ -33,6 +33,7 @@ impl Worker {
             return;
         }
         backend::write_error(client.io.out(), "FATAL", code, message);
+        self.count_error(code);
         if self.config.settings.log_pooler_errors {
             crate::warning!("{}: {code} {message}", self.name_client(key));
         }

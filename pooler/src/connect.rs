@@ -53,13 +53,15 @@ impl Worker {
             self.connect_failed(key, &format!("cannot watch a socket: {error}"));
             return false;
         }
-        self.servers.insert(Server::new(io, host, port, key, self.now));
+        let mut server = Server::new(io, host, port, key, self.now);
         if let Some(pool) = self.pools.get_mut(key.0) {
+            server.place = pool.stats.place(&server.host, port);
             pool.connecting += 1;
             pool.servers.push(slot);
             let user = pool.user.clone();
             self.count_server(&user, true);
         }
+        self.servers.insert(server);
         self.server_connected(slot);
         true
     }

@@ -16,6 +16,7 @@ mod forward;
 pub mod listen;
 pub mod log;
 mod login;
+pub mod metrics;
 mod net;
 mod pool;
 mod server;

@@ -13,7 +13,7 @@ use howdah_pooler::config::{Config, Settings};
 use howdah_pooler::listen::Listener;
 use howdah_pooler::shared::{Mailbox, Message, Shared, WorkerId};
 use howdah_pooler::worker::Worker;
-use howdah_pooler::{admin, info, log, warning};
+use howdah_pooler::{admin, info, log, metrics, warning};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
 const USAGE: &str = "usage: howdah-pooler [-q] CONFIG | howdah-pooler check CONFIG | howdah-pooler settings
@@ -75,6 +75,7 @@ fn run(path: &Path) -> Result<(), String> {
     open_many_files();
     let _pid = PidFile::write(&settings.pidfile)?;
     let listeners = Listener::all(&settings).map_err(text)?;
+    let metrics = metrics::http::listen(&settings).map_err(text)?;
     let cores = thread::available_parallelism().map_or(1, usize::from);
     // A database is served by one worker, so more workers than databases would have nothing to do.
     let databases = if config.fallback.is_some() { usize::MAX } else { config.databases.len() + 1 };
@@ -100,6 +101,9 @@ fn run(path: &Path) -> Result<(), String> {
         ending: AtomicBool::new(false),
         started: Instant::now(),
     });
+    if let Some(listener) = metrics {
+        metrics::http::serve(listener, shared.clone()).map_err(text)?;
+    }
     let mut signals =
         signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM, SIGQUIT, SIGUSR1, SIGUSR2]).map_err(text)?;
     let mut listeners = Some(listeners);

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::client::ClientKey;
 use crate::config::PoolMode;
+use crate::metrics::Stats;
 use crate::server::ServerKey;
 use crate::statement::Statements;
 use crate::vars::Vars;
@@ -116,6 +117,8 @@ pub struct Pool {
     pub statements: Statements,
     /// Counts.
     pub totals: Totals,
+    /// What is counted for the page of metrics.
+    pub stats: Stats,
     /// Clients that are in the pool.
     pub clients: usize,
     /// The counts when the period before the last ended, and when the last ended.
@@ -146,6 +149,7 @@ impl Pool {
             paused: false,
             statements: Statements::default(),
             totals: Totals::default(),
+            stats: Stats::default(),
             clients: 0,
             periods: [Totals::default(); 2],
             unused_since: None,

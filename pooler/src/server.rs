@@ -124,6 +124,8 @@ pub struct Server {
     pub port: u16,
     /// Its pool.
     pub pool: PoolKey,
+    /// The place of its host and port in the statistics of its pool.
+    pub place: usize,
     /// Where it stands.
     pub state: State,
     /// The client it is lent to.
@@ -180,6 +182,7 @@ impl Server {
             host,
             port,
             pool,
+            place: 0,
             state: State::Connecting,
             client: None,
             requests: VecDeque::new(),

@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
@@ -11,6 +12,7 @@ use wire::startup::CancelKey;
 use crate::admin::{Answer, Order};
 use crate::client::ClientKey;
 use crate::config::Config;
+use crate::metrics::Measured;
 use crate::net::Stream;
 
 /// Names a worker.
@@ -30,6 +32,8 @@ pub enum Message {
     Order(WorkerId, u64, Order),
     /// An answer to it.
     Answer(u64, Box<Answer>),
+    /// What it has counted shall be told there.
+    Measure(Sender<Measured>),
     /// The configuration has changed.
     Reload,
     /// Finish what is under way and end; immediately when true.

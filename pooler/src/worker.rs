@@ -3,7 +3,7 @@
 //! The loop polls, marks what is readable, and works through a list of connections until none has anything to do.
 //! Whoever gives somebody else work (a server lent, a buffer drained) puts them on the list, so nothing recurses.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -77,6 +77,8 @@ pub struct Worker {
     pub turns: VecDeque<Turn>,
     /// The questions of console clients that other workers are answering.
     pub console: Console,
+    /// Errors of our own that clients were told, by SQLSTATE.
+    pub errors: BTreeMap<String, u64>,
     /// Set when it shall end: when that was ordered.
     pub ending: Option<Instant>,
     /// When the current period of the averages ends.
@@ -107,6 +109,7 @@ impl Worker {
             now,
             turns: VecDeque::new(),
             console: Console::default(),
+            errors: BTreeMap::new(),
             ending: None,
             poll,
             listeners,
@@ -421,6 +424,8 @@ impl Worker {
                     self.shared.tell(asker, Message::Answer(number, Box::new(answer)));
                 }
                 Message::Answer(number, answer) => self.console_answer(number, *answer),
+                // Whoever asked may have given up.
+                Message::Measure(asker) => drop(asker.send(self.measure())),
                 Message::Reload => self.take_config(),
                 Message::Shutdown(now) => self.begin_to_end(now),
             }

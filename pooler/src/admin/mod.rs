@@ -25,7 +25,7 @@ use crate::shared::{Message, WorkerId, lock};
 use crate::worker::Worker;
 
 pub use command::Command;
-pub use snapshot::Snapshot;
+pub use snapshot::{PoolSeen, Snapshot};
 
 /// How often a PAUSE looks again.
 const AGAIN: Duration = Duration::from_millis(50);

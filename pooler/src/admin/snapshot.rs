@@ -21,10 +21,18 @@ pub struct PoolSeen {
     pub clients_active: usize,
     /// Clients that wait.
     pub clients_waiting: usize,
-    /// Server connections by what they do.
+    /// Server connections that it may have.
+    pub size: usize,
+    /// Server connections beyond that.
+    pub reserve: usize,
+    /// Whether the last attempt to connect to a server failed.
+    pub failing: bool,
+    /// Server connections that are lent.
     pub servers_active: usize,
-    /// Idle ones.
+    /// Idle ones that were used not long ago.
     pub servers_idle: usize,
+    /// Idle ones that are checked before they are used again.
+    pub servers_used: usize,
     /// Those being reset, or held until a cancel request has arrived.
     pub servers_busy: usize,
     /// Those whose statement is being cancelled.
@@ -166,6 +174,14 @@ impl Worker {
                 held: (server.io.rest.len(), server.io.pending()),
             });
         }
+        snapshot.pools = self.pools_seen();
+        snapshot
+    }
+
+    /// The pools of this worker, in the order of their keys.
+    pub fn pools_seen(&self) -> Vec<PoolSeen> {
+        let age = |since: Instant| self.now.saturating_duration_since(since);
+        let mut pools = Vec::with_capacity(self.pools.len());
         for (number, pool) in &self.pools {
             let mut seen = PoolSeen {
                 database: pool.database.to_string(),
@@ -187,6 +203,9 @@ impl Worker {
                 period: pool.periods[1].since(&pool.periods[0]),
                 paused: pool.paused,
                 statements: pool.statements.len(),
+                size: pool.size,
+                reserve: pool.reserve,
+                failing: pool.failure.is_some(),
                 ..PoolSeen::default()
             };
             for (_, server) in self.servers.iter().filter(|(_, server)| server.pool.0 == number) {
@@ -202,8 +221,8 @@ impl Worker {
                     State::Active => seen.servers_active += 1,
                 }
             }
-            snapshot.pools.push(seen);
+            pools.push(seen);
         }
-        snapshot
+        pools
     }
 }

@@ -27,6 +27,13 @@ pub fn read(table: &Table) -> Result<Config, String> {
         general(&mut config, key, value)?;
     }
     let general = section(table, "general")?;
+    if general.get("enable_prometheus_exporter").and_then(Toml::as_bool) == Some(true) {
+        config.settings.metrics_addr = config.settings.listen_addr.show();
+        config.settings.metrics_port = 9930;
+        if let Some(port) = general.get("prometheus_exporter_port") {
+            put(&mut config.settings.metrics_port, "prometheus_exporter_port", port)?;
+        }
+    }
     for (name, password) in [("admin_username", "admin_password"), ("auth_query_user", "auth_query_password")] {
         if let (Some(name), Some(password)) = (general.get(name), general.get(password)) {
             config.passwords.insert(text(name), text(password));
@@ -67,7 +74,7 @@ fn general(config: &mut Config, key: &str, value: &Toml) -> Result<(), String> {
         "shutdown_timeout" => settings.shutdown_timeout = milliseconds(value, key)?,
         "admin_username" => settings.admin_users = List(vec![text(value)]),
         // Put together with the names of their users in `read`.
-        "admin_password" | "auth_query_password" => (),
+        "admin_password" | "auth_query_password" | "enable_prometheus_exporter" | "prometheus_exporter_port" => (),
         "server_round_robin" => settings.server_round_robin = value.as_bool().unwrap_or(true),
         "log_client_connections" => settings.log_connections = value.as_bool().unwrap_or(false),
         "log_client_disconnections" => settings.log_disconnections = value.as_bool().unwrap_or(false),

@@ -150,6 +150,10 @@ settings! {
     log_pooler_errors: bool = true, true;
     /// Log a line of statistics each `stats_period`.
     log_stats: bool = true, true;
+    /// The address on which `/metrics`, `/healthz` and `/readyz` are served over HTTP; `*` is all.
+    metrics_addr: String = "127.0.0.1".to_owned(), false;
+    /// The port for them; 0 for none.
+    metrics_port: u16 = 0, false;
     /// The period over which averages are taken, in seconds.
     stats_period: Seconds = Seconds::whole(60), true;
     /// The file to which the process id is written; empty: none.
