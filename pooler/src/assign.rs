@@ -271,7 +271,7 @@ impl Worker {
         backend::write_error(client.io.out(), "ERROR", code, message);
         self.count_error(code);
         if self.config.settings.log_pooler_errors {
-            crate::warning!("{}: {code} {message}", self.name_client(key));
+            crate::warning!(of self.name_client(key); "{code} {message}");
         }
         if let Some(pool) =
             self.clients.get(key.0).and_then(|client| client.pool).and_then(|key| self.pools.get_mut(key.0))

@@ -234,6 +234,11 @@ impl Worker {
     }
 
     fn logged_in(&mut self, key: ServerKey) {
+        if self.config.settings.log_connections
+            && let Some(server) = self.servers.get(key.0)
+        {
+            crate::info!(of self.name_server(server); "new connection to server");
+        }
         let Some(server) = self.servers.get_mut(key.0) else { return };
         let welcome = std::mem::take(&mut server.welcome);
         let vars = server.vars.clone();
@@ -265,7 +270,7 @@ impl Worker {
 
     /// Notes that a pool cannot get a server, and tells those who wait for the first one.
     pub fn connect_failed(&mut self, key: PoolKey, why: &str) {
-        crate::warning!("{}: {why}", self.name_pool(key));
+        crate::warning!(of self.name_pool(key); "{why}");
         let Some(pool) = self.pools.get_mut(key.0) else { return };
         pool.failure = Some((self.now, why.to_owned()));
         if pool.servers.is_empty() {

@@ -299,11 +299,10 @@ impl Worker {
     /// A client is who it says it is.
     fn accepted(&mut self, key: ClientKey) {
         let settings = &self.config.settings;
-        let Some(client) = self.clients.get_mut(key.0) else { return };
         if settings.log_connections {
-            let (database, user) = (&client.database, &client.user);
-            crate::info!("{database}/{user}@{}:{} login", client.peer.host(), client.peer.port());
+            crate::info!(of self.name_client(key); "login");
         }
+        let Some(client) = self.clients.get_mut(key.0) else { return };
         if admin::is_console(&client.database) {
             client.admin |= settings.admin_users.has(&client.user);
             let may = client.admin || settings.stats_users.has(&client.user);

@@ -13,7 +13,7 @@ use howdah_pooler::config::{Config, Settings};
 use howdah_pooler::listen::Listener;
 use howdah_pooler::shared::{Mailbox, Message, Shared, WorkerId};
 use howdah_pooler::worker::Worker;
-use howdah_pooler::{admin, info, log, metrics, warning};
+use howdah_pooler::{admin, info, log, metrics, reload, warning, watch};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
 const USAGE: &str = "usage: howdah-pooler [-q] CONFIG | howdah-pooler check CONFIG | howdah-pooler settings
@@ -21,8 +21,12 @@ CONFIG is howdah.toml, pgbouncer.ini or pgcat.toml.
 SIGHUP reads it again; SIGINT and SIGTERM end when what is under way is done, a second one ends at once.";
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "-q").collect();
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let mut words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    if let Some(place) = words.iter().position(|word| matches!(*word, "-q" | "--quiet")) {
+        words.remove(place);
+        log::be_quiet();
+    }
     let outcome = match words.as_slice() {
         ["-V" | "--version"] => {
             println!("howdah-pooler {}", env!("CARGO_PKG_VERSION"));
@@ -66,9 +70,7 @@ fn run(path: &Path) -> Result<(), String> {
     let text = |error: std::io::Error| error.to_string();
     let config = Config::read(path).map_err(|error| error.to_string())?;
     let settings = config.settings.clone();
-    if !settings.logfile.is_empty() {
-        log::to_file(&settings.logfile).map_err(|error| format!("cannot write {}: {error}", settings.logfile))?;
-    }
+    log::configure(&settings).map_err(text)?;
     for remark in &config.remarks {
         warning!("{}: {remark}", path.display());
     }
@@ -98,12 +100,14 @@ fn run(path: &Path) -> Result<(), String> {
         keys: Mutex::new(HashMap::new()),
         disabled: Mutex::new(HashSet::new()),
         paused: Mutex::new(HashSet::new()),
+        reloads: Mutex::default(),
         ending: AtomicBool::new(false),
         started: Instant::now(),
     });
     if let Some(listener) = metrics {
         metrics::http::serve(listener, shared.clone()).map_err(text)?;
     }
+    watch::start(shared.clone()).map_err(text)?;
     let mut signals =
         signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM, SIGQUIT, SIGUSR1, SIGUSR2]).map_err(text)?;
     let mut listeners = Some(listeners);
@@ -122,11 +126,8 @@ fn run(path: &Path) -> Result<(), String> {
         let mut ending = false;
         for signal in signals.forever() {
             match signal {
-                SIGHUP => {
-                    if let Err(error) = admin::reload(&watched) {
-                        warning!("the configuration was not read again, the old one stays: {error}");
-                    }
-                }
+                // An error has been logged.
+                SIGHUP => drop(reload::reload(&watched)),
                 SIGUSR1 => admin::pause_all(&watched, true),
                 SIGUSR2 => admin::pause_all(&watched, false),
                 number => {

@@ -73,6 +73,8 @@ pub struct Shared {
     pub disabled: Mutex<HashSet<String>>,
     /// Databases that PAUSE has stopped; the empty name is all.
     pub paused: Mutex<HashSet<String>>,
+    /// How the configuration was read again.
+    pub reloads: Mutex<crate::reload::Outcome>,
     /// Whether no new clients are taken.
     pub ending: AtomicBool,
     /// When the pooler started.

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use crate::admin::show::a_second;
 use crate::client::{ClientKey, State as ClientState};
-use crate::pool::PoolKey;
+use crate::pool::{PoolKey, Totals};
 use crate::server::{ServerKey, State};
 use crate::worker::Worker;
 
@@ -171,13 +172,21 @@ impl Worker {
     }
 
     fn end_period(&mut self) {
+        let mut sum = Totals::default();
         for (_, pool) in &mut self.pools {
             pool.periods = [pool.periods[1], pool.totals];
+            sum = sum.plus(&pool.periods[1].since(&pool.periods[0]));
         }
-        if self.config.settings.log_stats && self.id.0 == 0 {
-            let clients = self.clients.len();
-            let servers = self.servers.len();
-            crate::info!("stats: {clients} clients and {servers} server connections on the first worker");
+        // Each worker tells of its own databases.
+        if self.config.settings.log_stats && (self.id.0 == 0 || !self.pools.is_empty()) {
+            let [_, transactions, queries, received, sent, transaction, query, wait, ..] =
+                a_second(&sum, self.config.settings.stats_period.0);
+            crate::info!(
+                "stats: worker {}: {} clients, {transactions} xacts/s, {queries} queries/s, in {received} B/s, out \
+                 {sent} B/s, xact {transaction} us, query {query} us, wait {wait} us",
+                self.id.0,
+                self.clients.len(),
+            );
         }
     }
 }

@@ -9,15 +9,11 @@ pub mod show;
 mod snapshot;
 
 use std::collections::HashMap;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use wire::backend;
 
 use crate::client::{Client, ClientKey};
-use crate::config::Config;
 use crate::net::Stream;
 use crate::pool::PoolKey;
 use crate::server::{ServerKey, State};
@@ -266,7 +262,7 @@ impl Worker {
 
     /// Reads the configuration again and puts it in force everywhere; an error leaves the old one.
     pub fn reload(&self) -> Result<(), String> {
-        reload(&self.shared)
+        crate::reload::reload(&self.shared)
     }
 
     /// Tells a console client of an error.
@@ -275,19 +271,6 @@ impl Worker {
             backend::write_error(client.io.out(), "ERROR", code, message);
         }
     }
-}
-
-/// Reads the configuration again and puts it in force everywhere; an error leaves the old one.
-pub fn reload(shared: &crate::shared::Shared) -> Result<(), String> {
-    let path: PathBuf = shared.config().path.clone();
-    let config = Config::read(&path).map_err(|error| error.to_string())?;
-    for remark in &config.remarks {
-        crate::warning!("{}: {remark}", path.display());
-    }
-    *shared.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
-    crate::info!("{} was read again", path.display());
-    shared.tell_all(|| Message::Reload);
-    Ok(())
 }
 
 /// Marks databases as paused or not, for pools that are made later.

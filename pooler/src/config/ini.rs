@@ -9,9 +9,6 @@ const WITHOUT_EFFECT: &[&str] = &[
     "user",
     "service_name",
     "job_name",
-    "syslog",
-    "syslog_ident",
-    "syslog_facility",
     "verbose",
     "pkt_buf",
     "sbuf_loopcnt",
@@ -57,6 +54,7 @@ fn read_into(config: &mut Config, section: &mut String, text: &str, path: &Path,
             let included = path.parent().unwrap_or(Path::new(".")).join(included.trim());
             let text = std::fs::read_to_string(&included)
                 .map_err(|error| place(format!("cannot read {}: {error}", included.display())))?;
+            config.files.push(included.clone());
             read_into(config, section, &text, &included, depth + 1)?;
             continue;
         }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 pub use nearest::nearest;
 pub use settings::{Settings, Shown};
-pub use value::{AuthType, List, PoolMode, Seconds, Value};
+pub use value::{AuthType, List, LogFormat, PoolMode, Seconds, Value};
 
 /// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -91,6 +91,8 @@ pub struct User {
 pub struct Config {
     /// The file it was read from.
     pub path: PathBuf,
+    /// All files that were read for it, itself too.
+    pub files: Vec<PathBuf>,
     /// The settings of the whole pooler.
     pub settings: Settings,
     /// The databases by the name that clients ask for.
@@ -120,6 +122,7 @@ impl Config {
         }
         .map_err(complain)?;
         config.path = path.to_owned();
+        config.files.insert(0, path.to_owned());
         config.read_passwords()?;
         config.check().map_err(complain)?;
         Ok(config)
@@ -130,6 +133,7 @@ impl Config {
             return Ok(());
         }
         let path = PathBuf::from(&self.settings.auth_file);
+        self.files.push(path.clone());
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
             Err(source) => return Err(Error::Read { path, source }),

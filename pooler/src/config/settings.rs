@@ -1,7 +1,7 @@
 //! Every setting, once: its name, type, default and meaning. The files' readers, `SHOW CONFIG`, `SET` and
 //! `howdah-pooler settings` (the reference page) all use this table. Names and defaults are PgBouncer's.
 
-use super::value::{AuthType, List, PoolMode, Seconds, Value};
+use super::value::{AuthType, List, LogFormat, PoolMode, Seconds, Value};
 
 /// A setting as people see it.
 #[derive(Debug, Clone)]
@@ -44,6 +44,16 @@ macro_rules! settings {
                     })+
                     _ => None,
                 }
+            }
+
+            /// Takes over from `old` what cannot be changed while running; the names of those that differed.
+            pub fn keep_fixed(&mut self, old: &Self) -> Vec<&'static str> {
+                let mut kept = Vec::new();
+                $(if !$changeable && self.$name != old.$name {
+                    self.$name = old.$name.clone();
+                    kept.push(stringify!($name));
+                })+
+                kept
             }
 
             /// All settings with their values.
@@ -158,8 +168,18 @@ settings! {
     stats_period: Seconds = Seconds::whole(60), true;
     /// The file to which the process id is written; empty: none.
     pidfile: String = String::new(), false;
-    /// The file to which the log is written; empty: the standard error.
-    logfile: String = String::new(), false;
+    /// The file to which the log is written; empty: the standard error. It is opened again by RELOAD.
+    logfile: String = String::new(), true;
+    /// How lines of the log look: `plain`, or `json` for an object a line.
+    log_format: LogFormat = LogFormat::Plain, true;
+    /// Send the log to the system's log too.
+    syslog: bool = false, true;
+    /// The name under which it stands there.
+    syslog_ident: String = "howdah-pooler".to_owned(), false;
+    /// The facility there: `auth`, `authpriv`, `daemon`, `user`, or `local0` to `local7`.
+    syslog_facility: String = "daemon".to_owned(), true;
+    /// Look this often whether the files of the configuration have changed, and read them again, in seconds; 0 for not.
+    autoreload: Seconds = Seconds::whole(0), true;
     /// Keep idle TCP connections alive.
     tcp_keepalive: bool = true, true;
     /// Seconds before the first keepalive; 0 for the system's default.

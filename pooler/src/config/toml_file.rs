@@ -16,6 +16,7 @@ fn defaults() -> Settings {
         auth_type: AuthType::Scram,
         max_client_conn: 10_000,
         server_login_retry: Seconds::whole(1),
+        autoreload: Seconds::whole(1),
         ..Settings::default()
     }
 }

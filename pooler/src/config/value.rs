@@ -102,6 +102,33 @@ impl Value for List {
     }
 }
 
+/// How lines of the log look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// As text.
+    Plain,
+    /// As JSON, an object a line.
+    Json,
+}
+
+impl Value for LogFormat {
+    fn read(text: &str) -> Result<Self, &'static str> {
+        match text {
+            "plain" => Ok(Self::Plain),
+            "json" => Ok(Self::Json),
+            _ => Err("plain or json"),
+        }
+    }
+
+    fn show(&self) -> String {
+        match self {
+            Self::Plain => "plain",
+            Self::Json => "json",
+        }
+        .to_owned()
+    }
+}
+
 /// When a client gives its server connection back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PoolMode {

@@ -7,7 +7,7 @@ use super::text::{Kind, Page};
 use super::{Measured, Reason, Stats};
 use crate::admin::PoolSeen;
 use crate::pool::Totals;
-use crate::shared::Shared;
+use crate::shared::{Shared, lock};
 
 /// A count that a pool keeps: its name, its meaning, how it is had.
 type Count = (&'static str, &'static str, fn(&Totals) -> f64);
@@ -86,6 +86,16 @@ fn whole(page: &mut Page, shared: &Shared, measured: &[Measured]) {
     );
     let login: usize = measured.iter().map(|measured| measured.login_clients).sum();
     one("login_clients", Kind::Gauge, "Clients that are logging in.", login as f64);
+    let reloads = lock(&shared.reloads).clone();
+    one(
+        "config_in_force",
+        Kind::Gauge,
+        "Whether the configuration that was read last is in force.",
+        f64::from(u8::from(reloads.trouble.is_none())),
+    );
+    page.metric(&name("config_reloads_total"), Kind::Counter, "Times that the configuration was read again.");
+    page.sample(&[("outcome", "good")], reloads.good);
+    page.sample(&[("outcome", "failed")], reloads.failed);
     page.metric(&name("errors_total"), Kind::Counter, "Errors that the pooler itself told clients, by SQLSTATE.");
     let mut errors: BTreeMap<&str, u64> = BTreeMap::new();
     for (code, count) in measured.iter().flat_map(|measured| &measured.errors) {

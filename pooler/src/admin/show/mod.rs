@@ -24,6 +24,7 @@ use wire::backend::ColumnType;
 use super::Snapshot;
 use crate::config::Config;
 use crate::shared::Shared;
+pub use stats::a_second;
 
 /// A row of values; `None` is NULL.
 pub type Row = Vec<Option<String>>;
