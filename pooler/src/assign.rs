@@ -12,6 +12,7 @@ use crate::config::PoolMode;
 use crate::pool::{Pool, PoolKey};
 use crate::server::{Request, ServerKey, State};
 use crate::shared::lock;
+use crate::upkeep::leads_elsewhere;
 use crate::worker::{Turn, Worker};
 
 impl Worker {
@@ -49,15 +50,20 @@ impl Worker {
         let Some(pool_key) = client.pool else { return false };
         let Some(pool) = self.pools.get_mut(pool_key.0) else { return false };
         client.waits = Some(self.now);
+        client.told_to_wait = false;
         if !pool.paused && pool.waiting.is_empty() {
             let idle =
                 if self.config.settings.server_round_robin { pool.idle.pop_front() } else { pool.idle.pop_back() };
-            if let Some(server) = idle {
+            if let Some(server) = idle
+                && !self.check(server)
+            {
                 self.lend(server, key);
                 return true;
             }
         }
-        pool.waiting.push_back(key);
+        if let Some(pool) = self.pools.get_mut(pool_key.0) {
+            pool.waiting.push_back(key);
+        }
         self.grow(pool_key);
         false
     }
@@ -85,11 +91,15 @@ impl Worker {
         if oldest.is_some_and(|since| self.now.saturating_duration_since(since) >= settings.reserve_pool_timeout.0) {
             limit += pool.reserve;
         }
-        let mut wanted = waiting.saturating_sub(pool.connecting);
-        if pool.clients > 0 {
+        let room = limit.saturating_sub(pool.servers.len());
+        if room == 0 {
+            return;
+        }
+        let mut wanted = waiting.saturating_sub(pool.connecting + self.soon_free(key));
+        if pool.clients > 0 || pool.kept {
             wanted = wanted.max(pool.minimum.saturating_sub(pool.servers.len()));
         }
-        for _ in 0..wanted.min(limit.saturating_sub(pool.servers.len())) {
+        for _ in 0..wanted.min(room) {
             if !self.within_limits(key) || !self.connect(key) {
                 break;
             }
@@ -210,8 +220,8 @@ impl Worker {
         let pool_key = server.pool;
         server.state = State::Idle;
         server.state_since = self.now;
-        let lifetime = self.config.settings.server_lifetime.limit();
-        let old = lifetime.is_some_and(|limit| self.now.saturating_duration_since(server.since) >= limit);
+        let Some(server) = self.servers.get(key.0) else { return };
+        let old = self.is_old(server);
         let Some(pool) = self.pools.get_mut(pool_key.0) else { return };
         let crowded = pool.servers.len() > pool.size && pool.waiting.is_empty();
         if server.retire || old || crowded || pool.servers.len() > pool.size + pool.reserve {
@@ -297,25 +307,25 @@ impl Worker {
 
     /// Takes the configuration that is in force now.
     pub fn take_config(&mut self) {
-        self.config = self.shared.config();
+        let old = std::mem::replace(&mut self.config, self.shared.config());
         let keys: Vec<PoolKey> = self.pools.iter().map(|(key, _)| PoolKey(key)).collect();
         for key in keys {
             let Some(pool) = self.pools.get(key.0) else { continue };
             let servers = pool.servers.clone();
-            let entry = self.config.database(&pool.database).cloned();
-            let Some(entry) = entry else {
+            let before = old.database(&pool.database);
+            let Some(entry) = self.config.database(&pool.database) else {
                 // The database is gone: those who are idle go now, the others when they are done.
                 self.retire(&servers);
                 continue;
             };
+            let moved = before.is_some_and(|before| leads_elsewhere(before, entry));
             self.size_pool(key);
-            let moved = servers.iter().copied().filter(|server| {
-                self.servers.get(server.0).is_some_and(|server| !crate::connect::leads_there(server, &entry))
-            });
-            let moved: Vec<ServerKey> = moved.collect();
-            self.retire(&moved);
+            if moved {
+                self.retire(&servers);
+            }
             self.serve_queue(key);
         }
+        self.keep_pools();
     }
 
     /// Closes these server connections, each when nobody uses it.
@@ -334,6 +344,10 @@ impl Worker {
         let mut counts = lock(&self.shared.by_user);
         let entry = counts.entry(user.to_owned()).or_default();
         entry.0 = if up { entry.0 + 1 } else { entry.0.saturating_sub(1) };
+        // Users come and go, and anybody can name any.
+        if *entry == (0, 0) {
+            counts.remove(user);
+        }
     }
 
     /// Counts a client of a user.
@@ -347,5 +361,9 @@ impl Worker {
         let mut counts = lock(&self.shared.by_user);
         let entry = counts.entry(user.to_owned()).or_default();
         entry.1 = if up { entry.1 + 1 } else { entry.1.saturating_sub(1) };
+        // Users come and go, and anybody can name any.
+        if *entry == (0, 0) {
+            counts.remove(user);
+        }
     }
 }

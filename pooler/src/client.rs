@@ -81,6 +81,8 @@ pub struct Client {
     pub server: Option<ServerKey>,
     /// Whether it stands in its pool's queue, and since when.
     pub waits: Option<Instant>,
+    /// Whether it was told that it waits.
+    pub told_to_wait: bool,
     /// Bytes of a long message that are still to be passed on.
     pub passing: usize,
     /// Whether it has sent messages of the extended protocol since its last Sync.
@@ -134,6 +136,7 @@ impl Client {
             pool: None,
             server: None,
             waits: None,
+            told_to_wait: false,
             passing: 0,
             unsynced: false,
             discard: Discard::No,

@@ -11,8 +11,9 @@ use wire::startup::{self, CancelKey};
 
 use crate::client::ClientKey;
 use crate::config::Database;
-use crate::net::{Io, Stream};
+use crate::net::{Io, Peer, Stream};
 use crate::pool::PoolKey;
+use crate::resolve::Found;
 use crate::server::{Login, Server, ServerKey, State};
 use crate::shared::lock;
 use crate::worker::{Step, Worker};
@@ -25,11 +26,6 @@ fn hosts(entry: &Database) -> Vec<&str> {
     if entry.hosts.is_empty() { vec![""] } else { entry.hosts.iter().map(String::as_str).collect() }
 }
 
-/// Whether a server connection leads where the entry says.
-pub fn leads_there(server: &Server, entry: &Database) -> bool {
-    hosts(entry).contains(&server.host.as_str()) && server.port == entry.port.unwrap_or(5432)
-}
-
 impl Worker {
     /// Begins to connect one more server to a pool; false when it failed at once.
     pub fn connect(&mut self, key: PoolKey) -> bool {
@@ -40,7 +36,16 @@ impl Worker {
         let host = hosts.get(pool.next_host % hosts.len().max(1)).copied().unwrap_or_default().to_owned();
         pool.next_host = pool.next_host.wrapping_add(1);
         let port = entry.port.unwrap_or(5432);
-        let stream = match Stream::connect(&host, port, &config.settings) {
+        let place = match self.find_host(&host) {
+            Found::At(place) => place,
+            // Who waits goes on when it has been looked up.
+            Found::Pending => return false,
+            Found::Failed(why) => {
+                self.connect_failed(key, &why);
+                return false;
+            }
+        };
+        let stream = match Stream::connect(&place, port, &config.settings) {
             Ok(stream) => stream,
             Err(error) => {
                 self.connect_failed(key, &format!("cannot connect to {host}:{port}: {error}"));
@@ -296,7 +301,12 @@ impl Worker {
         let mut errand = Vec::new();
         startup::write_cancel(&mut errand, &server.cancel_key);
         let slot = ServerKey(self.servers.vacant_key());
-        let made = Stream::connect(&host, port, &self.config.settings).and_then(|stream| {
+        // The address may be one of several of its name, and this must be the same.
+        let place = match server.io.stream.peer() {
+            Peer::Tcp(peer) => peer.ip().to_string(),
+            Peer::Unix => host.clone(),
+        };
+        let made = Stream::connect(&place, port, &self.config.settings).and_then(|stream| {
             let mut io = Io::new(stream);
             self.watch_server(slot, &mut io.stream)?;
             Ok(io)

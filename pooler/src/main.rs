@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use howdah_pooler::config::{Config, Settings};
 use howdah_pooler::listen::Listener;
+use howdah_pooler::resolve::Resolver;
 use howdah_pooler::shared::{Mailbox, Message, Shared, WorkerId};
 use howdah_pooler::worker::Worker;
 use howdah_pooler::{admin, info, log, metrics, reload, warning, watch};
@@ -100,6 +101,7 @@ fn run(path: &Path) -> Result<(), String> {
         keys: Mutex::new(HashMap::new()),
         disabled: Mutex::new(HashSet::new()),
         paused: Mutex::new(HashSet::new()),
+        resolver: Resolver::default(),
         reloads: Mutex::default(),
         ending: AtomicBool::new(false),
         started: Instant::now(),

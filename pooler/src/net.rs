@@ -118,7 +118,7 @@ impl Stream {
     }
 }
 
-/// The first address of a name. Names are looked up in the worker's own time: use addresses where that matters.
+/// The socket address of an address; names have been looked up before ([`crate::resolve`]).
 fn resolve(host: &str, port: u16) -> io::Result<SocketAddr> {
     use std::net::ToSocketAddrs;
     (host, port)

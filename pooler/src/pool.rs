@@ -123,6 +123,8 @@ pub struct Pool {
     pub clients: usize,
     /// The counts when the period before the last ended, and when the last ended.
     pub periods: [Totals; 2],
+    /// It is kept filled though it has no clients.
+    pub kept: bool,
     /// When the pool's last client left.
     pub unused_since: Option<Instant>,
 }
@@ -152,6 +154,7 @@ impl Pool {
             stats: Stats::default(),
             clients: 0,
             periods: [Totals::default(); 2],
+            kept: false,
             unused_since: None,
         }
     }

@@ -14,6 +14,7 @@ use crate::client::ClientKey;
 use crate::config::Config;
 use crate::metrics::Measured;
 use crate::net::Stream;
+use crate::resolve::Resolver;
 
 /// Names a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -34,6 +35,8 @@ pub enum Message {
     Answer(u64, Box<Answer>),
     /// What it has counted shall be told there.
     Measure(Sender<Measured>),
+    /// The name of a server was looked up; whether addresses of it are gone.
+    Resolved(String, bool),
     /// The configuration has changed.
     Reload,
     /// Finish what is under way and end; immediately when true.
@@ -73,6 +76,8 @@ pub struct Shared {
     pub disabled: Mutex<HashSet<String>>,
     /// Databases that PAUSE has stopped; the empty name is all.
     pub paused: Mutex<HashSet<String>>,
+    /// The names of servers.
+    pub resolver: Resolver,
     /// How the configuration was read again.
     pub reloads: Mutex<crate::reload::Outcome>,
     /// Whether no new clients are taken.

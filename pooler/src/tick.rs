@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use crate::admin::show::a_second;
 use crate::client::{ClientKey, State as ClientState};
-use crate::pool::{PoolKey, Totals};
+use crate::pool::{Pool, PoolKey, Totals};
 use crate::server::{ServerKey, State};
 use crate::worker::Worker;
 
 /// How long a closed client may take to notice.
 const LINGER: Duration = Duration::from_secs(2);
-/// How long a cancel request may take.
-const ERRAND: Duration = Duration::from_secs(10);
+/// How often pools are looked after.
+const UPKEEP: Duration = Duration::from_secs(1);
 
 impl Worker {
     /// Looks at all time limits.
@@ -19,6 +19,11 @@ impl Worker {
         self.tick_clients();
         self.tick_servers();
         self.tick_pools();
+        if self.now >= self.next_upkeep {
+            self.next_upkeep = self.now + UPKEEP;
+            self.keep_pools();
+            self.refresh_names();
+        }
         self.console_tick();
         if self.ending.is_some() {
             self.close_idle_clients();
@@ -37,6 +42,7 @@ impl Worker {
             limit.is_some_and(|limit| now.saturating_duration_since(since) >= limit)
         };
         let mut over: Vec<(ClientKey, &str, String)> = Vec::new();
+        let mut told = Vec::new();
         let mut lingering = Vec::new();
         let mut cancels = Vec::new();
         for (number, client) in &self.clients {
@@ -60,6 +66,8 @@ impl Worker {
             if let Some(since) = client.waits {
                 if past(since, settings.query_wait_timeout.limit()) {
                     over.push((key, "wait", String::new()));
+                } else if !client.told_to_wait && past(since, settings.query_wait_notify.limit()) {
+                    told.push(key);
                 }
                 continue;
             }
@@ -81,6 +89,13 @@ impl Worker {
                 cancels.extend(client.server);
                 over.push((key, "25P04", "transaction_timeout".to_owned()));
             }
+        }
+        for key in told {
+            let Some(client) = self.clients.get_mut(key.0) else { continue };
+            client.told_to_wait = true;
+            let text = "no server connection is free, the statement waits in the queue (query_wait_notify)";
+            wire::backend::write_notice(client.io.out(), "NOTICE", "00000", text);
+            self.flush_client(key);
         }
         for key in lingering {
             self.close_client(key, "it did not close");
@@ -125,7 +140,7 @@ impl Worker {
         for (number, server) in &self.servers {
             let key = ServerKey(number);
             match server.state {
-                _ if server.target.is_some() && past(server.since, Some(ERRAND)) => {
+                _ if server.target.is_some() && past(server.since, settings.cancel_wait_timeout.limit()) => {
                     gone.push((key, "a cancel request took too long"));
                 }
                 State::Connecting | State::Login(_) if past(server.since, settings.server_connect_timeout.limit()) => {
@@ -138,8 +153,9 @@ impl Worker {
                 }
                 State::Idle => {
                     let pool = self.pools.get(server.pool.0);
-                    let spare = pool.is_none_or(|pool| pool.servers.len() > pool.minimum || pool.clients == 0);
-                    if past(server.since, settings.server_lifetime.limit()) {
+                    let spare = |pool: &Pool| pool.servers.len() > pool.minimum || pool.clients == 0 && !pool.kept;
+                    let spare = pool.is_none_or(spare);
+                    if self.is_old(server) {
                         idle.push((key, "server_lifetime"));
                     } else if spare && past(server.state_since, settings.server_idle_timeout.limit()) {
                         idle.push((key, "server_idle_timeout"));

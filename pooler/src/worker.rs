@@ -77,6 +77,8 @@ pub struct Worker {
     pub turns: VecDeque<Turn>,
     /// The questions of console clients that other workers are answering.
     pub console: Console,
+    /// When the pools are looked after next.
+    pub next_upkeep: Instant,
     /// Errors of our own that clients were told, by SQLSTATE.
     pub errors: BTreeMap<String, u64>,
     /// Set when it shall end: when that was ordered.
@@ -109,6 +111,7 @@ impl Worker {
             now,
             turns: VecDeque::new(),
             console: Console::default(),
+            next_upkeep: now,
             errors: BTreeMap::new(),
             ending: None,
             poll,
@@ -426,6 +429,7 @@ impl Worker {
                 Message::Answer(number, answer) => self.console_answer(number, *answer),
                 // Whoever asked may have given up.
                 Message::Measure(asker) => drop(asker.send(self.measure())),
+                Message::Resolved(host, changed) => self.resolved(&host, changed),
                 Message::Reload => self.take_config(),
                 Message::Shutdown(now) => self.begin_to_end(now),
             }

@@ -166,12 +166,15 @@ def test_a_changed_entry_gives_its_pool_new_connections(server):
         assert after[0][0] != before[0][0]
 
 
-def test_reloads_under_load_lose_no_statement(server):
+# Not TPC-B with "prepared": one thread of pgbench waits for one client's PQprepare with another's transaction open,
+# which ends only when each has its own server.
+@pytest.mark.parametrize("options", [("-M", "extended"), ("-M", "prepared", "-S")])
+def test_reloads_under_load_lose_no_statement(server, options):
     server.run("pgbench", "-i", "-q", "postgres")
     with Pooler(server, default_pool_size=4) as pooler:
         done = []
         load = threading.Thread(
-            target=lambda: done.append(pooler.pgbench("-n", "-c", "16", "-j", "2", "-T", "4", "-M", "prepared"))
+            target=lambda: done.append(pooler.pgbench("-n", "-c", "16", "-j", "2", "-T", "4", *options))
         )
         load.start()
         for size in (1, 8, 2, 6, 3, 5):

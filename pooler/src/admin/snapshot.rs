@@ -156,6 +156,7 @@ impl Worker {
                 state: match server.state {
                     State::Connecting | State::Login(_) => "login",
                     State::Preparing => "tested",
+                    State::Idle if self.is_to_be_checked(server) => "used",
                     State::Idle => "idle",
                     State::Active => "active",
                     State::Cancelling => "active_cancel",
@@ -217,6 +218,7 @@ impl Worker {
                 match server.state {
                     State::Connecting | State::Login(_) => seen.servers_login += 1,
                     State::Preparing | State::Cancelling => seen.servers_busy += 1,
+                    State::Idle if self.is_to_be_checked(server) => seen.servers_used += 1,
                     State::Idle => seen.servers_idle += 1,
                     State::Active => seen.servers_active += 1,
                 }

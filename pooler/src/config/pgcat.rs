@@ -8,7 +8,7 @@ use super::toml_file::text;
 use super::{AuthType, Config, Database, List, PoolMode, Seconds, Value};
 
 /// Settings of PgCat's `[general]` that ask for nothing when they are left out.
-const WITHOUT_EFFECT: &[&str] = &["validate_config", "dns_cache_enabled", "dns_max_ttl", "tcp_user_timeout"];
+const WITHOUT_EFFECT: &[&str] = &["validate_config", "dns_cache_enabled", "tcp_user_timeout"];
 
 /// Reads a parsed `pgcat.toml`.
 pub fn read(table: &Table) -> Result<Config, String> {
@@ -70,6 +70,8 @@ fn general(config: &mut Config, key: &str, value: &Toml) -> Result<(), String> {
         "idle_timeout" => settings.server_idle_timeout = milliseconds(value, key)?,
         "server_lifetime" => settings.server_lifetime = milliseconds(value, key)?,
         "idle_client_in_transaction_timeout" => settings.idle_transaction_timeout = milliseconds(value, key)?,
+        "healthcheck_delay" => settings.server_check_delay = milliseconds(value, key)?,
+        "dns_max_ttl" => return put(&mut settings.dns_max_ttl, key, value),
         "autoreload" => settings.autoreload = milliseconds(value, key)?,
         "shutdown_timeout" => settings.shutdown_timeout = milliseconds(value, key)?,
         "admin_username" => settings.admin_users = List(vec![text(value)]),

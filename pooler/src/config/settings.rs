@@ -110,6 +110,22 @@ settings! {
     server_reset_query_always: bool = false, true;
     /// Close a server connection that is this old when it is next free, in seconds.
     server_lifetime: Seconds = Seconds::whole(3600), true;
+    /// Close each server connection up to this many percent earlier, so that not all are replaced at once.
+    server_lifetime_jitter: usize = 10, true;
+    /// What is run on a server connection before it is used when it was idle for `server_check_delay`; `<empty>` is the
+    /// empty statement. Empty: it is used unchecked.
+    server_check_query: String = "<empty>".to_owned(), true;
+    /// How long a server connection may be idle and still be used unchecked, in seconds.
+    server_check_delay: Seconds = Seconds::whole(30), true;
+    /// Close a session-pooled server connection that is to be closed (by RECONNECT, or a changed entry) at the end of its
+    /// transaction, not of the session.
+    server_fast_close: bool = false, true;
+    /// Forget the pools of a database that is configured only by `*` when they were unused for so long, in seconds.
+    autodb_idle_timeout: Seconds = Seconds::whole(3600), true;
+    /// How long the addresses of a server's name are used before it is looked up again, in seconds.
+    dns_max_ttl: Seconds = Seconds::whole(15), true;
+    /// How long it is remembered that a name could not be looked up, in seconds.
+    dns_nxdomain_ttl: Seconds = Seconds::whole(15), true;
     /// Close a server connection that has been idle this long, in seconds.
     server_idle_timeout: Seconds = Seconds::whole(600), true;
     /// How long a connection and login to a server may take, in seconds.
@@ -124,6 +140,10 @@ settings! {
     query_timeout: Seconds = Seconds::whole(0), true;
     /// How long a client may wait for a server connection, in seconds; 0 for no limit.
     query_wait_timeout: Seconds = Seconds::whole(120), true;
+    /// Tell a client that has waited this long for a server connection so, by a notice, in seconds; 0 for not.
+    query_wait_notify: Seconds = Seconds::whole(5), true;
+    /// How long a cancel request may take to reach a server, in seconds; 0 for no limit.
+    cancel_wait_timeout: Seconds = Seconds::whole(10), true;
     /// How long a client may be idle in a transaction, in seconds; 0 for no limit.
     idle_transaction_timeout: Seconds = Seconds::whole(0), true;
     /// How long a transaction may take, in seconds; 0 for no limit.

@@ -177,18 +177,16 @@ fn process(page: &mut Page, shared: &Shared) {
     page.metric("process_start_time_seconds", Kind::Gauge, "When it was started, since 1970.");
     page.sample(&[], started);
     // SAFETY: sysconf takes a number and gives one.
-    let (page_size, ticks) = unsafe { (libc::sysconf(libc::_SC_PAGESIZE), libc::sysconf(libc::_SC_CLK_TCK)) };
+    let page_size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     if let Some(pages) = word_of("/proc/self/statm", 1) {
         page.metric("process_resident_memory_bytes", Kind::Gauge, "Memory that is in use.");
         page.sample(&[], pages * page_size.max(0) as f64);
     }
-    // Counted after the name of the program, which ends with the only bracket.
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let words: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-    let time = |place: usize| words.get(place).and_then(|word| word.parse::<f64>().ok());
-    if let (Some(user), Some(system)) = (time(11), time(12)) {
+    let mut used = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `used` is a timespec that the call fills in.
+    if unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut used) } == 0 {
         page.metric("process_cpu_seconds_total", Kind::Counter, "Processor time that was used.");
-        page.sample(&[], (user + system) / ticks.max(1) as f64);
+        page.sample(&[], used.tv_sec as f64 + used.tv_nsec as f64 / 1e9);
     }
     if let Ok(open) = std::fs::read_dir("/proc/self/fd") {
         page.metric("process_open_fds", Kind::Gauge, "Open files and sockets.");

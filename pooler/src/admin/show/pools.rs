@@ -39,7 +39,7 @@ pub fn rows(view: &View<'_>) -> Vec<Row> {
                 number(pool.cancels),
                 number(pool.servers_cancelled),
                 number(pool.servers_idle),
-                number(0),
+                number(pool.servers_used),
                 number(pool.servers_busy),
                 number(pool.servers_login),
                 number(pool.longest_wait.as_secs()),
