@@ -37,8 +37,7 @@ impl Worker {
         pool.size = config.pool_size(&pool.database, &pool.user);
         pool.minimum = database.and_then(|entry| entry.min_pool_size).unwrap_or(settings.min_pool_size).min(pool.size);
         pool.reserve = database.and_then(|entry| entry.reserve_pool_size).unwrap_or(settings.reserve_pool_size);
-        let paused = lock(&self.shared.paused);
-        pool.paused = paused.contains("") || paused.contains(&*pool.database);
+        pool.paused = crate::admin::is_paused(&self.shared, &pool.database, &pool.user);
     }
 
     /// Lends a client a server connection: true when it has one now, else it stands in the queue.

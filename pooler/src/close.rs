@@ -11,7 +11,7 @@ use crate::log::Subject;
 use crate::net::Stream;
 use crate::pool::PoolKey;
 use crate::server::{Server, ServerKey, State};
-use crate::shared::lock;
+use crate::shared::{Ending, lock};
 use crate::worker::{Turn, Worker};
 
 impl Worker {
@@ -218,6 +218,9 @@ impl Worker {
 
     /// Closes the clients that have nothing under way: the pooler ends.
     pub fn close_idle_clients(&mut self) {
+        if *lock(&self.shared.way) == Ending::WaitForClients {
+            return;
+        }
         let idle: Vec<ClientKey> = self
             .clients
             .iter()

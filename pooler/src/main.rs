@@ -12,7 +12,7 @@ use std::time::Instant;
 use howdah_pooler::config::{Config, Settings};
 use howdah_pooler::listen::Listener;
 use howdah_pooler::resolve::Resolver;
-use howdah_pooler::shared::{Mailbox, Message, Shared, WorkerId};
+use howdah_pooler::shared::{Ending, Mailbox, Message, Shared, WorkerId};
 use howdah_pooler::worker::Worker;
 use howdah_pooler::{admin, info, log, metrics, reload, warning, watch};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
@@ -104,6 +104,7 @@ fn run(path: &Path) -> Result<(), String> {
         resolver: Resolver::default(),
         reloads: Mutex::default(),
         ending: AtomicBool::new(false),
+        way: Mutex::new(Ending::No),
         started: Instant::now(),
     });
     if let Some(listener) = metrics {
@@ -136,7 +137,8 @@ fn run(path: &Path) -> Result<(), String> {
                     let now = ending || number == SIGQUIT;
                     info!("ending {}", if now { "at once" } else { "when what is under way is done" });
                     ending = true;
-                    watched.tell_all(|| Message::Shutdown(now));
+                    let way = if now { Ending::AtOnce } else { Ending::Drain };
+                    watched.tell_all(|| Message::Shutdown(way));
                 }
             }
         }

@@ -39,8 +39,21 @@ pub enum Message {
     Resolved(String, bool),
     /// The configuration has changed.
     Reload,
-    /// Finish what is under way and end; immediately when true.
-    Shutdown(bool),
+    /// End, in this way.
+    Shutdown(Ending),
+}
+
+/// How the pooler ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Ending {
+    /// It does not.
+    No,
+    /// When the last client has left by itself.
+    WaitForClients,
+    /// Clients go as soon as they have nothing under way.
+    Drain,
+    /// Now.
+    AtOnce,
 }
 
 /// The way to a worker.
@@ -82,6 +95,8 @@ pub struct Shared {
     pub reloads: Mutex<crate::reload::Outcome>,
     /// Whether no new clients are taken.
     pub ending: AtomicBool,
+    /// How it ends: what was ordered last, or more urgently before.
+    pub way: Mutex<Ending>,
     /// When the pooler started.
     pub started: Instant,
 }

@@ -21,7 +21,7 @@ use crate::listen::Listener;
 use crate::net::{Got, Io, Stream};
 use crate::pool::{Pool, PoolKey};
 use crate::server::{Server, ServerKey};
-use crate::shared::{Message, Shared, WorkerId, lock};
+use crate::shared::{Ending, Message, Shared, WorkerId, lock};
 use crate::vars::Tracked;
 
 /// Read at once.
@@ -431,17 +431,21 @@ impl Worker {
                 Message::Measure(asker) => drop(asker.send(self.measure())),
                 Message::Resolved(host, changed) => self.resolved(&host, changed),
                 Message::Reload => self.take_config(),
-                Message::Shutdown(now) => self.begin_to_end(now),
+                Message::Shutdown(way) => self.begin_to_end(way),
             }
         }
     }
 
-    fn begin_to_end(&mut self, now: bool) {
+    fn begin_to_end(&mut self, way: Ending) {
         self.shared.ending.store(true, Ordering::Relaxed);
+        {
+            let mut most_urgent = lock(&self.shared.way);
+            *most_urgent = way.max(*most_urgent);
+        }
         for mut listener in self.listeners.drain(..) {
             let _ = listener.deregister(self.poll.registry());
         }
-        if now {
+        if way == Ending::AtOnce {
             self.clients.clear();
             self.servers.clear();
         }
@@ -452,6 +456,9 @@ impl Worker {
     fn is_over(&self) -> bool {
         let Some(since) = self.ending else { return false };
         let late = self.config.settings.shutdown_timeout.limit();
-        self.clients.is_empty() || late.is_some_and(|limit| self.now.saturating_duration_since(since) > limit)
+        // The console asks all workers, so none goes before the last client of all has.
+        self.clients.is_empty()
+            && (*lock(&self.shared.way) == Ending::AtOnce || self.shared.clients.load(Ordering::Relaxed) == 0)
+            || late.is_some_and(|limit| self.now.saturating_duration_since(since) > limit)
     }
 }

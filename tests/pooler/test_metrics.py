@@ -98,7 +98,7 @@ def test_query_time_and_wait_time_are_apart(server):
 
 def test_names_with_quotes_and_errors_are_told(server):
     with Measured(server, {'"a b"': "dbname=postgres", "postgres": ""}) as measured:
-        measured.psql("SELECT 1", 'a b', user='po"st\\gres', check=False)
+        measured.psql("SELECT 1", "a b", user='po"st\\gres', check=False)
         measured.psql("SELECT 1", "nowhere", check=False)
         families = measured.samples()
         assert value(families["howdah_pooler_errors"], sqlstate="3D000") == 1

@@ -243,10 +243,10 @@ impl Worker {
         }
     }
 
-    fn pools_of(&self, database: Option<&str>) -> Vec<PoolKey> {
+    fn pools_of(&self, named: Option<&str>) -> Vec<PoolKey> {
         self.pools
             .iter()
-            .filter(|(_, pool)| database.is_none_or(|database| *pool.database == *database))
+            .filter(|(_, pool)| named.is_none_or(|named| names(named, &pool.database, &pool.user)))
             .map(|(key, _)| PoolKey(key))
             .collect()
     }
@@ -271,6 +271,16 @@ impl Worker {
             backend::write_error(client.io.out(), "ERROR", code, message);
         }
     }
+}
+
+/// Whether what stands in a command names this pool: `database`, or `database,user` as PgCat has it.
+fn names(named: &str, database: &str, user: &str) -> bool {
+    named == database || named.split_once(',').is_some_and(|(name, of)| name == database && of.trim_start() == user)
+}
+
+/// Whether a pool is paused.
+pub fn is_paused(shared: &crate::shared::Shared, database: &str, user: &str) -> bool {
+    lock(&shared.paused).iter().any(|paused| paused.is_empty() || names(paused, database, user))
 }
 
 /// Marks databases as paused or not, for pools that are made later.

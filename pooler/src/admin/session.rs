@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 
 use wire::backend::{self, ColumnType, Status};
 use wire::frame::{self, HEADER};
@@ -104,11 +105,10 @@ impl Worker {
                         out.extend_from_slice(&[0, 0])
                     });
                 }
-                match statement.map(|statement| Command::read(&text_of(&statement))) {
-                    Some(Ok(Command::Show(show))) => {
-                        backend::write_row_description(client.io.out(), show.columns().iter().copied());
-                    }
-                    _ => backend::write_empty(client.io.out(), backend::tag::NO_DATA),
+                let command = statement.and_then(|statement| Command::read(&text_of(&statement)).ok());
+                match command.and_then(|command| command.columns()) {
+                    Some(columns) => backend::write_row_description(client.io.out(), columns.iter().copied()),
+                    None => backend::write_empty(client.io.out(), backend::tag::NO_DATA),
                 }
             }
             tag::EXECUTE => match client.bound.clone() {
@@ -179,12 +179,27 @@ impl Worker {
             | Command::WaitClose(name) => {
                 if let Some(name) = name
                     && config.database(name).is_none()
+                    && name.split_once(',').is_none_or(|(database, _)| config.database(database).is_none())
                 {
                     return Err(format!("no such database: {name}"));
                 }
             }
             Command::Disable(name) | Command::Enable(name) if config.database(name).is_none() => {
                 return Err(format!("no such database: {name}"));
+            }
+            _ => (),
+        }
+        let mark = |name: &Option<String>| lock(&self.shared.paused).contains(name.as_deref().unwrap_or_default());
+        match &command {
+            Command::Pause(_) | Command::Kill(_) if mark(&None) => return Err("already paused".to_owned()),
+            Command::Resume(_) if self.shared.ending.load(Ordering::Relaxed) => {
+                return Err("the pooler is shutting down".to_owned());
+            }
+            Command::Resume(Some(name)) if !mark(&Some(name.clone())) => {
+                return Err(format!("database {name} is not paused"));
+            }
+            Command::Resume(None) if lock(&self.shared.paused).is_empty() => {
+                return Err("the pooler is not paused".to_owned());
             }
             _ => (),
         }
@@ -198,10 +213,7 @@ impl Worker {
                 lock(&self.shared.disabled).remove(name);
             }
             Command::Reload => self.reload()?,
-            Command::Shutdown { gracefully } => {
-                let now = !gracefully;
-                self.shared.tell_all(|| Message::Shutdown(now));
-            }
+            Command::Shutdown(way) => self.shared.tell_all(|| Message::Shutdown(*way)),
             Command::Set(name, value) => {
                 let mut changed = (*config).clone();
                 let changeable = changed.settings.show().iter().any(|shown| shown.name == name && shown.changeable);
@@ -247,6 +259,17 @@ impl Worker {
                     backend::write_data_row(out, row.iter().map(|value| value.as_ref().map(String::as_bytes)));
                 }
                 backend::write_command_complete(out, "SHOW");
+            }
+            Command::ShowParameter(parameter) => {
+                if !extended {
+                    backend::write_row_description(out, command.columns().unwrap_or_default().iter().copied());
+                }
+                backend::write_data_row(out, [Some(parameter.value.as_bytes())].into_iter());
+                backend::write_command_complete(out, command.tag());
+            }
+            Command::SetParameter => {
+                backend::write_notice(out, "NOTICE", "00000", "SET ignored");
+                backend::write_command_complete(out, command.tag());
             }
             Command::Empty => backend::write_empty(out, backend::tag::EMPTY_QUERY_RESPONSE),
             other => backend::write_command_complete(out, other.tag()),

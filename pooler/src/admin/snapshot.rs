@@ -86,6 +86,8 @@ pub struct Line {
     pub application_name: String,
     /// Prepared statements that it has.
     pub statements: usize,
+    /// The file descriptors of its socket, and of the other side's.
+    pub descriptors: (i32, Option<i32>),
     /// Bytes held that came from it, and bytes held for it.
     pub held: (usize, usize),
 }
@@ -143,6 +145,10 @@ impl Worker {
                 remote_pid: 0,
                 application_name: client.vars.get(name_place).unwrap_or_default().to_owned(),
                 statements: client.statements.len(),
+                descriptors: (
+                    client.io.stream.descriptor(),
+                    client.server.and_then(|key| self.servers.get(key.0)).map(|other| other.io.stream.descriptor()),
+                ),
                 held: (client.io.rest.len(), client.io.pending()),
             });
         }
@@ -154,7 +160,7 @@ impl Worker {
                 user: pool.user.to_string(),
                 database: pool.database.to_string(),
                 state: match server.state {
-                    State::Connecting | State::Login(_) => "login",
+                    State::Connecting | State::Login(_) => "new",
                     State::Preparing => "tested",
                     State::Idle if self.is_to_be_checked(server) => "used",
                     State::Idle => "idle",
@@ -172,6 +178,10 @@ impl Worker {
                 remote_pid: server.cancel_key.pid,
                 application_name: server.vars.get(name_place).unwrap_or_default().to_owned(),
                 statements: server.known.len(),
+                descriptors: (
+                    server.io.stream.descriptor(),
+                    server.client.and_then(|key| self.clients.get(key.0)).map(|other| other.io.stream.descriptor()),
+                ),
                 held: (server.io.rest.len(), server.io.pending()),
             });
         }
