@@ -36,7 +36,7 @@ impl Worker {
         pool.mode = config.pool_mode(&pool.database, &pool.user);
         pool.size = config.pool_size(&pool.database, &pool.user);
         pool.minimum = database.and_then(|entry| entry.min_pool_size).unwrap_or(settings.min_pool_size).min(pool.size);
-        pool.reserve = database.and_then(|entry| entry.reserve_pool_size).unwrap_or(settings.reserve_pool_size);
+        pool.reserve = config.reserve(&pool.database, &pool.user);
         pool.paused = crate::admin::is_paused(&self.shared, &pool.database, &pool.user);
     }
 

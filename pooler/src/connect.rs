@@ -10,7 +10,7 @@ use wire::scram::{self, Credential, Secret};
 use wire::startup::{self, CancelKey};
 
 use crate::client::ClientKey;
-use crate::config::Database;
+use crate::config::{Database, HostOrder};
 use crate::net::{Io, Peer, Stream};
 use crate::pool::PoolKey;
 use crate::resolve::Found;
@@ -34,7 +34,10 @@ impl Worker {
         let Some(entry) = config.database(&pool.database) else { return false };
         let hosts = hosts(entry);
         let host = hosts.get(pool.next_host % hosts.len().max(1)).copied().unwrap_or_default().to_owned();
-        pool.next_host = pool.next_host.wrapping_add(1);
+        // The failure of a host turns the others to the next one, in `connect_failed`.
+        if entry.load_balance_hosts != Some(HostOrder::First) {
+            pool.next_host = pool.next_host.wrapping_add(1);
+        }
         let port = entry.port.unwrap_or(5432);
         let place = match self.find_host(&host) {
             Found::At(place) => place,
@@ -278,6 +281,10 @@ impl Worker {
         crate::warning!(of self.name_pool(key); "{why}");
         let Some(pool) = self.pools.get_mut(key.0) else { return };
         pool.failure = Some((self.now, why.to_owned()));
+        let entry = self.config.database(&pool.database);
+        if entry.is_some_and(|entry| entry.load_balance_hosts == Some(HostOrder::First)) {
+            pool.next_host = pool.next_host.wrapping_add(1);
+        }
         if pool.servers.is_empty() {
             self.refuse_all(key, "08006", &format!("cannot connect to the server: {why}"));
         }

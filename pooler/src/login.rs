@@ -94,7 +94,8 @@ impl Worker {
             return Err(("53300", "no more connections allowed (max_client_conn)".to_owned()));
         }
         let of_user = lock(&self.shared.by_user).get(user).map_or(0, |(_, clients)| *clients);
-        if settings.max_user_client_connections > 0 && of_user >= settings.max_user_client_connections {
+        let most = config.user_clients(user);
+        if most > 0 && of_user >= most {
             return Err(("53300", "client connections exceeded (max_user_client_connections)".to_owned()));
         }
         client.counted = true;
@@ -108,9 +109,10 @@ impl Worker {
             if lock(&self.shared.disabled).contains(database) {
                 return Err(("57P03", format!("database \"{database}\" is disabled")));
             }
-            if settings.max_db_client_connections > 0 {
+            let most = config.database_clients(database);
+            if most > 0 {
                 let of_database = self.clients.iter().filter(|(_, other)| &*other.database == database).count();
-                if of_database > settings.max_db_client_connections {
+                if of_database > most {
                     return Err(("53300", "client connections exceeded (max_db_client_connections)".to_owned()));
                 }
             }
@@ -123,11 +125,8 @@ impl Worker {
         let auth_user = entry.and_then(|entry| entry.auth_user.clone()).unwrap_or_else(|| settings.auth_user.clone());
         if client.secret.is_none() && !auth_user.is_empty() && !console && settings.auth_type != AuthType::Any {
             client.state = State::Lookup;
-            let database = if settings.auth_dbname.is_empty() {
-                client.database.clone()
-            } else {
-                settings.auth_dbname.as_str().into()
-            };
+            let auth_dbname = entry.and_then(|entry| entry.auth_dbname.as_ref()).unwrap_or(&settings.auth_dbname);
+            let database = if auth_dbname.is_empty() { client.database.clone() } else { auth_dbname.as_str().into() };
             let pool = self.pool_of(&database, &auth_user.into());
             if let Some(client) = self.clients.get_mut(key.0) {
                 client.pool = Some(pool);
@@ -374,7 +373,8 @@ impl Worker {
         let Some(client) = self.clients.get_mut(key.0) else { return };
         let Some(server_key) = client.server else { return };
         let Some(server) = self.servers.get_mut(server_key.0) else { return };
-        let query = &self.config.settings.auth_query;
+        let own = self.config.database(&client.database).and_then(|entry| entry.auth_query.as_ref());
+        let query = own.unwrap_or(&self.config.settings.auth_query);
         let out = server.io.out();
         frontend::write_parse(out, b"", &[query.as_bytes(), b"\0\0\0"].concat());
         frame::write(out, frontend::tag::BIND, |out| {

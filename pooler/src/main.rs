@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, RwLock};
 use std::thread;
 use std::time::Instant;
 
-use howdah_pooler::config::{Config, Settings};
+use howdah_pooler::config::Config;
 use howdah_pooler::listen::Listener;
 use howdah_pooler::resolve::Resolver;
 use howdah_pooler::shared::{Ending, Mailbox, Message, Shared, WorkerId};
@@ -38,10 +38,7 @@ fn main() -> ExitCode {
             Ok(())
         }
         ["settings"] => {
-            for shown in Settings::default().show() {
-                let default = if shown.default.is_empty() { "empty" } else { &shown.default };
-                println!("- `{}` ({default}):{}", shown.name, shown.meaning.replace('\n', ""));
-            }
+            print!("{}", howdah_pooler::config::reference_page());
             Ok(())
         }
         ["check", path] => check(Path::new(path)),

@@ -37,6 +37,7 @@ impl Worker {
     fn tick_clients(&mut self) {
         let config = self.config.clone();
         let settings = &config.settings;
+        let of_all = config.limits("");
         let now = self.now;
         let past = |since: std::time::Instant, limit: Option<Duration>| {
             limit.is_some_and(|limit| now.saturating_duration_since(since) >= limit)
@@ -71,21 +72,23 @@ impl Worker {
                 }
                 continue;
             }
+            // Few have limits of their own.
+            let limits = if config.users.is_empty() { of_all } else { config.limits(&client.user) };
             let Some(server) = client.server.and_then(|server| self.servers.get(server.0)) else {
-                if past(client.request_since, settings.client_idle_timeout.limit()) {
+                if past(client.request_since, limits.idle) {
                     over.push((key, "57P05", "client_idle_timeout".to_owned()));
                 }
                 continue;
             };
-            if !server.requests.is_empty() && past(client.request_since, settings.query_timeout.limit()) {
+            if !server.requests.is_empty() && past(client.request_since, limits.query) {
                 cancels.extend(client.server);
                 over.push((key, "57014", "query_timeout".to_owned()));
             } else if server.requests.is_empty()
                 && server.status != wire::backend::Status::Idle
-                && past(client.request_since, settings.idle_transaction_timeout.limit())
+                && past(client.request_since, limits.idle_transaction)
             {
                 over.push((key, "25P03", "idle_transaction_timeout".to_owned()));
-            } else if client.transaction_since.is_some_and(|since| past(since, settings.transaction_timeout.limit())) {
+            } else if client.transaction_since.is_some_and(|since| past(since, limits.transaction)) {
                 cancels.extend(client.server);
                 over.push((key, "25P04", "transaction_timeout".to_owned()));
             }

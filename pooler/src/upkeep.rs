@@ -159,7 +159,9 @@ impl Worker {
     /// so that those that were opened together are not replaced together.
     pub fn is_old(&self, server: &Server) -> bool {
         let settings = &self.config.settings;
-        let Some(limit) = settings.server_lifetime.limit() else { return false };
+        let entry = self.pools.get(server.pool.0).and_then(|pool| self.config.database(&pool.database));
+        let lifetime = entry.and_then(|entry| entry.server_lifetime).unwrap_or(settings.server_lifetime);
+        let Some(limit) = lifetime.limit() else { return false };
         let share = f64::from(u32::try_from(settings.server_lifetime_jitter.min(100)).unwrap_or(100)) / 100.0;
         // The process id on the server is as good as a random number that would have to be kept.
         let spread = f64::from(server.cancel_key.pid.unsigned_abs().wrapping_mul(2_654_435_769)) / f64::from(u32::MAX);

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use super::{Config, DATABASE_KEYS, Database, Settings, User, nearest, set_database, set_user};
+use super::{Config, Database, Settings, User, nearest};
 
 /// Settings of PgBouncer that ask for nothing when they are left out here: said once, not refused.
-const WITHOUT_EFFECT: &[&str] = &[
+pub const WITHOUT_EFFECT: &[&str] = &[
     "user",
     "service_name",
     "job_name",
@@ -89,11 +89,11 @@ fn set(config: &mut Config, key: &str, value: &str) -> Result<(), String> {
 fn database(config: &mut Config, name: &str, text: &str) -> Result<(), String> {
     let mut entry = Database::default();
     for (key, value) in pairs(text)? {
-        match set_database(&mut entry, &key, &value) {
+        match entry.set(&key, &value) {
             Some(Ok(())) => (),
             Some(Err(expected)) => return Err(format!("database {name}: {key} = {value}: expected {expected}")),
             None => {
-                let near = nearest(&key, DATABASE_KEYS.iter().copied());
+                let near = nearest(&key, Database::names());
                 let near = near.map(|near| format!(" (near: {near})")).unwrap_or_default();
                 config.remarks.push(format!("database {name}: {key} is not known here and does nothing{near}"));
             }
@@ -111,7 +111,7 @@ fn database(config: &mut Config, name: &str, text: &str) -> Result<(), String> {
 fn user(config: &mut Config, name: &str, text: &str) -> Result<(), String> {
     let mut entry = User::default();
     for (key, value) in pairs(text)? {
-        match set_user(&mut entry, &key, &value) {
+        match entry.set(&key, &value) {
             Some(Ok(())) => (),
             Some(Err(expected)) => return Err(format!("user {name}: {key} = {value}: expected {expected}")),
             None => config.remarks.push(format!("user {name}: {key} is not known here and does nothing")),

@@ -115,13 +115,6 @@ fn howdah_toml_starts_from_defaults_of_today() {
     assert_eq!(config.passwords.get("bob").map(String::as_str), Some("x"));
 }
 
-#[test]
-fn environment_variables_are_put_in_and_cannot_break_out() {
-    let text = toml_file::interpolate("p = \"${SECRET}\"", |_| Some("a\"b\\".to_owned())).unwrap();
-    assert_eq!(text.parse::<toml::Table>().unwrap()["p"].as_str(), Some("a\"b\\"));
-    assert_eq!(toml_file::interpolate("${X}", |_| None).unwrap_err(), "the environment has no variable X");
-}
-
 const PGCAT: &str = "
 [general]
 port = 6433

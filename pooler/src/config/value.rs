@@ -157,6 +157,33 @@ impl Value for PoolMode {
     }
 }
 
+/// In which order the several hosts of an entry are used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HostOrder {
+    /// The next one for each connection.
+    RoundRobin,
+    /// The first that works.
+    First,
+}
+
+impl Value for HostOrder {
+    fn read(text: &str) -> Result<Self, &'static str> {
+        match text {
+            "round-robin" => Ok(Self::RoundRobin),
+            "disable" => Ok(Self::First),
+            _ => Err("round-robin or disable"),
+        }
+    }
+
+    fn show(&self) -> String {
+        match self {
+            Self::RoundRobin => "round-robin",
+            Self::First => "disable",
+        }
+        .to_owned()
+    }
+}
+
 /// How clients prove who they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AuthType {

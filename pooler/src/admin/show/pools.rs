@@ -3,6 +3,7 @@
 use wire::backend::ColumnType::{Int8, Text};
 
 use super::{Columns, Row, View, number, text};
+use crate::config::Database;
 
 pub const COLUMNS: Columns = &[
     ("database", Text),
@@ -45,7 +46,7 @@ pub fn rows(view: &View<'_>) -> Vec<Row> {
                 number(pool.longest_wait.as_secs()),
                 number(pool.longest_wait.subsec_micros()),
                 text(pool.mode),
-                None,
+                view.config.database(&pool.database).and_then(Database::shown_host_order),
             ]
         })
         .collect()
