@@ -30,18 +30,24 @@ impl Worker {
     /// Begins to connect one more server to a pool; false when it failed at once.
     pub fn connect(&mut self, key: PoolKey) -> bool {
         let config = self.config.clone();
-        let Some(pool) = self.pools.get_mut(key.0) else { return false };
+        let Some(pool) = self.pools.get(key.0) else { return false };
         let Some(entry) = config.database(&pool.database) else { return false };
         let hosts = hosts(entry);
         let host = hosts.get(pool.next_host % hosts.len().max(1)).copied().unwrap_or_default().to_owned();
-        // The failure of a host turns the others to the next one, in `connect_failed`.
-        if entry.load_balance_hosts != Some(HostOrder::First) {
+        let port = entry.port.unwrap_or(5432);
+        let found = self.find_host(&host);
+        // Who waits goes on when it has been looked up.
+        if found == Found::Pending {
+            return false;
+        }
+        // With the other order, a failure turns to the next one, in `connect_failed`.
+        if entry.load_balance_hosts != Some(HostOrder::First)
+            && let Some(pool) = self.pools.get_mut(key.0)
+        {
             pool.next_host = pool.next_host.wrapping_add(1);
         }
-        let port = entry.port.unwrap_or(5432);
-        let place = match self.find_host(&host) {
+        let place = match found {
             Found::At(place) => place,
-            // Who waits goes on when it has been looked up.
             Found::Pending => return false,
             Found::Failed(why) => {
                 self.connect_failed(key, &why);

@@ -360,6 +360,10 @@ impl Worker {
         lock(&self.shared.cancels).insert(client.cancel_key.clone(), (self.id, key));
         let cancel_key = client.cancel_key.clone();
         backend::write_backend_key_data(client.io.out(), cancel_key.pid, &cancel_key.secret);
+        let message = &self.config.settings.login_notify_message;
+        if !message.is_empty() {
+            backend::write_notice(client.io.out(), "NOTICE", "00000", message);
+        }
         backend::write_ready_for_query(client.io.out(), Status::Idle);
         client.state = State::Ready;
         client.secret = None;

@@ -14,7 +14,7 @@ use howdah_pooler::listen::Listener;
 use howdah_pooler::resolve::Resolver;
 use howdah_pooler::shared::{Ending, Mailbox, Message, Shared, WorkerId};
 use howdah_pooler::worker::Worker;
-use howdah_pooler::{admin, info, log, metrics, reload, warning, watch};
+use howdah_pooler::{account, admin, info, log, metrics, reload, warning, watch};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
 const USAGE: &str = "usage: howdah-pooler [-q] CONFIG | howdah-pooler check CONFIG | howdah-pooler settings
@@ -68,6 +68,7 @@ fn run(path: &Path) -> Result<(), String> {
     let text = |error: std::io::Error| error.to_string();
     let config = Config::read(path).map_err(|error| error.to_string())?;
     let settings = config.settings.clone();
+    account::become_user(&settings.user)?;
     log::configure(&settings).map_err(text)?;
     for remark in &config.remarks {
         warning!("{}: {remark}", path.display());

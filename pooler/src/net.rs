@@ -65,6 +65,10 @@ impl Stream {
     pub fn tune(&self, settings: &Settings) {
         if let Self::Tcp(stream) = self {
             let _ = stream.set_nodelay(true);
+            if settings.tcp_user_timeout > 0 {
+                let limit = std::time::Duration::from_millis(settings.tcp_user_timeout as u64);
+                let _ = socket2::SockRef::from(stream).set_tcp_user_timeout(Some(limit));
+            }
             if settings.tcp_keepalive {
                 let seconds = |count: usize| std::time::Duration::from_secs(count as u64);
                 let mut keepalive = socket2::TcpKeepalive::new();

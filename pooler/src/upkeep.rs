@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use crate::client::{ClientKey, State as ClientState};
-use crate::config::{Database, PoolMode};
+use crate::config::{Database, PoolMode, Seconds};
 use crate::pool::PoolKey;
 use crate::server::{Server, ServerKey, State};
 use crate::worker::Worker;
@@ -34,9 +34,15 @@ impl Worker {
             match self.config.database(&pool.database) {
                 None => self.wind_up(key),
                 Some(entry) => {
-                    let limit = self.config.settings.autodb_idle_timeout.limit();
-                    let unused = |since: Instant| limit.is_some_and(|limit| self.now - since >= limit);
-                    if entry.wildcard && pool.clients == 0 && pool.unused_since.is_some_and(unused) {
+                    let settings = &self.config.settings;
+                    let unused = |limit: Seconds| {
+                        let long = |since: Instant| limit.limit().is_some_and(|limit| self.now - since >= limit);
+                        pool.clients == 0 && pool.unused_since.is_some_and(long)
+                    };
+                    let empty = pool.servers.is_empty() && !pool.kept;
+                    if entry.wildcard && unused(settings.autodb_idle_timeout)
+                        || empty && unused(settings.pool_idle_timeout)
+                    {
                         self.wind_up(key);
                     } else {
                         self.trim(key);

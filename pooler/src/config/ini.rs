@@ -2,11 +2,10 @@
 
 use std::path::Path;
 
-use super::{Config, Database, Settings, User, nearest};
+use super::{Config, Database, Settings, User, Value, nearest};
 
 /// Settings of PgBouncer that ask for nothing when they are left out here: said once, not refused.
 pub const WITHOUT_EFFECT: &[&str] = &[
-    "user",
     "service_name",
     "job_name",
     "verbose",
@@ -15,13 +14,13 @@ pub const WITHOUT_EFFECT: &[&str] = &[
     "so_reuseport",
     "tcp_defer_accept",
     "tcp_socket_buffer",
-    "tcp_user_timeout",
     "dns_zone_check_period",
     "suspend_timeout",
+    "conffile",
+    "resolv_conf",
+    "scram_iterations",
+    "peer_id",
     "max_packet_size",
-    "unix_socket_mode",
-    "unix_socket_group",
-    "disable_pqexec",
 ];
 
 /// Reads the text of `pgbouncer.ini`; `path` is for what it includes.
@@ -72,6 +71,9 @@ fn set(config: &mut Config, key: &str, value: &str) -> Result<(), String> {
     match config.settings.set(key, value) {
         Some(Ok(())) => Ok(()),
         Some(Err(expected)) => Err(format!("{key} = {value}: expected {expected}")),
+        // Who relies on it must not be left without.
+        None if key == "disable_pqexec" && matches!(bool::read(value), Ok(false)) => Ok(()),
+        None if key == "disable_pqexec" => Err("disable_pqexec is not supported".to_owned()),
         None => {
             config.remarks.push(if WITHOUT_EFFECT.contains(&key) {
                 format!("{key} is a setting of PgBouncer that has no effect here")

@@ -19,7 +19,7 @@ pub use entries::{Database, Key, User};
 pub use nearest::nearest;
 pub use reference::page as reference_page;
 pub use settings::{Settings, Shown};
-pub use value::{AuthType, HostOrder, List, LogFormat, PoolMode, Seconds, Value};
+pub use value::{AuthType, FileMode, HostOrder, List, LogFormat, PoolMode, Seconds, Value};
 
 /// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -8,7 +8,7 @@ use super::toml_file::text;
 use super::{AuthType, Config, Database, List, PoolMode, Seconds, Value};
 
 /// Settings of PgCat's `[general]` that ask for nothing when they are left out.
-const WITHOUT_EFFECT: &[&str] = &["validate_config", "dns_cache_enabled", "tcp_user_timeout"];
+const WITHOUT_EFFECT: &[&str] = &["validate_config", "dns_cache_enabled"];
 
 /// Reads a parsed `pgcat.toml`.
 pub fn read(table: &Table) -> Result<Config, String> {
@@ -22,6 +22,14 @@ pub fn read(table: &Table) -> Result<Config, String> {
     settings.auth_type = AuthType::Md5;
     settings.query_wait_timeout = Seconds::whole(1);
     settings.max_prepared_statements = 0;
+    settings.server_round_robin = true;
+    settings.tcp_keepidle = 5;
+    settings.tcp_keepcnt = 5;
+    settings.tcp_keepintvl = 5;
+    settings.tcp_user_timeout = 10_000;
+    settings.shutdown_timeout = Seconds::whole(60);
+    settings.log_connections = false;
+    settings.log_disconnections = false;
     for (key, value) in section(table, "general")? {
         general(&mut config, key, value)?;
     }
@@ -86,6 +94,7 @@ fn general(config: &mut Config, key: &str, value: &Toml) -> Result<(), String> {
         "tcp_keepalives_idle" => return put(&mut settings.tcp_keepidle, key, value),
         "tcp_keepalives_count" => return put(&mut settings.tcp_keepcnt, key, value),
         "tcp_keepalives_interval" => return put(&mut settings.tcp_keepintvl, key, value),
+        "tcp_user_timeout" => return put(&mut settings.tcp_user_timeout, key, value),
         "auth_query" => settings.auth_query = text(value),
         "auth_query_user" => settings.auth_user = text(value),
         "tls_certificate" | "tls_private_key" => {
@@ -111,6 +120,9 @@ fn pool(config: &mut Config, name: &str, pool: &Table) -> Result<(), String> {
         database.pool_mode = Some(
             PoolMode::read(&text(mode)).map_err(|expected| format!("pools.{name}.pool_mode: expected {expected}"))?,
         );
+    }
+    if let Some(lifetime) = pool.get("server_lifetime") {
+        database.server_lifetime = Some(milliseconds(lifetime, "server_lifetime")?);
     }
     if let Some(size) = pool.get("prepared_statements_cache_size") {
         put(&mut config.settings.max_prepared_statements, "prepared_statements_cache_size", size)?;
@@ -160,6 +172,17 @@ fn pool(config: &mut Config, name: &str, pool: &Table) -> Result<(), String> {
         if let Some(size) = get("pool_size") {
             let size = size.parse().map_err(|_| format!("pools.{name}.users.{number}: {size} is not a pool size"))?;
             entry.pool_sizes.insert(name.to_owned(), size);
+        }
+        if let Some(limit) = user.get("statement_timeout") {
+            entry.query_timeout = Some(milliseconds(limit, "statement_timeout")?);
+        }
+        if let Some(mode) = get("pool_mode") {
+            let place = format!("pools.{name}.users.{number}.pool_mode");
+            entry.pool_mode = Some(PoolMode::read(&mode).map_err(|expected| format!("{place}: expected {expected}"))?);
+        }
+        if let Some(size) = get("min_pool_size") {
+            let size = size.parse().map_err(|_| format!("pools.{name}.users.{number}: {size} is not a pool size"))?;
+            database.min_pool_size = database.min_pool_size.max(Some(size));
         }
         if let Some(server_user) = get("server_username")
             && server_user != user_name

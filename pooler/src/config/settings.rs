@@ -1,7 +1,7 @@
 //! Every setting, once: its name, type, default and meaning. The files' readers, `SHOW CONFIG`, `SET` and
 //! `howdah-pooler settings` (the reference page) all use this table. Names and defaults are PgBouncer's.
 
-use super::value::{AuthType, List, LogFormat, PoolMode, Seconds, Value};
+use super::value::{AuthType, FileMode, List, LogFormat, PoolMode, Seconds, Value};
 
 /// A setting as people see it.
 #[derive(Debug, Clone)]
@@ -78,6 +78,12 @@ settings! {
     listen_port: u16 = 6432, false;
     /// The folder of the Unix socket. Empty: none.
     unix_socket_dir: String = "/tmp".to_owned(), false;
+    /// The permissions of the Unix socket.
+    unix_socket_mode: FileMode = FileMode(0o777), false;
+    /// The group of the Unix socket, by name or number; empty: that of the process.
+    unix_socket_group: String = String::new(), false;
+    /// The account to run as, when started by root; empty: root.
+    user: String = String::new(), false;
     /// Connections that may wait to be accepted.
     listen_backlog: usize = 128, false;
     /// Threads; 0 for one a core. Each database is served by one of them.
@@ -122,6 +128,9 @@ settings! {
     server_fast_close: bool = false, true;
     /// Forget the pools of a database that is configured only by `*` when they were unused for so long, in seconds.
     autodb_idle_timeout: Seconds = Seconds::whole(3600), true;
+    /// Forget a pool that has had neither clients nor server connections for so long, and its statistics with it, in
+    /// seconds; 0 for not.
+    pool_idle_timeout: Seconds = Seconds::whole(0), true;
     /// How long the addresses of a server's name are used before it is looked up again, in seconds.
     dns_max_ttl: Seconds = Seconds::whole(15), true;
     /// How long it is remembered that a name could not be looked up, in seconds.
@@ -157,7 +166,9 @@ settings! {
     /// The users file: a line `"user" "password"` each; the password plain, MD5 or a SCRAM secret.
     auth_file: String = String::new(), true;
     /// What finds the password of a user who is not in the users file; `$1` is the name.
-    auth_query: String = "SELECT usename, passwd FROM pg_shadow WHERE usename=$1".to_owned(), true;
+    auth_query: String = "SELECT rolname, CASE WHEN rolvaliduntil < pg_catalog.now() THEN NULL ELSE rolpassword END \
+         FROM pg_catalog.pg_authid WHERE rolname=$1 AND rolcanlogin"
+        .to_owned(), true;
     /// The user who runs `auth_query`; empty: it is not run.
     auth_user: String = String::new(), true;
     /// The database in which `auth_query` runs; empty: the client's.
@@ -170,6 +181,8 @@ settings! {
     ignore_startup_parameters: List = List::default(), true;
     /// Parameters that are tracked for each client beside the usual ones; the server must report them.
     track_extra_parameters: List = List(vec!["IntervalStyle".to_owned()]), false;
+    /// A notice for each client that has logged in; empty: none.
+    login_notify_message: String = String::new(), true;
     /// Append the client's address to `application_name`.
     application_name_add_host: bool = false, true;
     /// Log clients' logins.
@@ -208,6 +221,8 @@ settings! {
     tcp_keepintvl: usize = 0, true;
     /// Keepalives unanswered before a connection is dead; 0 for the system's default.
     tcp_keepcnt: usize = 0, true;
+    /// Milliseconds that sent data may stay unacknowledged before a TCP connection is dead; 0 for the system's default.
+    tcp_user_timeout: usize = 0, true;
     /// TLS with clients: only `disable` is supported.
     client_tls_sslmode: String = "disable".to_owned(), false;
     /// TLS with servers: `disable`, or `prefer` and `allow`, which go on without it; no TLS is spoken yet.

@@ -102,6 +102,21 @@ impl Value for List {
     }
 }
 
+/// The permissions of a file, in octal digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileMode(pub u32);
+
+impl Value for FileMode {
+    fn read(text: &str) -> Result<Self, &'static str> {
+        let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
+        mode.map(Self).ok_or("permissions in octal digits, as 0770")
+    }
+
+    fn show(&self) -> String {
+        format!("{:04o}", self.0)
+    }
+}
+
 /// How lines of the log look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
