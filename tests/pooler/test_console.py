@@ -282,6 +282,23 @@ def test_names_in_quotes_and_drivers_own_questions(server):
             assert ask(admin, "SHOW VERSION")[0][0].startswith("howdah-pooler")
 
 
+def test_results_come_in_the_formats_that_are_asked_for(pooler):
+    pooler.psql("SELECT 1")
+    with Raw(pooler.port, "howdah") as client:
+        for formats, expected in (([1], [1, 1]), ([0, 1], [0, 1]), ([0], [0, 0]), ([], [0, 0])):
+            body = b"\0\0" + struct.pack("!hhh", 0, 0, len(formats)) + struct.pack(f"!{len(formats)}h", *formats)
+            client.send(parse("", "SHOW LISTS"), raw.message(b"B", body), raw.message(b"D", b"P\0"), EXECUTE, SYNC)
+            got = client.until(b"Z")
+            told = next(body for kind, body in got if kind == b"T")
+            first = told.index(b"\0", 2) + 19
+            assert [struct.unpack("!h", told[at - 2 : at])[0] for at in (first, len(told))] == expected
+            pools = next(body for kind, body in got if kind == b"D" and b"pools" in body)
+            assert pools.endswith(struct.pack("!iq", 8, 1) if expected[1] else struct.pack("!ic", 1, b"1"))
+        # A Bind that promises more than it holds.
+        client.send(parse("", "SHOW LISTS"), raw.message(b"B", b"\0\0" + struct.pack("!hh", 0, 9)), SYNC)
+        assert b"E" in {kind for kind, _ in client.until(b"E")} and client.next() is None
+
+
 def test_sockets_are_shown_by_their_descriptors_and_states(pooler):
     with pooler.connect() as busy:
         ask(busy, "BEGIN")

@@ -98,6 +98,8 @@ pub enum Answer {
 pub struct Console {
     last: u64,
     asked: HashMap<u64, Asked>,
+    /// In which formats clients want the results of what they have bound, where not all in text.
+    formats: HashMap<ClientKey, Vec<bool>>,
 }
 
 #[derive(Debug)]

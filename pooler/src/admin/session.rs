@@ -9,7 +9,7 @@ use wire::backend::{self, ColumnType, Status};
 use wire::frame::{self, HEADER};
 use wire::frontend::{self, Target, tag};
 
-use super::show::{Show, View};
+use super::show::{Row, Show, View};
 use super::{Answer, Command, Snapshot, mark_paused};
 use crate::client::{ClientKey, Discard};
 use crate::shared::{Message, lock};
@@ -86,6 +86,12 @@ impl Worker {
             }
             tag::BIND => {
                 let names = frontend::bind(body).ok_or(wire::Error::Short { tag, field: "the names" })?;
+                let formats = frontend::result_formats(body)?;
+                if formats.contains(&true) {
+                    self.console.formats.insert(key, formats);
+                } else {
+                    self.console.formats.remove(&key);
+                }
                 match client.statements.get(names.statement).cloned() {
                     Some(statement) => {
                         client.bound = Some(statement);
@@ -96,6 +102,10 @@ impl Worker {
             }
             tag::DESCRIBE => {
                 let target = frontend::target(tag, body)?;
+                let formats = match target {
+                    Target::Statement(_) => None,
+                    Target::Portal(_) => self.console.formats.get(&key),
+                };
                 let statement = match target {
                     Target::Statement(name) => client.statements.get(name).cloned(),
                     Target::Portal(_) => client.bound.clone(),
@@ -107,7 +117,10 @@ impl Worker {
                 }
                 let command = statement.and_then(|statement| Command::read(&text_of(&statement)).ok());
                 match command.and_then(|command| command.columns()) {
-                    Some(columns) => backend::write_row_description(client.io.out(), columns.iter().copied()),
+                    Some(columns) => {
+                        let is_binary = |number| is_binary(formats, number);
+                        backend::write_row_description_in(client.io.out(), columns.iter().copied(), is_binary);
+                    }
                     None => backend::write_empty(client.io.out(), backend::tag::NO_DATA),
                 }
             }
@@ -255,8 +268,14 @@ impl Worker {
                 if !extended && !columns.is_empty() {
                     backend::write_row_description(out, columns.iter().copied());
                 }
-                for row in show.rows(&view) {
-                    backend::write_data_row(out, row.iter().map(|value| value.as_ref().map(String::as_bytes)));
+                let formats = self.console.formats.get(&key).filter(|_| extended);
+                for mut row in show.rows(&view).into_iter().map(bytes) {
+                    for (number, (value, (_, kind))) in row.iter_mut().zip(columns).enumerate() {
+                        if *kind == ColumnType::Int8 && is_binary(formats, number) {
+                            *value = value.take().as_deref().and_then(binary);
+                        }
+                    }
+                    backend::write_data_row(out, row.iter().map(Option::as_deref));
                 }
                 backend::write_command_complete(out, "SHOW");
             }
@@ -284,6 +303,26 @@ impl Worker {
             backend::write_ready_for_query(client.io.out(), Status::Idle);
         }
     }
+}
+
+/// Whether a column is wanted in binary format.
+fn is_binary(formats: Option<&Vec<bool>>, number: usize) -> bool {
+    match formats.map(Vec::as_slice) {
+        Some([one]) => *one,
+        Some(each) => each.get(number).copied().unwrap_or(false),
+        None => false,
+    }
+}
+
+/// The values of a row as bytes; those of texts are the same in both formats.
+fn bytes(row: Row) -> Vec<Option<Vec<u8>>> {
+    row.into_iter().map(|value| value.map(String::into_bytes)).collect()
+}
+
+/// A number in binary format.
+fn binary(text: &[u8]) -> Option<Vec<u8>> {
+    let number: i64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+    Some(number.to_be_bytes().to_vec())
 }
 
 /// The text of a statement.
