@@ -166,6 +166,8 @@ fn unready(shared: &Shared, measured: &[Measured]) -> Option<String> {
     }
     // One server that is down is no reason to send the clients of the others away.
     let pools: Vec<_> = measured.iter().flat_map(|measured| &measured.pools).map(|(pool, _)| pool).collect();
-    let dead = |pool: &&crate::admin::PoolSeen| pool.failing && pool.servers_active + pool.servers_idle + pool.servers_used == 0;
+    let dead = |pool: &&crate::admin::PoolSeen| {
+        pool.failing && pool.servers_active + pool.servers_idle + pool.servers_used == 0
+    };
     (!pools.is_empty() && pools.iter().all(dead)).then(|| "no server can be reached".to_owned())
 }
