@@ -203,7 +203,7 @@ def test_each_command_does_what_it_says(server, console, protocol):
             assert state("postgres")["pool_size"] == "3"
             order("SET query_wait_timeout TO '7'")
             order("SET nothing = 1", "there is no setting nothing")
-            order("SET default_pool_size = x", "default_pool_size = x: expected a whole number, 0 or more")
+            order("SET default_pool_size = x", "default_pool_size = x: expected a whole number from 0 to 2147483647")
             order("SET listen_port = 1", "listen_port cannot be changed while running")
             order("SET client_encoding = 'UTF8'")
             order("RELOAD")

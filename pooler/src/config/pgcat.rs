@@ -66,7 +66,7 @@ fn section<'a>(table: &'a Table, name: &str) -> Result<&'a Table, String> {
 fn milliseconds(value: &Toml, key: &str) -> Result<Seconds, String> {
     let count = value.as_integer().and_then(|count| u64::try_from(count).ok());
     count
-        .map(|count| Seconds(Duration::from_millis(count)))
+        .map(|count| Seconds::at_most_ages(Duration::from_millis(count)))
         .ok_or_else(|| format!("{key} = {value}: expected milliseconds"))
 }
 
@@ -170,7 +170,8 @@ fn pool(config: &mut Config, name: &str, pool: &Table) -> Result<(), String> {
         }
         let entry = config.users.entry(user_name.clone()).or_default();
         if let Some(size) = get("pool_size") {
-            let size = size.parse().map_err(|_| format!("pools.{name}.users.{number}: {size} is not a pool size"))?;
+            let size =
+                usize::read(&size).map_err(|_| format!("pools.{name}.users.{number}: {size} is not a pool size"))?;
             entry.pool_sizes.insert(name.to_owned(), size);
         }
         if let Some(limit) = user.get("statement_timeout") {
@@ -181,7 +182,8 @@ fn pool(config: &mut Config, name: &str, pool: &Table) -> Result<(), String> {
             entry.pool_mode = Some(PoolMode::read(&mode).map_err(|expected| format!("{place}: expected {expected}"))?);
         }
         if let Some(size) = get("min_pool_size") {
-            let size = size.parse().map_err(|_| format!("pools.{name}.users.{number}: {size} is not a pool size"))?;
+            let size =
+                usize::read(&size).map_err(|_| format!("pools.{name}.users.{number}: {size} is not a pool size"))?;
             database.min_pool_size = database.min_pool_size.max(Some(size));
         }
         if let Some(server_user) = get("server_username")

@@ -71,7 +71,15 @@ fn what_an_ini_cannot_mean_is_an_error_that_says_where() {
             "[pgbouncer]\nauth_type = pam",
             "line 2: auth_type = pam: expected any, trust, plain, md5 or scram-sha-256 (hba, cert, pam and ldap are not supported)",
         ),
-        ("[pgbouncer]\nmax_client_conn = -1", "line 2: max_client_conn = -1: expected a whole number, 0 or more"),
+        (
+            "[pgbouncer]\nmax_client_conn = -1",
+            "line 2: max_client_conn = -1: expected a whole number from 0 to 2147483647",
+        ),
+        (
+            "[pgbouncer]\ndefault_pool_size = 18446744073709551615",
+            "line 2: default_pool_size = 18446744073709551615: expected a whole number from 0 to 2147483647",
+        ),
+        ("[pgbouncer]\ndns_max_ttl = -1", "line 2: dns_max_ttl = -1: expected a number of seconds, 0 or more"),
         ("[nothing]\na = b", "line 2: there is no section [nothing]"),
         ("[pgbouncer]\nnonsense", "line 2: expected key = value"),
         ("[databases]\na = password='x", "line 2: a quote is not closed"),
@@ -79,6 +87,12 @@ fn what_an_ini_cannot_mean_is_an_error_that_says_where() {
     ] {
         assert_eq!(ini(text).unwrap_err(), message);
     }
+}
+
+#[test]
+fn a_time_beyond_all_measure_is_a_long_one() {
+    let config = ini("[pgbouncer]\ndns_max_ttl = 1e15\n").unwrap();
+    assert_eq!(config.settings.dns_max_ttl, Seconds::whole(1_000_000_000));
 }
 
 #[test]

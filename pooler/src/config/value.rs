@@ -26,7 +26,9 @@ impl Value for bool {
 
 impl Value for usize {
     fn read(text: &str) -> Result<Self, &'static str> {
-        text.parse().map_err(|_| "a whole number, 0 or more")
+        // As PgBouncer's: sums of two are far from what a `usize` holds.
+        let number = text.parse().ok().filter(|number| *number <= 2_147_483_647);
+        number.ok_or("a whole number from 0 to 2147483647")
     }
 
     fn show(&self) -> String {
@@ -64,6 +66,11 @@ impl Seconds {
         Self(Duration::from_secs(seconds))
     }
 
+    /// A span, or some thirty years if it is longer: what is added to a moment must not run out of time.
+    pub fn at_most_ages(span: Duration) -> Self {
+        Self(span.min(Duration::from_secs(1_000_000_000)))
+    }
+
     /// The limit, unless it is zero.
     pub fn limit(self) -> Option<Duration> {
         (!self.0.is_zero()).then_some(self.0)
@@ -73,7 +80,7 @@ impl Seconds {
 impl Value for Seconds {
     fn read(text: &str) -> Result<Self, &'static str> {
         let seconds: f64 = text.parse().map_err(|_| "a number of seconds")?;
-        Duration::try_from_secs_f64(seconds).map(Self).map_err(|_| "a number of seconds, 0 or more")
+        Duration::try_from_secs_f64(seconds).map(Self::at_most_ages).map_err(|_| "a number of seconds, 0 or more")
     }
 
     fn show(&self) -> String {
