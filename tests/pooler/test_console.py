@@ -269,6 +269,37 @@ def test_a_signal_hurries_a_shutdown_that_waits(server):
         assert pooler.process.wait(5) == 0
 
 
+@pytest.mark.parametrize("options", [("-M", "extended"), ("-M", "simple", "-S"), ("-M", "prepared", "-S")])
+def test_orders_under_load_lose_no_statement(server, options):
+    server.run("pgbench", "-i", "-q", "postgres")
+    with Pooler(server, default_pool_size=4) as pooler:
+        done = []
+        load = threading.Thread(
+            target=lambda: done.append(pooler.pgbench("-n", "-c", "16", "-j", "2", "-T", "4", *options))
+        )
+        load.start()
+        orders = 0
+        with Raw(pooler.port, "howdah") as admin:
+            while load.is_alive():
+                for command in (
+                    "PAUSE",
+                    "RESUME",
+                    "RECONNECT",
+                    "WAIT_CLOSE",
+                    "PAUSE postgres",
+                    "RESUME postgres",
+                    "RELOAD",
+                ):
+                    assert outcome(run(admin, "simple", command)) == command.split()[0]
+                    orders += 1
+                for what in ("POOLS", "CLIENTS", "SERVERS", "STATS", "SOCKETS", "PREPARED"):
+                    assert outcome(run(admin, "extended", f"SHOW {what}")) == "SHOW"
+                time.sleep(0.05)
+        load.join()
+        assert done and "number of failed transactions: 0 " in done[0].stdout
+        assert orders > 50
+
+
 def test_names_in_quotes_and_drivers_own_questions(server):
     with Pooler(server, {'"a b"': "dbname=postgres"}) as pooler:
         assert pooler.psql("SELECT 1", "a b") == "1"
