@@ -359,7 +359,9 @@ impl Worker {
         emit_invented(server, Some(client));
         if let Some(pool) = self.pools.get_mut(server.pool.0) {
             pool.totals.queries += 1;
-            pool.totals.query_time += now.saturating_duration_since(client.request_since);
+            let span = now.saturating_duration_since(client.request_since);
+            pool.totals.query_time += span;
+            pool.stats.queried(server.place, span);
             if status == Status::Idle {
                 pool.totals.transactions += 1;
                 let since = client.transaction_since.unwrap_or(client.request_since);

@@ -97,6 +97,8 @@ pub struct Client {
     pub replay: usize,
     /// Whether it stands in its pool's queue, and since when.
     pub waits: Option<Instant>,
+    /// Whether it was told that it waits.
+    pub told_to_wait: bool,
     /// Bytes of a long message that are still to be passed on.
     pub passing: usize,
     /// Whether it has sent messages of the extended protocol since its last Sync.
@@ -158,6 +160,7 @@ impl Client {
             retries: 0,
             replay: 0,
             waits: None,
+            told_to_wait: false,
             passing: 0,
             unsynced: false,
             discard: Discard::No,
@@ -183,6 +186,11 @@ impl Client {
     /// Whether it has logged in.
     pub fn is_ready(&self) -> bool {
         matches!(self.state, State::Ready)
+    }
+
+    /// Whether it has connected and not been let in.
+    pub fn is_logging_in(&self) -> bool {
+        matches!(self.state, State::Startup | State::Lookup | State::Password(_) | State::Greeting)
     }
 
     /// Whether nothing of it is under way.

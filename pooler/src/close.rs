@@ -6,22 +6,36 @@ use wire::backend::{self, Status};
 
 use crate::client::{ClientKey, Discard, State as ClientState};
 use crate::config::PoolMode;
+use crate::log::Subject;
 use crate::pool::PoolKey;
-use crate::server::{ServerKey, State};
-use crate::shared::lock;
+use crate::server::{Server, ServerKey, State};
+use crate::shared::{Ending, lock};
 use crate::worker::{Turn, Worker};
 
 impl Worker {
     /// A client as the log names it.
-    pub fn name_client(&self, key: ClientKey) -> String {
-        self.clients.get(key.0).map_or_else(String::new, |client| {
-            format!("{}/{}@{}:{}", client.database, client.user, client.peer.host(), client.peer.port())
+    pub fn name_client(&self, key: ClientKey) -> Subject {
+        self.clients.get(key.0).map_or_else(Subject::default, |client| Subject {
+            database: client.database.to_string(),
+            user: client.user.to_string(),
+            client: Some(format!("{}:{}", client.peer.host(), client.peer.port())),
+            server: None,
         })
     }
 
     /// A pool as the log names it.
-    pub fn name_pool(&self, key: PoolKey) -> String {
-        self.pools.get(key.0).map_or_else(String::new, |pool| format!("{}/{}", pool.database, pool.user))
+    pub fn name_pool(&self, key: PoolKey) -> Subject {
+        self.pools.get(key.0).map_or_else(Subject::default, |pool| Subject {
+            database: pool.database.to_string(),
+            user: pool.user.to_string(),
+            ..Subject::default()
+        })
+    }
+
+    /// A server connection as the log names it.
+    pub fn name_server(&self, server: &Server) -> Subject {
+        let host = if server.host.is_empty() { "unix" } else { &server.host };
+        Subject { server: Some(format!("{host}:{}", server.port)), ..self.name_pool(server.pool) }
     }
 
     /// Tells a client why it is closed, and closes it.
@@ -31,8 +45,9 @@ impl Worker {
             return;
         }
         backend::write_error(client.io.out(), "FATAL", code, message);
+        self.count_error(code);
         if self.config.settings.log_pooler_errors {
-            crate::warning!("{}: {code} {message}", self.name_client(key));
+            crate::warning!(of self.name_client(key); "{code} {message}");
         }
         self.leave(key);
         // The message may be lost if the socket is closed with unread input: so it is half closed, and the rest read.
@@ -51,7 +66,7 @@ impl Worker {
     pub fn close_client(&mut self, key: ClientKey, why: &str) {
         let Some(client) = self.clients.get(key.0) else { return };
         if self.config.settings.log_disconnections && client.counted {
-            crate::info!("{} closing because: {why}", self.name_client(key));
+            crate::info!(of self.name_client(key); "closing because: {why}");
         }
         self.leave(key);
         self.drop_client(key);
@@ -116,7 +131,7 @@ impl Worker {
         self.leave_lane(key, "57P01", why);
         let Some(mut server) = self.servers.try_remove(key.0) else { return };
         if self.config.settings.log_disconnections && server.target.is_none() {
-            crate::info!("{}: closing server {}:{}: {why}", self.name_pool(server.pool), server.host, server.port);
+            crate::info!(of self.name_server(&server); "closing because: {why}");
         }
         if matches!(server.state, State::Idle | State::Active | State::Preparing) && server.io.pending() == 0 {
             wire::frontend::write_terminate(server.io.out());
@@ -219,6 +234,9 @@ impl Worker {
 
     /// Closes the clients that have nothing under way: the pooler ends.
     pub fn close_idle_clients(&mut self) {
+        if *lock(&self.shared.way) == Ending::WaitForClients {
+            return;
+        }
         let idle: Vec<ClientKey> = self
             .clients
             .iter()

@@ -5,6 +5,7 @@
 //! [`connect`] logs in to servers, [`close`] says goodbye to either, [`tick`] watches the clock, [`admin`] is the
 //! console, [`config`] reads what all of them are told.
 
+pub mod account;
 pub mod admin;
 mod answer;
 mod assign;
@@ -19,8 +20,11 @@ mod lane;
 pub mod listen;
 pub mod log;
 mod login;
+pub mod metrics;
 mod net;
 mod pool;
+pub mod reload;
+pub mod resolve;
 mod server;
 mod shape;
 pub mod shared;
@@ -28,5 +32,7 @@ mod statement;
 mod tick;
 mod tls;
 mod touch;
+mod upkeep;
 mod vars;
+pub mod watch;
 pub mod worker;

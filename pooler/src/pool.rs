@@ -8,6 +8,7 @@ use slab::Slab;
 
 use crate::client::{Client, ClientKey};
 use crate::config::PoolMode;
+use crate::metrics::Stats;
 use crate::server::ServerKey;
 use crate::shape::Why;
 use crate::statement::Statements;
@@ -139,10 +140,14 @@ pub struct Pool {
     pub statements: Statements,
     /// Counts.
     pub totals: Totals,
+    /// What is counted for the page of metrics.
+    pub stats: Stats,
     /// Clients that are in the pool.
     pub clients: usize,
     /// The counts when the period before the last ended, and when the last ended.
     pub periods: [Totals; 2],
+    /// It is kept filled though it has no clients.
+    pub kept: bool,
     /// When the pool's last client left.
     pub unused_since: Option<Instant>,
 }
@@ -173,8 +178,10 @@ impl Pool {
             paused: false,
             statements: Statements::default(),
             totals: Totals::default(),
+            stats: Stats::default(),
             clients: 0,
             periods: [Totals::default(); 2],
+            kept: false,
             unused_since: None,
         }
     }

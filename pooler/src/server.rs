@@ -134,6 +134,8 @@ pub struct Server {
     pub port: u16,
     /// Its pool.
     pub pool: PoolKey,
+    /// The place of its host and port in the statistics of its pool.
+    pub place: usize,
     /// Where it stands.
     pub state: State,
     /// The client it is lent to; of a lane, whose unit is being answered.
@@ -196,6 +198,7 @@ impl Server {
             host,
             port,
             pool,
+            place: 0,
             state: State::Connecting,
             client: None,
             requests: VecDeque::new(),

@@ -2,16 +2,17 @@
 
 use std::time::Duration;
 
+use crate::admin::show::a_second;
 use crate::client::{ClientKey, State as ClientState};
-use crate::pool::PoolKey;
+use crate::pool::{Pool, PoolKey, Totals};
 use crate::server::{ServerKey, State};
 use crate::shape::Why;
 use crate::worker::Worker;
 
 /// How long a closed client may take to notice.
 const LINGER: Duration = Duration::from_secs(2);
-/// How long a cancel request may take.
-const ERRAND: Duration = Duration::from_secs(10);
+/// How often pools are looked after.
+const UPKEEP: Duration = Duration::from_secs(1);
 
 impl Worker {
     /// Looks at all time limits.
@@ -20,6 +21,11 @@ impl Worker {
         self.tick_servers();
         self.tick_pools();
         self.tick_catalogs();
+        if self.now >= self.next_upkeep {
+            self.next_upkeep = self.now + UPKEEP;
+            self.keep_pools();
+            self.refresh_names();
+        }
         self.console_tick();
         if self.ending.is_some() {
             self.close_idle_clients();
@@ -33,11 +39,13 @@ impl Worker {
     fn tick_clients(&mut self) {
         let config = self.config.clone();
         let settings = &config.settings;
+        let of_all = config.limits("");
         let now = self.now;
         let past = |since: std::time::Instant, limit: Option<Duration>| {
             limit.is_some_and(|limit| now.saturating_duration_since(since) >= limit)
         };
         let mut over: Vec<(ClientKey, &str, String)> = Vec::new();
+        let mut told = Vec::new();
         let mut lingering = Vec::new();
         let mut cancels = Vec::new();
         for (number, client) in &self.clients {
@@ -61,33 +69,44 @@ impl Worker {
             if let Some(since) = client.waits {
                 if past(since, settings.query_wait_timeout.limit()) {
                     over.push((key, "wait", String::new()));
+                } else if !client.told_to_wait && past(since, settings.query_wait_notify.limit()) {
+                    told.push(key);
                 }
                 continue;
             }
+            // Few have limits of their own.
+            let limits = if config.users.is_empty() { of_all } else { config.limits(&client.user) };
             if client.lane.is_some() {
-                if past(client.request_since, settings.query_timeout.limit()) {
+                if past(client.request_since, limits.query) {
                     over.push((key, "57014", "query_timeout".to_owned()));
                 }
                 continue;
             }
             let Some(server) = client.server.and_then(|server| self.servers.get(server.0)) else {
-                if past(client.request_since, settings.client_idle_timeout.limit()) {
+                if past(client.request_since, limits.idle) {
                     over.push((key, "57P05", "client_idle_timeout".to_owned()));
                 }
                 continue;
             };
-            if !server.requests.is_empty() && past(client.request_since, settings.query_timeout.limit()) {
+            if !server.requests.is_empty() && past(client.request_since, limits.query) {
                 cancels.extend(client.server);
                 over.push((key, "57014", "query_timeout".to_owned()));
             } else if server.requests.is_empty()
                 && server.status != wire::backend::Status::Idle
-                && past(client.request_since, settings.idle_transaction_timeout.limit())
+                && past(client.request_since, limits.idle_transaction)
             {
                 over.push((key, "25P03", "idle_transaction_timeout".to_owned()));
-            } else if client.transaction_since.is_some_and(|since| past(since, settings.transaction_timeout.limit())) {
+            } else if client.transaction_since.is_some_and(|since| past(since, limits.transaction)) {
                 cancels.extend(client.server);
                 over.push((key, "25P04", "transaction_timeout".to_owned()));
             }
+        }
+        for key in told {
+            let Some(client) = self.clients.get_mut(key.0) else { continue };
+            client.told_to_wait = true;
+            let text = "no server connection is free, the statement waits in the queue (query_wait_notify)";
+            wire::backend::write_notice(client.io.out(), "NOTICE", "00000", text);
+            self.flush_client(key);
         }
         for key in lingering {
             self.close_client(key, "it did not close");
@@ -133,7 +152,7 @@ impl Worker {
         for (number, server) in &self.servers {
             let key = ServerKey(number);
             match server.state {
-                _ if server.target.is_some() && past(server.since, Some(ERRAND)) => {
+                _ if server.target.is_some() && past(server.since, settings.cancel_wait_timeout.limit()) => {
                     gone.push((key, "a cancel request took too long"));
                 }
                 State::Connecting | State::Login(_) if past(server.since, settings.server_connect_timeout.limit()) => {
@@ -148,8 +167,9 @@ impl Worker {
                 State::Lane if server.retire || past(server.since, settings.server_lifetime.limit()) => aged.push(key),
                 State::Idle => {
                     let pool = self.pools.get(server.pool.0);
-                    let spare = pool.is_none_or(|pool| pool.servers.len() > pool.minimum || pool.clients == 0);
-                    if past(server.since, settings.server_lifetime.limit()) {
+                    let spare = |pool: &Pool| pool.servers.len() > pool.minimum || pool.clients == 0 && !pool.kept;
+                    let spare = pool.is_none_or(spare);
+                    if self.is_old(server) {
                         idle.push((key, "server_lifetime"));
                     } else if spare && past(server.state_since, settings.server_idle_timeout.limit()) {
                         idle.push((key, "server_idle_timeout"));
@@ -187,26 +207,27 @@ impl Worker {
     }
 
     fn end_period(&mut self) {
-        let period = self.config.settings.stats_period.0.max(Duration::from_secs(1)).as_secs_f64();
+        let mut sum = Totals::default();
         for (_, pool) in &mut self.pools {
             pool.periods = [pool.periods[1], pool.totals];
-            let last = pool.periods[1].since(&pool.periods[0]);
-            if !self.config.settings.log_stats || last.queries == 0 {
-                continue;
-            }
-            let reasons = Why::NAMES.iter().zip(last.unpipelined).filter(|(_, count)| *count > 0);
+            sum = sum.plus(&pool.periods[1].since(&pool.periods[0]));
+        }
+        // Each worker tells of its own databases.
+        if self.config.settings.log_stats && (self.id.0 == 0 || !self.pools.is_empty()) {
+            let [_, transactions, queries, received, sent, transaction, query, wait, ..] =
+                a_second(&sum, self.config.settings.stats_period.0);
+            let reasons = Why::NAMES.iter().zip(sum.unpipelined).filter(|(_, count)| *count > 0);
             let reasons: Vec<String> = reasons.map(|(name, count)| format!("{name} {count}")).collect();
             crate::info!(
-                "stats {}/{}: {:.0} queries/s, {:.0} us each, {:.0} us waited, {} of {} pipelined, not: {}; asked again {}",
-                pool.database,
-                pool.user,
-                last.queries as f64 / period,
-                last.query_time.as_secs_f64() * 1e6 / last.queries as f64,
-                last.wait_time.as_secs_f64() * 1e6 / last.assignments.max(1) as f64,
-                last.pipelined,
-                last.queries,
+                "stats: worker {}: {} clients, {transactions} xacts/s, {queries} queries/s, in {received} B/s, out \
+                 {sent} B/s, xact {transaction} us, query {query} us, wait {wait} us, {} of {} queries pipelined, \
+                 others: {}; asked again {}",
+                self.id.0,
+                self.clients.len(),
+                sum.pipelined,
+                sum.queries,
                 if reasons.is_empty() { "none".to_owned() } else { reasons.join(", ") },
-                last.asked_again,
+                sum.asked_again,
             );
         }
     }

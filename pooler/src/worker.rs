@@ -3,7 +3,7 @@
 //! The loop polls, marks what is readable, and works through a list of connections until none has anything to do.
 //! Whoever gives somebody else work (a server lent, a buffer drained) puts them on the list, so nothing recurses.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::net::{Got, Io, Stream};
 use crate::pool::{Pool, PoolKey};
 use crate::server::{Server, ServerKey};
 use crate::shape::Shapes;
-use crate::shared::{Message, Shared, WorkerId, lock};
+use crate::shared::{Ending, Message, Shared, WorkerId, lock};
 use crate::vars::Tracked;
 
 /// Read at once.
@@ -78,6 +78,10 @@ pub struct Worker {
     pub turns: VecDeque<Turn>,
     /// The questions of console clients that other workers are answering.
     pub console: Console,
+    /// When the pools are looked after next.
+    pub next_upkeep: Instant,
+    /// Errors of our own that clients were told, by SQLSTATE.
+    pub errors: BTreeMap<String, u64>,
     /// Set when it shall end: when that was ordered.
     pub ending: Option<Instant>,
     /// The place of `standard_conforming_strings` among the tracked parameters.
@@ -86,6 +90,8 @@ pub struct Worker {
     pub cores: usize,
     /// Server connections that are lanes.
     pub active_lanes: Vec<ServerKey>,
+    /// How long the client that is being served has waited for room in a lane.
+    pub waited: Duration,
     /// Who gets what the turn has gathered for it when the turn ends.
     pub unflushed: Vec<Turn>,
     /// What is known of statements, by database.
@@ -120,9 +126,12 @@ impl Worker {
             now,
             turns: VecDeque::new(),
             console: Console::default(),
+            next_upkeep: now,
+            errors: BTreeMap::new(),
             ending: None,
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             active_lanes: Vec::new(),
+            waited: Duration::ZERO,
             unflushed: Vec::new(),
             shapes: HashMap::new(),
             poll,
@@ -447,18 +456,25 @@ impl Worker {
                     self.shared.tell(asker, Message::Answer(number, Box::new(answer)));
                 }
                 Message::Answer(number, answer) => self.console_answer(number, *answer),
+                // Whoever asked may have given up.
+                Message::Measure(asker) => drop(asker.send(self.measure())),
+                Message::Resolved(host, changed) => self.resolved(&host, changed),
                 Message::Reload => self.take_config(),
-                Message::Shutdown(now) => self.begin_to_end(now),
+                Message::Shutdown(way) => self.begin_to_end(way),
             }
         }
     }
 
-    fn begin_to_end(&mut self, now: bool) {
+    fn begin_to_end(&mut self, way: Ending) {
         self.shared.ending.store(true, Ordering::Relaxed);
+        {
+            let mut most_urgent = lock(&self.shared.way);
+            *most_urgent = way.max(*most_urgent);
+        }
         for mut listener in self.listeners.drain(..) {
             let _ = listener.deregister(self.poll.registry());
         }
-        if now {
+        if way == Ending::AtOnce {
             self.clients.clear();
             self.servers.clear();
         }
@@ -469,6 +485,9 @@ impl Worker {
     fn is_over(&self) -> bool {
         let Some(since) = self.ending else { return false };
         let late = self.config.settings.shutdown_timeout.limit();
-        self.clients.is_empty() || late.is_some_and(|limit| self.now.saturating_duration_since(since) > limit)
+        // The console asks all workers, so none goes before the last client of all has.
+        self.clients.is_empty()
+            && (*lock(&self.shared.way) == Ending::AtOnce || self.shared.clients.load(Ordering::Relaxed) == 0)
+            || late.is_some_and(|limit| self.now.saturating_duration_since(since) > limit)
     }
 }
