@@ -3,6 +3,7 @@
 mod ini;
 mod nearest;
 mod pgcat;
+pub mod servers;
 mod settings;
 mod toml_file;
 mod userlist;
@@ -11,7 +12,10 @@ mod value;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
+use balancer::{Setup, Strategy};
+
 pub use nearest::nearest;
+pub use servers::{DefaultRole, PrimaryReads, Routing};
 pub use settings::{Settings, Shown};
 pub use value::{AuthType, List, PoolMode, Seconds, Value};
 
@@ -71,6 +75,28 @@ pub struct Database {
     pub connect_query: Option<String>,
     /// Whether the entry is the one for all names that have none (`*`).
     pub wildcard: bool,
+    /// A primary and its replicas, which are watched and found out; empty where `hosts` says it all.
+    pub servers: Vec<Setup>,
+    /// `load_balancing` here.
+    pub load_balancing: Option<Strategy>,
+    /// `primary_reads` here.
+    pub primary_reads: Option<PrimaryReads>,
+    /// `read_write_splitting` here.
+    pub read_write_splitting: Option<bool>,
+    /// `default_role` here.
+    pub default_role: Option<DefaultRole>,
+    /// `max_replica_lag_bytes` here.
+    pub max_replica_lag_bytes: Option<usize>,
+    /// `max_replica_lag` here.
+    pub max_replica_lag: Option<Seconds>,
+    /// `ban_time` here.
+    pub ban_time: Option<Seconds>,
+    /// `healthcheck_interval` here.
+    pub healthcheck_interval: Option<Seconds>,
+    /// `healthcheck_timeout` here.
+    pub healthcheck_timeout: Option<Seconds>,
+    /// `monitor_user` here.
+    pub monitor_user: Option<String>,
 }
 
 /// One entry of `[users]`.
@@ -188,64 +214,74 @@ impl Config {
     }
 }
 
-/// Gives one field of a database entry; `None` for a name that is not one.
-fn set_database(entry: &mut Database, name: &str, value: &str) -> Option<Result<(), &'static str>> {
-    fn put<T: Value>(place: &mut Option<T>, value: &str) -> Result<(), &'static str> {
-        *place = Some(T::read(value)?);
+/// A field that a file may give.
+trait Field {
+    fn give(&mut self, text: &str) -> Result<(), &'static str>;
+}
+
+impl<T: Value> Field for Option<T> {
+    fn give(&mut self, text: &str) -> Result<(), &'static str> {
+        *self = Some(T::read(text)?);
         Ok(())
     }
-    Some(match name {
-        "host" => List::read(value).map(|hosts| entry.hosts = hosts.0),
-        "port" => put(&mut entry.port, value),
-        "dbname" => put(&mut entry.dbname, value),
-        "user" => put(&mut entry.user, value),
-        "password" => put(&mut entry.password, value),
-        "auth_user" => put(&mut entry.auth_user, value),
-        "pool_size" => put(&mut entry.pool_size, value),
-        "min_pool_size" => put(&mut entry.min_pool_size, value),
-        "reserve_pool" | "reserve_pool_size" => put(&mut entry.reserve_pool_size, value),
-        "pool_mode" => put(&mut entry.pool_mode, value),
-        "max_db_connections" => put(&mut entry.max_db_connections, value),
-        "client_encoding" => put(&mut entry.client_encoding, value),
-        "datestyle" => put(&mut entry.datestyle, value),
-        "timezone" => put(&mut entry.timezone, value),
-        "connect_query" => put(&mut entry.connect_query, value),
-        _ => return None,
-    })
 }
 
-/// The names that `set_database` knows.
-const DATABASE_KEYS: &[&str] = &[
-    "host",
-    "port",
-    "dbname",
-    "user",
-    "password",
-    "auth_user",
-    "pool_size",
-    "min_pool_size",
-    "reserve_pool",
-    "reserve_pool_size",
-    "pool_mode",
-    "max_db_connections",
-    "client_encoding",
-    "datestyle",
-    "timezone",
-    "connect_query",
-];
-
-/// Gives one field of a user entry; `None` for a name that is not one.
-fn set_user(entry: &mut User, name: &str, value: &str) -> Option<Result<(), &'static str>> {
-    Some(match name {
-        "pool_mode" => PoolMode::read(value).map(|mode| entry.pool_mode = Some(mode)),
-        "pool_size" => usize::read(value).map(|size| entry.pool_size = Some(size)),
-        "max_user_connections" => usize::read(value).map(|count| entry.max_user_connections = Some(count)),
-        _ => return None,
-    })
+impl Field for Vec<String> {
+    fn give(&mut self, text: &str) -> Result<(), &'static str> {
+        *self = List::read(text)?.0;
+        Ok(())
+    }
 }
 
-/// The names that `set_user` knows.
-const USER_KEYS: &[&str] = &["pool_mode", "pool_size", "max_user_connections"];
+macro_rules! keys {
+    ($set:ident, $names:ident, $type:ty: $($key:literal $field:ident,)+) => {
+        /// Gives one field of an entry; `None` for a name that is not one.
+        fn $set(entry: &mut $type, name: &str, value: &str) -> Option<Result<(), &'static str>> {
+            match name {
+                $($key => Some(entry.$field.give(value)),)+
+                _ => None,
+            }
+        }
+
+        /// The names of its fields.
+        const $names: &[&str] = &[$($key,)+];
+    };
+}
+
+keys! { set_database, DATABASE_KEYS, Database:
+    "host" hosts,
+    "port" port,
+    "dbname" dbname,
+    "user" user,
+    "password" password,
+    "auth_user" auth_user,
+    "pool_size" pool_size,
+    "min_pool_size" min_pool_size,
+    "reserve_pool" reserve_pool_size,
+    "reserve_pool_size" reserve_pool_size,
+    "pool_mode" pool_mode,
+    "max_db_connections" max_db_connections,
+    "client_encoding" client_encoding,
+    "datestyle" datestyle,
+    "timezone" timezone,
+    "connect_query" connect_query,
+    "load_balancing" load_balancing,
+    "primary_reads" primary_reads,
+    "read_write_splitting" read_write_splitting,
+    "default_role" default_role,
+    "max_replica_lag_bytes" max_replica_lag_bytes,
+    "max_replica_lag" max_replica_lag,
+    "ban_time" ban_time,
+    "healthcheck_interval" healthcheck_interval,
+    "healthcheck_timeout" healthcheck_timeout,
+    "monitor_user" monitor_user,
+}
+
+keys! { set_user, USER_KEYS, User:
+    "pool_mode" pool_mode,
+    "pool_size" pool_size,
+    "max_user_connections" max_user_connections,
+}
 
 #[cfg(test)]
 mod tests;

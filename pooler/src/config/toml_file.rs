@@ -4,7 +4,7 @@
 use toml::{Table, Value as Toml};
 
 use super::{
-    AuthType, Config, DATABASE_KEYS, Database, List, PoolMode, Seconds, Settings, USER_KEYS, User, nearest,
+    AuthType, Config, DATABASE_KEYS, Database, List, PoolMode, Seconds, Settings, USER_KEYS, User, nearest, servers,
     set_database, set_user,
 };
 
@@ -33,15 +33,30 @@ pub fn read(table: &Table) -> Result<Config, String> {
             "pooler" => {
                 for (key, value) in content {
                     let outcome = config.settings.set(key, &text(value));
-                    judge(outcome, "pooler", key, value, Settings::NAMES)?;
+                    judge(outcome, "pooler", key, value, Settings::NAMES.iter().copied())?;
                 }
             }
             "databases" => {
                 for (name, entry) in tables(content, section)? {
                     let mut database = Database { wildcard: name == "*", ..Database::default() };
+                    let section = format!("databases.{name}");
                     for (key, value) in entry {
+                        if key == "servers" {
+                            database.servers = servers::read(value, &section)?;
+                            continue;
+                        }
                         let outcome = set_database(&mut database, key, &text(value));
-                        judge(outcome, &format!("databases.{name}"), key, value, DATABASE_KEYS)?;
+                        let known = DATABASE_KEYS.iter().copied().chain(["servers"]);
+                        judge(outcome, &section, key, value, known)?;
+                    }
+                    if entry.contains_key("servers") {
+                        if let Some(key) = ["host", "port"].into_iter().find(|key| entry.contains_key(*key)) {
+                            return Err(format!("[{section}] has servers and {key}: expected one of them"));
+                        }
+                        if database.servers.is_empty() {
+                            return Err(format!("[{section}] servers is empty"));
+                        }
+                        servers::settle(&mut database, &section)?;
                     }
                     if database.wildcard {
                         config.fallback = Some(database);
@@ -59,7 +74,7 @@ pub fn read(table: &Table) -> Result<Config, String> {
                             continue;
                         }
                         let outcome = set_user(&mut user, key, &text(value));
-                        judge(outcome, &format!("users.{name}"), key, value, USER_KEYS)?;
+                        judge(outcome, &format!("users.{name}"), key, value, USER_KEYS.iter().copied())?;
                     }
                     config.users.insert(name.to_owned(), user);
                 }
@@ -88,12 +103,12 @@ fn judge(
     section: &str,
     key: &str,
     value: &Toml,
-    known: &'static [&'static str],
+    known: impl Iterator<Item = &'static str>,
 ) -> Result<(), String> {
     match outcome {
         Some(Ok(())) => Ok(()),
         Some(Err(expected)) => Err(format!("[{section}] {key} = {value}: expected {expected}")),
-        None => Err(format!("[{section}] has no key {key}{}", meant(nearest(key, known.iter().copied())))),
+        None => Err(format!("[{section}] has no key {key}{}", meant(nearest(key, known)))),
     }
 }
 

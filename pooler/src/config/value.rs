@@ -64,6 +64,11 @@ impl Seconds {
         Self(Duration::from_secs(seconds))
     }
 
+    /// So many milliseconds.
+    pub const fn millis(millis: u64) -> Self {
+        Self(Duration::from_millis(millis))
+    }
+
     /// The limit, unless it is zero.
     pub fn limit(self) -> Option<Duration> {
         (!self.0.is_zero()).then_some(self.0)
