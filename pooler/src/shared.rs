@@ -11,6 +11,7 @@ use wire::startup::CancelKey;
 use crate::admin::{Answer, Order};
 use crate::client::ClientKey;
 use crate::config::Config;
+use crate::monitor::Board;
 use crate::net::Stream;
 
 /// Names a worker.
@@ -32,6 +33,8 @@ pub enum Message {
     Answer(u64, Box<Answer>),
     /// The configuration has changed.
     Reload,
+    /// Something on the board of clusters has changed.
+    Clusters,
     /// Finish what is under way and end; immediately when true.
     Shutdown(bool),
 }
@@ -53,6 +56,8 @@ pub type ClientKeyOfScram = [u8; 32];
 pub struct Shared {
     /// The configuration in force.
     pub config: RwLock<Arc<Config>>,
+    /// What is known of databases on several servers.
+    pub board: Board,
     /// The workers' mailboxes.
     pub mailboxes: Vec<Mailbox>,
     /// Which worker serves a database.

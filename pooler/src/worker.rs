@@ -422,6 +422,8 @@ impl Worker {
                 }
                 Message::Answer(number, answer) => self.console_answer(number, *answer),
                 Message::Reload => self.take_config(),
+                // The views of clusters look at the board by themselves; being awake is all that is needed.
+                Message::Clusters => (),
                 Message::Shutdown(now) => self.begin_to_end(now),
             }
         }

@@ -286,6 +286,7 @@ pub fn reload(shared: &crate::shared::Shared) -> Result<(), String> {
     }
     *shared.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
     crate::info!("{} was read again", path.display());
+    shared.board.reload();
     shared.tell_all(|| Message::Reload);
     Ok(())
 }

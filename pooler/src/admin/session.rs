@@ -208,6 +208,7 @@ impl Worker {
                 match changed.settings.set(name, value) {
                     Some(Ok(())) if changeable => {
                         *self.shared.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(changed);
+                        self.shared.board.reload();
                         self.shared.tell_all(|| Message::Reload);
                     }
                     Some(Ok(())) => return Err(format!("{name} cannot be changed while running")),
