@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
+use balancer::ServerId;
 use wire::startup::CancelKey;
 
 use crate::admin::{Answer, Order};
 use crate::client::ClientKey;
 use crate::config::Config;
-use crate::monitor::Board;
+use crate::monitor::{Board, Met};
 use crate::net::Stream;
 
 /// Names a worker.
@@ -99,6 +100,14 @@ impl Shared {
     pub fn tell_all(&self, message: impl Fn() -> Message) {
         for number in 0..self.mailboxes.len() {
             self.tell(WorkerId(number), message());
+        }
+    }
+
+    /// Tells what a worker has met on a server of a cluster: the server is asked at once, and all workers are told if
+    /// that changes a decision.
+    pub fn met(&self, cluster: &str, server: ServerId, met: Met) {
+        if self.board.report(cluster, server, met) {
+            self.tell_all(|| Message::Clusters);
         }
     }
 

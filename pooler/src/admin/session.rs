@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::PoisonError;
 
-use wire::backend::{self, ColumnType, Status};
+use wire::backend::{self, Status};
 use wire::frame::{self, HEADER};
 use wire::frontend::{self, Target, tag};
 
@@ -104,11 +104,10 @@ impl Worker {
                         out.extend_from_slice(&[0, 0])
                     });
                 }
-                match statement.map(|statement| Command::read(&text_of(&statement))) {
-                    Some(Ok(Command::Show(show))) => {
-                        backend::write_row_description(client.io.out(), show.columns().iter().copied());
-                    }
-                    _ => backend::write_empty(client.io.out(), backend::tag::NO_DATA),
+                let command = statement.and_then(|statement| Command::read(&text_of(&statement)).ok());
+                match command.and_then(|command| command.columns()) {
+                    Some(columns) => backend::write_row_description(client.io.out(), columns.iter().copied()),
+                    None => backend::write_empty(client.io.out(), backend::tag::NO_DATA),
                 }
             }
             tag::EXECUTE => match client.bound.clone() {
@@ -236,18 +235,29 @@ impl Worker {
         let extended = client.unsynced;
         let out = client.io.out();
         match command {
-            Command::Show(show) => {
-                if *show == Show::Help && !extended {
-                    backend::write_notice(out, "NOTICE", "00000", super::show::help::TEXT);
-                }
-                let columns: &[(&str, ColumnType)] = show.columns();
+            Command::Show(_) | Command::Ban(..) | Command::Unban(_) => {
+                let rows = match command {
+                    Command::Show(show) => {
+                        if *show == Show::Help && !extended {
+                            backend::write_notice(out, "NOTICE", "00000", super::show::help::TEXT);
+                        }
+                        show.rows(&view)
+                    }
+                    Command::Ban(host, seconds) => super::banned(self.shared.board.ban(host, *seconds)),
+                    Command::Unban(host) => super::banned(self.shared.board.unban(host)),
+                    _ => Vec::new(),
+                };
+                let columns = command.columns().unwrap_or_default();
                 if !extended && !columns.is_empty() {
                     backend::write_row_description(out, columns.iter().copied());
                 }
-                for row in show.rows(&view) {
+                for row in rows {
                     backend::write_data_row(out, row.iter().map(|value| value.as_ref().map(String::as_bytes)));
                 }
-                backend::write_command_complete(out, "SHOW");
+                backend::write_command_complete(out, command.tag());
+                if !matches!(command, Command::Show(_)) {
+                    self.shared.tell_all(|| Message::Clusters);
+                }
             }
             Command::Empty => backend::write_empty(out, backend::tag::EMPTY_QUERY_RESPONSE),
             other => backend::write_command_complete(out, other.tag()),

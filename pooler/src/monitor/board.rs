@@ -111,7 +111,7 @@ impl Board {
     }
 
     /// Tells what a worker has met on a server: it is asked at once. Whether a decision has changed.
-    pub fn report(&self, name: &str, id: ServerId, met: Met) -> bool {
+    pub(crate) fn report(&self, name: &str, id: ServerId, met: Met) -> bool {
         self.note(Note::Ask(name.to_owned(), id));
         met == Met::NoConnection && self.change(name, |watched, now| watched.cluster.complain(id, now))
     }

@@ -7,6 +7,7 @@ pub const TEXT: &str = "Console usage
 \tSHOW HELP|CONFIG|DATABASES|POOLS|CLIENTS|SERVERS|USERS|VERSION
 \tSHOW STATS|STATS_TOTALS|STATS_AVERAGES|TOTALS
 \tSHOW LISTS|MEM|STATE|SOCKETS|ACTIVE_SOCKETS|FDS|PREPARED
+\tSHOW REPLICAS|BANS
 \tSET key = value
 \tRELOAD
 \tPAUSE [<db>]
@@ -17,6 +18,8 @@ pub const TEXT: &str = "Console usage
 \tKILL [<db>]
 \tKILL_CLIENT <client_id>
 \tWAIT_CLOSE [<db>]
+\tBAN <host>[:<port>] [<seconds>]
+\tUNBAN <host>[:<port>]
 \tSHUTDOWN [WAIT_FOR_SERVERS|WAIT_FOR_CLIENTS]";
 
 /// None: it is a notice.

@@ -1,5 +1,6 @@
 //! What SHOW shows, a file each. Columns have PgBouncer's names.
 
+mod bans;
 mod clients;
 mod config;
 mod databases;
@@ -9,6 +10,7 @@ mod lists;
 mod mem;
 mod pools;
 mod prepared;
+mod replicas;
 mod servers;
 mod sockets;
 mod state;
@@ -83,6 +85,7 @@ macro_rules! shows {
 
 shows! {
     Help "HELP" false help::COLUMNS, help::rows;
+    Bans "BANS" false bans::COLUMNS, bans::rows;
     Clients "CLIENTS" true clients::COLUMNS, clients::rows;
     Config "CONFIG" false config::COLUMNS, config::rows;
     Databases "DATABASES" true databases::COLUMNS, databases::rows;
@@ -91,6 +94,7 @@ shows! {
     Mem "MEM" true mem::COLUMNS, mem::rows;
     Pools "POOLS" true pools::COLUMNS, pools::rows;
     Prepared "PREPARED" true prepared::COLUMNS, prepared::rows;
+    Replicas "REPLICAS" false replicas::COLUMNS, replicas::rows;
     Servers "SERVERS" true servers::COLUMNS, servers::rows;
     Sockets "SOCKETS" true sockets::COLUMNS, sockets::rows;
     ActiveSockets "ACTIVE_SOCKETS" true sockets::COLUMNS, sockets::active;
