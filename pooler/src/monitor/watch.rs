@@ -209,6 +209,10 @@ impl Watch {
             place.is_some()
         });
         let now = Instant::now();
+        for (_, probe) in &mut self.probes {
+            // An interval that has become shorter holds from now on.
+            probe.due = probe.due.min(now + times(&config, &probe.entry).0);
+        }
         for (name, id, host, port) in wanted {
             let Some(entry) = config.clusters().find(|(other, _)| *other == name).map(|(_, entry)| entry) else {
                 continue;
