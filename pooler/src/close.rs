@@ -9,7 +9,7 @@ use crate::client::{ClientKey, Discard, State as ClientState};
 use crate::config::PoolMode;
 use crate::net::Stream;
 use crate::pool::PoolKey;
-use crate::server::{ServerKey, State};
+use crate::server::{Passing, ServerKey, State};
 use crate::shared::lock;
 use crate::worker::{Turn, Worker};
 
@@ -151,7 +151,7 @@ impl Worker {
             return;
         }
         let client_key = server.client.take();
-        let in_message = server.passing.0 > 0 || !server.io.rest.is_empty();
+        let in_message = matches!(server.passing, (1.., Some(Passing::On)));
         let units = server.requests.iter().filter(|request| request.ends_unit()).count();
         let begun = !server.requests.is_empty();
         let idle = server.status == Status::Idle;
@@ -188,7 +188,8 @@ impl Worker {
         client.transaction_since = None;
         client.sets_in_transaction = None;
         client.bound = None;
-        if begun {
+        // What was answered before a Sync is not committed before it either.
+        if begun || client.unsynced {
             let message = format!("server connection lost, the outcome of the statement is unknown: {why}");
             backend::write_error(client.io.out(), "ERROR", code, &message);
             for _ in 0..units {
