@@ -2,9 +2,8 @@
 
 import pytest
 
-from devkit import postgres
-from devkit.server import Server
 from tests.pooler.process import PASSWORD, Pooler
+from tests.pooler.trio import three
 
 
 @pytest.fixture(scope="session")
@@ -24,36 +23,8 @@ def pooler(server):
         yield running
 
 
-class Trio:
-    """A primary and two streaming replicas, and the text of a howdah.toml that has them as the database `app`."""
-
-    def __init__(self, primary, replicas):
-        self.primary = primary
-        self.replicas = replicas
-        self.servers = [primary, *replicas]
-
-    def toml(self, pooler="", app="", roles=("auto", "auto", "auto"), servers=None):
-        """A configuration with more lines in `[pooler]` and `[databases.app]`, on all servers unless on some."""
-        listed = servers or self.servers
-        servers = ", ".join(
-            f'{{ host = "{server.socket_folder}", port = {server.port}, role = "{role}" }}'
-            for server, role in zip(listed, roles[: len(listed)], strict=True)
-        )
-        return f"""[pooler]
-listen_port = @PORT@
-unix_socket_dir = ""
-auth_type = "any"
-monitor_user = "postgres"
-{pooler}
-[databases.app]
-dbname = "postgres"
-servers = [{servers}]
-{app}
-"""
-
-
 @pytest.fixture
 def trio(major):
     """A primary and two streaming replicas of one's own: free to promote, to stop or to kill."""
-    with Server(postgres.tree(major)) as primary, primary.replica() as one, primary.replica() as two:
-        yield Trio(primary, [one, two])
+    with three(major) as servers:
+        yield servers

@@ -2,10 +2,10 @@
 
 import os
 import signal
-import subprocess
 import time
 
 from tests.pooler.process import Pooler, wait_until
+from tests.pooler.trio import processes
 
 
 def watched(trio, **options):
@@ -133,12 +133,6 @@ def test_the_last_replica_is_not_kept_away_by_a_ban(trio):
         assert place(pooler, one)["reads"] == "0"
         two.stop("immediate")
         wait_until(lambda: place(pooler, one)["reads"] == "1")
-
-
-def processes(server):
-    """The server's processes, the postmaster first."""
-    children = subprocess.run(["pgrep", "-P", str(server.pid)], capture_output=True, text=True, check=True)
-    return [server.pid, *map(int, children.stdout.split())]
 
 
 def test_a_server_that_hangs_is_down_and_comes_back(trio):
