@@ -7,6 +7,7 @@ as when a switch dies. That takes root, and the program `ip`.
 import contextlib
 import ctypes
 import os
+import re
 import shutil
 import subprocess
 
@@ -26,10 +27,11 @@ def why_not():
 
 
 def ip(*arguments):
-    """Runs `ip`."""
+    """What `ip` prints."""
     done = subprocess.run(["ip", *map(str, arguments)], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise Problem(f"ip {' '.join(map(str, arguments))}: {done.stderr.strip()}")
+    return done.stdout
 
 
 class Network:
@@ -38,6 +40,7 @@ class Network:
     def __init__(self, count):
         self.count = count
         self.bridge = f"hwb{os.getpid()}"
+        sweep()
         self.net = f"10.213.{os.getpid() % 250}"
 
     def __enter__(self):
@@ -55,17 +58,12 @@ class Network:
                 ip("link", "set", self.port(number), "up")
                 self.plug(number)
         except BaseException:
-            self.__exit__()
+            remove(self.bridge)
             raise
         return self
 
     def __exit__(self, *exception):
-        for number in range(1, self.count + 1):
-            # Its end of the cable goes with it.
-            with contextlib.suppress(Problem):
-                ip("netns", "del", self.space(number))
-        with contextlib.suppress(Problem):
-            ip("link", "del", self.bridge)
+        remove(self.bridge)
 
     @property
     def subnet(self):
@@ -101,6 +99,23 @@ class Network:
                 yield
             finally:
                 enter(home)
+
+
+def remove(bridge):
+    """Removes a network. Its namespaces live on for as long as sockets in them do, so cables go by themselves."""
+    for link in (*re.findall(rf"\b({bridge}p\d+)@", ip("-o", "link")), bridge):
+        with contextlib.suppress(Problem):
+            ip("link", "del", link)
+    for space in re.findall(rf"^({bridge}-\d+)\b", ip("netns", "list"), re.MULTILINE):
+        with contextlib.suppress(Problem):
+            ip("netns", "del", space)
+
+
+def sweep():
+    """Removes the networks of processes that have died."""
+    for pid in set(re.findall(r"\bhwb(\d+)", ip("-o", "link") + ip("netns", "list"))):
+        if not os.path.exists(f"/proc/{pid}") or int(pid) == os.getpid():
+            remove(f"hwb{pid}")
 
 
 def enter(namespace):
