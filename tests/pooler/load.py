@@ -139,6 +139,8 @@ class Load:
             client.roll_back()
             return
         for n in pair:
+            # So that transactions are open most of the time.
+            time.sleep(PAUSE)
             if not client.ask("write", query(f"INSERT INTO ledger VALUES ({client.number}, {n})")).is_good(b"C"):
                 client.roll_back()
                 return

@@ -61,11 +61,13 @@ def doomed(major):
 
 @contextlib.contextmanager
 def pooled(trio, pooler="", app=FAST, **options):
-    """A pooler in transaction mode that has found all servers."""
+    """A pooler in transaction mode that has found all servers, and what statements are."""
     settings = f'pool_mode = "transaction"\ndefault_pool_size = 8\nserver_login_retry = 0.2\n{pooler}'
     with Pooler(trio.primary, name="howdah.toml", text=trio.toml(settings, app, **options)) as running:
         listed = len(options.get("servers") or trio.servers)
         wait_until(lambda: sorted(standing(running)) == ["primary", *["replica"] * (listed - 1)])
+        wait_until(lambda: reads_go_to(running, 8) & ports(*trio.replicas))
+        trio.begin()
         yield running
 
 
@@ -270,6 +272,9 @@ def test_a_backend_is_killed_that_is_letting_the_pooler_in(calm):
     with pooled(calm, servers=calm.servers[:2]) as pooler:
         one.psql("ALTER SYSTEM SET post_auth_delay = 2")
         one.psql("SELECT pg_reload_conf()")
+        pooler.psql("RECONNECT", "pgbouncer")
+        # The monitor's alone is left.
+        wait_until(lambda: len(backends(one)) == 1)
         try:
             with victim(pooler) as client:
                 known = backends(one)
