@@ -107,6 +107,14 @@ impl View {
         self.replicas().iter().any(|reader| reader.id == id)
     }
 
+    /// Whether what is under way on this server may go on there: not where it is down, deposed, diverged or of another
+    /// cluster. One that lags, is banned or is configured no more only gets nothing new.
+    pub fn keeps(&self, id: ServerId) -> bool {
+        !self.server(id).is_some_and(|server| {
+            matches!(server.standing, Standing::Down | Standing::Stale | Standing::Diverged | Standing::Foreign)
+        })
+    }
+
     /// Whether nothing is known of any server yet.
     pub fn is_blank(&self) -> bool {
         self.servers.iter().all(|server| server.standing == Standing::Unknown)
@@ -123,5 +131,38 @@ impl View {
 
     pub(crate) fn readers(&self) -> &[Reader] {
         &self.readers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_servers_that_are_of_no_use_are_let_go() {
+        let server = |(place, standing): (usize, Standing)| Listed {
+            id: ServerId(place as u8),
+            host: "h".to_owned(),
+            port: 5432,
+            weight: 1,
+            standing,
+            banned: standing == Standing::Replica,
+        };
+        let cases = [
+            (Standing::Unknown, true),
+            (Standing::Primary, true),
+            (Standing::Replica, true),
+            (Standing::Lagging, true),
+            (Standing::Unasked, true),
+            (Standing::Diverged, false),
+            (Standing::Stale, false),
+            (Standing::Foreign, false),
+            (Standing::Down, false),
+        ];
+        let view = View::new(cases.iter().map(|&(standing, _)| standing).enumerate().map(server).collect());
+        for (place, (standing, kept)) in cases.into_iter().enumerate() {
+            assert_eq!(view.keeps(ServerId(place as u8)), kept, "{standing:?}");
+        }
+        assert!(view.keeps(ServerId(60)), "it is configured no more");
     }
 }
