@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from devkit import postgres
+from devkit import Problem, postgres
 from devkit.server import Server
 from tests.pooler import network
 from tests.pooler.load import LEDGER, WHO, Load
@@ -110,6 +110,23 @@ def flawless(trio, load, primary):
     assert set(load.codes()) - HONEST - {"25P02"} == set(), load.write_errors[:5]
     for server in trio.servers:
         assert trio.writes_on_standby(server) == [], "writes reached a standby"
+
+
+def test_the_account_notices_what_must_not_be(calm):
+    with pooled(calm) as pooler, Load(pooler, readers=1) as load:
+        wait_until(lambda: len(load.acked) > 50 and load.reads)
+        load.stop()
+    flawless(calm, load, calm.primary)
+    _, client, n = load.acked[0]
+    calm.primary.psql(f"DELETE FROM ledger WHERE client = {client} AND n = {n}")
+    assert load.lost(calm.primary) == {(client, n)}
+    _, client, n = load.acked[1]
+    calm.primary.psql(f"INSERT INTO ledger VALUES ({client}, {n})")
+    assert load.doubled(calm.primary) == {(client, n)}
+    with pytest.raises(Problem, match="read-only transaction"):
+        calm.replicas[0].psql("INSERT INTO ledger VALUES (1, 1)")
+    statement, refusal = calm.writes_on_standby(calm.replicas[0])
+    assert statement.startswith("INSERT") and "cannot execute INSERT" in refusal
 
 
 # Where statements go
