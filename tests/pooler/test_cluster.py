@@ -574,6 +574,7 @@ def test_servers_are_added_and_removed_under_load(calm):
         for listed in ([calm.primary, one], [two, calm.primary], [calm.primary], [calm.primary, two, one]):
             pooler.text = calm.toml(settings, FAST, servers=listed)
             pooler.reload()
+            wait_until(lambda listed=listed: sorted(standing(pooler)) == ["primary", *["replica"] * (len(listed) - 1)])
             # What was under way there has ended by then.
             time.sleep(0.3)
             since = time.monotonic()
