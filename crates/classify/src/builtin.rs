@@ -1,0 +1,121 @@
+//! Functions of PostgreSQL that are more, or less, than their volatility says. Names are searched by bisection, so each
+//! list is sorted; a test sees to it.
+
+/// What a function of this name does, in whatever schema it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Act {
+    /// Takes or releases something that the session keeps, such as an advisory lock.
+    Pins,
+    /// Changes parameters of the session.
+    Dirties,
+    /// Writes, fails on a replica, or runs the text that it is given, though it may be declared stable.
+    Writes,
+}
+
+/// Locks of the session. (The ones of a transaction, `pg_advisory_xact_lock`, are volatile and so writes, no more.)
+const PINS: &[&str] = &[
+    "pg_advisory_lock",
+    "pg_advisory_lock_shared",
+    "pg_advisory_unlock",
+    "pg_advisory_unlock_all",
+    "pg_advisory_unlock_shared",
+    "pg_try_advisory_lock",
+    "pg_try_advisory_lock_shared",
+];
+
+const DIRTIES: &[&str] = &["set_config", "setseed"];
+
+/// Declared stable, yet unfit: `txid_current` and its heir give the transaction an id, which a replica refuses; the
+/// others run SQL, read relations (views, so any function) or make values of types that they are given as text.
+const WRITES: &[&str] = &[
+    "connectby",
+    "crosstab",
+    "crosstab2",
+    "crosstab3",
+    "crosstab4",
+    "crosstab_hash",
+    "cursor_to_xml",
+    "cursor_to_xmlschema",
+    "database_to_xml",
+    "database_to_xml_and_xmlschema",
+    "dblink",
+    "dblink_exec",
+    "pg_current_xact_id",
+    "pg_input_error_info",
+    "pg_input_is_valid",
+    "query_to_xml",
+    "query_to_xml_and_xmlschema",
+    "query_to_xmlschema",
+    "schema_to_xml",
+    "schema_to_xml_and_xmlschema",
+    "table_to_xml",
+    "table_to_xml_and_xmlschema",
+    "ts_rewrite",
+    "ts_stat",
+    "txid_current",
+    "xpath_table",
+];
+
+/// Volatile functions of `pg_catalog` that read, may be asked of a replica and leave nothing behind: reads, but not to be
+/// pipelined, since they wait, or differ from call to call, or walk files.
+const READS: &[&str] = &[
+    "clock_timestamp",
+    "gen_random_uuid",
+    "pg_blocking_pids",
+    "pg_column_compression",
+    "pg_column_size",
+    "pg_cursor",
+    "pg_database_size",
+    "pg_get_shmem_allocations",
+    "pg_get_wal_replay_pause_state",
+    "pg_indexes_size",
+    "pg_is_in_recovery",
+    "pg_is_wal_replay_paused",
+    "pg_isolation_test_session_is_blocked",
+    "pg_last_wal_receive_lsn",
+    "pg_last_wal_replay_lsn",
+    "pg_last_xact_replay_timestamp",
+    "pg_lock_status",
+    "pg_prepared_statement",
+    "pg_relation_size",
+    "pg_safe_snapshot_blocking_pids",
+    "pg_show_all_settings",
+    "pg_sleep",
+    "pg_sleep_for",
+    "pg_sleep_until",
+    "pg_table_size",
+    "pg_tablespace_size",
+    "pg_timezone_abbrevs",
+    "pg_timezone_names",
+    "pg_total_relation_size",
+    "random",
+    "random_normal",
+    "timeofday",
+    "uuidv4",
+    "uuidv7",
+];
+
+/// What a function of this name does beyond its volatility.
+pub fn act(name: &str) -> Option<Act> {
+    [(PINS, Act::Pins), (DIRTIES, Act::Dirties), (WRITES, Act::Writes)]
+        .into_iter()
+        .find(|(names, _)| names.binary_search(&name).is_ok())
+        .map(|(_, act)| act)
+}
+
+/// Whether a volatile function of `pg_catalog` is a read that a replica can answer.
+pub fn reads(name: &str) -> bool {
+    READS.binary_search(&name).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_sorted() {
+        for list in [PINS, DIRTIES, WRITES, READS] {
+            assert!(list.is_sorted(), "{list:?}");
+        }
+    }
+}

@@ -1,0 +1,645 @@
+//! Walks the tree of a query by a list of what is allowed: a node that is not on it makes the statement a write.
+//!
+//! What runs in a query is a function, and functions are reached by name (calls, operators, casts, input and output of
+//! types), through relations (views, row security), and by attribute notation: `t.f` is `f(t)` where `t` has no column
+//! `f`. Each of these asks the [`Catalog`]. Operators that syntax implies (`=` of IN, of CASE and of USING, `<` of ORDER
+//! BY) are asked for by name, or are members of an operator class, where one volatile function poisons the catalog.
+
+use pg_query::protobuf::{
+    AConst, AExprKind, JsonBehavior, JsonOutput, JsonTableColumn, JsonTablePathSpec, JsonValueExpr, RangeVar,
+    SelectStmt, SetOperation, TypeName, WindowDef, WithClause,
+};
+use pg_query::{Node, NodeEnum};
+
+use crate::builtin::{self, Act};
+use crate::catalog::{Access, Catalog, Entry, Volatility};
+use crate::verdict::Reason;
+
+/// More definitions (views, policies, domains) than this are not read for one statement.
+const MAX_DEFINITIONS: usize = 64;
+
+/// What a walk found.
+#[derive(Debug)]
+pub struct Judge<'a> {
+    catalog: &'a Catalog,
+    /// Why it is not a read.
+    pub write: Option<Reason>,
+    /// Why it is not pipelined, though it is a read.
+    pub alone: Option<Reason>,
+    /// It calls what pins the session.
+    pub pins: bool,
+    /// It calls what dirties the session.
+    pub dirties: bool,
+    /// It names what the catalog does not know.
+    pub stale: bool,
+    /// Names of the common table expressions in scope.
+    scope: Vec<String>,
+    /// Definitions read so far.
+    read: Vec<*const Entry>,
+}
+
+impl<'a> Judge<'a> {
+    pub fn new(catalog: &'a Catalog) -> Self {
+        let mut judge = Self {
+            catalog,
+            write: None,
+            alone: None,
+            pins: false,
+            dirties: false,
+            stale: false,
+            scope: Vec::new(),
+            read: Vec::new(),
+        };
+        if !catalog.is_loaded() {
+            judge.writes(Reason::CatalogNotLoaded);
+        } else if catalog.is_poisoned() {
+            judge.writes(Reason::VolatileFunction("of an operator class".to_owned()));
+        }
+        judge
+    }
+
+    /// Notes why it is not a read; the first reason stands.
+    pub fn writes(&mut self, reason: Reason) {
+        self.write.get_or_insert(reason);
+    }
+
+    fn alone(&mut self, reason: Reason) {
+        self.alone.get_or_insert(reason);
+    }
+
+    /// A query that stands where a statement may: anything but SELECT (and VALUES and TABLE) writes.
+    pub fn query(&mut self, node: Option<&Node>) {
+        match node.and_then(|node| node.node.as_ref()) {
+            Some(NodeEnum::SelectStmt(select)) => self.select(select),
+            Some(_) => self.writes(Reason::Write),
+            None => self.writes(Reason::Unfamiliar),
+        }
+    }
+
+    pub fn select(&mut self, select: &SelectStmt) {
+        let outer = self.scope.len();
+        if let Some(with) = &select.with_clause {
+            self.with(with);
+        }
+        if let Some(into) = &select.into_clause {
+            self.writes(Reason::Write);
+            self.pins |= into.rel.as_ref().is_some_and(is_temporary);
+        }
+        if !select.locking_clause.is_empty() {
+            self.writes(Reason::LockingClause);
+        }
+        if select.op() != SetOperation::SetopNone {
+            for side in [&select.larg, &select.rarg].into_iter().flatten() {
+                self.select(side);
+            }
+            self.implied("=");
+        }
+        self.nodes(&select.distinct_clause);
+        self.nodes(&select.target_list);
+        for item in &select.from_clause {
+            self.from(item);
+        }
+        self.node(select.where_clause.as_deref());
+        self.nodes(&select.group_clause);
+        self.node(select.having_clause.as_deref());
+        self.nodes(&select.window_clause);
+        self.nodes(&select.values_lists);
+        self.nodes(&select.sort_clause);
+        self.node(select.limit_offset.as_deref());
+        self.node(select.limit_count.as_deref());
+        self.scope.truncate(outer);
+    }
+
+    fn with(&mut self, with: &WithClause) {
+        let ctes = || {
+            with.ctes.iter().filter_map(|node| match &node.node {
+                Some(NodeEnum::CommonTableExpr(cte)) => Some(cte),
+                _ => None,
+            })
+        };
+        if ctes().count() != with.ctes.len() {
+            self.writes(Reason::Unfamiliar);
+        }
+        if with.recursive {
+            self.scope.extend(ctes().map(|cte| cte.ctename.clone()));
+        }
+        for cte in ctes() {
+            self.query(cte.ctequery.as_deref());
+            if let Some(cycle) = &cte.cycle_clause {
+                self.node(cycle.cycle_mark_value.as_deref());
+                self.node(cycle.cycle_mark_default.as_deref());
+                self.implied("<>");
+            }
+            if !with.recursive {
+                self.scope.push(cte.ctename.clone());
+            }
+        }
+    }
+
+    fn from(&mut self, item: &Node) {
+        match &item.node {
+            Some(NodeEnum::RangeVar(relation)) => self.relation(relation),
+            Some(NodeEnum::JoinExpr(join)) => {
+                for side in [&join.larg, &join.rarg].into_iter().flatten() {
+                    self.from(side);
+                }
+                self.node(join.quals.as_deref());
+                if join.is_natural || !join.using_clause.is_empty() {
+                    self.implied("=");
+                }
+            }
+            Some(NodeEnum::RangeSubselect(sub)) => self.query(sub.subquery.as_deref()),
+            Some(NodeEnum::RangeFunction(range)) => {
+                for function in &range.functions {
+                    // Each is a list of the call and its column definitions.
+                    match &function.node {
+                        Some(NodeEnum::List(list)) => {
+                            for (place, item) in list.items.iter().enumerate() {
+                                if place == 0 || item.node.is_some() {
+                                    self.node(Some(item));
+                                }
+                            }
+                        }
+                        _ => self.writes(Reason::Unfamiliar),
+                    }
+                }
+                self.nodes(&range.coldeflist);
+            }
+            Some(NodeEnum::RangeTableFunc(table)) => {
+                self.node(table.docexpr.as_deref());
+                self.node(table.rowexpr.as_deref());
+                self.nodes(&table.namespaces);
+                for column in &table.columns {
+                    match &column.node {
+                        Some(NodeEnum::RangeTableFuncCol(column)) => {
+                            if let Some(name) = &column.type_name {
+                                self.type_name(name);
+                            }
+                            self.node(column.colexpr.as_deref());
+                            self.node(column.coldefexpr.as_deref());
+                        }
+                        _ => self.writes(Reason::Unfamiliar),
+                    }
+                }
+            }
+            Some(NodeEnum::RangeTableSample(sample)) => {
+                if let Some(relation) = &sample.relation {
+                    self.from(relation);
+                }
+                let method = names(&sample.method);
+                if !matches!(method.as_slice(), ["bernoulli" | "system"] | ["pg_catalog", "bernoulli" | "system"]) {
+                    self.writes(Reason::UnknownFunction(method.join(".")));
+                }
+                self.nodes(&sample.args);
+                self.node(sample.repeatable.as_deref());
+            }
+            Some(NodeEnum::JsonTable(table)) => {
+                self.since(170_000);
+                self.json_value(table.context_item.as_deref());
+                self.json_path(table.pathspec.as_deref());
+                self.nodes(&table.passing);
+                for column in &table.columns {
+                    self.json_column(column);
+                }
+                self.json_behavior(table.on_error.as_deref());
+            }
+            _ => self.writes(Reason::Unfamiliar),
+        }
+    }
+
+    pub fn relation(&mut self, relation: &RangeVar) {
+        let name = relation.relname.as_str();
+        let schema = (!relation.schemaname.is_empty()).then_some(relation.schemaname.as_str());
+        if schema.is_none() && self.scope.iter().any(|known| known == name) {
+            return;
+        }
+        let catalog = self.catalog;
+        let mut known = false;
+        for entry in catalog.relations(schema, name) {
+            known = true;
+            match entry.access {
+                Access::Plain => (),
+                Access::System => self.alone(Reason::SystemView(name.to_owned())),
+                Access::Unlogged => self.writes(Reason::UnloggedTable(name.to_owned())),
+                Access::Foreign => self.writes(Reason::ForeignTable(name.to_owned())),
+                Access::Unsafe => self.writes(Reason::View(name.to_owned())),
+            }
+            self.definition(entry, name);
+        }
+        if !known && catalog.is_loaded() {
+            self.stale = true;
+            self.writes(Reason::UnknownRelation(name.to_owned()));
+        }
+    }
+
+    /// Judges the text that stands for a view, a policy or a domain.
+    fn definition(&mut self, entry: &'a Entry, name: &str) {
+        let Some(text) = &entry.definition else { return };
+        let entry: *const Entry = entry;
+        // One that is being read, or was, adds nothing. (Names may seem to go in circles, since those without a schema
+        // stand for all.)
+        if self.read.contains(&entry) {
+            return;
+        }
+        if self.read.len() >= MAX_DEFINITIONS {
+            return self.writes(Reason::TooDeep);
+        }
+        self.read.push(entry);
+        let scope = std::mem::take(&mut self.scope);
+        match crate::parse(text) {
+            Ok(tree) => {
+                for statement in &tree {
+                    self.query(Some(statement));
+                }
+            }
+            Err(_) => self.writes(Reason::View(name.to_owned())),
+        }
+        self.scope = scope;
+    }
+
+    fn nodes(&mut self, nodes: &[Node]) {
+        for node in nodes {
+            self.node(Some(node));
+        }
+    }
+
+    /// An expression, or what may stand among expressions. None is one that was left out.
+    fn node(&mut self, node: Option<&Node>) {
+        // An empty node is a null in a list, as in DISTINCT without ON.
+        let Some(node) = node.and_then(|node| node.node.as_ref()) else { return };
+        match node {
+            NodeEnum::AConst(AConst { .. })
+            | NodeEnum::ParamRef(_)
+            | NodeEnum::AStar(_)
+            | NodeEnum::SqlvalueFunction(_)
+            | NodeEnum::SetToDefault(_) => (),
+            // No nodes of expressions: names in lists.
+            NodeEnum::String(_) | NodeEnum::Integer(_) => (),
+            NodeEnum::ColumnRef(column) => self.attributes(column.fields.get(1..).unwrap_or_default()),
+            NodeEnum::AIndirection(indirection) => {
+                self.node(indirection.arg.as_deref());
+                self.attributes(&indirection.indirection);
+            }
+            NodeEnum::AIndices(indices) => {
+                self.node(indices.lidx.as_deref());
+                self.node(indices.uidx.as_deref());
+            }
+            NodeEnum::ResTarget(target) => {
+                self.nodes(&target.indirection);
+                self.node(target.val.as_deref());
+            }
+            NodeEnum::AExpr(expression) => {
+                match expression.kind() {
+                    AExprKind::AexprOp
+                    | AExprKind::AexprOpAny
+                    | AExprKind::AexprOpAll
+                    | AExprKind::AexprIn
+                    | AExprKind::AexprLike
+                    | AExprKind::AexprIlike => self.operator(&expression.name),
+                    AExprKind::AexprDistinct | AExprKind::AexprNotDistinct | AExprKind::AexprNullif => {
+                        self.operator(&expression.name);
+                    }
+                    AExprKind::AexprSimilar => self.operator(&expression.name),
+                    AExprKind::AexprBetween
+                    | AExprKind::AexprNotBetween
+                    | AExprKind::AexprBetweenSym
+                    | AExprKind::AexprNotBetweenSym => {
+                        for name in ["<", "<=", ">", ">="] {
+                            self.implied(name);
+                        }
+                    }
+                    AExprKind::Undefined => self.writes(Reason::Unfamiliar),
+                }
+                self.node(expression.lexpr.as_deref());
+                self.node(expression.rexpr.as_deref());
+            }
+            NodeEnum::BoolExpr(expression) => self.nodes(&expression.args),
+            NodeEnum::List(list) => self.nodes(&list.items),
+            NodeEnum::TypeCast(cast) => {
+                self.node(cast.arg.as_deref());
+                match &cast.type_name {
+                    Some(name) => self.type_name(name),
+                    None => self.writes(Reason::Unfamiliar),
+                }
+            }
+            NodeEnum::CollateClause(collate) => self.node(collate.arg.as_deref()),
+            NodeEnum::FuncCall(call) => {
+                self.function(&call.funcname);
+                self.nodes(&call.args);
+                self.nodes(&call.agg_order);
+                self.node(call.agg_filter.as_deref());
+                self.window(call.over.as_deref());
+                if call.agg_distinct {
+                    self.implied("=");
+                }
+            }
+            NodeEnum::NamedArgExpr(argument) => self.node(argument.arg.as_deref()),
+            NodeEnum::AArrayExpr(array) => self.nodes(&array.elements),
+            NodeEnum::RowExpr(row) => self.nodes(&row.args),
+            NodeEnum::CoalesceExpr(coalesce) => self.nodes(&coalesce.args),
+            NodeEnum::MinMaxExpr(expression) => {
+                self.implied("<");
+                self.nodes(&expression.args);
+            }
+            NodeEnum::NullTest(test) => self.node(test.arg.as_deref()),
+            NodeEnum::BooleanTest(test) => self.node(test.arg.as_deref()),
+            NodeEnum::CaseExpr(case) => {
+                if case.arg.is_some() {
+                    self.implied("=");
+                }
+                self.node(case.arg.as_deref());
+                self.nodes(&case.args);
+                self.node(case.defresult.as_deref());
+            }
+            NodeEnum::CaseWhen(when) => {
+                self.node(when.expr.as_deref());
+                self.node(when.result.as_deref());
+            }
+            NodeEnum::SubLink(link) => {
+                self.node(link.testexpr.as_deref());
+                if !link.oper_name.is_empty() {
+                    self.operator(&link.oper_name);
+                } else if link.testexpr.is_some() {
+                    self.implied("=");
+                }
+                self.query(link.subselect.as_deref());
+            }
+            NodeEnum::SortBy(sort) => {
+                self.node(sort.node.as_deref());
+                if !sort.use_op.is_empty() {
+                    self.operator(&sort.use_op);
+                }
+            }
+            NodeEnum::WindowDef(window) => self.window(Some(window)),
+            NodeEnum::GroupingSet(set) => self.nodes(&set.content),
+            NodeEnum::GroupingFunc(function) => self.nodes(&function.args),
+            NodeEnum::ColumnDef(column) => match &column.type_name {
+                Some(name) => self.type_name(name),
+                None => self.writes(Reason::Unfamiliar),
+            },
+            NodeEnum::XmlExpr(xml) => {
+                self.nodes(&xml.named_args);
+                self.nodes(&xml.args);
+            }
+            NodeEnum::XmlSerialize(xml) => {
+                self.node(xml.expr.as_deref());
+                if let Some(name) = &xml.type_name {
+                    self.type_name(name);
+                }
+            }
+            _ => self.json(node),
+        }
+    }
+
+    /// Functions of the standard on JSON; before 16, and 17, what looks like them is a call of a user's own.
+    fn json(&mut self, node: &NodeEnum) {
+        match node {
+            NodeEnum::JsonIsPredicate(predicate) => {
+                self.since(160_000);
+                self.node(predicate.expr.as_deref());
+            }
+            NodeEnum::JsonObjectConstructor(object) => {
+                self.since(160_000);
+                self.nodes(&object.exprs);
+                self.json_output(object.output.as_ref());
+            }
+            NodeEnum::JsonArrayConstructor(array) => {
+                self.since(160_000);
+                self.nodes(&array.exprs);
+                self.json_output(array.output.as_ref());
+            }
+            NodeEnum::JsonArrayQueryConstructor(array) => {
+                self.since(160_000);
+                self.query(array.query.as_deref());
+                self.json_output(array.output.as_ref());
+            }
+            NodeEnum::JsonKeyValue(pair) => {
+                self.node(pair.key.as_deref());
+                self.json_value(pair.value.as_deref());
+            }
+            NodeEnum::JsonValueExpr(value) => self.json_value(Some(value)),
+            NodeEnum::JsonObjectAgg(object) => {
+                self.since(160_000);
+                if let Some(pair) = &object.arg {
+                    self.node(pair.key.as_deref());
+                    self.json_value(pair.value.as_deref());
+                }
+                self.json_aggregate(object.constructor.as_deref());
+            }
+            NodeEnum::JsonArrayAgg(array) => {
+                self.since(160_000);
+                self.json_value(array.arg.as_deref());
+                self.json_aggregate(array.constructor.as_deref());
+            }
+            NodeEnum::JsonParseExpr(parse) => {
+                self.since(170_000);
+                self.json_value(parse.expr.as_deref());
+                self.json_output(parse.output.as_ref());
+            }
+            NodeEnum::JsonScalarExpr(scalar) => {
+                self.since(170_000);
+                self.node(scalar.expr.as_deref());
+                self.json_output(scalar.output.as_ref());
+            }
+            NodeEnum::JsonSerializeExpr(serialize) => {
+                self.since(170_000);
+                self.json_value(serialize.expr.as_deref());
+                self.json_output(serialize.output.as_ref());
+            }
+            NodeEnum::JsonFuncExpr(function) => {
+                self.since(170_000);
+                self.json_value(function.context_item.as_deref());
+                self.node(function.pathspec.as_deref());
+                self.nodes(&function.passing);
+                self.json_output(function.output.as_ref());
+                self.json_behavior(function.on_empty.as_deref());
+                self.json_behavior(function.on_error.as_deref());
+            }
+            NodeEnum::JsonArgument(argument) => self.json_value(argument.val.as_deref()),
+            _ => self.writes(Reason::Unfamiliar),
+        }
+    }
+
+    fn json_value(&mut self, value: Option<&JsonValueExpr>) {
+        if let Some(value) = value {
+            self.node(value.raw_expr.as_deref());
+            self.node(value.formatted_expr.as_deref());
+        }
+    }
+
+    fn json_path(&mut self, path: Option<&JsonTablePathSpec>) {
+        if let Some(path) = path {
+            self.node(path.string.as_deref());
+        }
+    }
+
+    fn json_output(&mut self, output: Option<&JsonOutput>) {
+        if let Some(name) = output.and_then(|output| output.type_name.as_ref()) {
+            self.type_name(name);
+        }
+    }
+
+    fn json_behavior(&mut self, behavior: Option<&JsonBehavior>) {
+        if let Some(behavior) = behavior {
+            self.node(behavior.expr.as_deref());
+        }
+    }
+
+    fn json_aggregate(&mut self, aggregate: Option<&pg_query::protobuf::JsonAggConstructor>) {
+        if let Some(aggregate) = aggregate {
+            self.json_output(aggregate.output.as_ref());
+            self.node(aggregate.agg_filter.as_deref());
+            self.nodes(&aggregate.agg_order);
+            self.window(aggregate.over.as_deref());
+        }
+    }
+
+    fn json_column(&mut self, column: &Node) {
+        match &column.node {
+            Some(NodeEnum::JsonTableColumn(column)) => {
+                let JsonTableColumn { type_name, pathspec, columns, on_empty, on_error, .. } = column.as_ref();
+                if let Some(name) = type_name {
+                    self.type_name(name);
+                }
+                self.json_path(pathspec.as_deref());
+                for column in columns {
+                    self.json_column(column);
+                }
+                self.json_behavior(on_empty.as_deref());
+                self.json_behavior(on_error.as_deref());
+            }
+            _ => self.writes(Reason::Unfamiliar),
+        }
+    }
+
+    fn window(&mut self, window: Option<&WindowDef>) {
+        if let Some(window) = window {
+            self.nodes(&window.partition_clause);
+            self.nodes(&window.order_clause);
+            self.node(window.start_offset.as_deref());
+            self.node(window.end_offset.as_deref());
+        }
+    }
+
+    /// Syntax that a server knows since a version; before, the same text may mean something else.
+    fn since(&mut self, version: u32) {
+        if self.catalog.version() < version {
+            self.writes(Reason::NewerSyntax);
+        }
+    }
+
+    /// Fields behind a dot: columns, unless they are functions.
+    fn attributes(&mut self, fields: &[Node]) {
+        for field in fields {
+            match &field.node {
+                Some(NodeEnum::String(name)) => {
+                    if let Some(function) = self.catalog.function(None, &name.sval)
+                        && function.attribute
+                        && (function.volatility == Volatility::Volatile || builtin::act(&name.sval).is_some())
+                    {
+                        self.writes(Reason::AttributeFunction(name.sval.clone()));
+                    }
+                }
+                _ => self.node(Some(field)),
+            }
+        }
+    }
+
+    fn function(&mut self, name: &[Node]) {
+        let parts = names(name);
+        let (schema, name) = match parts.as_slice() {
+            [name] => (None, *name),
+            [schema, name] | [_, schema, name] => (Some(*schema), *name),
+            _ => return self.writes(Reason::Unfamiliar),
+        };
+        match builtin::act(name) {
+            Some(Act::Pins) => {
+                self.pins = true;
+                return self.writes(Reason::SessionState);
+            }
+            Some(Act::Dirties) => {
+                self.dirties = true;
+                return self.writes(Reason::SessionState);
+            }
+            Some(Act::Writes) => return self.writes(Reason::VolatileFunction(parts.join("."))),
+            None => (),
+        }
+        match self.catalog.function(schema, name) {
+            Some(function) if function.volatility < Volatility::Volatile => (),
+            Some(function) if function.system && builtin::reads(name) => {
+                self.alone(Reason::VolatileFunction(parts.join(".")));
+            }
+            Some(_) => self.writes(Reason::VolatileFunction(parts.join("."))),
+            None if self.catalog.is_loaded() => {
+                self.stale = true;
+                self.writes(Reason::UnknownFunction(parts.join(".")));
+            }
+            None => (),
+        }
+    }
+
+    fn operator(&mut self, name: &[Node]) {
+        match names(name).last() {
+            Some(name) => self.implied(name),
+            None => self.writes(Reason::Unfamiliar),
+        }
+    }
+
+    /// An operator by its name, in whatever schema.
+    fn implied(&mut self, name: &str) {
+        match self.catalog.operator(name) {
+            Some(volatility) if volatility < Volatility::Volatile => (),
+            Some(_) => self.writes(Reason::VolatileFunction(name.to_owned())),
+            // The grammar's other name for it.
+            None if name == "!=" => self.implied("<>"),
+            None if self.catalog.is_loaded() => {
+                self.stale = true;
+                self.writes(Reason::UnknownOperator(name.to_owned()));
+            }
+            None => (),
+        }
+    }
+
+    fn type_name(&mut self, type_name: &TypeName) {
+        self.nodes(&type_name.typmods);
+        let parts = names(&type_name.names);
+        let (schema, name) = match parts.as_slice() {
+            [name] => (None, *name),
+            [schema, name] | [_, schema, name] => (Some(*schema), *name),
+            _ => return self.writes(Reason::Unfamiliar),
+        };
+        if type_name.pct_type || type_name.setof {
+            return self.writes(Reason::Unfamiliar);
+        }
+        let catalog = self.catalog;
+        let mut known = false;
+        // The row type of a table has its name; a view's rows are not read by naming their type.
+        for entry in catalog.types(schema, name).chain(catalog.relations(schema, name)) {
+            known = true;
+            if entry.access == Access::Unsafe {
+                self.writes(Reason::VolatileFunction(parts.join(".")));
+            }
+            self.definition(entry, name);
+        }
+        if !known && catalog.is_loaded() {
+            self.stale = true;
+            self.writes(Reason::UnknownType(parts.join(".")));
+        }
+    }
+}
+
+/// Whether a relation is created as a temporary one.
+pub fn is_temporary(relation: &RangeVar) -> bool {
+    relation.relpersistence == "t" || relation.schemaname.starts_with("pg_temp")
+}
+
+/// The strings of a list of names; a node that is none ends up as an empty one, which nothing is called.
+pub fn names(nodes: &[Node]) -> Vec<&str> {
+    nodes
+        .iter()
+        .map(|node| match &node.node {
+            Some(NodeEnum::String(name)) => name.sval.as_str(),
+            _ => "",
+        })
+        .collect()
+}

@@ -1,0 +1,83 @@
+//! What a SQL statement is for a pooler: read or write, what it does to its session, whether it may share a connection
+//! with statements of other clients.
+//!
+//! A statement is known by its [`shape`]: its tokens, literals reduced to their kinds. Each shape is parsed once, by
+//! PostgreSQL's own grammar, and judged by what the [`Catalog`] of its database says of the functions, operators, types
+//! and relations that it names. What is not understood or not known is a write. No I/O, no clock: the pooler runs
+//! [`Catalog::QUERY`] and hands in its rows.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use classify::{Catalog, Classifier, Kind};
+//!
+//! let rows = [
+//!     ["version", "", "180001", "", ""],
+//!     ["relation", "public", "accounts", "plain", ""],
+//!     ["operator", "", "=", "s", ""],
+//! ];
+//! let mut classifier = Classifier::new(1000);
+//! classifier.set_catalog(Arc::new(Catalog::from_rows(rows)?));
+//! let verdict = classifier.classify(b"SELECT balance FROM accounts WHERE id = 7", true);
+//! assert_eq!((&verdict.kind, verdict.pipelinable.is_ok()), (&Kind::Read, true));
+//! let verdict = classifier.classify(b"SELECT balance FROM accounts WHERE id = 7 FOR UPDATE", true);
+//! assert_eq!(verdict.pipelinable.as_ref().unwrap_err().label(), "locking_clause");
+//! # Ok::<(), classify::Malformed>(())
+//! ```
+
+pub mod builtin;
+pub mod catalog;
+mod classifier;
+mod command;
+mod judge;
+pub mod shape;
+mod statement;
+pub mod verdict;
+
+pub use catalog::{Catalog, Malformed};
+pub use classifier::Classifier;
+pub use shape::Route;
+pub use verdict::{Command, Discard, Isolation, Kind, Modes, Reason, Role, Set, Value, Verdict};
+
+use pg_query::Node;
+
+/// Whether text in a client encoding can be lexed byte by byte: not where a byte below 128 can be the second of a
+/// character, as a backslash can in Shift JIS. Such a client's statements are [`Classifier::opaque`], with
+/// [`Reason::Encoding`].
+pub fn lexable_encoding(client_encoding: &str) -> bool {
+    let plain: String = client_encoding.chars().filter(char::is_ascii_alphanumeric).collect();
+    !matches!(
+        plain.to_ascii_lowercase().as_str(),
+        "sjis"
+            | "mskanji"
+            | "shiftjis"
+            | "win932"
+            | "windows932"
+            | "shiftjis2004"
+            | "big5"
+            | "win950"
+            | "windows950"
+            | "gbk"
+            | "win936"
+            | "windows936"
+            | "uhc"
+            | "win949"
+            | "windows949"
+            | "gb18030"
+            | "johab"
+    )
+}
+
+/// The statements of a text, by PostgreSQL's grammar.
+fn parse(text: &str) -> Result<Vec<Node>, Reason> {
+    match pg_query::parse(text, 0) {
+        Ok(result) => Ok(result
+            .protobuf
+            .stmts
+            .into_iter()
+            .map(|raw| raw.stmt.map_or(Node { node: None }, |node| *node))
+            .collect()),
+        // The decoder of trees stops at a depth of its own.
+        Err(pg_query::Error::Decode(_)) => Err(Reason::TooDeep),
+        Err(_) => Err(Reason::Unparsable),
+    }
+}

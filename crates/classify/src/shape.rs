@@ -1,0 +1,638 @@
+//! The shape of a statement: its tokens, with literals reduced to their kinds.
+//!
+//! One pass writes the tokens into a buffer as *canonical text*, one blank after each, and hashes it to 128 bits.
+//! Canonical text is SQL again: a string is `'s'` (never empty: the grammar
+//! shows an empty name of a file as none), an integer `1`, another number `1.0`, a bit string `b''` or `x''`, a
+//! parameter `$1`; words are folded as PostgreSQL folds them, quoted identifiers stay as written. White space and
+//! comments are gone; the routing comment goes into the key beside the text.
+//!
+//! **Why literals may go.** The verdict is computed from canonical text, not from the statement that happened to come
+//! first, so it is a function of the shape by construction. What remains to show is that it holds for every statement
+//! of the shape. PostgreSQL's grammar knows of a literal only its kind, and takes its value in a few places that no
+//! reading statement is made of (an option of EXPLAIN or COPY: [`crate::judge`] trusts none); what runs is
+//! chosen by names: functions, operators, types and relations. Values reach functions, and those that run what they
+//! are given as text (`query_to_xml`, `ts_stat`, `dblink`, `crosstab`) are volatile or listed as if they were, whatever
+//! the argument. A `SET` is different: its value is its meaning, so its literals are kept. A `U&"name"` is decoded by
+//! the grammar with a literal (`UESCAPE`), so such statements have no shape and are parsed each time.
+//!
+//! Lists of literals of one kind are as one of it, and equal groups in parentheses beside each other as one, so that
+//! `IN (1, 2, 3)` and an INSERT of a thousand rows have one shape each: the verdict knows names, and there is
+//! none in what is left out. Should what is left not parse (`(1,2) OVERLAPS (3,4)`), the statement itself is parsed.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::LazyLock;
+
+/// Routing asked for by a comment of the statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Route {
+    /// `/* howdah: primary */`
+    Primary,
+    /// `/* howdah: replica */`
+    Replica,
+    /// `/* howdah: any */`
+    Any,
+}
+
+/// Why a text has no tokens that this lexer vouches for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// Not lexed to its end: quotes that do not close, a zero byte, numbers that servers of different versions cut
+    /// differently (`0x1F`, `1_000`, `12ab`), operators longer than PostgreSQL's.
+    Unlexable,
+    /// Canonical text beyond [`MAX_CANONICAL`].
+    TooLong,
+    /// Parentheses or brackets deeper than [`MAX_DEPTH`].
+    TooDeep,
+}
+
+/// More canonical text than this many bytes is not given to the parser: about two milliseconds of parsing.
+pub const MAX_CANONICAL: usize = 16 * 1024;
+/// More parentheses and brackets within each other than this are not given to the parser, whose tree is walked by
+/// recursion.
+pub const MAX_DEPTH: usize = 64;
+
+/// What one pass over a statement found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    /// Equal for statements of one shape within this process, and only for them but for a chance of 2^-64 or so that
+    /// nobody can steer, since it is keyed with random numbers.
+    pub key: u128,
+    /// Routing comment, the first of them.
+    pub route: Option<Route>,
+    /// False if the canonical text does not stand for the statement (`U&"..."`), so that it must be parsed itself.
+    pub canonical: bool,
+    /// Whether literals were left out of lists.
+    pub collapsed: bool,
+}
+
+/// A token as lexed; for comparison with PostgreSQL's scanner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Token {
+    /// Keyword or plain identifier.
+    Word,
+    /// `"..."`
+    Quoted,
+    /// `U&"..."`
+    UnicodeQuoted,
+    /// Any string constant, in quotes or dollars.
+    Str,
+    /// `U&'...'`
+    UnicodeStr,
+    /// `B'...'`
+    Bits,
+    /// `X'...'`
+    Hex,
+    /// Integer below 2^31.
+    Int,
+    /// Any other number.
+    Float,
+    /// `$1`
+    Param,
+    /// A sequence of operator characters.
+    Op,
+    /// One of `,()[].;:` or `::`, `:=`, `..`.
+    Punct,
+}
+
+/// Lexes; keeps its buffers between statements.
+#[derive(Debug, Default)]
+pub struct Shaper {
+    route: Option<Route>,
+    text: Vec<u8>,
+    groups: Vec<(usize, (usize, usize))>,
+}
+
+const BLANK: u8 = 1;
+const START: u8 = 2;
+const DIGIT: u8 = 4;
+const OPERATOR: u8 = 8;
+const PUNCT: u8 = 16;
+const DOLLAR: u8 = 32;
+
+const fn classes() -> [u8; 256] {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let c = byte as u8;
+        table[byte] = match c {
+            b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c => BLANK,
+            b'a'..=b'z' | b'A'..=b'Z' | b'_' | 0x80..=0xff => START,
+            b'0'..=b'9' => DIGIT,
+            b'~' | b'!' | b'@' | b'#' | b'^' | b'&' | b'|' | b'`' | b'?' | b'+' | b'-' | b'*' | b'/' | b'%' | b'<'
+            | b'>' | b'=' => OPERATOR,
+            b',' | b'(' | b')' | b'[' | b']' | b'.' | b';' | b':' => PUNCT,
+            b'$' => DOLLAR,
+            _ => 0,
+        };
+        byte += 1;
+    }
+    table
+}
+
+static CLASSES: [u8; 256] = classes();
+
+fn class(byte: u8) -> u8 {
+    CLASSES[byte as usize]
+}
+
+/// The byte at a place, zero beyond the end: no statement has a zero byte, so it stands for the end.
+fn at(sql: &[u8], place: usize) -> u8 {
+    sql.get(place).copied().unwrap_or(0)
+}
+
+impl Shaper {
+    /// The shape of `sql`. `scs` is the session's `standard_conforming_strings`: if false, a backslash escapes in
+    /// plain strings too. A client encoding in which a byte below 128 can be part of a longer character is not for
+    /// this function; see [`crate::lexable_encoding`].
+    ///
+    /// # Errors
+    /// [`Refusal`], if the text has no shape.
+    pub fn shape(&mut self, sql: &[u8], scs: bool) -> Result<Shape, Refusal> {
+        self.lex(sql, scs, |_, _, _| ())
+    }
+
+    /// As [`Shaper::shape`], telling each token with the bytes that it stands at.
+    ///
+    /// # Errors
+    /// As [`Shaper::shape`].
+    pub fn lex(&mut self, sql: &[u8], scs: bool, mut tell: impl FnMut(Token, usize, usize)) -> Result<Shape, Refusal> {
+        self.text.clear();
+        self.groups.clear();
+        self.route = None;
+        if memchr::memchr(0, sql).is_some() {
+            return Err(Refusal::Unlexable);
+        }
+        let text = &mut self.text;
+        let groups = &mut self.groups;
+        let route = &mut self.route;
+        let (mut canonical, mut collapsed) = (true, false);
+        // Whether a statement begins here, and whether it is a SET.
+        let (mut first, mut setting) = (true, false);
+        let mut closed = (0, 0);
+        let mut place = 0;
+        while place < sql.len() {
+            let c = at(sql, place);
+            let from = place;
+            match class(c) {
+                BLANK => {
+                    place += 1;
+                    continue;
+                }
+                START => {
+                    let next = at(sql, place + 1);
+                    if next == b'\'' && matches!(c | 0x20, b'e' | b'b' | b'x' | b'n') {
+                        let kind = c | 0x20;
+                        place = string(sql, place + 2, kind == b'e' || (kind == b'n' && !scs))?;
+                        if setting {
+                            if kind == b'n' && !scs {
+                                text.push(b'e');
+                                text.extend_from_slice(sql.get(from + 1..place).unwrap_or_default());
+                            } else {
+                                text.extend_from_slice(sql.get(from..place).unwrap_or_default());
+                            }
+                            text.push(b' ');
+                        } else {
+                            let (token, stand): (_, &[u8]) = match kind {
+                                b'b' => (Token::Bits, b"b'' "),
+                                b'x' => (Token::Hex, b"x'' "),
+                                _ => (Token::Str, b"'s' "),
+                            };
+                            if kind == b'n' {
+                                // To the grammar it is the word NCHAR before a plain string.
+                                text.extend_from_slice(b"nchar ");
+                                tell(Token::Word, from, from + 1);
+                                tell(Token::Str, from + 1, place);
+                                text.extend_from_slice(stand);
+                            } else {
+                                tell(token, from, place);
+                                collapsed |= literal(text, stand);
+                            }
+                        }
+                        first = false;
+                        continue;
+                    }
+                    if c | 0x20 == b'u' && next == b'&' && matches!(at(sql, place + 2), b'\'' | b'"') {
+                        let name = at(sql, place + 2) == b'"';
+                        place = if name { quoted(sql, place + 3)? } else { string(sql, place + 3, false)? };
+                        tell(if name { Token::UnicodeQuoted } else { Token::UnicodeStr }, from, place);
+                        text.extend_from_slice(sql.get(from..place).unwrap_or_default());
+                        text.push(b' ');
+                        canonical = false;
+                        first = false;
+                        continue;
+                    }
+                    place = word(sql, place);
+                    let raw = sql.get(from..place).unwrap_or_default();
+                    tell(Token::Word, from, place);
+                    let start = text.len();
+                    text.extend(raw.iter().map(u8::to_ascii_lowercase));
+                    if first {
+                        setting = text.get(start..) == Some(b"set");
+                        first = false;
+                    }
+                    text.push(b' ');
+                }
+                DIGIT => {
+                    place = number(sql, place)?;
+                    first = false;
+                    let raw = sql.get(from..place).unwrap_or_default();
+                    let int = is_int(raw);
+                    tell(if int { Token::Int } else { Token::Float }, from, place);
+                    if setting {
+                        text.extend_from_slice(raw);
+                        text.push(b' ');
+                    } else {
+                        collapsed |= literal(text, if int { b"1 " } else { b"1.0 " });
+                    }
+                }
+                DOLLAR => {
+                    first = false;
+                    if class(at(sql, place + 1)) == DIGIT {
+                        place += 1;
+                        while class(at(sql, place)) == DIGIT {
+                            place += 1;
+                        }
+                        if place - from > 10 || class(at(sql, place)) == START || at(sql, place) == b'$' {
+                            return Err(Refusal::Unlexable);
+                        }
+                        tell(Token::Param, from, place);
+                        collapsed |= literal(text, b"$1 ");
+                    } else {
+                        place = dollars(sql, place)?;
+                        tell(Token::Str, from, place);
+                        if setting {
+                            text.extend_from_slice(sql.get(from..place).unwrap_or_default());
+                            text.push(b' ');
+                        } else {
+                            collapsed |= literal(text, b"'s' ");
+                        }
+                    }
+                }
+                PUNCT => {
+                    place += 1;
+                    let next = at(sql, place);
+                    match c {
+                        b'(' | b'[' => {
+                            if groups.len() >= MAX_DEPTH {
+                                return Err(Refusal::TooDeep);
+                            }
+                            groups.push((text.len(), closed));
+                            closed = (0, 0);
+                        }
+                        b'.' if class(next) == DIGIT => {
+                            place = number(sql, from)?;
+                            tell(Token::Float, from, place);
+                            first = false;
+                            if setting {
+                                text.extend_from_slice(sql.get(from..place).unwrap_or_default());
+                                text.push(b' ');
+                            } else {
+                                collapsed |= literal(text, b"1.0 ");
+                            }
+                            continue;
+                        }
+                        b'.' if next == b'.' => place += 1,
+                        b':' if next == b':' || next == b'=' => place += 1,
+                        b';' => {
+                            tell(Token::Punct, from, place);
+                            if groups.is_empty() {
+                                if !first {
+                                    text.extend_from_slice(b"; ");
+                                }
+                                first = true;
+                                setting = false;
+                                continue;
+                            }
+                        }
+                        _ => (),
+                    }
+                    tell(Token::Punct, from, place);
+                    first = false;
+                    text.extend_from_slice(sql.get(from..place).unwrap_or_default());
+                    text.push(b' ');
+                    if matches!(c, b')' | b']')
+                        && let Some((open, before)) = groups.pop()
+                    {
+                        closed = (open, text.len());
+                        if before.1 != 0
+                            && !setting
+                            && text.get(before.1..open) == Some(b", ")
+                            && text.get(before.0..before.1) == text.get(open..)
+                        {
+                            text.truncate(before.1);
+                            closed = before;
+                            collapsed = true;
+                        }
+                    }
+                }
+                OPERATOR => {
+                    let next = at(sql, place + 1);
+                    if c == b'-' && next == b'-' {
+                        let body = place + 2;
+                        place = line_end(sql, body);
+                        note(route, sql.get(body..place).unwrap_or_default());
+                        continue;
+                    }
+                    if c == b'/' && next == b'*' {
+                        place = comment(sql, place + 2)?;
+                        note(route, sql.get(from + 2..place - 2).unwrap_or_default());
+                        continue;
+                    }
+                    first = false;
+                    place = operator(sql, place)?;
+                    tell(Token::Op, from, place);
+                    text.extend_from_slice(sql.get(from..place).unwrap_or_default());
+                    text.push(b' ');
+                }
+                _ if c == b'\'' => {
+                    place = string(sql, place + 1, !scs)?;
+                    tell(Token::Str, from, place);
+                    first = false;
+                    if setting {
+                        if !scs {
+                            text.push(b'e');
+                        }
+                        text.extend_from_slice(sql.get(from..place).unwrap_or_default());
+                        text.push(b' ');
+                    } else {
+                        collapsed |= literal(text, b"'s' ");
+                    }
+                }
+                _ if c == b'"' => {
+                    first = false;
+                    place = quoted(sql, place + 1)?;
+                    tell(Token::Quoted, from, place);
+                    text.extend_from_slice(sql.get(from..place).unwrap_or_default());
+                    text.push(b' ');
+                }
+                _ => return Err(Refusal::Unlexable),
+            }
+            if text.len() > MAX_CANONICAL {
+                return Err(Refusal::TooLong);
+            }
+        }
+        while text.ends_with(b"; ") {
+            text.truncate(text.len() - 2);
+        }
+        let route = *route;
+        // Beside the text, so that it need not be written.
+        let key = hash(text, route.map_or(0, |route| route as u64 + 1));
+        Ok(Shape { key, route, canonical, collapsed })
+    }
+
+    /// The routing comment of the text shaped last; after a refusal, if it was met by then.
+    pub fn route(&self) -> Option<Route> {
+        self.route
+    }
+
+    /// The canonical text of the statement shaped last; undefined after a refusal.
+    pub fn canonical(&self) -> &[u8] {
+        &self.text
+    }
+}
+
+/// Writes a literal, unless it follows another of its kind after a comma, which is then taken back. True if so.
+fn literal(text: &mut Vec<u8>, stand: &[u8]) -> bool {
+    let head = text.len().saturating_sub(2);
+    if text.get(head..) == Some(b", ")
+        && let Some(before) = text.get(..head).and_then(|text| text.strip_suffix(stand))
+        // A token of its own: `1 ` also ends `$1 `, and `'s' ` could end another.
+        && before.last().is_none_or(|&byte| byte == b' ')
+        // Only within a list: what is before the literal opens it.
+        && matches!(before.len().checked_sub(2).and_then(|at| before.get(at)), Some(b'(' | b'['))
+    {
+        text.truncate(head);
+        return true;
+    }
+    text.extend_from_slice(stand);
+    false
+}
+
+/// Where the word ends that begins at a place.
+fn word(sql: &[u8], mut place: usize) -> usize {
+    while class(at(sql, place)) & (START | DIGIT | DOLLAR) != 0 {
+        place += 1;
+    }
+    place
+}
+
+/// Where a string ends, its continuations on later lines included; `place` is behind the opening quote.
+fn string(sql: &[u8], mut place: usize, escapes: bool) -> Result<usize, Refusal> {
+    loop {
+        let rest = sql.get(place..).unwrap_or_default();
+        let found = if escapes { memchr::memchr2(b'\'', b'\\', rest) } else { memchr::memchr(b'\'', rest) };
+        place += found.ok_or(Refusal::Unlexable)?;
+        if at(sql, place) == b'\\' {
+            place += 2;
+            continue;
+        }
+        place += 1;
+        if at(sql, place) == b'\'' {
+            place += 1;
+            continue;
+        }
+        match continuation(sql, place) {
+            Some(next) => place = next,
+            None => return Ok(place),
+        }
+    }
+}
+
+/// Behind the quote of a further piece of a string: a line break and nothing but blanks and line comments between.
+fn continuation(sql: &[u8], mut place: usize) -> Option<usize> {
+    let mut broken = false;
+    loop {
+        match at(sql, place) {
+            b'\n' | b'\r' => {
+                broken = true;
+                place += 1;
+            }
+            b' ' | b'\t' | 0x0b | 0x0c => place += 1,
+            b'-' if at(sql, place + 1) == b'-' => place = line_end(sql, place + 2),
+            b'\'' if broken => return Some(place + 1),
+            _ => return None,
+        }
+    }
+}
+
+/// Where a quoted identifier ends; `place` is behind the opening quote.
+fn quoted(sql: &[u8], mut place: usize) -> Result<usize, Refusal> {
+    let from = place;
+    loop {
+        place += memchr::memchr(b'"', sql.get(place..).unwrap_or_default()).ok_or(Refusal::Unlexable)?;
+        if at(sql, place + 1) == b'"' {
+            place += 2;
+            continue;
+        }
+        if place == from {
+            return Err(Refusal::Unlexable);
+        }
+        return Ok(place + 1);
+    }
+}
+
+/// Where a dollar-quoted string ends; `place` is at its first dollar.
+fn dollars(sql: &[u8], place: usize) -> Result<usize, Refusal> {
+    let mut end = place + 1;
+    if class(at(sql, end)) == START {
+        while class(at(sql, end)) & (START | DIGIT) != 0 {
+            end += 1;
+        }
+    }
+    if at(sql, end) != b'$' {
+        return Err(Refusal::Unlexable);
+    }
+    end += 1;
+    let tag = sql.get(place..end).ok_or(Refusal::Unlexable)?;
+    let body = sql.get(end..).ok_or(Refusal::Unlexable)?;
+    Ok(end + memchr::memmem::find(body, tag).ok_or(Refusal::Unlexable)? + tag.len())
+}
+
+/// Where a number ends. Only what all servers cut the same way.
+fn number(sql: &[u8], mut place: usize) -> Result<usize, Refusal> {
+    let digits = |mut place: usize| {
+        while class(at(sql, place)) == DIGIT {
+            place += 1;
+        }
+        place
+    };
+    place = digits(place);
+    if at(sql, place) == b'.' {
+        if at(sql, place + 1) == b'.' {
+            return Err(Refusal::Unlexable);
+        }
+        place = digits(place + 1);
+    }
+    if at(sql, place) | 0x20 == b'e' {
+        let mut power = place + 1;
+        if matches!(at(sql, power), b'+' | b'-') {
+            power += 1;
+        }
+        if class(at(sql, power)) != DIGIT {
+            return Err(Refusal::Unlexable);
+        }
+        place = digits(power);
+    }
+    if class(at(sql, place)) & (START | DOLLAR) != 0 {
+        return Err(Refusal::Unlexable);
+    }
+    Ok(place)
+}
+
+/// Whether a number is one that the grammar takes as an integer.
+fn is_int(raw: &[u8]) -> bool {
+    let mut value = 0u64;
+    for &byte in raw {
+        if !byte.is_ascii_digit() {
+            return false;
+        }
+        value = value.saturating_mul(10).saturating_add(u64::from(byte - b'0'));
+    }
+    value <= i32::MAX as u64
+}
+
+/// Where an operator ends: before a comment, and without the plus and minus signs at its end that may belong to what
+/// follows.
+fn operator(sql: &[u8], from: usize) -> Result<usize, Refusal> {
+    let mut end = from + 1;
+    while class(at(sql, end)) == OPERATOR {
+        if matches!((at(sql, end - 1), at(sql, end)), (b'/', b'*') | (b'-', b'-')) {
+            end -= 1;
+            break;
+        }
+        end += 1;
+    }
+    let raw = sql.get(from..end).unwrap_or_default();
+    if raw.len() > 1
+        && matches!(raw.last(), Some(b'+' | b'-'))
+        && !raw.iter().any(|c| matches!(c, b'~' | b'!' | b'@' | b'#' | b'^' | b'&' | b'|' | b'`' | b'?' | b'%'))
+    {
+        let tail = raw.iter().rev().take_while(|c| matches!(c, b'+' | b'-')).count();
+        end = (end - tail).max(from + 1);
+    }
+    if end - from >= 64 {
+        return Err(Refusal::Unlexable);
+    }
+    Ok(end)
+}
+
+fn line_end(sql: &[u8], place: usize) -> usize {
+    let rest = sql.get(place..).unwrap_or_default();
+    memchr::memchr2(b'\n', b'\r', rest).map_or(sql.len(), |end| place + end)
+}
+
+/// Where a comment ends that may hold others; `place` is behind its opening.
+fn comment(sql: &[u8], mut place: usize) -> Result<usize, Refusal> {
+    let mut depth = 1;
+    loop {
+        place += memchr::memchr2(b'*', b'/', sql.get(place..).unwrap_or_default()).ok_or(Refusal::Unlexable)?;
+        match (at(sql, place), at(sql, place + 1)) {
+            (b'*', b'/') => {
+                place += 2;
+                depth -= 1;
+                if depth == 0 {
+                    return Ok(place);
+                }
+            }
+            (b'/', b'*') => {
+                place += 2;
+                depth += 1;
+            }
+            _ => place += 1,
+        }
+    }
+}
+
+/// Notes the route that a comment asks for.
+fn note(route: &mut Option<Route>, comment: &[u8]) {
+    if route.is_some() || comment.len() > 64 {
+        return;
+    }
+    let comment = comment.trim_ascii();
+    let Some(colon) = comment.iter().position(|&byte| byte == b':') else { return };
+    let (name, value) = comment.split_at(colon);
+    let name = name.trim_ascii_end();
+    if !name.eq_ignore_ascii_case(b"howdah") && !name.eq_ignore_ascii_case(b"pgdog_role") {
+        return;
+    }
+    let value = value.get(1..).unwrap_or_default().trim_ascii();
+    for (word, meant) in [("primary", Route::Primary), ("replica", Route::Replica), ("any", Route::Any)] {
+        if value.eq_ignore_ascii_case(word.as_bytes()) {
+            *route = Some(meant);
+        }
+    }
+}
+
+/// Random for each process: who could find two statements with one key could pass a write off as a read.
+static SECRETS: LazyLock<[u64; 5]> = LazyLock::new(|| {
+    let state = RandomState::new();
+    std::array::from_fn(|lane| state.hash_one(lane as u64) | 1)
+});
+
+fn mix(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    (product as u64) ^ (product >> 64) as u64
+}
+
+/// 128 bits of a text: two lanes of folded multiplications, each keyed on its own.
+fn hash(text: &[u8], seed: u64) -> u128 {
+    let secrets = &*SECRETS;
+    let (mut one, mut two) = (secrets[0] ^ seed, secrets[1].wrapping_add(seed));
+    let mut step = |a: u64, b: u64| {
+        one = mix(a ^ secrets[2], b ^ one).wrapping_add(secrets[3]);
+        two = mix(b ^ secrets[4], a ^ two).wrapping_add(secrets[2]);
+    };
+    let (pairs, rest) = text.as_chunks::<16>();
+    for pair in pairs {
+        let both = u128::from_le_bytes(*pair);
+        step(both as u64, (both >> 64) as u64);
+    }
+    let mut last = [0; 16];
+    if let Some(head) = last.get_mut(..rest.len()) {
+        head.copy_from_slice(rest);
+    }
+    let both = u128::from_le_bytes(last);
+    step(both as u64, (both >> 64) as u64);
+    step(text.len() as u64, secrets[3]);
+    u128::from(mix(one, secrets[1])) << 64 | u128::from(mix(two, secrets[0]))
+}
