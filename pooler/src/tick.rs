@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::client::{ClientKey, State as ClientState};
 use crate::pool::PoolKey;
 use crate::server::{ServerKey, State};
+use crate::shape::Why;
 use crate::worker::Worker;
 
 /// How long a closed client may take to notice.
@@ -18,6 +19,7 @@ impl Worker {
         self.tick_clients();
         self.tick_servers();
         self.tick_pools();
+        self.tick_catalogs();
         self.console_tick();
         if self.ending.is_some() {
             self.close_idle_clients();
@@ -38,6 +40,7 @@ impl Worker {
         let mut over: Vec<(ClientKey, &str, String)> = Vec::new();
         let mut lingering = Vec::new();
         let mut cancels = Vec::new();
+        let mut late = Vec::new();
         for (number, client) in &self.clients {
             let key = ClientKey(number);
             match client.state {
@@ -59,6 +62,13 @@ impl Worker {
             if let Some(since) = client.waits {
                 if past(since, settings.query_wait_timeout.limit()) {
                     over.push((key, "wait", String::new()));
+                }
+                continue;
+            }
+            if client.lane.is_some() {
+                if past(client.request_since, settings.query_timeout.limit()) {
+                    late.push(key);
+                    over.push((key, "57014", "query_timeout".to_owned()));
                 }
                 continue;
             }
@@ -84,6 +94,9 @@ impl Worker {
         for key in lingering {
             self.close_client(key, "it did not close");
         }
+        for client in late {
+            self.cancel_in_lane(client);
+        }
         for server in cancels {
             self.cancel_on_server(server);
         }
@@ -107,7 +120,7 @@ impl Worker {
                 pool.database,
                 pool.user,
                 pool.servers.len(),
-                pool.waiting.len(),
+                pool.waiting.len() + pool.sharers.len(),
             )
         };
         self.refuse(key, "53300", &message);
@@ -121,6 +134,7 @@ impl Worker {
         };
         let mut gone: Vec<(ServerKey, &str)> = Vec::new();
         let mut idle = Vec::new();
+        let mut aged = Vec::new();
         for (number, server) in &self.servers {
             let key = ServerKey(number);
             match server.state {
@@ -135,6 +149,8 @@ impl Worker {
                 {
                     gone.push((key, "resetting the session took too long"));
                 }
+                // It would never be idle if others always followed.
+                State::Lane if server.retire || past(server.since, settings.server_lifetime.limit()) => aged.push(key),
                 State::Idle => {
                     let pool = self.pools.get(server.pool.0);
                     let spare = pool.is_none_or(|pool| pool.servers.len() > pool.minimum || pool.clients == 0);
@@ -145,6 +161,11 @@ impl Worker {
                     }
                 }
                 _ => (),
+            }
+        }
+        for key in aged {
+            if let Some(lane) = self.servers.get_mut(key.0).and_then(|server| server.lane.as_mut()) {
+                lane.closed = true;
             }
         }
         for (key, why) in gone {
@@ -164,20 +185,34 @@ impl Worker {
         let keys: Vec<PoolKey> = self.pools.iter().map(|(key, _)| PoolKey(key)).collect();
         for key in keys {
             let Some(pool) = self.pools.get(key.0) else { continue };
-            if !pool.waiting.is_empty() || !pool.greeting.is_empty() || pool.servers.len() < pool.minimum {
+            if !pool.is_unwanted() || !pool.greeting.is_empty() || pool.servers.len() < pool.minimum {
                 self.grow(key);
             }
         }
     }
 
     fn end_period(&mut self) {
+        let period = self.config.settings.stats_period.0.max(Duration::from_secs(1)).as_secs_f64();
         for (_, pool) in &mut self.pools {
             pool.periods = [pool.periods[1], pool.totals];
-        }
-        if self.config.settings.log_stats && self.id.0 == 0 {
-            let clients = self.clients.len();
-            let servers = self.servers.len();
-            crate::info!("stats: {clients} clients and {servers} server connections on the first worker");
+            let last = pool.periods[1].since(&pool.periods[0]);
+            if !self.config.settings.log_stats || last.queries == 0 {
+                continue;
+            }
+            let reasons = Why::NAMES.iter().zip(last.unpipelined).filter(|(_, count)| *count > 0);
+            let reasons: Vec<String> = reasons.map(|(name, count)| format!("{name} {count}")).collect();
+            crate::info!(
+                "stats {}/{}: {:.0} queries/s, {:.0} us each, {:.0} us waited, {} of {} pipelined, not: {}; asked again {}",
+                pool.database,
+                pool.user,
+                last.queries as f64 / period,
+                last.query_time.as_secs_f64() * 1e6 / last.queries as f64,
+                last.wait_time.as_secs_f64() * 1e6 / last.assignments.max(1) as f64,
+                last.pipelined,
+                last.queries,
+                if reasons.is_empty() { "none".to_owned() } else { reasons.join(", ") },
+                last.asked_again,
+            );
         }
     }
 }

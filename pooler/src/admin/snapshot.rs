@@ -109,7 +109,7 @@ impl Worker {
         for (number, client) in &self.clients {
             let state = match client.state {
                 ClientState::Ready if client.waits.is_some() => "waiting",
-                ClientState::Ready if client.server.is_some() => "active",
+                ClientState::Ready if client.server.is_some() || client.lane.is_some() => "active",
                 ClientState::Ready => "idle",
                 ClientState::Console => "active",
                 ClientState::Closing => continue,
@@ -149,7 +149,7 @@ impl Worker {
                     State::Connecting | State::Login(_) => "login",
                     State::Preparing => "tested",
                     State::Idle => "idle",
-                    State::Active => "active",
+                    State::Active | State::Lane => "active",
                     State::Cancelling => "active_cancel",
                 },
                 address: (if server.host.is_empty() { "unix".to_owned() } else { server.host.clone() }, server.port),
@@ -174,13 +174,10 @@ impl Worker {
                     crate::config::PoolMode::Session => "session",
                     crate::config::PoolMode::Transaction => "transaction",
                 },
-                clients_waiting: pool.waiting.len() + pool.greeting.len(),
-                clients_active: pool.clients.saturating_sub(pool.waiting.len() + pool.greeting.len()),
+                clients_waiting: pool.waiting.len() + pool.sharers.len() + pool.greeting.len(),
+                clients_active: pool.clients.saturating_sub(pool.waiting.len() + pool.sharers.len() + pool.greeting.len()),
                 longest_wait: pool
-                    .waiting
-                    .front()
-                    .and_then(|key| self.clients.get(key.0))
-                    .and_then(|client| client.waits)
+                    .oldest(&self.clients)
                     .map(age)
                     .unwrap_or_default(),
                 totals: pool.totals,
@@ -199,7 +196,7 @@ impl Worker {
                     State::Connecting | State::Login(_) => seen.servers_login += 1,
                     State::Preparing | State::Cancelling => seen.servers_busy += 1,
                     State::Idle => seen.servers_idle += 1,
-                    State::Active => seen.servers_active += 1,
+                    State::Active | State::Lane => seen.servers_active += 1,
                 }
             }
             snapshot.pools.push(seen);
