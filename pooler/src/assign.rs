@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
+use balancer::Want;
 use wire::backend::{self, Status};
 use wire::frontend;
 
@@ -39,6 +40,16 @@ impl Worker {
         pool.minimum = database.and_then(|entry| entry.min_pool_size).unwrap_or(settings.min_pool_size).min(pool.size);
         pool.reserve = config.reserve(&pool.database, &pool.user);
         pool.paused = crate::admin::is_paused(&self.shared, &pool.database, &pool.user);
+        let (database, is_member) = (pool.database.clone(), pool.home.is_some());
+        let cluster = self.cluster_behind(&database);
+        let Some(pool) = self.pools.get_mut(key.0) else { return };
+        pool.cluster = cluster;
+        if cluster.is_some() && !is_member || cluster.is_none() && is_member {
+            // The database has come to be on several servers, or on one.
+            let servers = pool.servers.clone();
+            self.reroute(key);
+            self.retire(&servers);
+        }
     }
 
     /// Lends a client a server connection: true when it has one now, else it stands in the queue.
@@ -48,8 +59,13 @@ impl Worker {
             return true;
         }
         let Some(pool_key) = client.pool else { return false };
+        if self.is_cluster(pool_key) && !self.route(key, Want::Any) {
+            return false;
+        }
+        let Some(client) = self.clients.get_mut(key.0) else { return false };
+        let Some(pool_key) = client.pool else { return false };
         let Some(pool) = self.pools.get_mut(pool_key.0) else { return false };
-        client.waits = Some(self.now);
+        client.waits = Some(client.waiting_since.take().unwrap_or(self.now));
         client.told_to_wait = false;
         if !pool.paused && pool.waiting.is_empty() {
             let idle =
@@ -70,12 +86,17 @@ impl Worker {
 
     /// Opens connections for those who wait, as far as the limits allow.
     pub fn grow(&mut self, key: PoolKey) {
+        if self.is_cluster(key) {
+            self.welcome_from_a_member(key);
+            return;
+        }
         let Some(pool) = self.pools.get(key.0) else { return };
         let settings = &self.config.settings;
         if pool.paused {
             return;
         }
         if let Some((when, why)) = &pool.failure
+            && pool.home.is_none()
             && self.now.saturating_duration_since(*when) < settings.server_login_retry.0
         {
             // Others may still be served by the connections that there are.
@@ -276,6 +297,11 @@ impl Worker {
     /// Tells all who wait in a pool that there is no server for them. Those who are logged in stay connected.
     pub fn refuse_all(&mut self, key: PoolKey, code: &str, message: &str) {
         let Some(pool) = self.pools.get_mut(key.0) else { return };
+        if pool.home.is_some() {
+            // Another server of the cluster may do.
+            self.reroute(key);
+            return;
+        }
         let greeting = std::mem::take(&mut pool.greeting);
         let waiting = std::mem::take(&mut pool.waiting);
         let sharers = std::mem::take(&mut pool.sharers);

@@ -5,6 +5,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
+use balancer::Tried;
+use classify::Role;
 use wire::scram;
 use wire::startup::CancelKey;
 
@@ -75,8 +77,18 @@ pub struct Client {
     pub user: Rc<str>,
     /// The database that it asked for.
     pub database: Rc<str>,
-    /// Its pool, once it is known.
+    /// The pool that it is served by, once it is known: of the server that was chosen last, in a cluster.
     pub pool: Option<PoolKey>,
+    /// The pool that it belongs to.
+    pub home: Option<PoolKey>,
+    /// The servers of its cluster that have failed its unit.
+    pub tried: Tried,
+    /// Since when it waits, over several choices of a server.
+    pub waiting_since: Option<Instant>,
+    /// What it has SET SERVER ROLE to.
+    pub role: Option<Role>,
+    /// What it has SET PRIMARY READS to.
+    pub primary_reads: Option<bool>,
     /// The server connection that is lent to it.
     pub server: Option<ServerKey>,
     /// The lane that its units are in, and how many of them.
@@ -150,6 +162,11 @@ impl Client {
             user: "".into(),
             database: "".into(),
             pool: None,
+            home: None,
+            tried: Tried::default(),
+            waiting_since: None,
+            role: None,
+            primary_reads: None,
             server: None,
             lane: None,
             behind_own: false,

@@ -7,6 +7,7 @@ use wire::backend::{self, Status};
 use crate::client::{ClientKey, Discard, State as ClientState};
 use crate::config::PoolMode;
 use crate::log::Subject;
+use crate::monitor::Met;
 use crate::pool::PoolKey;
 use crate::server::{Passing, Server, ServerKey, State};
 use crate::shared::{Ending, lock};
@@ -91,6 +92,7 @@ impl Worker {
         self.forget_in_lane(key);
         let Some(client) = self.clients.get_mut(key.0) else { return };
         let pool_key = client.pool.take();
+        let home = client.home.take();
         let server_key = client.server;
         let was_in_pool = matches!(client.state, ClientState::Ready | ClientState::Greeting);
         let user = client.user.clone();
@@ -99,7 +101,10 @@ impl Worker {
         if counted {
             self.count_client(&user, false);
         }
-        if let Some(pool) = pool_key.and_then(|key| self.pools.get_mut(key.0)) {
+        if let Some(pool) = pool_key.filter(|key| Some(*key) != home).and_then(|key| self.pools.get_mut(key.0)) {
+            pool.forget(key);
+        }
+        if let Some(pool) = home.and_then(|key| self.pools.get_mut(key.0)) {
             pool.forget(key);
             pool.greeting.retain(|waiting| *waiting != key);
             if was_in_pool {
@@ -172,8 +177,13 @@ impl Worker {
         if matches!(server.state, State::Connecting | State::Login(_)) && server.target.is_none() {
             self.close_server(key, &why);
             self.connect_failed(pool_key, &why);
+            self.met(pool_key, Met::NoConnection);
             return;
         }
+        if server.target.is_none() {
+            self.met(pool_key, Met::Died);
+        }
+        let Some(server) = self.servers.get_mut(key.0) else { return };
         if matches!(server.state, State::Lane) {
             self.leave_lane(key, &code, &why);
             self.close_server(key, &why);

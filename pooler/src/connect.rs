@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use balancer::ServerId;
 use wire::backend::{self, Authentication, tag};
 use wire::frame::HEADER;
 use wire::frontend;
@@ -11,6 +12,7 @@ use wire::startup::{self, CancelKey};
 
 use crate::client::ClientKey;
 use crate::config::{ChannelBinding, Database, HostOrder, Settings, SslMode};
+use crate::monitor::Met;
 use crate::net::{Io, Peer, Stream};
 use crate::pool::PoolKey;
 use crate::resolve::Found;
@@ -54,6 +56,9 @@ impl Worker {
         let config = self.config.clone();
         let Some(pool) = self.pools.get(key.0) else { return false };
         let Some(entry) = config.database(&pool.database) else { return false };
+        if let Some((home, id)) = pool.home {
+            return self.connect_member(key, home, id);
+        }
         let hosts = hosts(entry);
         let host = hosts.get(pool.next_host % hosts.len().max(1)).copied().unwrap_or_default().to_owned();
         let port = entry.port.unwrap_or(5432);
@@ -83,6 +88,31 @@ impl Worker {
                 return false;
             }
         };
+        self.take_up(key, host, port, stream)
+    }
+
+    /// Begins to connect to one server of a cluster.
+    fn connect_member(&mut self, key: PoolKey, home: PoolKey, id: ServerId) -> bool {
+        let cluster = self.pools.get(home.0).and_then(|pool| pool.cluster).and_then(|place| self.clusters.get(place));
+        let Some(view) = cluster else { return false };
+        let Some(listed) = view.view().server(id) else { return false };
+        let (host, port) = (listed.host.clone(), listed.port);
+        let opened = match view.address(id) {
+            Some(address) => Stream::open(address, &self.config.settings),
+            None => Stream::connect(&host, port, &self.config.settings),
+        };
+        match opened {
+            Ok(stream) => self.take_up(key, host, port, stream),
+            Err(error) => {
+                self.connect_failed(key, &format!("cannot connect to {host}:{port}: {error}"));
+                self.met(key, Met::NoConnection);
+                false
+            }
+        }
+    }
+
+    /// Makes a server connection of the pool out of a socket that is being connected.
+    fn take_up(&mut self, key: PoolKey, host: String, port: u16, stream: Stream) -> bool {
         let slot = ServerKey(self.servers.vacant_key());
         let mut io = Io::new(stream);
         if let Err(error) = self.watch_server(slot, &mut io.stream) {
@@ -92,7 +122,7 @@ impl Worker {
         let mut server = Server::new(io, host, port, key, self.now);
         // On a Unix socket there is nobody to hide from, and PostgreSQL speaks no TLS there.
         if matches!(server.io.stream, Stream::Tcp(_)) {
-            server.sslmode = config.settings.server_tls_sslmode;
+            server.sslmode = self.config.settings.server_tls_sslmode;
         }
         if let Some(pool) = self.pools.get_mut(key.0) {
             server.place = pool.stats.place(&server.host, port);
@@ -379,9 +409,12 @@ impl Worker {
         let Some(server) = self.servers.get_mut(key.0) else { return };
         let welcome = std::mem::take(&mut server.welcome);
         let vars = server.vars.clone();
-        let Some(pool) = self.pools.get_mut(server.pool.0) else { return };
+        let pool_key = server.pool;
+        let Some(pool) = self.pools.get_mut(pool_key.0) else { return };
         pool.connecting = pool.connecting.saturating_sub(1);
         pool.failure = None;
+        let home = self.home_of(pool_key);
+        let Some(pool) = self.pools.get_mut(home.0) else { return };
         pool.welcome = Some(Rc::new(welcome));
         pool.defaults = vars;
         let greeting = std::mem::take(&mut pool.greeting);
@@ -414,7 +447,7 @@ impl Worker {
         if entry.is_some_and(|entry| entry.load_balance_hosts == Some(HostOrder::First)) {
             pool.next_host = pool.next_host.wrapping_add(1);
         }
-        if pool.servers.is_empty() {
+        if pool.servers.is_empty() || pool.home.is_some() {
             self.refuse_all(key, "08006", &format!("cannot connect to the server: {why}"));
         }
     }

@@ -59,6 +59,17 @@ impl Worker {
         };
         let whole = left.get(HEADER..head.total());
         let client_has_server = client.server.is_some();
+        if !client_has_server
+            && client.home.is_some()
+            && matches!(
+                head.tag,
+                tag::QUERY | tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE | tag::CLOSE | tag::FUNCTION_CALL
+            )
+            && let Some(step) = self.find_server(key, head.tag, left)
+        {
+            return step;
+        }
+        let Some(client) = self.clients.get(key.0) else { return Step::Took(left.len()) };
         let may_be_read = matches!(head.tag, tag::QUERY | tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE);
         if (may_be_read && !client.needs_own || client.lane.is_some()) && head.tag != tag::TERMINATE {
             if let Some(step) = self.take_lane(key, left) {
@@ -201,8 +212,12 @@ impl Worker {
         let Some(client) = self.clients.get_mut(key.0) else { return Ok(()) };
         let Some(server) = client.server.and_then(|server| self.servers.get(server.0)) else { return Ok(()) };
         let renames = self.renames(server);
-        let Some(pool) = self.pools.get_mut(server.pool.0) else { return Ok(()) };
-        pool.totals.client_parses += 1;
+        let (member, home) = (server.pool, self.home_of(server.pool));
+        if let Some(pool) = self.pools.get_mut(member.0) {
+            pool.totals.client_parses += 1;
+        }
+        // Statements are known by the same names on all servers of a cluster.
+        let Some(pool) = self.pools.get_mut(home.0) else { return Ok(()) };
         let statement = if parse.name.is_empty() || !renames {
             pool.statements.fresh(parse.definition, parse.query)
         } else {

@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use balancer::Tried;
 use wire::backend::{self, Report, Status};
 use wire::frame::HEADER;
 use wire::frontend::tag;
@@ -20,6 +21,7 @@ use wire::{Header, frontend, header};
 
 use crate::client::{Client, ClientKey, Discard};
 use crate::config::PoolMode;
+use crate::monitor::Met;
 use crate::pool::{Pool, PoolKey};
 use crate::server::{Request, Server, ServerKey, State};
 use crate::shape::{Shape, Why};
@@ -47,6 +49,8 @@ pub struct Unit {
     size: usize,
     /// Its own client has asked to cancel it.
     cancelled: bool,
+    /// It is no read: it is asked again only where the server did not do it.
+    writes: bool,
 }
 
 /// What a server connection needs to know as a lane.
@@ -108,7 +112,7 @@ impl Lane {
 }
 
 /// How far a unit at the front of an input goes.
-enum Extent {
+pub enum Extent {
     /// So many bytes, all there.
     Whole(usize),
     /// Its end has not come.
@@ -118,7 +122,7 @@ enum Extent {
 }
 
 /// Where the unit at the front of `input` ends.
-fn extent(input: &[u8]) -> Extent {
+pub fn extent(input: &[u8]) -> Extent {
     match cut(input) {
         // A client that has sent nonsense may be waiting to be told so.
         Extent::More if !is_sound(input) => Extent::Never,
@@ -169,8 +173,9 @@ fn cut(input: &[u8]) -> Extent {
 enum Way {
     /// Behind and before those of others.
     Shared(Option<Rc<Shape>>),
-    /// Down a connection that it has to itself, but as a read: it can be asked again.
-    Alone(Option<Rc<Shape>>),
+    /// Down a connection that it has to itself, but it can be asked again: a read; or, when true, a write, if the server
+    /// has refused it for being a replica.
+    Alone(Option<Rc<Shape>>, bool),
     /// As everywhere: the connection is lent to the client.
     Lent(Why),
 }
@@ -214,9 +219,9 @@ impl Worker {
             }
             return None;
         };
-        let (alone, shape) = match way {
-            Way::Shared(shape) => (false, shape),
-            Way::Alone(shape) => (true, shape),
+        let (alone, shape, writes) = match way {
+            Way::Shared(shape) => (false, shape, false),
+            Way::Alone(shape, writes) => (true, shape, writes),
             Way::Lent(_) => return None,
         };
         if !alone && lent.is_none() {
@@ -226,7 +231,7 @@ impl Worker {
             if (turn || !queue)
                 && let Some(server) = self.choose_lane(key, pool_key)
             {
-                return self.send_down(key, server, unit, shape);
+                return self.send_down(key, server, unit, shape, false);
             }
             return self.behind_own(key).or_else(|| self.queue_to_share(key, pool_key, turn));
         }
@@ -239,7 +244,7 @@ impl Worker {
         let client = self.clients.get_mut(key.0)?;
         let server = client.server.take()?;
         self.open_lane(server, alone);
-        let sent = self.send_down(key, server, unit, shape);
+        let sent = self.send_down(key, server, unit, shape, writes);
         self.serve_sharers(pool_key);
         sent
     }
@@ -247,7 +252,7 @@ impl Worker {
     /// There is room in no lane: the client waits for it, those before it first.
     fn queue_to_share(&mut self, key: ClientKey, pool_key: PoolKey, first: bool) -> Option<Step> {
         let client = self.clients.get_mut(key.0)?;
-        client.waits = Some(self.now);
+        client.waits = Some(client.waiting_since.take().unwrap_or(self.now));
         let pool = self.pools.get_mut(pool_key.0)?;
         if first {
             pool.sharers.push_front(key)
@@ -283,7 +288,7 @@ impl Worker {
 
     /// Units of one client are answered in order: what may not follow the others down their lane waits until they are
     /// answered.
-    fn behind_own(&mut self, key: ClientKey) -> Option<Step> {
+    pub fn behind_own(&mut self, key: ClientKey) -> Option<Step> {
         let client = self.clients.get_mut(key.0)?;
         client.lane?;
         client.behind_own = true;
@@ -292,17 +297,25 @@ impl Worker {
 
     /// How a unit may be sent.
     fn way(&mut self, key: ClientKey, pool: PoolKey, unit: &[u8]) -> Way {
-        let shapes = match self.runs(key, pool, unit) {
+        let judged = self.judged.take().filter(|(of, size, _)| *of == key && *size == unit.len());
+        let shapes = match judged.map_or_else(|| self.runs(key, pool, unit), |(_, _, shapes)| Ok(shapes)) {
             Ok(shapes) => shapes,
             Err(why) => return Way::Lent(why),
         };
         let failed_before = self.clients.get(key.0).is_some_and(|client| client.attempts > 0);
         let now = self.now;
         let mut alone = failed_before.then_some(Why::Failed);
+        let in_cluster = self.pools.get(pool.0).is_some_and(|pool| pool.home.is_some());
+        let mut writes = false;
         for shape in &shapes {
             match shape.way(now) {
                 Ok(None) => (),
                 Ok(Some(why)) => alone = Some(why),
+                // Kept until it is answered, so that it can be sent to the primary if this is none.
+                Err(why) if in_cluster && shape.is_plain_write() => {
+                    alone = Some(why);
+                    writes = true;
+                }
                 Err(why) => return Way::Lent(why),
             }
         }
@@ -311,7 +324,7 @@ impl Worker {
             None => Way::Shared(shape),
             Some(why) => {
                 self.count_lent(pool, why);
-                Way::Alone(shape)
+                Way::Alone(shape, writes)
             }
         }
     }
@@ -323,7 +336,7 @@ impl Worker {
     }
 
     /// The shapes of the statements that a unit prepares and runs.
-    fn runs(&mut self, key: ClientKey, pool: PoolKey, unit: &[u8]) -> Result<Vec<Rc<Shape>>, Why> {
+    pub fn runs(&mut self, key: ClientKey, pool: PoolKey, unit: &[u8]) -> Result<Vec<Rc<Shape>>, Why> {
         let mut shapes: Vec<Rc<Shape>> = Vec::new();
         let mut prepared: Vec<(&[u8], Rc<Shape>)> = Vec::new();
         let mut at = 0;
@@ -433,11 +446,13 @@ impl Worker {
         server_key: ServerKey,
         unit: &[u8],
         shape: Option<Rc<Shape>>,
+        writes: bool,
     ) -> Option<Step> {
         let now = self.now;
         let client = self.clients.get_mut(key.0)?;
         client.server = Some(server_key);
         client.unsynced = false;
+        client.waiting_since = None;
         if client.lane.is_none() {
             client.request_since = now;
         }
@@ -468,7 +483,7 @@ impl Worker {
             client.lane = Some((server_key, count + 1));
             owner = Some(key);
         }
-        lane.units.push_back(Unit { client: owner, shape, size: unit.len(), cancelled: false });
+        lane.units.push_back(Unit { client: owner, shape, size: unit.len(), cancelled: false, writes });
         if !std::mem::replace(&mut lane.unflushed, true) {
             self.unflushed.push(Turn::Server(server_key));
         }
@@ -521,9 +536,15 @@ impl Worker {
     pub fn lane_error(&mut self, key: ServerKey, message: &[u8], report: &Report) {
         let Some(server) = self.servers.get_mut(key.0) else { return };
         let Some(lane) = server.lane.as_mut() else { return };
+        let mut wrote_to_replica = false;
         let again = match (report.code.as_str(), server.requests.front()) {
+            // The primary has become a replica, or never was the primary: it has done nothing.
+            ("25006", _) => {
+                wrote_to_replica = lane.units.front().is_some_and(|unit| unit.writes);
+                wrote_to_replica
+            }
             // A cancel request that was meant for a neighbour.
-            ("57014", _) => lane.cancelling && !lane.units.front().is_some_and(|unit| unit.cancelled),
+            ("57014", _) => lane.cancelling && !lane.units.front().is_some_and(|unit| unit.cancelled || unit.writes),
             // The plan of a statement of ours is stale: it is prepared afresh.
             ("0A000", Some(Request::Bind(Some(statement)) | Request::Execute(Some(statement))))
                 if report.routine == "RevalidateCachedQuery" =>
@@ -538,11 +559,16 @@ impl Worker {
             }
             _ => false,
         };
-        let client = server.client.and_then(|client| self.clients.get_mut(client.0));
-        match client {
-            Some(client) if again && !lane.forwarded && client.retries < RETRIES => {
-                client.retries += 1;
+        let Some(client_key) = server.client else { return };
+        match self.clients.get_mut(client_key.0) {
+            Some(client) if again && !lane.forwarded && (client.retries < RETRIES || wrote_to_replica) => {
+                client.retries = client.retries.saturating_add(1);
                 lane.again = true;
+                if wrote_to_replica {
+                    client.waiting_since.get_or_insert(client.request_since);
+                    let pool = server.pool;
+                    self.wrote_to_replica(pool, client_key);
+                }
             }
             _ => lane.stage.extend_from_slice(message),
         }
@@ -599,7 +625,7 @@ impl Worker {
                 let out = client.io.out();
                 out.append(&mut lane.stage);
                 out.extend_from_slice(message);
-                (client.attempts, client.retries) = (0, 0);
+                (client.attempts, client.retries, client.tried) = (0, 0, Tried::default());
                 client.request_since = now;
                 client.lane = client.lane.and_then(|(server, count)| (count > 1).then_some((server, count - 1)));
                 if client.lane.is_none() && std::mem::take(&mut client.behind_own) {
@@ -667,16 +693,32 @@ impl Worker {
             return;
         }
         let in_message = server.passing.0 > 0;
+        let member = self.pools.get(server.pool.0).and_then(|pool| pool.home);
         let Some(lane) = self.servers.get_mut(key.0).and_then(|server| server.lane.as_mut()) else { return };
         let forwarded = lane.forwarded;
+        let writes = lane.units.front().is_some_and(|unit| unit.writes);
         if let Some(head) = lane.head() {
             let tried = self.clients.get(head.0).map_or(0, |client| client.attempts);
             if forwarded && in_message {
                 self.close_client(head, &format!("server connection lost within a message: {why}"));
+            } else if writes {
+                self.answer_head(
+                    key,
+                    code,
+                    &format!("server connection lost, the outcome of the statement is unknown: {why}"),
+                );
             } else if forwarded || tried >= ATTEMPTS {
                 self.answer_head(key, code, &format!("server connection lost while it answered a read: {why}"));
             } else if let Some(client) = self.clients.get_mut(head.0) {
                 client.attempts += 1;
+            }
+        }
+        if let Some((_, id)) = member {
+            let lane = self.servers.get(key.0).and_then(|server| server.lane.as_ref());
+            for client in lane.into_iter().flat_map(|lane| &lane.units).filter_map(|unit| unit.client) {
+                if let Some(client) = self.clients.get_mut(client.0) {
+                    client.tried.add(id);
+                }
             }
         }
         while let Some(client) = self
@@ -807,6 +849,22 @@ impl Worker {
                 }
             }
         }
+    }
+
+    /// A write has met a replica: the monitor hears of it, and the server is not chosen again for it.
+    fn wrote_to_replica(&mut self, pool: PoolKey, client: ClientKey) {
+        self.met(pool, Met::ReadOnly);
+        let member = self.pools.get(pool.0).and_then(|pool| pool.home);
+        if let (Some((_, id)), Some(client)) = (member, self.clients.get_mut(client.0)) {
+            client.tried.add(id);
+        }
+    }
+
+    /// The statements of a whole unit; none if they could not be told. They are kept for when the unit is sent.
+    pub fn judge(&mut self, key: ClientKey, pool: PoolKey, unit: &[u8]) -> Vec<Rc<Shape>> {
+        let Ok(shapes) = self.runs(key, pool, unit) else { return Vec::new() };
+        self.judged = Some((key, unit.len(), shapes.clone()));
+        shapes
     }
 
     /// How long a poll may wait so that a stalled lane is noticed in time.

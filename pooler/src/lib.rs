@@ -26,6 +26,7 @@ mod net;
 mod pool;
 pub mod reload;
 pub mod resolve;
+mod route;
 mod server;
 mod shape;
 pub mod shared;

@@ -206,6 +206,7 @@ impl Worker {
             let pool = self.pool_of(&database, &auth_user.into());
             if let Some(client) = self.clients.get_mut(key.0) {
                 client.pool = Some(pool);
+                client.home = Some(pool);
             }
             self.acquire(key);
             return Ok(());
@@ -418,6 +419,7 @@ impl Worker {
         let pool_key = self.pool_of(&database, &user);
         if let Some(client) = self.clients.get_mut(key.0) {
             client.pool = Some(pool_key);
+            client.home = Some(pool_key);
         }
         let Some(pool) = self.pools.get_mut(pool_key.0) else { return };
         pool.clients += 1;
@@ -505,6 +507,7 @@ impl Worker {
         self.give_back(key);
         if let Some(client) = self.clients.get_mut(client_key.0) {
             client.pool = None;
+            client.home = None;
         }
         self.challenge(client_key);
         self.flush_client(client_key);

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use slab::Slab;
 
+use balancer::ServerId;
+
 use crate::client::{Client, ClientKey};
 use crate::config::PoolMode;
 use crate::metrics::Stats;
@@ -148,6 +150,14 @@ pub struct Pool {
     pub periods: [Totals; 2],
     /// It is kept filled though it has no clients.
     pub kept: bool,
+    /// The cluster that the database is on, by its place among the worker's views.
+    pub cluster: Option<usize>,
+    /// The pool whose clients it serves, and by which server of their cluster.
+    pub home: Option<(PoolKey, ServerId)>,
+    /// The pools of the cluster's servers.
+    pub members: Vec<(ServerId, PoolKey)>,
+    /// Why no server could be found for those who wait.
+    pub unavailable: String,
     /// When the pool's last client left.
     pub unused_since: Option<Instant>,
 }
@@ -182,6 +192,10 @@ impl Pool {
             clients: 0,
             periods: [Totals::default(); 2],
             kept: false,
+            cluster: None,
+            home: None,
+            members: Vec::new(),
+            unavailable: String::new(),
             unused_since: None,
         }
     }

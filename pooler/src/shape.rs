@@ -143,6 +143,15 @@ impl Shape {
         Ok(self.exiled.get().is_some_and(|until| now < until).then_some(Why::Slow))
     }
 
+    /// Whether it is one statement that writes and neither opens a transaction nor touches its session.
+    pub fn is_plain_write(&self) -> bool {
+        let verdict = &self.verdict;
+        matches!(verdict.kind, Kind::Write | Kind::Utility)
+            && verdict.statements == 1
+            && !verdict.transaction
+            && !verdict.session()
+    }
+
     /// Takes note of how long a statement of this shape took.
     pub fn took(&self, took: Duration, now: Instant) {
         self.ran.set(self.ran.get().saturating_add(1));

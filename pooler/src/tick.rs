@@ -21,6 +21,7 @@ impl Worker {
         self.tick_servers();
         self.tick_pools();
         self.tick_catalogs();
+        self.tick_clusters();
         if self.now >= self.next_upkeep {
             self.next_upkeep = self.now + UPKEEP;
             self.keep_pools();
@@ -127,6 +128,8 @@ impl Worker {
         };
         let message = if pool.paused {
             format!("query_wait_timeout: database \"{}\" is paused", pool.database)
+        } else if pool.cluster.is_some() && pool.home.is_none() {
+            format!("query_wait_timeout: database \"{}\": {}", pool.database, pool.unavailable)
         } else {
             format!(
                 "query_wait_timeout: the pool of database \"{}\" and user \"{}\" is full: {} server connections, all in \

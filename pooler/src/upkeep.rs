@@ -78,6 +78,9 @@ impl Worker {
         let Some(pool) = self.pools.get(key.0) else { return };
         let message = format!("database \"{}\" is no longer configured", pool.database);
         let servers = pool.servers.clone();
+        for (_, member) in pool.members.clone() {
+            self.wind_up(member);
+        }
         let done: Vec<ClientKey> = self
             .clients
             .iter()
@@ -89,11 +92,19 @@ impl Worker {
             self.fatal(client, "3D000", &message);
         }
         self.retire(&servers);
-        let used = self.clients.iter().any(|(_, client)| client.pool == Some(key))
+        let used = self.clients.iter().any(|(_, client)| client.pool == Some(key) || client.home == Some(key))
+            || self.pools.get(key.0).is_some_and(|pool| !pool.members.is_empty())
             || self.servers.iter().any(|(_, server)| server.pool == key);
         if !used {
             let pool = self.pools.remove(key.0);
-            self.pool_names.remove(&(pool.database, pool.user));
+            match pool.home {
+                None => drop(self.pool_names.remove(&(pool.database, pool.user))),
+                Some((home, _)) => {
+                    if let Some(home) = self.pools.get_mut(home.0) {
+                        home.members.retain(|(_, member)| *member != key);
+                    }
+                }
+            }
         }
     }
 

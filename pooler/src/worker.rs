@@ -18,10 +18,11 @@ use crate::admin::Console;
 use crate::client::{Client, ClientKey};
 use crate::config::Config;
 use crate::listen::Listener;
+use crate::monitor::ClusterView;
 use crate::net::{Got, Io, Stream};
 use crate::pool::{Pool, PoolKey};
 use crate::server::{Server, ServerKey};
-use crate::shape::Shapes;
+use crate::shape::{Shape, Shapes};
 use crate::shared::{Ending, Message, Shared, WorkerId, lock};
 use crate::vars::Tracked;
 
@@ -94,6 +95,10 @@ pub struct Worker {
     pub waited: Duration,
     /// Who gets what the turn has gathered for it when the turn ends.
     pub unflushed: Vec<Turn>,
+    /// What the monitor has posted of clusters.
+    pub clusters: Vec<ClusterView>,
+    /// The statements of the unit that was looked at last, whose it is and how long: it is looked at twice.
+    pub judged: Option<(ClientKey, usize, Vec<Rc<Shape>>)>,
     /// What is known of statements, by database.
     pub shapes: HashMap<Rc<str>, Shapes>,
     /// When the current period of the averages ends.
@@ -133,6 +138,8 @@ impl Worker {
             active_lanes: Vec::new(),
             waited: Duration::ZERO,
             unflushed: Vec::new(),
+            clusters: Vec::new(),
+            judged: None,
             shapes: HashMap::new(),
             poll,
             listeners,
@@ -163,6 +170,9 @@ impl Worker {
                 _ => (),
             }
             self.now = Instant::now();
+            if !self.clusters.is_empty() {
+                self.look_at_clusters();
+            }
             for event in &events {
                 let key = event.token().0 / 4;
                 match event.token().0 % 4 {

@@ -107,6 +107,11 @@ impl View {
         self.replicas().iter().any(|reader| reader.id == id)
     }
 
+    /// Whether this server gets any statements now: as the primary, or as one that may be read.
+    pub fn serves(&self, id: ServerId) -> bool {
+        self.primary == Some(id) || self.readers.iter().any(|reader| reader.id == id)
+    }
+
     /// Whether what is under way on this server may go on there: not where it is down, deposed, diverged or of another
     /// cluster. One that lags, is banned or is configured no more only gets nothing new.
     pub fn keeps(&self, id: ServerId) -> bool {

@@ -67,17 +67,10 @@ impl ClusterView {
         posted.view.choose(want, posted.routing.strategy, &self.outstanding, tried, &mut self.turn)
     }
 
-    /// A statement (or a transaction) begins on this server: counted for `least_outstanding`.
-    pub fn begun(&mut self, id: ServerId) {
+    /// Says how much is under way on this server: for `least_outstanding`.
+    pub fn count(&mut self, id: ServerId, outstanding: usize) {
         if let Some(count) = self.outstanding.get_mut(id.index()) {
-            *count = count.saturating_add(1);
-        }
-    }
-
-    /// One has ended.
-    pub fn ended(&mut self, id: ServerId) {
-        if let Some(count) = self.outstanding.get_mut(id.index()) {
-            *count = count.saturating_sub(1);
+            *count = u32::try_from(outstanding).unwrap_or(u32::MAX);
         }
     }
 

@@ -1,0 +1,388 @@
+//! Which server of a cluster a client's next statement goes to.
+//!
+//! A database on several servers has a pool for its clients, the *home*, and behind it one for each server, the
+//! *members*: queues, lanes and server connections are the members'. Before each unit a client's pool is chosen anew, by
+//! what the unit is, by what the client or a comment asks for, and by what the monitor has posted. When no server will
+//! do, the client waits in the home until one does or `query_wait_timeout` is over.
+
+use std::time::Duration;
+
+use balancer::{ServerId, Strategy, Tried, Want};
+use classify::{Command, Kind, Role, Route};
+use wire::backend::{self, ColumnType, Status};
+use wire::frontend::tag;
+
+use crate::client::{ClientKey, Discard};
+use crate::config::{PoolMode, Routing};
+use crate::lane::{Extent, extent};
+use crate::monitor::{ClusterView, Met, Refreshed};
+use crate::pool::{Pool, PoolKey};
+use crate::shape::Shape;
+use crate::worker::{Step, Turn, Worker};
+
+/// How long a server to which no connection could be made is left out, unless the monitor says more before.
+const SHUN: Duration = Duration::from_secs(1);
+
+/// What a unit is, for the choice of a server.
+struct Sort {
+    /// Nothing in it needs the primary.
+    read: bool,
+    /// What its comment asks for.
+    route: Option<Route>,
+}
+
+impl Sort {
+    fn of(shapes: &[std::rc::Rc<Shape>]) -> Self {
+        let harmless = |shape: &Shape| {
+            let verdict = &shape.verdict;
+            let kind = match &verdict.kind {
+                Kind::Begin(modes) => modes.read_only == Some(true),
+                Kind::Set(_) | Kind::Reset { .. } | Kind::Show(_) | Kind::Discard(_) | Kind::Deallocate(_) => true,
+                Kind::Commit { .. } | Kind::Rollback { .. } => true,
+                _ => verdict.read_only,
+            };
+            kind && verdict.statements <= 1 || verdict.read_only
+        };
+        Self {
+            read: !shapes.is_empty() && shapes.iter().all(|shape| harmless(shape)),
+            route: shapes.iter().find_map(|shape| shape.verdict.route),
+        }
+    }
+}
+
+impl Worker {
+    /// The cluster behind a pool of clients, by its place among the worker's views.
+    pub fn cluster_behind(&mut self, database: &str) -> Option<usize> {
+        let name = self.config.cluster_of(database)?;
+        if let Some(place) = self.clusters.iter().position(|view| view.name() == name) {
+            return Some(place);
+        }
+        let seed = (self.id.0 as u64).wrapping_mul(0x9e37_79b9).wrapping_add(self.clusters.len() as u64);
+        let view = ClusterView::new(&self.shared.board, name, seed)?;
+        self.clusters.push(view);
+        Some(self.clusters.len() - 1)
+    }
+
+    /// The pool of one server, made on first use.
+    fn member(&mut self, home: PoolKey, id: ServerId) -> Option<PoolKey> {
+        let pool = self.pools.get(home.0)?;
+        if let Some(&(_, key)) = pool.members.iter().find(|(member, _)| *member == id) {
+            return Some(key);
+        }
+        let mut made = Pool::new(pool.database.clone(), pool.user.clone());
+        made.home = Some((home, id));
+        let key = PoolKey(self.pools.insert(made));
+        self.size_pool(key);
+        self.pools.get_mut(home.0)?.members.push((id, key));
+        Some(key)
+    }
+
+    /// The home of a pool: itself where there is one server only.
+    pub fn home_of(&self, key: PoolKey) -> PoolKey {
+        self.pools.get(key.0).and_then(|pool| pool.home).map_or(key, |(home, _)| home)
+    }
+
+    /// Whether a pool is of clients only: their statements go down connections of its members.
+    pub fn is_cluster(&self, key: PoolKey) -> bool {
+        self.pools.get(key.0).is_some_and(|pool| pool.cluster.is_some() && pool.home.is_none())
+    }
+
+    /// Finds a server for the unit at the front of a client's input. `None` when there is nothing to find, or it has
+    /// been found; else what becomes of the input.
+    pub fn find_server(&mut self, key: ClientKey, tag: u8, input: &[u8]) -> Option<Step> {
+        let client = self.clients.get(key.0)?;
+        let home = client.home?;
+        let pool = self.pools.get(home.0)?;
+        let cluster = pool.cluster?;
+        if client.server.is_some() || client.may_share || client.discard != Discard::No {
+            return None;
+        }
+        let routing = *self.clusters.get(cluster)?.routing();
+        let session = pool.mode == PoolMode::Session;
+        let at = match extent(input) {
+            Extent::Whole(size) => size,
+            Extent::More => return Some(Step::More),
+            // It is judged by its first message.
+            Extent::Never => 0,
+        };
+        let sort = if at > 0 {
+            let judged = self.judge(key, home, input.get(..at)?);
+            if let [shape] = &judged[..]
+                && let Kind::Pooler(command) = shape.verdict.kind
+                && tag == tag::QUERY
+            {
+                if let Some(step) = self.behind_own(key) {
+                    return Some(step);
+                }
+                self.answer_ourselves(key, command, routing);
+                return Some(Step::Took(at));
+            }
+            Sort::of(&judged)
+        } else {
+            let end = wire::header(input).ok().flatten().map_or(0, |head| head.total());
+            let first = input.get(..end).filter(|_| matches!(tag, tag::QUERY | tag::PARSE | tag::BIND));
+            let judged = first.and_then(|message| self.runs(key, home, message).ok());
+            Sort::of(&judged.unwrap_or_default())
+        };
+        let client = self.clients.get(key.0)?;
+        let want = want(&routing, &sort, client.role, client.primary_reads, session);
+        if client.lane.is_some() {
+            let view = self.clusters.get(cluster)?;
+            let here = client.pool.and_then(|pool| self.pools.get(pool.0)).and_then(|pool| pool.home);
+            let serves = here.is_some_and(|(_, id)| serves(view, id, want));
+            return if serves { None } else { self.behind_own(key) };
+        }
+        if self.route(key, want) { None } else { Some(Step::Stop) }
+    }
+
+    /// Chooses a server for a client: true when there is one, whose pool is the client's now. Else the client waits.
+    pub fn route(&mut self, key: ClientKey, want: Want) -> bool {
+        let Some(client) = self.clients.get(key.0) else { return false };
+        let (Some(home), mut tried) = (client.home, client.tried) else { return false };
+        let Some(pool) = self.pools.get(home.0) else { return false };
+        let Some(view) = pool.cluster.and_then(|place| self.clusters.get_mut(place)) else { return true };
+        let counts = view.routing().strategy == Strategy::LeastOutstanding;
+        for &(id, member) in &pool.members {
+            let Some(member) = self.pools.get(member.0) else { continue };
+            if let Some((when, _)) = &member.failure
+                && self.now.saturating_duration_since(*when) < SHUN
+            {
+                tried.add(id);
+            }
+            if counts {
+                let lanes = member.lanes.iter().filter_map(|lane| self.servers.get(lane.0)?.lane.as_ref());
+                let shared: usize = lanes.map(|lane| lane.units.len()).sum();
+                let lent = member.servers.len().saturating_sub(member.idle.len() + member.lanes.len());
+                view.count(id, shared + lent + member.waiting.len() + member.sharers.len());
+            }
+        }
+        let choice = view.choose(want, tried).map_err(|unavailable| unavailable.to_string());
+        let member = choice.and_then(|id| self.member(home, id).ok_or_else(String::new));
+        let (Some(client), Some(pool)) = (self.clients.get_mut(key.0), self.pools.get_mut(home.0)) else {
+            return false;
+        };
+        match member {
+            Ok(member) => {
+                client.pool = Some(member);
+                true
+            }
+            Err(why) => {
+                // What failed then may do the next time.
+                client.tried = Tried::default();
+                client.pool = Some(home);
+                client.waits = Some(*client.waiting_since.get_or_insert(self.now));
+                pool.waiting.push_back(key);
+                pool.unavailable = why;
+                false
+            }
+        }
+    }
+
+    /// Lets the clients who wait in a pool choose again: those of a member because its server will not do, those of a
+    /// home because another may.
+    pub fn reroute(&mut self, key: PoolKey) {
+        let Some(pool) = self.pools.get_mut(key.0) else { return };
+        let waiting = std::mem::take(&mut pool.waiting);
+        let sharers = std::mem::take(&mut pool.sharers);
+        let (home, id) = pool.home.map_or((key, None), |(home, id)| (home, Some(id)));
+        for key in waiting.into_iter().chain(sharers) {
+            let Some(client) = self.clients.get_mut(key.0) else { continue };
+            let Some(since) = client.waits.take() else { continue };
+            client.waiting_since = Some(since);
+            client.needs_own = false;
+            client.may_share = false;
+            if let Some(id) = id {
+                client.tried.add(id);
+            }
+            client.pool = Some(home);
+            if client.is_ready() {
+                self.give_turn(Turn::Client(key));
+            } else {
+                // It waits for a look at its password.
+                self.acquire(key);
+            }
+        }
+        self.welcome_from_a_member(home);
+    }
+
+    /// Opens a connection to some server for clients who wait to be greeted.
+    pub fn welcome_from_a_member(&mut self, home: PoolKey) {
+        let Some(pool) = self.pools.get(home.0) else { return };
+        if pool.greeting.is_empty() || pool.welcome.is_some() {
+            return;
+        }
+        let Some(view) = pool.cluster.and_then(|place| self.clusters.get_mut(place)) else { return };
+        let mut tried = Tried::default();
+        for &(id, member) in &pool.members {
+            let Some(member) = self.pools.get(member.0) else { continue };
+            if member.connecting > 0 {
+                return;
+            }
+            let failed = member.failure.as_ref().map(|(when, _)| *when);
+            if failed.is_some_and(|when| self.now.saturating_duration_since(when) < SHUN) {
+                tried.add(id);
+            }
+        }
+        let choice = view.choose(Want::Any, tried);
+        match choice {
+            Ok(id) => {
+                if let Some(member) = self.member(home, id)
+                    && self.within_limits(member)
+                {
+                    self.connect(member);
+                }
+            }
+            Err(unavailable) => {
+                if let Some(pool) = self.pools.get_mut(home.0) {
+                    pool.unavailable = unavailable.to_string();
+                }
+            }
+        }
+    }
+
+    /// Takes over what the monitor has posted.
+    pub fn look_at_clusters(&mut self) {
+        for place in 0..self.clusters.len() {
+            let Some(view) = self.clusters.get_mut(place) else { return };
+            if view.refresh(&self.shared.board) != Refreshed::Changed {
+                continue;
+            }
+            let homes: Vec<PoolKey> = self
+                .pools
+                .iter()
+                .filter(|(_, pool)| pool.cluster == Some(place) && pool.home.is_none())
+                .map(|(key, _)| PoolKey(key))
+                .collect();
+            for home in homes {
+                self.regroup(home, place);
+            }
+        }
+    }
+
+    /// Brings the members of a home in line with a new view.
+    fn regroup(&mut self, home: PoolKey, place: usize) {
+        let members = self.pools.get(home.0).map(|pool| pool.members.clone()).unwrap_or_default();
+        for (id, member) in members {
+            let Some(view) = self.clusters.get(place) else { return };
+            let listed = view.view().server(id).is_some();
+            let keeps = view.view().keeps(id);
+            let wanted = listed && keeps && view.view().serves(id);
+            let Some(pool) = self.pools.get_mut(member.0) else { continue };
+            if wanted {
+                pool.failure = None;
+                continue;
+            }
+            let servers = pool.servers.clone();
+            self.reroute(member);
+            if !listed || !keeps {
+                self.retire(&servers);
+            }
+        }
+        self.reroute(home);
+    }
+
+    /// Lets those try again who found no server: nothing need have been posted since.
+    pub fn tick_clusters(&mut self) {
+        let homes: Vec<PoolKey> = self
+            .pools
+            .iter()
+            .filter(|(_, pool)| pool.cluster.is_some() && pool.home.is_none())
+            .filter(|(_, pool)| !pool.waiting.is_empty() || !pool.greeting.is_empty())
+            .map(|(key, _)| PoolKey(key))
+            .collect();
+        for home in homes {
+            self.reroute(home);
+        }
+    }
+
+    /// Tells the monitor what was met on the server of a pool.
+    pub fn met(&self, pool: PoolKey, met: Met) {
+        let Some(pool) = self.pools.get(pool.0) else { return };
+        let Some((home, id)) = pool.home else { return };
+        let cluster = self.pools.get(home.0).and_then(|home| home.cluster).and_then(|place| self.clusters.get(place));
+        if let Some(view) = cluster {
+            self.shared.met(view.name(), id, met);
+        }
+    }
+
+    /// Does what a client asks of the pooler itself.
+    fn answer_ourselves(&mut self, key: ClientKey, command: Command, routing: Routing) {
+        let Some(client) = self.clients.get_mut(key.0) else { return };
+        let out = client.io.out();
+        match command {
+            Command::SetServerRole(role) => {
+                client.role = (role != Role::Default).then_some(role);
+                backend::write_command_complete(client.io.out(), "SET SERVER ROLE");
+            }
+            Command::SetPrimaryReads(reads) => {
+                client.primary_reads = reads;
+                backend::write_command_complete(client.io.out(), "SET PRIMARY READS");
+            }
+            Command::ShowServerRole => {
+                let role = match client.role {
+                    Some(Role::Primary) => "primary",
+                    Some(Role::Replica) => "replica",
+                    Some(Role::Any) => "any",
+                    Some(Role::Auto) => "auto",
+                    _ if routing.splitting => "auto",
+                    _ => match routing.default_role {
+                        crate::config::DefaultRole::Any => "any",
+                        crate::config::DefaultRole::Primary => "primary",
+                        crate::config::DefaultRole::Replica => "replica",
+                    },
+                };
+                backend::write_row_description(out, [("server role", ColumnType::Text)].into_iter());
+                backend::write_data_row(out, [Some(role.as_bytes())].into_iter());
+                backend::write_command_complete(out, "SELECT 1");
+            }
+            Command::ShowPrimaryReads => {
+                let reads = client.primary_reads.unwrap_or(routing.primary_reads != crate::config::PrimaryReads::Off);
+                let text: &[u8] = if reads { b"on" } else { b"off" };
+                backend::write_row_description(out, [("primary reads", ColumnType::Text)].into_iter());
+                backend::write_data_row(out, [Some(text)].into_iter());
+                backend::write_command_complete(out, "SELECT 1");
+            }
+        }
+        backend::write_ready_for_query(client.io.out(), Status::Idle);
+        self.unflushed.push(Turn::Client(key));
+    }
+}
+
+/// What a unit wants: first what its comment says, then what its client has set, then what it is.
+fn want(routing: &Routing, sort: &Sort, role: Option<Role>, primary_reads: Option<bool>, session: bool) -> Want {
+    let reads = match primary_reads {
+        Some(true) => Want::Any,
+        Some(false) => Want::Replica,
+        None => routing.primary_reads.want(),
+    };
+    let by_route = sort.route.map(|route| match route {
+        Route::Primary => Want::Write,
+        Route::Replica => Want::Replica,
+        Route::Any => Want::Any,
+    });
+    let by_role = match role {
+        Some(Role::Primary) => Some(Want::Write),
+        Some(Role::Replica) => Some(Want::Replica),
+        Some(Role::Any) => Some(Want::Any),
+        _ => None,
+    };
+    let splits = (routing.splitting || role == Some(Role::Auto)) && !session;
+    by_route.or(by_role).unwrap_or_else(|| match (splits, sort.read) {
+        (true, true) => reads,
+        (true, false) => Want::Write,
+        // A session stays on its server whatever comes.
+        (false, _) if session && routing.splitting => Want::Write,
+        (false, _) => routing.want(None),
+    })
+}
+
+/// Whether a server serves what a unit wants.
+fn serves(view: &ClusterView, id: ServerId, want: Want) -> bool {
+    let view = view.view();
+    match want {
+        Want::Write => view.primary() == Some(id),
+        Want::Replica => view.serves_reads(id),
+        Want::ReplicaOrPrimary => view.serves_reads(id) || view.primary() == Some(id),
+        Want::Any => view.serves(id),
+    }
+}
