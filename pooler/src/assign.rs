@@ -34,6 +34,7 @@ impl Worker {
         let (config, settings) = (&self.config, &self.config.settings);
         let database = config.database(&pool.database);
         pool.mode = config.pool_mode(&pool.database, &pool.user);
+        pool.pipelining = Pool::may_pipeline(pool.mode, settings);
         pool.size = config.pool_size(&pool.database, &pool.user);
         pool.minimum = database.and_then(|entry| entry.min_pool_size).unwrap_or(settings.min_pool_size).min(pool.size);
         pool.reserve = config.reserve(&pool.database, &pool.user);
@@ -84,7 +85,9 @@ impl Worker {
             }
             return;
         }
-        let waiting = pool.waiting.len() + usize::from(!pool.greeting.is_empty() && pool.welcome.is_none());
+        // However many wait to share, one more connection is enough for now.
+        let sharing = usize::from(!pool.sharers.is_empty());
+        let waiting = pool.waiting.len() + sharing + usize::from(!pool.greeting.is_empty() && pool.welcome.is_none());
         let mut limit = pool.size;
         let oldest = pool.waiting.front().and_then(|key| self.clients.get(key.0)).and_then(|client| client.waits);
         if oldest.is_some_and(|since| self.now.saturating_duration_since(since) >= settings.reserve_pool_timeout.0) {
@@ -106,7 +109,7 @@ impl Worker {
     }
 
     /// Whether one more server connection keeps within the limits of its database and user.
-    fn within_limits(&self, key: PoolKey) -> bool {
+    pub fn within_limits(&self, key: PoolKey) -> bool {
         let Some(pool) = self.pools.get(key.0) else { return false };
         let settings = &self.config.settings;
         let of_database = self.config.database(&pool.database).and_then(|entry| entry.max_db_connections);
@@ -144,6 +147,14 @@ impl Worker {
             self.lookup(key);
             return;
         }
+        self.align(server_key, key);
+    }
+
+    /// Brings a server connection's session in line with a client's.
+    pub fn align(&mut self, server_key: ServerKey, key: ClientKey) {
+        let (Some(server), Some(client)) = (self.servers.get_mut(server_key.0), self.clients.get_mut(key.0)) else {
+            return;
+        };
         let same_sets = Rc::ptr_eq(&client.sets, &server.sets) || client.sets == server.sets;
         if same_sets && client.vars.same(&server.vars) {
             return;
@@ -173,6 +184,8 @@ impl Worker {
         let mut pinned = false;
         if let Some(client) = server.client.take().and_then(|client| self.clients.get_mut(client.0)) {
             client.server = None;
+            client.needs_own = false;
+            client.replay = 0;
             client.transaction_since = None;
             client.request_since = self.now;
             client.bound = None;
@@ -222,15 +235,20 @@ impl Worker {
         let Some(server) = self.servers.get(key.0) else { return };
         let old = self.is_old(server);
         let Some(pool) = self.pools.get_mut(pool_key.0) else { return };
-        let crowded = pool.servers.len() > pool.size && pool.waiting.is_empty();
+        let crowded = pool.servers.len() > pool.size && pool.is_unwanted();
         if server.retire || old || crowded || pool.servers.len() > pool.size + pool.reserve {
             let why = if server.retire { "it was to be closed" } else { "it was old or too many" };
             self.close_server(key, why);
             self.grow(pool_key);
             return;
         }
+        if !pool.paused && self.catalog_is_due(pool_key) {
+            self.read_catalog(key);
+            return;
+        }
+        let Some(pool) = self.pools.get_mut(pool_key.0) else { return };
         if !pool.paused {
-            while let Some(next) = pool.waiting.pop_front() {
+            while let Some(next) = self.pools.get_mut(pool_key.0).and_then(|pool| pool.next_waiting(&self.clients)) {
                 if self.clients.get(next.0).is_some_and(|client| client.waits.is_some()) {
                     self.lend(key, next);
                     self.give_turn(Turn::Client(next));
@@ -246,7 +264,7 @@ impl Worker {
     /// Lends free connections to those who wait, as after RESUME.
     pub fn serve_queue(&mut self, key: PoolKey) {
         while let Some(pool) = self.pools.get_mut(key.0) {
-            if pool.paused || pool.waiting.is_empty() {
+            if pool.paused || pool.is_unwanted() {
                 return;
             }
             let Some(server) = pool.idle.pop_back() else { break };
@@ -260,10 +278,11 @@ impl Worker {
         let Some(pool) = self.pools.get_mut(key.0) else { return };
         let greeting = std::mem::take(&mut pool.greeting);
         let waiting = std::mem::take(&mut pool.waiting);
+        let sharers = std::mem::take(&mut pool.sharers);
         for client in greeting {
             self.fatal(client, code, message);
         }
-        for client in waiting {
+        for client in waiting.into_iter().chain(sharers) {
             self.refuse(client, code, message);
         }
     }
@@ -276,6 +295,7 @@ impl Worker {
             return;
         }
         client.waits = None;
+        client.needs_own = false;
         client.discard = Discard::Unit;
         backend::write_error(client.io.out(), "ERROR", code, message);
         self.count_error(code);
@@ -285,7 +305,7 @@ impl Worker {
         if let Some(pool) =
             self.clients.get(key.0).and_then(|client| client.pool).and_then(|key| self.pools.get_mut(key.0))
         {
-            pool.waiting.retain(|waiting| *waiting != key);
+            pool.forget(key);
         }
         self.give_turn(Turn::Client(key));
     }

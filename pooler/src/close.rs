@@ -88,6 +88,8 @@ impl Worker {
     fn leave(&mut self, key: ClientKey) {
         let Some(client) = self.clients.get_mut(key.0) else { return };
         client.waits = None;
+        self.forget_in_lane(key);
+        let Some(client) = self.clients.get_mut(key.0) else { return };
         let pool_key = client.pool.take();
         let server_key = client.server;
         let was_in_pool = matches!(client.state, ClientState::Ready | ClientState::Greeting);
@@ -98,7 +100,7 @@ impl Worker {
             self.count_client(&user, false);
         }
         if let Some(pool) = pool_key.and_then(|key| self.pools.get_mut(key.0)) {
-            pool.waiting.retain(|waiting| *waiting != key);
+            pool.forget(key);
             pool.greeting.retain(|waiting| *waiting != key);
             if was_in_pool {
                 pool.clients = pool.clients.saturating_sub(1);
@@ -126,6 +128,7 @@ impl Worker {
 
     /// Closes a server connection that no client uses.
     pub fn close_server(&mut self, key: ServerKey, why: &str) {
+        self.leave_lane(key, "57P01", why);
         let Some(mut server) = self.servers.try_remove(key.0) else { return };
         if self.config.settings.log_disconnections && server.target.is_none() {
             crate::info!(of self.name_server(&server); "closing because: {why}");
@@ -143,6 +146,9 @@ impl Worker {
                 self.offer(target);
             }
             return;
+        }
+        if server.requests.iter().any(|request| matches!(request, crate::server::Request::Catalog)) {
+            self.catalog_lost(server.pool);
         }
         let Some(pool) = self.pools.get_mut(server.pool.0) else { return };
         pool.servers.retain(|other| *other != key);
@@ -163,6 +169,12 @@ impl Worker {
         if matches!(server.state, State::Connecting | State::Login(_)) && server.target.is_none() {
             self.close_server(key, &why);
             self.connect_failed(pool_key, &why);
+            return;
+        }
+        if matches!(server.state, State::Lane) {
+            self.leave_lane(key, &code, &why);
+            self.close_server(key, &why);
+            self.grow(pool_key);
             return;
         }
         let client_key = server.client.take();
@@ -201,6 +213,7 @@ impl Worker {
     fn tell_of_loss(&mut self, key: ClientKey, code: &str, why: &str, units: usize, begun: bool) {
         let Some(client) = self.clients.get_mut(key.0) else { return };
         client.transaction_since = None;
+        client.needs_own = false;
         client.sets_in_transaction = None;
         client.bound = None;
         if begun {

@@ -303,6 +303,10 @@ impl Worker {
             self.refuse(key, "57014", "canceling statement due to user request");
             return;
         }
+        if client.lane.is_some() {
+            self.cancel_in_lane(key);
+            return;
+        }
         let Some(target) = client.server else { return };
         self.cancel_on_server(target);
     }

@@ -9,6 +9,7 @@ use wire::scram;
 use wire::startup::CancelKey;
 
 use crate::client::{ClientKey, Sets};
+use crate::lane::Lane;
 use crate::net::Io;
 use crate::pool::PoolKey;
 use crate::statement::{Known, Statement};
@@ -32,6 +33,8 @@ pub enum State {
     Idle,
     /// It is lent to a client.
     Active,
+    /// It carries reads of several clients, or one read that may be asked again.
+    Lane,
     /// A cancel request is being delivered over it.
     Cancelling,
 }
@@ -73,15 +76,14 @@ pub enum Request {
     },
     /// A Bind of this statement.
     Bind(Option<Rc<Statement>>),
-    /// A Describe.
-    Describe,
+    /// A Describe, of this statement when it is one of ours.
+    Describe(Option<Rc<Statement>>),
     /// An Execute of a portal of this statement.
     Execute(Option<Rc<Statement>>),
-    /// A Close; `hidden` when the client did not send it.
-    Close {
-        /// Whether the answer is kept from the client.
-        hidden: bool,
-    },
+    /// A Close that the client sent.
+    Close,
+    /// A Close of ours: this statement makes room.
+    Evict(Rc<Statement>),
     /// An answer that the client gets without the server being asked.
     Invented {
         /// Its type byte.
@@ -95,12 +97,17 @@ pub enum Request {
     Clean,
     /// The query that finds a password.
     Lookup,
+    /// The query that reads the database's catalog.
+    Catalog,
 }
 
 impl Request {
     /// Whether it is answered by a ReadyForQuery.
     pub fn ends_unit(&self) -> bool {
-        matches!(self, Self::Query(_) | Self::Call | Self::Sync | Self::Align | Self::Clean | Self::Lookup)
+        matches!(
+            self,
+            Self::Query(_) | Self::Call | Self::Sync | Self::Align | Self::Clean | Self::Lookup | Self::Catalog
+        )
     }
 }
 
@@ -128,7 +135,7 @@ pub struct Server {
     pub place: usize,
     /// Where it stands.
     pub state: State,
-    /// The client it is lent to.
+    /// The client it is lent to; of a lane, whose unit is being answered.
     pub client: Option<ClientKey>,
     /// What was asked and not answered.
     pub requests: VecDeque<Request>,
@@ -172,6 +179,8 @@ pub struct Server {
     pub target: Option<ServerKey>,
     /// The bytes that a cancel request consists of, on a connection for one.
     pub errand: Vec<u8>,
+    /// What it needs to know as a lane; kept for the next time.
+    pub lane: Option<Box<Lane>>,
 }
 
 impl Server {
@@ -206,6 +215,7 @@ impl Server {
             farewell: None,
             target: None,
             errand: Vec::new(),
+            lane: None,
         }
     }
 }

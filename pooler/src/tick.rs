@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::admin::show::a_second;
 use crate::client::{ClientKey, State as ClientState};
-use crate::pool::{Pool, PoolKey, Totals};
+use crate::pool::{Pool, PoolKey};
 use crate::server::{ServerKey, State};
+use crate::shape::Why;
 use crate::worker::Worker;
 
 /// How long a closed client may take to notice.
@@ -24,6 +24,7 @@ impl Worker {
             self.keep_pools();
             self.refresh_names();
         }
+        self.tick_catalogs();
         self.console_tick();
         if self.ending.is_some() {
             self.close_idle_clients();
@@ -46,6 +47,7 @@ impl Worker {
         let mut told = Vec::new();
         let mut lingering = Vec::new();
         let mut cancels = Vec::new();
+        let mut late = Vec::new();
         for (number, client) in &self.clients {
             let key = ClientKey(number);
             match client.state {
@@ -74,6 +76,13 @@ impl Worker {
             }
             // Few have limits of their own.
             let limits = if config.users.is_empty() { of_all } else { config.limits(&client.user) };
+            if client.lane.is_some() {
+                if past(client.request_since, limits.query) {
+                    late.push(key);
+                    over.push((key, "57014", "query_timeout".to_owned()));
+                }
+                continue;
+            }
             let Some(server) = client.server.and_then(|server| self.servers.get(server.0)) else {
                 if past(client.request_since, limits.idle) {
                     over.push((key, "57P05", "client_idle_timeout".to_owned()));
@@ -103,6 +112,9 @@ impl Worker {
         for key in lingering {
             self.close_client(key, "it did not close");
         }
+        for client in late {
+            self.cancel_in_lane(client);
+        }
         for server in cancels {
             self.cancel_on_server(server);
         }
@@ -126,7 +138,7 @@ impl Worker {
                 pool.database,
                 pool.user,
                 pool.servers.len(),
-                pool.waiting.len(),
+                pool.waiting.len() + pool.sharers.len(),
             )
         };
         self.refuse(key, "53300", &message);
@@ -140,6 +152,7 @@ impl Worker {
         };
         let mut gone: Vec<(ServerKey, &str)> = Vec::new();
         let mut idle = Vec::new();
+        let mut aged = Vec::new();
         for (number, server) in &self.servers {
             let key = ServerKey(number);
             match server.state {
@@ -154,6 +167,8 @@ impl Worker {
                 {
                     gone.push((key, "resetting the session took too long"));
                 }
+                // It would never be idle if others always followed.
+                State::Lane if server.retire || self.is_old(server) => aged.push(key),
                 State::Idle => {
                     let pool = self.pools.get(server.pool.0);
                     let spare = |pool: &Pool| pool.servers.len() > pool.minimum || pool.clients == 0 && !pool.kept;
@@ -165,6 +180,11 @@ impl Worker {
                     }
                 }
                 _ => (),
+            }
+        }
+        for key in aged {
+            if let Some(lane) = self.servers.get_mut(key.0).and_then(|server| server.lane.as_mut()) {
+                lane.closed = true;
             }
         }
         for (key, why) in gone {
@@ -184,27 +204,33 @@ impl Worker {
         let keys: Vec<PoolKey> = self.pools.iter().map(|(key, _)| PoolKey(key)).collect();
         for key in keys {
             let Some(pool) = self.pools.get(key.0) else { continue };
-            if !pool.waiting.is_empty() || !pool.greeting.is_empty() || pool.servers.len() < pool.minimum {
+            if !pool.is_unwanted() || !pool.greeting.is_empty() || pool.servers.len() < pool.minimum {
                 self.grow(key);
             }
         }
     }
 
     fn end_period(&mut self) {
-        let mut sum = Totals::default();
+        let period = self.config.settings.stats_period.0.max(Duration::from_secs(1)).as_secs_f64();
         for (_, pool) in &mut self.pools {
             pool.periods = [pool.periods[1], pool.totals];
-            sum = sum.plus(&pool.periods[1].since(&pool.periods[0]));
-        }
-        // Each worker tells of its own databases.
-        if self.config.settings.log_stats && (self.id.0 == 0 || !self.pools.is_empty()) {
-            let [_, transactions, queries, received, sent, transaction, query, wait, ..] =
-                a_second(&sum, self.config.settings.stats_period.0);
+            let last = pool.periods[1].since(&pool.periods[0]);
+            if !self.config.settings.log_stats || last.queries == 0 {
+                continue;
+            }
+            let reasons = Why::NAMES.iter().zip(last.unpipelined).filter(|(_, count)| *count > 0);
+            let reasons: Vec<String> = reasons.map(|(name, count)| format!("{name} {count}")).collect();
             crate::info!(
-                "stats: worker {}: {} clients, {transactions} xacts/s, {queries} queries/s, in {received} B/s, out \
-                 {sent} B/s, xact {transaction} us, query {query} us, wait {wait} us",
-                self.id.0,
-                self.clients.len(),
+                "stats {}/{}: {:.0} queries/s, {:.0} us each, {:.0} us waited, {} of {} pipelined, not: {}; asked again {}",
+                pool.database,
+                pool.user,
+                last.queries as f64 / period,
+                last.query_time.as_secs_f64() * 1e6 / last.queries as f64,
+                last.wait_time.as_secs_f64() * 1e6 / last.assignments.max(1) as f64,
+                last.pipelined,
+                last.queries,
+                if reasons.is_empty() { "none".to_owned() } else { reasons.join(", ") },
+                last.asked_again,
             );
         }
     }

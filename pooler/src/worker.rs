@@ -21,6 +21,7 @@ use crate::listen::Listener;
 use crate::net::{Got, Io, Stream};
 use crate::pool::{Pool, PoolKey};
 use crate::server::{Server, ServerKey};
+use crate::shape::Shapes;
 use crate::shared::{Ending, Message, Shared, WorkerId, lock};
 use crate::vars::Tracked;
 
@@ -83,6 +84,18 @@ pub struct Worker {
     pub errors: BTreeMap<String, u64>,
     /// Set when it shall end: when that was ordered.
     pub ending: Option<Instant>,
+    /// The place of `standard_conforming_strings` among the tracked parameters.
+    pub conforming_strings: usize,
+    /// Cores of the machine.
+    pub cores: usize,
+    /// Server connections that are lanes.
+    pub active_lanes: Vec<ServerKey>,
+    /// How long the client that is being served has waited for room in a lane.
+    pub waited: Duration,
+    /// Who gets what the turn has gathered for it when the turn ends.
+    pub unflushed: Vec<Turn>,
+    /// What is known of statements, by database.
+    pub shapes: HashMap<Rc<str>, Shapes>,
     /// When the current period of the averages ends.
     pub period_ends: Instant,
     poll: Poll,
@@ -98,9 +111,11 @@ impl Worker {
     pub fn new(id: WorkerId, shared: Arc<Shared>, poll: Poll, listeners: Vec<Listener>) -> io::Result<Self> {
         let config = shared.config();
         let now = Instant::now();
+        let tracked = Tracked::new(&config.settings.track_extra_parameters.0);
         let mut worker = Self {
             id,
-            tracked: Tracked::new(&config.settings.track_extra_parameters.0),
+            conforming_strings: tracked.place("standard_conforming_strings").unwrap_or(usize::MAX),
+            tracked,
             period_ends: now + config.settings.stats_period.0,
             config,
             clients: Slab::new(),
@@ -114,6 +129,11 @@ impl Worker {
             next_upkeep: now,
             errors: BTreeMap::new(),
             ending: None,
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            active_lanes: Vec::new(),
+            waited: Duration::ZERO,
+            unflushed: Vec::new(),
+            shapes: HashMap::new(),
             poll,
             listeners,
             next_worker: 0,
@@ -133,7 +153,8 @@ impl Worker {
         let mut events = Events::with_capacity(1024);
         while !self.is_over() {
             let wait = if self.turns.is_empty() {
-                self.next_tick.saturating_duration_since(Instant::now())
+                let until = self.lane_deadline().map_or(self.next_tick, |deadline| deadline.min(self.next_tick));
+                until.saturating_duration_since(Instant::now())
             } else {
                 Duration::ZERO
             };
@@ -159,6 +180,12 @@ impl Worker {
                     Turn::Client(key) => self.client_turn(key),
                     Turn::Server(key) => self.server_turn(key),
                 }
+            }
+            if !self.active_lanes.is_empty() {
+                self.look_after_lanes();
+            }
+            if !self.unflushed.is_empty() {
+                self.flush_lanes();
             }
             if self.now >= self.next_tick {
                 self.next_tick = self.now + TICK;
@@ -232,7 +259,11 @@ impl Worker {
     /// Whether a client's input may be worked on: it does not wait, and its server keeps up.
     fn client_may_go_on(&self, key: ClientKey) -> bool {
         let Some(client) = self.clients.get(key.0) else { return false };
-        if client.waits.is_some() || client.console_waits.is_some() || client.io.pending() > HIGH_WATER {
+        if client.waits.is_some()
+            || client.behind_own
+            || client.console_waits.is_some()
+            || client.io.pending() > HIGH_WATER
+        {
             return false;
         }
         // What it sends before it is let in stays in the socket.
@@ -245,7 +276,7 @@ impl Worker {
             .is_none_or(|server| server.io.pending() <= HIGH_WATER)
     }
 
-    fn feed_client(&mut self, key: ClientKey, fresh: &[u8]) {
+    pub fn feed_client(&mut self, key: ClientKey, fresh: &[u8]) {
         let Some(client) = self.clients.get_mut(key.0) else { return };
         if client.io.rest.is_empty() {
             let taken = self.client_input(key, fresh);
@@ -329,7 +360,7 @@ impl Worker {
         }
         match client.io.flush() {
             Ok(()) => {
-                let server = client.server;
+                let server = client.server.or(client.lane.map(|(server, _)| server));
                 if before > HIGH_WATER && client.io.pending() <= HIGH_WATER {
                     self.give_turn(Turn::Client(key));
                     if let Some(server) = server {

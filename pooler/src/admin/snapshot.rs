@@ -119,7 +119,7 @@ impl Worker {
         for (number, client) in &self.clients {
             let state = match client.state {
                 ClientState::Ready if client.waits.is_some() => "waiting",
-                ClientState::Ready if client.server.is_some() => "active",
+                ClientState::Ready if client.server.is_some() || client.lane.is_some() => "active",
                 ClientState::Ready => "idle",
                 ClientState::Console => "active",
                 ClientState::Closing => continue,
@@ -164,7 +164,7 @@ impl Worker {
                     State::Preparing => "tested",
                     State::Idle if self.is_to_be_checked(server) => "used",
                     State::Idle => "idle",
-                    State::Active => "active",
+                    State::Active | State::Lane => "active",
                     State::Cancelling => "active_cancel",
                 },
                 address: (if server.host.is_empty() { "unix".to_owned() } else { server.host.clone() }, server.port),
@@ -201,15 +201,11 @@ impl Worker {
                     crate::config::PoolMode::Session => "session",
                     crate::config::PoolMode::Transaction => "transaction",
                 },
-                clients_waiting: pool.waiting.len() + pool.greeting.len(),
-                clients_active: pool.clients.saturating_sub(pool.waiting.len() + pool.greeting.len()),
-                longest_wait: pool
-                    .waiting
-                    .front()
-                    .and_then(|key| self.clients.get(key.0))
-                    .and_then(|client| client.waits)
-                    .map(age)
-                    .unwrap_or_default(),
+                clients_waiting: pool.waiting.len() + pool.sharers.len() + pool.greeting.len(),
+                clients_active: pool
+                    .clients
+                    .saturating_sub(pool.waiting.len() + pool.sharers.len() + pool.greeting.len()),
+                longest_wait: pool.oldest(&self.clients).map(age).unwrap_or_default(),
                 totals: pool.totals,
                 period: pool.periods[1].since(&pool.periods[0]),
                 paused: pool.paused,
@@ -230,7 +226,7 @@ impl Worker {
                     State::Preparing | State::Cancelling => seen.servers_busy += 1,
                     State::Idle if self.is_to_be_checked(server) => seen.servers_used += 1,
                     State::Idle => seen.servers_idle += 1,
-                    State::Active => seen.servers_active += 1,
+                    State::Active | State::Lane => seen.servers_active += 1,
                 }
             }
             pools.push(seen);

@@ -161,6 +161,14 @@ settings! {
     shutdown_timeout: Seconds = Seconds::whole(0), true;
     /// Named prepared statements kept on a server connection in transaction pooling; 0 turns their renaming off.
     max_prepared_statements: usize = 200, true;
+    /// Send reads of different clients down one server connection one behind another (transaction pooling only).
+    pipelining: bool = true, true;
+    /// Server connections that a pool fills with pipelined reads before it fills them deeper; 0: one a core.
+    pipeline_connections: usize = 0, true;
+    /// Reads in flight on one server connection at most; fewer when they take long.
+    pipeline_depth: usize = 64, true;
+    /// How long a pipelined read may keep others behind it waiting before these are asked elsewhere, in seconds.
+    pipeline_stall: Seconds = Seconds(std::time::Duration::from_millis(50)), true;
     /// How clients prove who they are: `any`, `trust`, `plain`, `md5` or `scram-sha-256`.
     auth_type: AuthType = AuthType::Md5, true;
     /// The users file: a line `"user" "password"` each; the password plain, MD5 or a SCRAM secret.
