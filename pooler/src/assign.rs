@@ -327,6 +327,7 @@ impl Worker {
     /// Takes the configuration that is in force now.
     pub fn take_config(&mut self) {
         let old = std::mem::replace(&mut self.config, self.shared.config());
+        let secured_otherwise = crate::connect::secures_otherwise(&old.settings, &self.config.settings);
         let keys: Vec<PoolKey> = self.pools.iter().map(|(key, _)| PoolKey(key)).collect();
         for key in keys {
             let Some(pool) = self.pools.get(key.0) else { continue };
@@ -339,7 +340,7 @@ impl Worker {
             };
             let moved = before.is_some_and(|before| leads_elsewhere(before, entry));
             self.size_pool(key);
-            if moved {
+            if moved || secured_otherwise {
                 self.retire(&servers);
             }
             self.serve_queue(key);

@@ -1,14 +1,12 @@
 //! How connections end, and what those on the other side are told.
 
 use std::io;
-use std::net::Shutdown;
 
 use wire::backend::{self, Status};
 
 use crate::client::{ClientKey, Discard, State as ClientState};
 use crate::config::PoolMode;
 use crate::log::Subject;
-use crate::net::Stream;
 use crate::pool::PoolKey;
 use crate::server::{Server, ServerKey, State};
 use crate::shared::{Ending, lock};
@@ -57,7 +55,9 @@ impl Worker {
         client.state = ClientState::Closing;
         client.since = self.now;
         client.io.rest = Vec::new();
-        if client.io.flush().is_err() || client.io.pending() == 0 && half_close(&client.io.stream).is_err() {
+        // Before a TLS handshake is done nothing can be said that would be understood.
+        let mute = client.io.is_handshaking();
+        if mute || client.io.flush().is_err() || client.io.pending() == 0 && client.io.half_close().is_err() {
             self.drop_client(key);
         }
     }
@@ -162,6 +162,9 @@ impl Worker {
 
     /// A server connection is gone, or cannot go on: its client is told what that means for it.
     pub fn server_gone(&mut self, key: ServerKey, why: &str) {
+        if self.connect_otherwise(key, why) {
+            return;
+        }
         let Some(server) = self.servers.get_mut(key.0) else { return };
         let pool_key = server.pool;
         let why = server.farewell.as_ref().map_or_else(|| why.to_owned(), |(_, message)| message.clone());
@@ -243,12 +246,5 @@ impl Worker {
         for key in idle {
             self.fatal(key, "57P01", "the pooler is shutting down");
         }
-    }
-}
-
-fn half_close(stream: &Stream) -> io::Result<()> {
-    match stream {
-        Stream::Tcp(stream) => stream.shutdown(Shutdown::Write),
-        Stream::Unix(stream) => stream.shutdown(Shutdown::Write),
     }
 }

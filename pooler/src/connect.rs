@@ -6,16 +6,17 @@ use wire::backend::{self, Authentication, tag};
 use wire::frame::HEADER;
 use wire::frontend;
 use wire::md5;
-use wire::scram::{self, Credential, Secret};
+use wire::scram::{self, Binding, Credential, Secret};
 use wire::startup::{self, CancelKey};
 
 use crate::client::ClientKey;
-use crate::config::{Database, HostOrder};
+use crate::config::{ChannelBinding, Database, HostOrder, Settings, SslMode};
 use crate::net::{Io, Peer, Stream};
 use crate::pool::PoolKey;
 use crate::resolve::Found;
 use crate::server::{Login, Server, ServerKey, State};
 use crate::shared::lock;
+use crate::tls::Session;
 use crate::worker::{Step, Worker};
 
 /// A message of a login is not longer than this.
@@ -24,6 +25,27 @@ const MAX_MESSAGE: usize = 65_536;
 /// The hosts of an entry; a Unix socket when none is said.
 fn hosts(entry: &Database) -> Vec<&str> {
     if entry.hosts.is_empty() { vec![""] } else { entry.hosts.iter().map(String::as_str).collect() }
+}
+
+/// Whether new server connections are secured in another way than before.
+pub fn secures_otherwise(old: &Settings, new: &Settings) -> bool {
+    let relevant = |settings: &Settings| {
+        let shown = settings.show().into_iter();
+        let shown =
+            shown.filter(|shown| shown.name.starts_with("server_tls_") || shown.name == "server_channel_binding");
+        shown.map(|shown| shown.value).collect::<Vec<String>>()
+    };
+    relevant(old) != relevant(new)
+}
+
+/// Whether a connection that is being made is to ask for TLS, at this attempt.
+fn wants_tls(server: &Server) -> bool {
+    match server.sslmode {
+        SslMode::Disable => false,
+        SslMode::Allow => server.second_attempt,
+        SslMode::Prefer => !server.second_attempt,
+        SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull => true,
+    }
 }
 
 impl Worker {
@@ -68,6 +90,10 @@ impl Worker {
             return false;
         }
         let mut server = Server::new(io, host, port, key, self.now);
+        // On a Unix socket there is nobody to hide from, and PostgreSQL speaks no TLS there.
+        if matches!(server.io.stream, Stream::Tcp(_)) {
+            server.sslmode = config.settings.server_tls_sslmode;
+        }
         if let Some(pool) = self.pools.get_mut(key.0) {
             server.place = pool.stats.place(&server.host, port);
             pool.connecting += 1;
@@ -92,6 +118,18 @@ impl Worker {
                 return;
             }
         }
+        if wants_tls(server) {
+            startup::write_ssl_request(server.io.out());
+            server.state = State::Login(Login::TlsAsked);
+        } else {
+            self.introduce(key);
+        }
+        self.flush_server(key);
+    }
+
+    /// Says what a connection to a server is for: a session, or a cancel request.
+    fn introduce(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get_mut(key.0) else { return };
         if !server.errand.is_empty() {
             let errand = std::mem::take(&mut server.errand);
             server.io.out().extend_from_slice(&errand);
@@ -112,11 +150,79 @@ impl Worker {
             }
             startup::write_startup(server.io.out(), parameters);
         }
+    }
+
+    /// Works on a server's answer to the question whether it speaks TLS.
+    fn tls_answer(&mut self, key: ServerKey, left: &[u8]) -> Result<(), String> {
+        let Some(server) = self.servers.get_mut(key.0) else { return Ok(()) };
+        match left {
+            b"S" => {
+                let connector = self.config.tls.connector.as_ref().ok_or("TLS has been turned off meanwhile")?;
+                let session = Session::connect(connector, &server.host).map_err(|error| format!("TLS: {error}"))?;
+                server.io.begin_tls(session);
+            }
+            b"N" if server.sslmode.requires() => return Err("the server does not support TLS".to_owned()),
+            b"N" => (),
+            // It would be taken for the first bytes of TLS, or of the server, though anybody may have put it there.
+            [b'S' | b'N', ..] => return Err("data came with the answer to a request for encryption".to_owned()),
+            _ => return Err("this is not a PostgreSQL server".to_owned()),
+        }
+        self.introduce(key);
         self.flush_server(key);
+        Ok(())
+    }
+
+    /// A connection to a server has failed in its login: whether it is tried once more, without TLS in `prefer`, with
+    /// it in `allow`. Only while the server may have refused it for that: before any password was asked for.
+    pub fn connect_otherwise(&mut self, key: ServerKey, why: &str) -> bool {
+        let settings = &self.config.settings;
+        let Some(server) = self.servers.get_mut(key.0) else { return false };
+        let early = matches!(server.state, State::Login(Login::Started | Login::TlsAsked)) && server.target.is_none();
+        let limit = settings.server_connect_timeout.limit();
+        let late = limit.is_some_and(|limit| self.now.saturating_duration_since(server.since) >= limit);
+        if server.second_attempt || !early || late {
+            return false;
+        }
+        // invalid_authorization_specification: pg_hba.conf has no line for such a connection.
+        let refused = server.farewell.as_ref().map(|(code, _)| code == "28000");
+        let otherwise = match server.sslmode {
+            SslMode::Allow => refused == Some(true) && self.config.tls.connector.is_some(),
+            SslMode::Prefer => server.io.tls().is_some() && refused != Some(false),
+            _ => false,
+        };
+        if !otherwise {
+            return false;
+        }
+        let (host, port) = (server.host.clone(), server.port);
+        let Ok(stream) = Stream::connect(&host, port, settings) else { return false };
+        let mut io = Io::new(stream);
+        // What comes on it is an event; before that it is not even connected.
+        io.readable = false;
+        if self.watch_server(key, &mut io.stream).is_err() {
+            return false;
+        }
+        let Some(server) = self.servers.get_mut(key.0) else { return false };
+        let how = if server.sslmode == SslMode::Allow { "with" } else { "without" };
+        crate::info!("{host}:{port}: {why}; trying {how} TLS");
+        let mut old = std::mem::replace(&mut server.io, io);
+        server.state = State::Connecting;
+        server.second_attempt = true;
+        server.farewell = None;
+        server.welcome.clear();
+        self.unwatch(&mut old.stream);
+        self.server_connected(key);
+        true
     }
 
     /// Works on what a server says while we log in.
     pub fn login_input(&mut self, key: ServerKey, left: &[u8]) -> Step {
+        let asked = |server: &Server| matches!(server.state, State::Login(Login::TlsAsked));
+        if self.servers.get(key.0).is_some_and(asked) {
+            if let Err(why) = self.tls_answer(key, left) {
+                self.server_gone(key, &why);
+            }
+            return Step::Took(left.len());
+        }
         let message = match wire::header(left) {
             Ok(None) => return Step::More,
             Ok(Some(head)) if head.body <= MAX_MESSAGE => left.get(HEADER..head.total()).map(|body| (head, body)),
@@ -181,8 +287,15 @@ impl Worker {
             .or_else(|| self.config.passwords.get(&user).cloned())
             .or_else(|| self.found.get(user.as_str()).map(|secret| secret.to_string()));
         let missing = || format!("no password is known for user \"{user}\" on the server");
+        let binding = self.config.settings.server_channel_binding;
         let Some(server) = self.servers.get_mut(key.0) else { return Ok(()) };
+        let end_point = server.io.tls().and_then(Session::end_point).filter(|_| binding != ChannelBinding::Disable);
         let State::Login(login) = &mut server.state else { return Ok(()) };
+        let scram =
+            matches!(what, Authentication::Sasl(_) | Authentication::SaslContinue(_) | Authentication::SaslFinal(_));
+        if binding == ChannelBinding::Require && !scram && !matches!(login, Login::Proven) {
+            return Err("server_channel_binding = require: the server asks for no SCRAM".to_owned());
+        }
         match what {
             Authentication::Ok => {
                 // A server that asks for SCRAM and then does without has not shown that it knows the secret.
@@ -201,9 +314,19 @@ impl Worker {
                 frontend::write_password(server.io.out(), md5::response(&stored, *salt).as_bytes());
             }
             Authentication::Sasl(mechanisms) => {
-                if !mechanisms.contains(&scram::MECHANISM) {
-                    return Err(format!("the server offers only {}", mechanisms.join(", ")));
-                }
+                let (mechanism, bound) = match &end_point {
+                    Some(hash) if mechanisms.contains(&scram::MECHANISM_PLUS) => {
+                        (scram::MECHANISM_PLUS, Binding::EndPoint(hash))
+                    }
+                    _ if binding == ChannelBinding::Require => {
+                        return Err("server_channel_binding = require: the server does not offer it".to_owned());
+                    }
+                    _ if !mechanisms.contains(&scram::MECHANISM) => {
+                        return Err(format!("the server offers only {}", mechanisms.join(", ")));
+                    }
+                    Some(_) => (scram::MECHANISM, Binding::Declined),
+                    None => (scram::MECHANISM, Binding::No),
+                };
                 let stored = stored.ok_or_else(missing)?;
                 let credential = match Secret::read(&stored) {
                     None if md5::is_stored(&stored) => {
@@ -221,8 +344,8 @@ impl Worker {
                     }
                 };
                 let nonce = scram::nonce().map_err(|error| error.to_string())?;
-                let (client, first) = scram::Client::start(credential, &nonce);
-                frontend::write_sasl_initial(server.io.out(), scram::MECHANISM, &first);
+                let (client, first) = scram::Client::start_bound(credential, &nonce, bound);
+                frontend::write_sasl_initial(server.io.out(), mechanism, &first);
                 *login = Login::ScramFirst(Box::new(client));
             }
             Authentication::SaslContinue(data) => {
@@ -315,6 +438,12 @@ impl Worker {
     pub fn cancel_on_server(&mut self, target: ServerKey) {
         let Some(server) = self.servers.get(target.0).filter(|server| !server.requests.is_empty()) else { return };
         let (host, port, pool) = (server.host.clone(), server.port, server.pool);
+        // What is hidden on the way of a statement is hidden on the way of its cancel request.
+        let sslmode = match server.io.tls() {
+            None => SslMode::Disable,
+            Some(_) if server.sslmode.requires() => server.sslmode,
+            Some(_) => SslMode::Require,
+        };
         let mut errand = Vec::new();
         startup::write_cancel(&mut errand, &server.cancel_key);
         let slot = ServerKey(self.servers.vacant_key());
@@ -333,6 +462,7 @@ impl Worker {
                 let mut carrier = Server::new(io, host, port, pool, self.now);
                 carrier.errand = errand;
                 carrier.target = Some(target);
+                carrier.sslmode = sslmode;
                 self.servers.insert(carrier);
                 if let Some(server) = self.servers.get_mut(target.0) {
                     server.held += 1;

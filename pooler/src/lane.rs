@@ -738,7 +738,8 @@ impl Worker {
     pub fn forget_in_lane(&mut self, key: ClientKey) {
         let Some((server_key, _)) = self.clients.get_mut(key.0).and_then(|client| client.lane.take()) else { return };
         let Some(server) = self.servers.get_mut(server_key.0) else { return };
-        if server.client == Some(key) {
+        let head = server.client == Some(key);
+        if head {
             server.client = None;
             server.io.readable = true;
         }
@@ -746,6 +747,13 @@ impl Worker {
             for unit in lane.units.iter_mut().filter(|unit| unit.client == Some(key)) {
                 unit.client = None;
             }
+            if head {
+                // Nobody wants its answer: the server need not go on.
+                (lane.cancelling, lane.closed) = (true, true);
+            }
+        }
+        if head {
+            self.cancel_on_server(server_key);
         }
         // It may have been the one whose slowness held the lane.
         self.give_turn(Turn::Server(server_key));

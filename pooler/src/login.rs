@@ -8,15 +8,18 @@ use wire::backend::{self, Authentication, Status};
 use wire::frame::{self, HEADER};
 use wire::frontend;
 use wire::md5;
-use wire::scram::{self, Secret};
+use wire::scram::{self, Binding, Secret};
 use wire::startup::{self, CancelKey, Packet, Startup};
 
 use crate::admin;
-use crate::client::{Challenge, ClientKey, State};
+use crate::client::{Challenge, Client, ClientKey, State};
 use crate::config::AuthType;
+use crate::hba::Visitor;
+use crate::net::{Peer, Stream};
 use crate::server::{Request, ServerKey};
 use crate::shared::{Message, lock};
-use crate::vars::literal;
+use crate::tls::{self, Certificate, Session};
+use crate::vars::assigned;
 use crate::worker::{Step, Worker};
 
 /// A password message is not longer than this.
@@ -25,6 +28,11 @@ const MAX_PASSWORD: usize = 8192;
 impl Worker {
     /// Works on what a client sends before it has said who it is.
     pub fn startup_input(&mut self, key: ClientKey, left: &[u8]) -> Step {
+        let plain = self.clients.get(key.0).is_some_and(|client| client.io.tls().is_none());
+        if plain && left.first() == Some(&tls::HANDSHAKE) {
+            self.accept_tls(key, b"", left);
+            return Step::Took(left.len());
+        }
         let (packet, length) = match startup::read(left) {
             Ok(Some(read)) => read,
             Ok(None) => return Step::More,
@@ -41,7 +49,16 @@ impl Worker {
                     self.fatal(key, "08P01", "data came before the answer to a request for encryption");
                     return Step::Took(left.len());
                 }
-                client.io.out().push(b'N');
+                if !plain {
+                    self.fatal(key, "08P01", "encryption was asked for within TLS");
+                    return Step::Took(left.len());
+                }
+                let over_tcp = matches!(client.io.stream, Stream::Tcp(_));
+                if packet == Packet::SslRequest && over_tcp && self.config.tls.acceptor.is_some() {
+                    self.accept_tls(key, b"S", b"");
+                } else {
+                    client.io.out().push(b'N');
+                }
                 Step::Took(length)
             }
             Packet::Cancel(cancel) => {
@@ -53,13 +70,17 @@ impl Worker {
                 Step::Took(left.len())
             }
             Packet::Startup(startup) => {
+                if let Err((code, message)) = self.check_tls(key) {
+                    self.fatal(key, code, message);
+                    return Step::Took(left.len());
+                }
                 let database = startup.get("database").or_else(|| startup.get("user")).unwrap_or_default();
                 let home = self.shared.home(if admin::is_console(database) { "" } else { database });
                 if home != self.id {
-                    let client = self.clients.remove(key.0);
-                    let mut stream = client.io.stream;
-                    self.unwatch(&mut stream);
-                    self.shared.tell(home, Message::Moved(Box::new(stream), left.to_vec(), client.since));
+                    let mut client = self.clients.remove(key.0);
+                    self.unwatch(&mut client.io.stream);
+                    client.io.rest = left.to_vec();
+                    self.shared.tell(home, Message::Moved(Box::new(client.io), client.since));
                     return Step::Took(left.len());
                 }
                 match self.begin_login(key, &startup) {
@@ -71,6 +92,55 @@ impl Worker {
                 }
             }
         }
+    }
+
+    /// Begins TLS with a client: `before` goes out first, `held` is what has come of it.
+    fn accept_tls(&mut self, key: ClientKey, before: &[u8], held: &[u8]) {
+        let Some(client) = self.clients.get_mut(key.0) else { return };
+        let over_tcp = matches!(client.io.stream, Stream::Tcp(_));
+        let Some(acceptor) = self.config.tls.acceptor.as_ref().filter(|_| over_tcp) else {
+            return self.close_client(key, "TLS was begun but is not configured");
+        };
+        match Session::accept(acceptor, before, held) {
+            Ok(session) => {
+                client.io.begin_tls(session);
+                self.give_turn(crate::worker::Turn::Client(key));
+            }
+            Err(error) => self.close_client(key, &format!("TLS: {error}")),
+        }
+    }
+
+    /// Whether a client that begins a session does so over what is asked for.
+    fn check_tls(&self, key: ClientKey) -> Result<(), (&'static str, &'static str)> {
+        let Some(client) = self.clients.get(key.0) else { return Ok(()) };
+        match client.io.tls() {
+            // Without that anybody's TLS could be led here: ALPN says that PostgreSQL is meant.
+            Some(session) if session.is_direct() && session.alpn() != Some(tls::ALPN) => {
+                Err(("08P01", "direct TLS without the protocol postgresql by ALPN"))
+            }
+            None if self.config.settings.client_tls_sslmode.requires()
+                && matches!(client.io.stream, Stream::Tcp(_)) =>
+            {
+                Err(("28000", "SSL required"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// How a client has to prove who it is; `None` when it may not come in.
+    fn method(&self, client: &Client) -> Option<AuthType> {
+        let config = &self.config;
+        if config.settings.auth_type != AuthType::Hba {
+            return Some(config.settings.auth_type);
+        }
+        let address = match (&client.io.stream, &client.peer) {
+            (Stream::Unix(_), _) => None,
+            (Stream::Tcp(_), Peer::Tcp(address)) => Some(address.ip()),
+            // It was gone before it could be asked for its address.
+            (Stream::Tcp(_), Peer::Unix) => return None,
+        };
+        let tls = client.io.tls().is_some();
+        config.hba.method(&Visitor { address, tls, database: &client.database, user: &client.user })
     }
 
     fn begin_login(&mut self, key: ClientKey, startup: &Startup<'_>) -> Result<(), (&'static str, String)> {
@@ -118,12 +188,18 @@ impl Worker {
             }
         }
         self.take_parameters(key, startup)?;
+        let Some(method) = self.clients.get(key.0).and_then(|client| self.method(client)) else {
+            return Err((
+                "28000",
+                format!("no line of the HBA file lets user \"{user}\" in to \"{database}\" from here"),
+            ));
+        };
         let known = config.passwords.get(&*user).map(|password| Arc::from(password.as_str()));
         let Some(client) = self.clients.get_mut(key.0) else { return Ok(()) };
         client.secret = known;
         let entry = config.database(database);
         let auth_user = entry.and_then(|entry| entry.auth_user.clone()).unwrap_or_else(|| settings.auth_user.clone());
-        if client.secret.is_none() && !auth_user.is_empty() && !console && settings.auth_type != AuthType::Any {
+        if client.secret.is_none() && !auth_user.is_empty() && !console && method != AuthType::Any {
             client.state = State::Lookup;
             let auth_dbname = entry.and_then(|entry| entry.auth_dbname.as_ref()).unwrap_or(&settings.auth_dbname);
             let database = if auth_dbname.is_empty() { client.database.clone() } else { auth_dbname.as_str().into() };
@@ -166,7 +242,7 @@ impl Worker {
             match self.tracked.place(&name) {
                 Some(place) => client.vars.set(place, &value),
                 None if name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '.') => {
-                    let statement = format!("SET {name} = {}", literal(&value));
+                    let statement = format!("SET {name} = {}", assigned(&name, &value));
                     Rc::make_mut(&mut client.sets).insert(name.to_lowercase(), statement);
                 }
                 None => return Err(("08P01", format!("unsupported startup parameter: {name}"))),
@@ -177,8 +253,10 @@ impl Worker {
 
     /// Asks a client for its password, as the configuration says.
     fn challenge(&mut self, key: ClientKey) {
-        let auth_type = self.config.settings.auth_type;
-        let Some(client) = self.clients.get_mut(key.0) else { return };
+        let auth_type = self.clients.get(key.0).and_then(|client| self.method(client));
+        let (Some(auth_type), Some(client)) = (auth_type, self.clients.get_mut(key.0)) else {
+            return self.fatal(key, "28000", "not let in");
+        };
         if admin::is_console(&client.database) && admin::is_own_user(client) {
             client.admin = true;
             self.accepted(key);
@@ -191,7 +269,16 @@ impl Worker {
             AuthType::Any => return self.accepted(key),
             AuthType::Trust if secret.is_some() => return self.accepted(key),
             AuthType::Trust => return self.wrong_password(key),
+            AuthType::Cert if secret.is_some() && is_certified(client) => return self.accepted(key),
+            AuthType::Cert => {
+                let message = format!("certificate authentication failed for user \"{}\"", client.user);
+                return self.fatal(key, "28000", &message);
+            }
             AuthType::Plain => (Challenge::Plain, Authentication::CleartextPassword),
+            _ if scram && client.io.tls().and_then(Session::end_point).is_some() => {
+                let both = vec![scram::MECHANISM_PLUS, scram::MECHANISM];
+                (Challenge::ScramFirst, Authentication::Sasl(both))
+            }
             _ if scram => (Challenge::ScramFirst, Authentication::Sasl(vec![scram::MECHANISM])),
             _ => {
                 let mut salt = [0; 4];
@@ -261,9 +348,13 @@ impl Worker {
             }
             Challenge::ScramFirst => {
                 let (mechanism, first) = frontend::sasl_initial(body)?;
-                if mechanism != scram::MECHANISM {
-                    return Err(wire::Error::Scram("the mechanism is not SCRAM-SHA-256"));
-                }
+                let end_point = client.io.tls().and_then(Session::end_point);
+                let binding = match (mechanism, &end_point) {
+                    (scram::MECHANISM_PLUS, Some(hash)) => Binding::EndPoint(hash),
+                    (scram::MECHANISM, Some(_)) => Binding::Declined,
+                    (scram::MECHANISM, None) => Binding::No,
+                    _ => return Err(wire::Error::Scram("the mechanism is none of those that were offered")),
+                };
                 let known = secret.and_then(|secret| secret_of(&secret));
                 // Who is not known is asked like anybody else, and fails in the end.
                 let secret = match known {
@@ -271,7 +362,7 @@ impl Worker {
                     None => Secret::derive(scram::nonce()?.as_bytes(), scram::nonce()?.as_bytes(), 1)
                         .with_iterations(scram::ITERATIONS),
                 };
-                let (server, answer) = scram::Server::start(secret, first, &scram::nonce()?)?;
+                let (server, answer) = scram::Server::start_bound(secret, first, &scram::nonce()?, binding)?;
                 client.state = State::Password(Challenge::ScramFinal(Box::new(server)));
                 backend::write_authentication(client.io.out(), &Authentication::SaslContinue(&answer));
                 return Ok(());
@@ -416,6 +507,14 @@ impl Worker {
         self.flush_client(client_key);
         self.give_turn(crate::worker::Turn::Client(client_key));
     }
+}
+
+/// Whether a client has shown a certificate for the user that it says it is. That a trusted authority has signed it was
+/// verified in the handshake.
+fn is_certified(client: &Client) -> bool {
+    let shown = client.io.tls().and_then(Session::peer_certificate);
+    let name = shown.and_then(|shown| Certificate::read(shown)).and_then(|certificate| certificate.common_name());
+    name == Some(&*client.user)
 }
 
 /// Whether `password` is the one that is stored.

@@ -1,7 +1,8 @@
 //! Sockets, and the bytes in flight on them.
 
+use std::cell::RefCell;
 use std::io::{self, Read, Write};
-use std::net::SocketAddr;
+use std::net::{Shutdown, SocketAddr};
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
@@ -10,6 +11,7 @@ use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
 
 use crate::config::Settings;
+use crate::tls::Session;
 
 /// A connected socket.
 #[derive(Debug)]
@@ -106,6 +108,14 @@ impl Stream {
         }
     }
 
+    /// Says that nothing more will be sent.
+    fn half_close(&self) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => stream.shutdown(Shutdown::Write),
+            Self::Unix(stream) => stream.shutdown(Shutdown::Write),
+        }
+    }
+
     /// The number of its file descriptor.
     pub fn descriptor(&self) -> i32 {
         match self {
@@ -199,6 +209,13 @@ pub enum Got {
 /// Kept between two uses of an output buffer; a larger one is given back to the allocator, so that an idle connection
 /// costs next to nothing.
 const KEPT: usize = 256;
+/// Encrypted at once: what a read brings is in one write again, and a slow reader costs no more than this twice.
+const SEALED: usize = 65_536;
+
+thread_local! {
+    /// Where a worker puts what it reads before it is decrypted.
+    static CIPHERED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
 
 /// A socket with the bytes that are in flight on it. Sockets are edge-triggered: `readable` stays set until a read has
 /// found nothing.
@@ -216,16 +233,51 @@ pub struct Io {
     sent: usize,
     /// Bytes read in all.
     pub received: u64,
+    /// TLS, once it was begun. Without it the data path does not notice.
+    tls: Option<Box<Session>>,
 }
 
 impl Io {
     /// A socket just connected or accepted.
     pub fn new(stream: Stream) -> Self {
-        Self { stream, readable: true, hangup: false, rest: Vec::new(), out: Vec::new(), sent: 0, received: 0 }
+        Self {
+            stream,
+            readable: true,
+            hangup: false,
+            rest: Vec::new(),
+            out: Vec::new(),
+            sent: 0,
+            received: 0,
+            tls: None,
+        }
     }
 
-    /// Reads once.
+    /// From here on everything is TLS, what waits to be sent too.
+    pub fn begin_tls(&mut self, session: Session) {
+        self.tls = Some(Box::new(session));
+        // What has come already brings no event.
+        self.readable = true;
+    }
+
+    /// The TLS session; its handshake may still be under way.
+    pub fn tls(&self) -> Option<&Session> {
+        self.tls.as_deref()
+    }
+
+    /// Whether a TLS handshake is under way, so that nothing can be said yet.
+    pub fn is_handshaking(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| !tls.is_open())
+    }
+
+    /// Reads once; over TLS, until there is something or nothing more comes.
     pub fn read(&mut self, buffer: &mut [u8]) -> Got {
+        if self.tls.is_some() {
+            return self.read_tls(buffer);
+        }
+        self.read_socket(buffer)
+    }
+
+    fn read_socket(&mut self, buffer: &mut [u8]) -> Got {
         loop {
             match self.stream.read(buffer) {
                 Ok(0) => return Got::Closed(None),
@@ -245,6 +297,51 @@ impl Io {
         }
     }
 
+    fn read_tls(&mut self, buffer: &mut [u8]) -> Got {
+        CIPHERED.with_borrow_mut(|ciphered| {
+            if ciphered.len() < buffer.len() {
+                ciphered.resize(buffer.len(), 0);
+            }
+            loop {
+                let held = self.tls.as_ref().map_or(0, |tls| tls.held.len());
+                let (Some(front), true) = (ciphered.get_mut(..held), held < buffer.len()) else {
+                    return Got::Closed(Some(tls_error("a message of the handshake is too long")));
+                };
+                let Some(mut tls) = self.tls.take_if(|tls| !tls.has_ended()) else { return Got::Closed(None) };
+                let unseen = std::mem::take(&mut tls.unseen);
+                front.copy_from_slice(&tls.held);
+                let room = ciphered.get_mut(held..buffer.len()).unwrap_or_default();
+                let fresh = match if unseen { Got::Bytes(0) } else { self.read_socket(room) } {
+                    Got::Bytes(count) => count,
+                    nothing_or_end => {
+                        self.tls = Some(tls);
+                        return nothing_or_end;
+                    }
+                };
+                let outcome = tls.receive(ciphered.get_mut(..held + fresh).unwrap_or_default(), buffer);
+                let ended = tls.has_ended();
+                self.tls = Some(tls);
+                match outcome {
+                    Ok(count) if count > 0 => {
+                        // The end is told by the next read.
+                        self.readable |= ended;
+                        return Got::Bytes(count);
+                    }
+                    Ok(_) if ended => return Got::Closed(None),
+                    Ok(_) if !self.readable => return Got::Nothing,
+                    Ok(_) => (),
+                    Err(error) => {
+                        // The alert says what was wrong; nobody is owed more.
+                        self.out = Vec::new();
+                        self.sent = 0;
+                        let _ = self.flush();
+                        return Got::Closed(Some(tls_error(error)));
+                    }
+                }
+            }
+        })
+    }
+
     /// Where to append what shall be sent.
     pub fn out(&mut self) -> &mut Vec<u8> {
         &mut self.out
@@ -252,11 +349,24 @@ impl Io {
 
     /// Bytes that have not been sent.
     pub fn pending(&self) -> usize {
-        self.out.len() - self.sent
+        let sealed = self.tls.as_ref().map_or(0, |tls| tls.to_send().len());
+        self.out.len().saturating_sub(self.sent) + sealed
+    }
+
+    /// Says that nothing more will be sent.
+    pub fn half_close(&mut self) -> io::Result<()> {
+        if let Some(tls) = &mut self.tls {
+            tls.say_end().map_err(tls_error)?;
+            self.flush()?;
+        }
+        self.stream.half_close()
     }
 
     /// Sends what it can.
     pub fn flush(&mut self) -> io::Result<()> {
+        if self.tls.is_some() {
+            return self.flush_tls();
+        }
         while let Some(left) = self.out.get(self.sent..).filter(|left| !left.is_empty()) {
             match self.stream.write(left) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
@@ -266,12 +376,42 @@ impl Io {
                 Err(error) => return Err(error),
             }
         }
+        self.all_sent();
+        Ok(())
+    }
+
+    fn all_sent(&mut self) {
         self.sent = 0;
-        if self.out.capacity() > KEPT {
-            self.out = Vec::new()
-        } else {
-            self.out.clear()
+        if self.out.capacity() > KEPT { self.out = Vec::new() } else { self.out.clear() }
+    }
+
+    fn flush_tls(&mut self) -> io::Result<()> {
+        let Some(tls) = &mut self.tls else { return Ok(()) };
+        loop {
+            while !tls.to_send().is_empty() {
+                match self.stream.write(tls.to_send()) {
+                    Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                    Ok(count) => tls.sent(count),
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
+                    Err(error) => return Err(error),
+                }
+            }
+            let left = self.out.get(self.sent..).unwrap_or_default();
+            if !tls.is_open() || left.is_empty() {
+                break;
+            }
+            let part = left.get(..SEALED).unwrap_or(left);
+            tls.seal(part).map_err(tls_error)?;
+            self.sent += part.len();
+        }
+        if self.sent >= self.out.len() {
+            self.all_sent();
         }
         Ok(())
     }
+}
+
+fn tls_error(error: impl std::fmt::Display) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("TLS: {error}"))
 }

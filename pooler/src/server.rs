@@ -9,6 +9,7 @@ use wire::scram;
 use wire::startup::CancelKey;
 
 use crate::client::{ClientKey, Sets};
+use crate::config::SslMode;
 use crate::lane::Lane;
 use crate::net::Io;
 use crate::pool::PoolKey;
@@ -42,6 +43,8 @@ pub enum State {
 /// How far a login to a server has come.
 #[derive(Debug)]
 pub enum Login {
+    /// Whether the server speaks TLS is asked; the answer is one byte.
+    TlsAsked,
     /// The startup packet is sent.
     Started,
     /// The first message of SCRAM is sent.
@@ -181,6 +184,10 @@ pub struct Server {
     pub errand: Vec<u8>,
     /// What it needs to know as a lane; kept for the next time.
     pub lane: Option<Box<Lane>>,
+    /// What TLS is to be on it.
+    pub sslmode: SslMode,
+    /// Whether this is the second attempt of `allow` or `prefer`.
+    pub second_attempt: bool,
 }
 
 impl Server {
@@ -216,6 +223,8 @@ impl Server {
             target: None,
             errand: Vec::new(),
             lane: None,
+            sslmode: SslMode::Disable,
+            second_attempt: false,
         }
     }
 }

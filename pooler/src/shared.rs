@@ -13,7 +13,7 @@ use crate::admin::{Answer, Order};
 use crate::client::ClientKey;
 use crate::config::Config;
 use crate::metrics::Measured;
-use crate::net::Stream;
+use crate::net::{Io, Stream};
 use crate::resolve::Resolver;
 
 /// Names a worker.
@@ -26,7 +26,7 @@ pub enum Message {
     /// A socket that was accepted.
     Accepted(Stream),
     /// A client of a database that is served by the receiver, and what was read from it: its startup packet first.
-    Moved(Box<Stream>, Vec<u8>, Instant),
+    Moved(Box<Io>, Instant),
     /// A statement of this client is to be cancelled.
     Cancel(ClientKey, CancelKey),
     /// Something asked or ordered on the console: who asks, the number of the question, what.

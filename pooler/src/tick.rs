@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use crate::admin::show::a_second;
 use crate::client::{ClientKey, State as ClientState};
-use crate::pool::{Pool, PoolKey};
+use crate::pool::{Pool, PoolKey, Totals};
 use crate::server::{ServerKey, State};
 use crate::shape::Why;
 use crate::worker::Worker;
@@ -19,12 +20,12 @@ impl Worker {
         self.tick_clients();
         self.tick_servers();
         self.tick_pools();
+        self.tick_catalogs();
         if self.now >= self.next_upkeep {
             self.next_upkeep = self.now + UPKEEP;
             self.keep_pools();
             self.refresh_names();
         }
-        self.tick_catalogs();
         self.console_tick();
         if self.ending.is_some() {
             self.close_idle_clients();
@@ -47,7 +48,6 @@ impl Worker {
         let mut told = Vec::new();
         let mut lingering = Vec::new();
         let mut cancels = Vec::new();
-        let mut late = Vec::new();
         for (number, client) in &self.clients {
             let key = ClientKey(number);
             match client.state {
@@ -78,7 +78,6 @@ impl Worker {
             let limits = if config.users.is_empty() { of_all } else { config.limits(&client.user) };
             if client.lane.is_some() {
                 if past(client.request_since, limits.query) {
-                    late.push(key);
                     over.push((key, "57014", "query_timeout".to_owned()));
                 }
                 continue;
@@ -111,9 +110,6 @@ impl Worker {
         }
         for key in lingering {
             self.close_client(key, "it did not close");
-        }
-        for client in late {
-            self.cancel_in_lane(client);
         }
         for server in cancels {
             self.cancel_on_server(server);
@@ -168,7 +164,7 @@ impl Worker {
                     gone.push((key, "resetting the session took too long"));
                 }
                 // It would never be idle if others always followed.
-                State::Lane if server.retire || self.is_old(server) => aged.push(key),
+                State::Lane if server.retire || past(server.since, settings.server_lifetime.limit()) => aged.push(key),
                 State::Idle => {
                     let pool = self.pools.get(server.pool.0);
                     let spare = |pool: &Pool| pool.servers.len() > pool.minimum || pool.clients == 0 && !pool.kept;
@@ -211,26 +207,27 @@ impl Worker {
     }
 
     fn end_period(&mut self) {
-        let period = self.config.settings.stats_period.0.max(Duration::from_secs(1)).as_secs_f64();
+        let mut sum = Totals::default();
         for (_, pool) in &mut self.pools {
             pool.periods = [pool.periods[1], pool.totals];
-            let last = pool.periods[1].since(&pool.periods[0]);
-            if !self.config.settings.log_stats || last.queries == 0 {
-                continue;
-            }
-            let reasons = Why::NAMES.iter().zip(last.unpipelined).filter(|(_, count)| *count > 0);
+            sum = sum.plus(&pool.periods[1].since(&pool.periods[0]));
+        }
+        // Each worker tells of its own databases.
+        if self.config.settings.log_stats && (self.id.0 == 0 || !self.pools.is_empty()) {
+            let [_, transactions, queries, received, sent, transaction, query, wait, ..] =
+                a_second(&sum, self.config.settings.stats_period.0);
+            let reasons = Why::NAMES.iter().zip(sum.unpipelined).filter(|(_, count)| *count > 0);
             let reasons: Vec<String> = reasons.map(|(name, count)| format!("{name} {count}")).collect();
             crate::info!(
-                "stats {}/{}: {:.0} queries/s, {:.0} us each, {:.0} us waited, {} of {} pipelined, not: {}; asked again {}",
-                pool.database,
-                pool.user,
-                last.queries as f64 / period,
-                last.query_time.as_secs_f64() * 1e6 / last.queries as f64,
-                last.wait_time.as_secs_f64() * 1e6 / last.assignments.max(1) as f64,
-                last.pipelined,
-                last.queries,
+                "stats: worker {}: {} clients, {transactions} xacts/s, {queries} queries/s, in {received} B/s, out \
+                 {sent} B/s, xact {transaction} us, query {query} us, wait {wait} us, {} of {} queries pipelined, \
+                 others: {}; asked again {}",
+                self.id.0,
+                self.clients.len(),
+                sum.pipelined,
+                sum.queries,
                 if reasons.is_empty() { "none".to_owned() } else { reasons.join(", ") },
-                last.asked_again,
+                sum.asked_again,
             );
         }
     }

@@ -403,7 +403,7 @@ impl Worker {
                     let worker = WorkerId(self.next_worker % self.shared.mailboxes.len().max(1));
                     self.next_worker = self.next_worker.wrapping_add(1);
                     if worker == self.id {
-                        self.add_client(stream, Vec::new(), self.now);
+                        self.add_client(Io::new(stream), self.now);
                     } else {
                         self.shared.tell(worker, Message::Accepted(stream));
                     }
@@ -419,10 +419,8 @@ impl Worker {
     }
 
     /// Takes a client in, with what has been read from it.
-    fn add_client(&mut self, stream: Stream, rest: Vec<u8>, since: Instant) {
-        stream.tune(&self.config.settings);
-        let mut io = Io::new(stream);
-        io.rest = rest;
+    fn add_client(&mut self, mut io: Io, since: Instant) {
+        io.stream.tune(&self.config.settings);
         let entry = self.clients.vacant_entry();
         let key = ClientKey(entry.key());
         let interests = Interest::READABLE | Interest::WRITABLE;
@@ -450,8 +448,8 @@ impl Worker {
         let messages = std::mem::take(&mut *lock(&mailbox.messages));
         for message in messages {
             match message {
-                Message::Accepted(stream) => self.add_client(stream, Vec::new(), self.now),
-                Message::Moved(stream, rest, since) => self.add_client(*stream, rest, since),
+                Message::Accepted(stream) => self.add_client(Io::new(stream), self.now),
+                Message::Moved(io, since) => self.add_client(*io, since),
                 Message::Cancel(key, cancel) => self.cancel(key, &cancel),
                 Message::Order(asker, number, order) => {
                     let answer = self.obey(&order);

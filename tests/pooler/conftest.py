@@ -1,8 +1,31 @@
 """Fixtures for the pooler's tests."""
 
+import contextlib
+import shutil
+import tempfile
+from pathlib import Path
+
 import pytest
 
+from devkit import Problem
+from devkit.places import SYSTEM_POSTGRES, give_to_server_user
+from devkit.postgres import Tree
+from devkit.server import Server
+from tests.pooler.certificates import Authority
 from tests.pooler.process import PASSWORD, Pooler
+
+# What a server with TLS lets in: each user in another way.
+HBA = """
+local all all trust
+hostssl all scram_user 127.0.0.1/32 scram-sha-256
+hostssl all tls_user 127.0.0.1/32 trust
+hostssl all cert_user 127.0.0.1/32 cert
+hostnossl all plain_user 127.0.0.1/32 trust
+host all both_user 127.0.0.1/32 trust
+host all md5_user 127.0.0.1/32 md5
+host all word_user 127.0.0.1/32 password
+host all asker 127.0.0.1/32 scram-sha-256
+"""
 
 
 @pytest.fixture(scope="session")
@@ -20,3 +43,62 @@ def pooler(server):
     """A pooler in transaction mode with two server connections a pool."""
     with Pooler(server, default_pool_size=2) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def authority():
+    """Whom the tests trust."""
+    folder = tempfile.mkdtemp(prefix="howdah-ca-", dir="/tmp")
+    yield Authority(folder)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def stranger(authority):
+    """An authority that nobody trusts, though it calls itself the same."""
+    return Authority(authority.folder / "stranger")
+
+
+@pytest.fixture(scope="session")
+def certificate(authority):
+    """The pooler's certificate."""
+    return authority.issue("the pooler", "IP:127.0.0.1,DNS:localhost")
+
+
+def tree_with_tls():
+    """Debian's PostgreSQL: those of the wheels are built without TLS, programs and servers."""
+    found = sorted(SYSTEM_POSTGRES.glob("*/bin/postgres"), key=lambda path: int(path.parts[-3]))
+    if not found:
+        raise Problem("the tests of TLS need Debian's PostgreSQL: `apt-get install postgresql`")
+    bin_folder = found[-1].parent
+    return Tree(int(found[-1].parts[-3]), bin_folder, bin_folder / "pg_config")
+
+
+@pytest.fixture(scope="session")
+def tls_server(authority):
+    """A server with TLS whose certificate says `localhost` by its common name alone, and its psql, which has TLS."""
+    shown = authority.issue("localhost")
+    home = Path(tempfile.mkdtemp(prefix="howdah-tls-", dir="/tmp"))
+    files = {"ssl_cert_file": shown.cert, "ssl_key_file": shown.key, "ssl_ca_file": authority.root}
+    settings = {"ssl": "on"}
+    for name, source in files.items():
+        settings[name] = home / source.name
+        shutil.copy(source, settings[name])
+    settings["hba_file"] = home / "hba"
+    settings["hba_file"].write_text(HBA)
+    for path in [home, *home.iterdir()]:
+        give_to_server_user(path)
+        path.chmod(0o700 if path.is_dir() else 0o600)
+    with contextlib.ExitStack() as stack:
+        stack.callback(shutil.rmtree, home, ignore_errors=True)
+        server = stack.enter_context(Server(tree_with_tls(), settings))
+        server.psql(
+            f"""SET password_encryption = 'scram-sha-256'; CREATE ROLE scram_user LOGIN PASSWORD '{PASSWORD}';
+            CREATE ROLE tls_user LOGIN; CREATE ROLE cert_user LOGIN; CREATE ROLE plain_user LOGIN;
+            CREATE ROLE both_user LOGIN;
+            CREATE ROLE word_user LOGIN PASSWORD '{PASSWORD}';
+            CREATE ROLE asker LOGIN PASSWORD '{PASSWORD}'; GRANT pg_read_all_data TO asker;
+            GRANT SELECT ON pg_authid, pg_shadow TO asker;
+            SET password_encryption = 'md5'; CREATE ROLE md5_user LOGIN PASSWORD '{PASSWORD}';"""
+        )
+        yield server

@@ -53,15 +53,20 @@ class Pooler:
         deadline = time.monotonic() + 10
         while "is up" not in self.log.read_text():
             if self.process.poll() is not None or time.monotonic() > deadline:
+                self.stop()
                 raise Problem(f"the pooler did not start: {self.log.read_text()}")
             time.sleep(0.01)
         return self
 
     def __exit__(self, *exception):
+        self.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def stop(self):
+        """Ends the pooler at once."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGQUIT)
             self.process.wait(10)
-        shutil.rmtree(self.folder, ignore_errors=True)
 
     def configure(self, **changes):
         """Writes the configuration, with these settings changed."""
@@ -86,10 +91,11 @@ class Pooler:
         self.process.send_signal(signal.SIGHUP)
         wait_until(lambda: self.log.read_text().count("was read again") > before)
 
-    def psql(self, sql, database="postgres", user=SUPERUSER, password=None, check=True, options=()):
-        """What psql answers through the pooler, unaligned."""
+    def psql(self, sql, database="postgres", user=SUPERUSER, password=None, check=True, options=(), **parameters):
+        """What psql answers through the pooler, unaligned. `parameters` are libpq's, as `sslmode`."""
         command = [self.server.tree.program("psql"), "--no-psqlrc", "-qAt", "-v", "ON_ERROR_STOP=1", *options]
-        command += ["-h", "127.0.0.1", "-p", str(self.port), "-U", user, "-d", database]
+        place = {"host": "127.0.0.1", "port": self.port, "user": user, "dbname": database} | parameters
+        command += ["-d", " ".join(f"{name}='{value}'" for name, value in place.items())]
         variables = environment() | ({"PGPASSWORD": password} if password is not None else {})
         done = subprocess.run(command, input=sql, capture_output=True, text=True, env=variables, check=False)
         if check and done.returncode != 0:
@@ -104,11 +110,12 @@ class Pooler:
         lines = [line.split("\t") for line in text.splitlines()]
         return [dict(zip(lines[0], line, strict=True)) for line in lines[1:]]
 
-    def pgbench(self, *arguments, database="postgres", **options):
-        """Runs pgbench through the pooler."""
+    def pgbench(self, *arguments, database="postgres", variables=None, **options):
+        """Runs pgbench through the pooler, with these variables of the environment."""
         command = [self.server.tree.program("pgbench"), "-h", "127.0.0.1", "-p", str(self.port), "-U", SUPERUSER]
+        environ = environment() | (variables or {})
         done = subprocess.run(
-            [*command, *arguments, database], capture_output=True, text=True, env=environment(), check=False, **options
+            [*command, *arguments, database], capture_output=True, text=True, env=environ, check=False, **options
         )
         if done.returncode != 0:
             raise Problem(f"pgbench: {done.stderr.strip()}")

@@ -1,6 +1,7 @@
 """A client that sends exactly the bytes it is told, for what no driver does."""
 
 import socket
+import ssl
 import struct
 
 from devkit.server import SUPERUSER
@@ -36,16 +37,31 @@ def close(statement):
     return message(b"C", b"S" + statement.encode() + b"\0")
 
 
+SSL_REQUEST = struct.pack("!ii", 8, 80877103)
 EXECUTE = message(b"E", b"\0" + b"\0\0\0\0")
 SYNC = message(b"S")
 FLUSH = message(b"H")
 
 
 class Raw:
-    """A connection, logged in without a password unless `login` is false."""
+    """A connection, logged in without a password unless `login` is false.
 
-    def __init__(self, port, database="postgres", login=True, minor=0, user=SUPERUSER):
+    With a context of `ssl` it speaks TLS; when `direct`, without asking first.
+    """
+
+    def __init__(self, port, database="postgres", login=True, minor=0, user=SUPERUSER, context=None, direct=False):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=10)
+        # After a handshake it would wait for an acknowledgement that nobody hurries to send.
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if context is not None:
+            try:
+                if not direct:
+                    self.socket.sendall(SSL_REQUEST)
+                    assert self.socket.recv(1) == b"S"
+                self.socket = context.wrap_socket(self.socket, server_hostname="127.0.0.1")
+            except BaseException:
+                self.socket.close()
+                raise
         self.held = b""
         if login:
             body = struct.pack("!HH", 3, minor)
@@ -74,7 +90,7 @@ class Raw:
                     return kind, body
             try:
                 more = self.socket.recv(65536)
-            except ConnectionResetError:
+            except (ConnectionResetError, ssl.SSLEOFError):
                 more = b""
             if not more:
                 return None
@@ -88,6 +104,13 @@ class Raw:
             assert got is not None, f"closed after {found}"
             found.append(got)
         return found
+
+    def is_closed(self):
+        """Whether the other side closes within the time that a read may take, having said nothing more."""
+        try:
+            return self.next() is None
+        except ssl.SSLError:
+            return True
 
     def kinds(self, *parts, until=b"Z"):
         """Sends bytes and gives the types of the answers up to one of a type, as text."""

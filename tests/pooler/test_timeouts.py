@@ -83,7 +83,8 @@ def test_a_query_that_takes_too_long_is_cancelled(server):
                 slow.send(query("SELECT pg_sleep(20)"))
                 assert farewell(slow) == ("FATAL", "57014", "query_timeout")
             assert ask(other, "SELECT pg_sleep(0.1)::text") == [("",)]
-        wait_until(lambda: server.psql("SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%sleep(20)'") == "0")
+        running = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%sleep(20)'"
+        wait_until(lambda: server.psql(running) == "0")
 
 
 def test_a_transaction_that_takes_too_long_ends(server):

@@ -1,4 +1,5 @@
-//! SCRAM-SHA-256 (RFC 5802, RFC 7677) as PostgreSQL speaks it, both sides, without channel binding.
+//! SCRAM-SHA-256 (RFC 5802, RFC 7677) as PostgreSQL speaks it, both sides, with or without the channel binding
+//! `tls-server-end-point` (RFC 5929).
 //!
 //! A server keeps a [`Secret`] and never needs the password. From a successful login it learns the client's key, with
 //! which it can log in elsewhere under the same secret ([`Credential::Keys`]): so a pooler needs no passwords at all.
@@ -13,6 +14,10 @@ use crate::Error;
 
 /// The name of the mechanism.
 pub const MECHANISM: &str = "SCRAM-SHA-256";
+/// The name of the mechanism with channel binding.
+pub const MECHANISM_PLUS: &str = "SCRAM-SHA-256-PLUS";
+/// The flag of the only channel binding that PostgreSQL knows.
+const END_POINT: &str = "p=tls-server-end-point";
 /// PostgreSQL's default.
 pub const ITERATIONS: u32 = 4096;
 /// More than this a stored secret or a server may not ask for: the work is ours.
@@ -67,6 +72,19 @@ impl Secret {
     }
 }
 
+/// How an exchange is tied to the connection that it runs over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Binding<'a> {
+    /// Not at all: there is no TLS, or nothing to bind to.
+    No,
+    /// Not, though it could be. For a client: the server does not offer it, and is told that the client would have
+    /// taken it. For a server: it was offered and the client took the mechanism without; a client that says that it
+    /// was not offered has been lied to by somebody between.
+    Declined,
+    /// To the hash of the server's certificate, `tls-server-end-point`.
+    EndPoint(&'a [u8]),
+}
+
 /// The server's side of one exchange.
 #[derive(Debug)]
 pub struct Server {
@@ -74,7 +92,7 @@ pub struct Server {
     nonce: String,
     client_first_bare: String,
     server_first: String,
-    gs2: String,
+    bound: Vec<u8>,
 }
 
 /// What a server knows after a login that succeeded.
@@ -86,16 +104,40 @@ pub struct Accepted {
     pub client_key: Key,
 }
 
+impl Binding<'_> {
+    /// What the last message of a client repeats: the header of its first one and what the exchange is bound to.
+    fn data(&self, header: &str) -> Vec<u8> {
+        let hash = if let Self::EndPoint(hash) = self { hash } else { [].as_slice() };
+        [header.as_bytes(), hash].concat()
+    }
+}
+
 impl Server {
-    /// Answers a client-first-message; `nonce` is 18 random bytes in Base64 ([`nonce`]).
+    /// Answers a client-first-message without channel binding; `nonce` is 18 random bytes in Base64 ([`nonce`]).
     pub fn start(secret: Secret, client_first: &[u8], nonce: &str) -> Result<(Self, Vec<u8>), Error> {
+        Self::start_bound(secret, client_first, nonce, Binding::No)
+    }
+
+    /// Answers a client-first-message; `binding` says which mechanism the client chose and over what.
+    pub fn start_bound(
+        secret: Secret,
+        client_first: &[u8],
+        nonce: &str,
+        binding: Binding<'_>,
+    ) -> Result<(Self, Vec<u8>), Error> {
         let text = text(client_first)?;
         let (flag, rest) = text.split_once(',').ok_or(Error::Scram("no channel binding flag"))?;
-        if flag.starts_with("p=") {
-            return Err(Error::Scram("channel binding is not supported"));
-        }
-        if flag != "n" && flag != "y" {
-            return Err(Error::Scram("unknown channel binding flag"));
+        match (flag, binding) {
+            ("n", Binding::No | Binding::Declined) | ("y", Binding::No) | (END_POINT, Binding::EndPoint(_)) => (),
+            ("y", Binding::Declined) => {
+                return Err(Error::Scram("the client was not offered the channel binding that was offered to it"));
+            }
+            ("n" | "y", Binding::EndPoint(_)) => {
+                return Err(Error::Scram("the mechanism with channel binding was chosen without binding"));
+            }
+            (END_POINT, _) => return Err(Error::Scram("channel binding was not offered or not chosen")),
+            (other, _) if other.starts_with("p=") => return Err(Error::Scram("unsupported channel binding type")),
+            _ => return Err(Error::Scram("unknown channel binding flag")),
         }
         let (authzid, bare) = rest.split_once(',').ok_or(Error::Scram("no authorization identity"))?;
         if !authzid.is_empty() {
@@ -113,8 +155,8 @@ impl Server {
         let nonce = format!("{theirs}{nonce}");
         let server_first = format!("r={nonce},s={},i={}", BASE64.encode(&secret.salt), secret.iterations);
         let message = server_first.clone().into_bytes();
-        let gs2 = format!("{flag},{authzid},");
-        Ok((Self { secret, nonce, client_first_bare: bare.to_owned(), server_first, gs2 }, message))
+        let bound = binding.data(&format!("{flag},{authzid},"));
+        Ok((Self { secret, nonce, client_first_bare: bare.to_owned(), server_first, bound }, message))
     }
 
     /// Checks a client-final-message.
@@ -126,7 +168,7 @@ impl Server {
             .next()
             .and_then(|attribute| attribute.strip_prefix("c="))
             .ok_or(Error::Scram("no channel binding data"))?;
-        if BASE64.decode(binding).ok().as_deref() != Some(self.gs2.as_bytes()) {
+        if BASE64.decode(binding).ok().as_deref() != Some(self.bound.as_slice()) {
             return Err(Error::Scram("channel binding data does not match"));
         }
         let nonce = attributes.next().and_then(|attribute| attribute.strip_prefix("r="));
@@ -168,6 +210,7 @@ pub struct Client {
     credential: Credential,
     nonce: String,
     first_bare: String,
+    bound: Vec<u8>,
 }
 
 /// The client's side when its proof is sent and the server's has not come.
@@ -177,12 +220,22 @@ pub struct Proven {
 }
 
 impl Client {
-    /// The client-first-message; `nonce` is 18 random bytes in Base64 ([`nonce`]).
+    /// The client-first-message without channel binding; `nonce` is 18 random bytes in Base64 ([`nonce`]).
     pub fn start(credential: Credential, nonce: &str) -> (Self, Vec<u8>) {
+        Self::start_bound(credential, nonce, Binding::No)
+    }
+
+    /// The client-first-message, for [`MECHANISM_PLUS`] when `binding` is [`Binding::EndPoint`].
+    pub fn start_bound(credential: Credential, nonce: &str, binding: Binding<'_>) -> (Self, Vec<u8>) {
         // PostgreSQL takes the user's name from the startup packet and ignores the one here, as libpq knows.
         let first_bare = format!("n=,r={nonce}");
-        let message = format!("n,,{first_bare}").into_bytes();
-        (Self { credential, nonce: nonce.to_owned(), first_bare }, message)
+        let header = match binding {
+            Binding::No => "n,,".to_owned(),
+            Binding::Declined => "y,,".to_owned(),
+            Binding::EndPoint(_) => format!("{END_POINT},,"),
+        };
+        let message = format!("{header}{first_bare}").into_bytes();
+        (Self { credential, nonce: nonce.to_owned(), first_bare, bound: binding.data(&header) }, message)
     }
 
     /// The client-final-message in answer to a server-first-message.
@@ -206,7 +259,7 @@ impl Client {
                 (hmac(&salted, &[b"Client Key"]), hmac(&salted, &[b"Server Key"]))
             }
         };
-        let without_proof = format!("c=biws,r={nonce}");
+        let without_proof = format!("c={},r={nonce}", BASE64.encode(&self.bound));
         let exchange = [self.first_bare.as_str(), text, &without_proof].join(",");
         let proof = xor(client_key, hmac(&sha256(&client_key), &[exchange.as_bytes()]));
         let message = format!("{without_proof},p={}", BASE64.encode(proof)).into_bytes();

@@ -1,13 +1,23 @@
 //! The password exchanges: RFC 7677's own example, both sides against each other, and what must not pass.
 
 use proptest::prelude::*;
-use wire::scram::{Client, Credential, Secret, Server};
+use wire::scram::{Binding, Client, Credential, Secret, Server};
 use wire::{Error, md5};
 
 /// Runs one exchange; the client's key as the server learnt it.
 fn exchange(credential: Credential, secret: Secret) -> Result<[u8; 32], Error> {
-    let (client, first) = Client::start(credential, "clientnonce");
-    let (server, server_first) = Server::start(secret, &first, "servernonce")?;
+    bound_exchange(credential, secret, Binding::No, Binding::No)
+}
+
+/// The same with what either side takes for the channel binding.
+fn bound_exchange(
+    credential: Credential,
+    secret: Secret,
+    of_client: Binding<'_>,
+    of_server: Binding<'_>,
+) -> Result<[u8; 32], Error> {
+    let (client, first) = Client::start_bound(credential, "clientnonce", of_client);
+    let (server, server_first) = Server::start_bound(secret, &first, "servernonce", of_server)?;
     let (client, proof) = client.proof(&server_first)?;
     let accepted = server.finish(&proof)?;
     client.finish(&accepted.message)?;
@@ -41,6 +51,30 @@ fn the_right_password_passes_and_gives_the_clients_key() {
 fn a_wrong_password_fails() {
     let secret = Secret::derive(b"pencil", b"salt", 4096);
     assert_eq!(exchange(Credential::Password(b"pencil2".to_vec()), secret), Err(Error::Verification));
+}
+
+#[test]
+fn a_bound_exchange_passes_only_over_the_connection_it_is_bound_to() {
+    let run = |of_client, of_server| {
+        let secret = Secret::derive(b"pencil", b"salt", 2);
+        bound_exchange(Credential::Password(b"pencil".to_vec()), secret, of_client, of_server).is_ok()
+    };
+    let here = Binding::EndPoint(b"hash of a certificate");
+    let elsewhere = Binding::EndPoint(b"hash of another");
+    for (of_client, of_server, passes) in [
+        (here, here, true),
+        (here, elsewhere, false),
+        (here, Binding::No, false),
+        (here, Binding::Declined, false),
+        (Binding::No, Binding::Declined, true),
+        (Binding::Declined, Binding::No, true),
+        // The server offered it, and the client was told that it did not.
+        (Binding::Declined, Binding::Declined, false),
+        (Binding::No, here, false),
+        (Binding::Declined, here, false),
+    ] {
+        assert_eq!(run(of_client, of_server), passes, "{of_client:?} with {of_server:?}");
+    }
 }
 
 #[test]

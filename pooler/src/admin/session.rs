@@ -232,6 +232,7 @@ impl Worker {
                 let changeable = changed.settings.show().iter().any(|shown| shown.name == name && shown.changeable);
                 match changed.settings.set(name, value) {
                     Some(Ok(())) if changeable => {
+                        changed.prepare()?;
                         *self.shared.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(changed);
                         self.shared.tell_all(|| Message::Reload);
                     }

@@ -6,6 +6,7 @@ use crate::client::{ClientKey, State as ClientState};
 use crate::pool::Totals;
 use crate::server::State;
 use crate::shared::WorkerId;
+use crate::tls::Session;
 use crate::worker::Worker;
 
 /// A pool.
@@ -90,6 +91,8 @@ pub struct Line {
     pub descriptors: (i32, Option<i32>),
     /// Bytes held that came from it, and bytes held for it.
     pub held: (usize, usize),
+    /// The version and cipher of TLS; empty without.
+    pub tls: String,
 }
 
 /// What one worker holds.
@@ -150,6 +153,7 @@ impl Worker {
                     client.server.and_then(|key| self.servers.get(key.0)).map(|other| other.io.stream.descriptor()),
                 ),
                 held: (client.io.rest.len(), client.io.pending()),
+                tls: client.io.tls().map(Session::describe).unwrap_or_default(),
             });
         }
         for (number, server) in self.servers.iter().filter(|(_, server)| server.target.is_none()) {
@@ -183,6 +187,7 @@ impl Worker {
                     server.client.and_then(|key| self.clients.get(key.0)).map(|other| other.io.stream.descriptor()),
                 ),
                 held: (server.io.rest.len(), server.io.pending()),
+                tls: server.io.tls().map(Session::describe).unwrap_or_default(),
             });
         }
         snapshot.pools = self.pools_seen();

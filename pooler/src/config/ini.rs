@@ -14,6 +14,7 @@ pub const WITHOUT_EFFECT: &[&str] = &[
     "so_reuseport",
     "tcp_defer_accept",
     "tcp_socket_buffer",
+    "client_tls_dheparams",
     "dns_zone_check_period",
     "suspend_timeout",
     "conffile",

@@ -13,13 +13,17 @@ mod value;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
+
+use crate::hba::Hba;
+use crate::tls::Contexts;
 
 pub use entries::{Database, Key, User};
 pub use nearest::nearest;
 pub use reference::page as reference_page;
 pub use settings::{Settings, Shown};
-pub use value::{AuthType, FileMode, HostOrder, List, LogFormat, PoolMode, Seconds, Value};
+pub use value::{AuthType, ChannelBinding, FileMode, HostOrder, List, LogFormat, PoolMode, Seconds, SslMode, Value};
 
 /// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -74,6 +78,10 @@ pub struct Config {
     pub passwords: HashMap<String, String>,
     /// What was read but will not be done, to be told once.
     pub remarks: Vec<String>,
+    /// What the settings mean for TLS.
+    pub tls: Contexts,
+    /// The HBA file, where one is asked for.
+    pub hba: Arc<Hba>,
 }
 
 impl Config {
@@ -96,7 +104,27 @@ impl Config {
         config.files.insert(0, path.to_owned());
         config.read_passwords()?;
         config.check().map_err(complain)?;
+        config.prepare().map_err(complain)?;
         Ok(config)
+    }
+
+    /// Reads the files that settings name, for TLS and who may come in; again after a setting was changed.
+    pub fn prepare(&mut self) -> Result<(), String> {
+        let settings = &self.settings;
+        if settings.auth_type == AuthType::Cert && !settings.client_tls_sslmode.verifies() {
+            return Err("auth_type = cert: client_tls_sslmode must be verify-ca or verify-full".to_owned());
+        }
+        self.tls = Contexts::read(settings, &mut self.remarks)?;
+        self.hba = match settings.auth_type {
+            AuthType::Hba => {
+                let path = &settings.auth_hba_file;
+                let text = std::fs::read_to_string(path)
+                    .map_err(|error| format!("auth_hba_file: cannot read {path}: {error}"))?;
+                Arc::new(Hba::read(&text).map_err(|error| format!("auth_hba_file: {path}: {error}"))?)
+            }
+            _ => Arc::default(),
+        };
+        Ok(())
     }
 
     fn read_passwords(&mut self) -> Result<(), Error> {
@@ -116,20 +144,6 @@ impl Config {
 
     fn check(&mut self) -> Result<(), String> {
         let settings = &self.settings;
-        if settings.client_tls_sslmode != "disable" {
-            return Err(format!(
-                "client_tls_sslmode = {}: TLS is not supported yet; only disable is",
-                settings.client_tls_sslmode
-            ));
-        }
-        match settings.server_tls_sslmode.as_str() {
-            "disable" | "allow" | "prefer" => (),
-            other => {
-                return Err(format!(
-                    "server_tls_sslmode = {other}: TLS is not supported yet; disable, allow and prefer connect without"
-                ));
-            }
-        }
         if settings.listen_addr.0.is_empty() && settings.unix_socket_dir.is_empty() {
             return Err("neither listen_addr nor unix_socket_dir is set: nobody could connect".to_owned());
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use toml::{Table, Value as Toml};
 
 use super::toml_file::text;
-use super::{AuthType, Config, Database, List, PoolMode, Seconds, Value};
+use super::{AuthType, Config, Database, List, PoolMode, Seconds, Settings, SslMode, Value};
 
 /// Settings of PgCat's `[general]` that ask for nothing when they are left out.
 const WITHOUT_EFFECT: &[&str] = &["validate_config", "dns_cache_enabled"];
@@ -34,6 +34,7 @@ pub fn read(table: &Table) -> Result<Config, String> {
         general(&mut config, key, value)?;
     }
     let general = section(table, "general")?;
+    tls(&mut config.settings, general);
     if general.get("enable_prometheus_exporter").and_then(Toml::as_bool) == Some(true) {
         config.settings.metrics_addr = config.settings.listen_addr.show();
         config.settings.metrics_port = 9930;
@@ -97,16 +98,31 @@ fn general(config: &mut Config, key: &str, value: &Toml) -> Result<(), String> {
         "tcp_user_timeout" => return put(&mut settings.tcp_user_timeout, key, value),
         "auth_query" => settings.auth_query = text(value),
         "auth_query_user" => settings.auth_user = text(value),
-        "tls_certificate" | "tls_private_key" => {
-            return Err(format!("{key}: TLS is not supported yet; leave it out to go on without"));
-        }
-        "server_tls" if value.as_bool() == Some(true) => {
-            return Err("server_tls = true: TLS is not supported yet".to_owned());
-        }
+        "tls_certificate" => settings.client_tls_cert_file = text(value),
+        "tls_private_key" => settings.client_tls_key_file = text(value),
+        // Put together in `tls`.
+        "server_tls" | "verify_server_certificate" => (),
         _ if WITHOUT_EFFECT.contains(&key) => (),
         _ => config.remarks.push(format!("[general] {key} is not supported and does nothing")),
     }
     Ok(())
+}
+
+/// PgCat speaks TLS with clients that ask for it once it has a certificate. With servers it prefers TLS when told to,
+/// and verifies in full, by the authorities that all the world trusts, when told that too.
+fn tls(settings: &mut Settings, general: &Table) {
+    let is = |key: &str| general.get(key).and_then(Toml::as_bool) == Some(true);
+    if !settings.client_tls_cert_file.is_empty() {
+        settings.client_tls_sslmode = SslMode::Prefer;
+    }
+    settings.server_tls_sslmode = match (is("server_tls"), is("verify_server_certificate")) {
+        (false, _) => SslMode::Disable,
+        (true, false) => SslMode::Prefer,
+        (true, true) => {
+            settings.server_tls_ca_file = "system".to_owned();
+            SslMode::VerifyFull
+        }
+    };
 }
 
 fn put<T: Value>(place: &mut T, key: &str, value: &Toml) -> Result<(), String> {

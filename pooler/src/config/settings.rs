@@ -1,7 +1,7 @@
 //! Every setting, once: its name, type, default and meaning. The files' readers, `SHOW CONFIG`, `SET` and
 //! `howdah-pooler settings` (the reference page) all use this table. Names and defaults are PgBouncer's.
 
-use super::value::{AuthType, FileMode, List, LogFormat, PoolMode, Seconds, Value};
+use super::value::{AuthType, ChannelBinding, FileMode, List, LogFormat, PoolMode, Seconds, SslMode, Value};
 
 /// A setting as people see it.
 #[derive(Debug, Clone)]
@@ -169,10 +169,12 @@ settings! {
     pipeline_depth: usize = 64, true;
     /// How long a pipelined read may keep others behind it waiting before these are asked elsewhere, in seconds.
     pipeline_stall: Seconds = Seconds(std::time::Duration::from_millis(50)), true;
-    /// How clients prove who they are: `any`, `trust`, `plain`, `md5` or `scram-sha-256`.
+    /// How clients prove who they are: `any`, `trust`, `plain`, `md5`, `scram-sha-256`, `cert` or `hba`.
     auth_type: AuthType = AuthType::Md5, true;
     /// The users file: a line `"user" "password"` each; the password plain, MD5 or a SCRAM secret.
     auth_file: String = String::new(), true;
+    /// The HBA file, which says for `auth_type = hba` who may come from where and how they prove who they are.
+    auth_hba_file: String = String::new(), true;
     /// What finds the password of a user who is not in the users file; `$1` is the name.
     auth_query: String = "SELECT rolname, CASE WHEN rolvaliduntil < pg_catalog.now() THEN NULL ELSE rolpassword END \
          FROM pg_catalog.pg_authid WHERE rolname=$1 AND rolcanlogin"
@@ -229,10 +231,41 @@ settings! {
     tcp_keepintvl: usize = 0, true;
     /// Keepalives unanswered before a connection is dead; 0 for the system's default.
     tcp_keepcnt: usize = 0, true;
+    /// TLS with clients: `disable`; `allow` or `prefer` for clients that ask for it; `require` for all but those of the
+    /// Unix socket; `verify-ca` or `verify-full`, the same and with a certificate of the client.
+    client_tls_sslmode: SslMode = SslMode::Disable, true;
+    /// The key of the certificate that clients see, in PEM.
+    client_tls_key_file: String = String::new(), true;
+    /// The certificate that clients see and what leads to its root, in PEM.
+    client_tls_cert_file: String = String::new(), true;
+    /// The authorities whose certificates of clients are trusted, in PEM.
+    client_tls_ca_file: String = String::new(), true;
+    /// The versions of TLS with clients: `secure` for 1.2 and 1.3, or a list of `tlsv1.2` and `tlsv1.3`.
+    client_tls_protocols: String = "secure".to_owned(), true;
+    /// The ciphers of TLS 1.2 with clients: names, by colons; `default` is all that rustls has.
+    client_tls_ciphers: String = "default".to_owned(), true;
+    /// The ciphers of TLS 1.3 with clients; empty: all that rustls has.
+    client_tls13_ciphers: String = String::new(), true;
+    /// The curves of the key exchange with clients: `auto`, or of `X25519`, `prime256v1` and `secp384r1`.
+    client_tls_ecdhcurve: String = "auto".to_owned(), true;
+    /// TLS with servers, as libpq's sslmode: `disable`, `allow`, `prefer`, `require`, `verify-ca` or `verify-full`.
+    server_tls_sslmode: SslMode = SslMode::Prefer, true;
+    /// The authorities whose certificates of servers are trusted, in PEM; `system` for the system's.
+    server_tls_ca_file: String = String::new(), true;
+    /// The key of the certificate that servers see, in PEM.
+    server_tls_key_file: String = String::new(), true;
+    /// The certificate that servers see and what leads to its root, in PEM; empty: none.
+    server_tls_cert_file: String = String::new(), true;
+    /// The versions of TLS with servers: as `client_tls_protocols`.
+    server_tls_protocols: String = "secure".to_owned(), true;
+    /// The ciphers of TLS 1.2 with servers: as `client_tls_ciphers`.
+    server_tls_ciphers: String = "default".to_owned(), true;
+    /// The ciphers of TLS 1.3 with servers; empty: all that rustls has.
+    server_tls13_ciphers: String = String::new(), true;
+    /// The curves of the key exchange with servers: as `client_tls_ecdhcurve`.
+    server_tls_ecdhcurve: String = "auto".to_owned(), true;
+    /// Whether SCRAM with servers is bound to the TLS connection: `disable`, `prefer` or `require`.
+    server_channel_binding: ChannelBinding = ChannelBinding::Prefer, true;
     /// Milliseconds that sent data may stay unacknowledged before a TCP connection is dead; 0 for the system's default.
     tcp_user_timeout: usize = 0, true;
-    /// TLS with clients: only `disable` is supported.
-    client_tls_sslmode: String = "disable".to_owned(), false;
-    /// TLS with servers: `disable`, or `prefer` and `allow`, which go on without it; no TLS is spoken yet.
-    server_tls_sslmode: String = "prefer".to_owned(), false;
 }

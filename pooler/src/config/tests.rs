@@ -69,7 +69,7 @@ fn what_an_ini_cannot_mean_is_an_error_that_says_where() {
         ),
         (
             "[pgbouncer]\nauth_type = pam",
-            "line 2: auth_type = pam: expected any, trust, plain, md5 or scram-sha-256 (hba, cert, pam and ldap are not supported)",
+            "line 2: auth_type = pam: expected any, trust, plain, md5, scram-sha-256, cert or hba (pam and ldap are not supported)",
         ),
         (
             "[pgbouncer]\nmax_client_conn = -1",
@@ -156,6 +156,17 @@ fn a_pgcat_toml_of_one_shard_is_read() {
     assert_eq!(config.passwords.get("admin").map(String::as_str), Some("secret"));
     assert_eq!(config.settings.query_wait_timeout, Seconds::whole(5));
     assert_eq!(config.remarks, ["pools.app: the replica 10.0.0.2:5433 is not used yet"]);
+}
+
+#[test]
+fn a_pgcat_tomls_tls_becomes_sslmodes() {
+    let with = |more: &str| pgcat(&PGCAT.replace("connect_timeout = 5000", more)).unwrap().settings;
+    assert_eq!((with("").client_tls_sslmode, with("").server_tls_sslmode), (SslMode::Disable, SslMode::Disable));
+    let settings = with("tls_certificate = 'c.pem'\ntls_private_key = 'k.pem'\nserver_tls = true");
+    assert_eq!((settings.client_tls_sslmode, settings.server_tls_sslmode), (SslMode::Prefer, SslMode::Prefer));
+    assert_eq!((&*settings.client_tls_cert_file, &*settings.client_tls_key_file), ("c.pem", "k.pem"));
+    let settings = with("verify_server_certificate = true\nserver_tls = true");
+    assert_eq!((settings.server_tls_sslmode, &*settings.server_tls_ca_file), (SslMode::VerifyFull, "system"));
 }
 
 #[test]

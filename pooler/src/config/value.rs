@@ -219,6 +219,10 @@ pub enum AuthType {
     Md5,
     /// By SCRAM-SHA-256.
     Scram,
+    /// By a client certificate whose common name is the user's.
+    Cert,
+    /// As the HBA file says.
+    Hba,
 }
 
 impl Value for AuthType {
@@ -229,7 +233,9 @@ impl Value for AuthType {
             "plain" => Ok(Self::Plain),
             "md5" => Ok(Self::Md5),
             "scram-sha-256" => Ok(Self::Scram),
-            _ => Err("any, trust, plain, md5 or scram-sha-256 (hba, cert, pam and ldap are not supported)"),
+            "cert" => Ok(Self::Cert),
+            "hba" => Ok(Self::Hba),
+            _ => Err("any, trust, plain, md5, scram-sha-256, cert or hba (pam and ldap are not supported)"),
         }
     }
 
@@ -240,6 +246,93 @@ impl Value for AuthType {
             Self::Plain => "plain",
             Self::Md5 => "md5",
             Self::Scram => "scram-sha-256",
+            Self::Cert => "cert",
+            Self::Hba => "hba",
+        }
+        .to_owned()
+    }
+}
+
+/// libpq's sslmodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SslMode {
+    /// No TLS.
+    Disable,
+    /// TLS where the other side wants it.
+    Allow,
+    /// TLS where the other side can.
+    Prefer,
+    /// TLS, whatever the certificate.
+    Require,
+    /// TLS with a certificate of a trusted authority.
+    VerifyCa,
+    /// The same, and for the host that is meant.
+    VerifyFull,
+}
+
+impl SslMode {
+    /// Its name in libpq and in the settings.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Disable => "disable",
+            Self::Allow => "allow",
+            Self::Prefer => "prefer",
+            Self::Require => "require",
+            Self::VerifyCa => "verify-ca",
+            Self::VerifyFull => "verify-full",
+        }
+    }
+
+    /// Whether a connection without TLS is refused.
+    pub fn requires(self) -> bool {
+        matches!(self, Self::Require) || self.verifies()
+    }
+
+    /// Whether the certificate of the other side is verified.
+    pub fn verifies(self) -> bool {
+        matches!(self, Self::VerifyCa | Self::VerifyFull)
+    }
+}
+
+impl Value for SslMode {
+    fn read(text: &str) -> Result<Self, &'static str> {
+        [Self::Disable, Self::Allow, Self::Prefer, Self::Require, Self::VerifyCa, Self::VerifyFull]
+            .into_iter()
+            .find(|mode| mode.name() == text)
+            .ok_or("disable, allow, prefer, require, verify-ca or verify-full")
+    }
+
+    fn show(&self) -> String {
+        self.name().to_owned()
+    }
+}
+
+/// Whether SCRAM with servers is bound to the TLS connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChannelBinding {
+    /// Never.
+    Disable,
+    /// When the server offers it.
+    Prefer,
+    /// Always: another login is refused.
+    Require,
+}
+
+impl Value for ChannelBinding {
+    fn read(text: &str) -> Result<Self, &'static str> {
+        match text {
+            "disable" => Ok(Self::Disable),
+            "prefer" => Ok(Self::Prefer),
+            "require" => Ok(Self::Require),
+            _ => Err("disable, prefer or require"),
+        }
+    }
+
+    fn show(&self) -> String {
+        match self {
+            Self::Disable => "disable",
+            Self::Prefer => "prefer",
+            Self::Require => "require",
         }
         .to_owned()
     }

@@ -49,7 +49,7 @@ pub fn row(line: &Line) -> Row {
         text(format!("{}{:x}", line.kind, line.id)),
         text(line.link.map(|link| format!("{}{link:x}", if line.kind == "C" { "S" } else { "C" })).unwrap_or_default()),
         number(line.remote_pid),
-        text(""),
+        text(&line.tls),
         text(&line.application_name),
         number(line.statements),
         number(line.id),

@@ -1,0 +1,246 @@
+"""TLS with servers: libpq's sslmodes, what they verify, what they fall back to."""
+
+# The pooler first, then its clients: nested on purpose.
+# ruff: noqa: SIM117
+
+import contextlib
+import socket
+import struct
+import threading
+import time
+
+import pytest
+
+from tests.pooler.process import PASSWORD, Pooler, ask, wait_until
+from tests.pooler.raw import SSL_REQUEST, Raw, code, query, values
+
+SECURED = "SELECT ssl, version FROM pg_stat_ssl WHERE pid = pg_backend_pid()"
+
+BUSY = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query ~ '^SELECT pg_sl'"
+
+
+def by_tcp(host="127.0.0.1", **options):
+    """An entry that leads to the server by TCP."""
+    return {"*": " ".join([f"host={host}", "dbname=postgres", *(f"{key}={value}" for key, value in options.items())])}
+
+
+def outcome(server, user, mode, host="127.0.0.1", password=None, **settings):
+    """What a client gets of the server in this mode: how it is secured, or the error."""
+    with Pooler(server, by_tcp(host), server_tls_sslmode=mode, **settings) as pooler:
+        done = pooler.psql(SECURED, user=user, password=password, check=False)
+        return done.stdout.strip() or done.stderr
+
+
+def test_modes_reach_servers_as_libpq_would(tls_server):
+    tls, plain = "t|TLSv1.3", "f|"
+    for user, mode, wanted in [
+        ("both_user", "disable", plain),
+        ("both_user", "allow", plain),
+        ("both_user", "prefer", tls),
+        ("both_user", "require", tls),
+        # pg_hba.conf lets them in only so, and the modes that may try both ways find it.
+        ("tls_user", "disable", "no encryption"),
+        ("tls_user", "allow", tls),
+        ("tls_user", "prefer", tls),
+        ("plain_user", "allow", plain),
+        ("plain_user", "prefer", plain),
+        ("plain_user", "require", "SSL encryption"),
+    ]:
+        assert wanted in outcome(tls_server, user, mode), f"{user} {mode}"
+
+
+def test_certificates_of_servers_are_verified_as_asked(tls_server, authority, stranger):
+    ca, other = {"server_tls_ca_file": authority.root}, {"server_tls_ca_file": stranger.root}
+    assert outcome(tls_server, "tls_user", "verify-ca", **ca) == "t|TLSv1.3"
+    # By its name the stranger could be the issuer.
+    assert "invalid peer certificate: BadSignature" in outcome(tls_server, "tls_user", "verify-ca", **other)
+    assert outcome(tls_server, "tls_user", "require", **other) == "t|TLSv1.3", "require verifies nothing"
+    # The certificate is for localhost, by its common name alone.
+    assert outcome(tls_server, "tls_user", "verify-full", "localhost", **ca) == "t|TLSv1.3"
+    assert "not valid for" in outcome(tls_server, "tls_user", "verify-full", **ca)
+
+
+def test_a_server_that_has_no_tls_is_told_from_one_that_has(server):
+    with Pooler(server, {"*": f"host=127.0.0.1 password={server.password}"}, server_tls_sslmode="prefer") as pooler:
+        assert pooler.psql("SELECT 1") == "1"
+        assert "tls" in pooler.show("SERVERS")[0] and pooler.show("SERVERS")[0]["tls"] == ""
+    with Pooler(server, by_tcp(), server_tls_sslmode="require") as pooler:
+        assert "the server does not support TLS" in pooler.psql("SELECT 1", check=False).stderr
+
+
+def test_a_unix_socket_needs_no_tls_in_any_mode(tls_server, authority):
+    with Pooler(tls_server, server_tls_sslmode="verify-full", server_tls_ca_file=authority.root) as pooler:
+        assert pooler.psql(SECURED) == "f|"
+
+
+def test_the_pooler_proves_itself_by_certificate(tls_server, authority, stranger):
+    right, wrong = authority.issue("cert_user"), stranger.issue("cert_user")
+    for pair, passes in [(right, True), (wrong, False)]:
+        files = {"server_tls_cert_file": pair.cert, "server_tls_key_file": pair.key}
+        assert (outcome(tls_server, "cert_user", "require", **files) == "t|TLSv1.3") == passes
+    assert "certificate" in outcome(tls_server, "cert_user", "require")
+
+
+def test_scram_with_servers_is_bound_to_the_channel(tls_server, authority, certificate):
+    secret = tls_server.psql("SELECT rolpassword FROM pg_authid WHERE rolname = 'scram_user'")
+    shown = {"client_tls_sslmode": "allow", "client_tls_cert_file": certificate.cert}
+    shown["client_tls_key_file"] = certificate.key
+    for stored in (PASSWORD, secret):
+        for binding in ("disable", "prefer", "require"):
+            settings = {"users": {"scram_user": stored}, "auth_type": "scram-sha-256", **shown}
+            settings["server_channel_binding"] = binding
+            assert outcome(tls_server, "scram_user", "require", password=PASSWORD, **settings) == "t|TLSv1.3"
+    with Pooler(tls_server, by_tcp(), server_channel_binding="require", server_tls_sslmode="require") as pooler:
+        done = pooler.psql("SELECT 1", user="tls_user", check=False)
+        assert "server_channel_binding = require" in done.stderr, "a login without SCRAM is no login"
+
+
+def test_cancel_requests_go_to_servers_over_tls(tls_server, authority):
+    """A server on whose port nothing but TLS passes: a cancel request in plain would not arrive."""
+    with only_tls(tls_server.port) as gate:
+        entry = {"*": f"host=localhost port={gate.port} dbname=postgres user=tls_user"}
+        for mode, root in [("require", ""), ("verify-full", authority.root)]:
+            settings = {"server_tls_sslmode": mode, "server_tls_ca_file": root}
+            with Pooler(tls_server, entry, **settings) as pooler, Raw(pooler.port) as client:
+                key = next(body for kind, body in client.greeting if kind == b"K")
+                client.send(query("SELECT pg_sleep(30)"))
+                wait_until(lambda: tls_server.psql(BUSY) == "1")
+                begin = time.monotonic()
+                with Raw(pooler.port, login=False) as canceller:
+                    canceller.send(struct.pack("!ii", 16, 80877102) + key)
+                assert code(client.until(b"E")[-1][1]) == "57014"
+                assert time.monotonic() - begin < 10
+                client.until(b"Z")
+                client.send(query("SELECT 1"))
+                assert values(client.until(b"Z")) == ["1"]
+        assert gate.plain == 0
+
+
+def test_prefer_goes_on_without_tls_when_the_handshake_fails(tls_server):
+    with only_tls(tls_server.port, broken=True) as gate:
+        more = f"host=127.0.0.1 port={gate.port} dbname=postgres"
+        for mode, passes in [("prefer", True), ("require", False)]:
+            with Pooler(tls_server, {"*": more}, server_tls_sslmode=mode) as pooler:
+                done = pooler.psql(SECURED, user="both_user", check=False)
+                assert (done.stdout.strip() == "f|") == passes, f"{mode}: {done.stderr} {pooler.log.read_text()}"
+                assert passes or "TLS" in done.stderr
+
+
+def test_bytes_slipped_in_before_tls_are_refused(tls_server):
+    with only_tls(tls_server.port, extra=b"E") as gate:
+        more = f"host=127.0.0.1 port={gate.port} dbname=postgres"
+        with Pooler(tls_server, {"*": more}, server_tls_sslmode="require") as pooler:
+            done = pooler.psql("SELECT 1", user="tls_user", check=False)
+            assert "data came with the answer to a request for encryption" in done.stderr
+
+
+def test_other_settings_of_tls_reach_open_connections_by_reload(tls_server):
+    with Pooler(tls_server, by_tcp(), server_tls_sslmode="disable") as pooler:
+        with pooler.connect(user="both_user") as connection:
+            assert ask(connection, SECURED)[0][0] is False
+            pooler.reload(server_tls_sslmode="require")
+            # Workers take it each in their own time.
+            wait_until(lambda: ask(connection, SECURED)[0][0] is True)
+            assert pooler.show("SERVERS")[0]["tls"].startswith("TLSv1.3/")
+
+
+def test_settings_that_cannot_work_are_refused_at_the_start(tls_server, authority, tmp_path):
+    pair, other = authority.issue("a"), authority.issue("b")
+    empty = tmp_path / "empty"
+    empty.touch()
+    for settings, complaint in [
+        ({"client_tls_sslmode": "require"}, "client_tls_cert_file and client_tls_key_file must be set"),
+        ({"client_tls_sslmode": "sometimes"}, "expected disable, allow, prefer, require, verify-ca or verify-full"),
+        ({"server_tls_sslmode": "verify-full"}, "server_tls_ca_file must be set"),
+        ({"server_tls_sslmode": "verify-ca", "server_tls_ca_file": empty}, "no certificate is in it"),
+        ({"server_tls_cert_file": pair.cert}, "go together"),
+        ({"server_tls_cert_file": pair.cert, "server_tls_key_file": other.key}, "it is not the key of the certificate"),
+        ({"server_tls_cert_file": pair.cert, "server_tls_key_file": empty}, "server_tls_key_file"),
+        ({"auth_type": "cert"}, "client_tls_sslmode must be verify-ca or verify-full"),
+        ({"auth_type": "hba", "auth_hba_file": "/nowhere"}, "auth_hba_file: cannot read /nowhere"),
+    ]:
+        with pytest.raises(Exception, match="did not start") as refusal:
+            with Pooler(tls_server, **settings):
+                pass
+        assert complaint in str(refusal.value)
+
+
+def test_pgbench_runs_over_tls_on_both_sides(tls_server, certificate):
+    shown = {"client_tls_cert_file": certificate.cert, "client_tls_key_file": certificate.key}
+    modes = {"client_tls_sslmode": "require", "server_tls_sslmode": "require"}
+    # pgbench waits for one client's PQprepare with another's transaction open, so each must have its own server.
+    with Pooler(tls_server, by_tcp(user="tls_user"), default_pool_size=10, **modes, **shown) as pooler:
+        tls_server.run("pgbench", "-i", "-q", "-s", "1", "postgres")
+        tls_server.psql("GRANT ALL ON ALL TABLES IN SCHEMA public TO tls_user")
+        for mode in ("simple", "extended", "prepared"):
+            done = pooler.pgbench("-M", mode, "-c", "10", "-t", "50", "-n", variables={"PGSSLMODE": "require"})
+            assert "number of transactions actually processed: 500/500" in done.stdout
+        assert pooler.show("SERVERS")[0]["tls"].startswith("TLSv1.3/")
+
+
+class Gate:
+    """In front of a server: answers the request for TLS itself and refuses connections that begin otherwise."""
+
+    def __init__(self, port, broken, extra):
+        self.target = port
+        self.broken = broken
+        self.extra = extra
+        self.plain = 0
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.thread = threading.Thread(target=self.accept, daemon=True)
+        self.thread.start()
+
+    def accept(self):
+        """Takes connections until it is closed."""
+        with contextlib.suppress(OSError):
+            while True:
+                client = self.listener.accept()[0]
+                threading.Thread(target=self.serve, args=[client], daemon=True).start()
+
+    def serve(self, client):
+        """Serves one connection."""
+        with client, contextlib.suppress(OSError):
+            first = client.recv(8, socket.MSG_WAITALL)
+            if first == SSL_REQUEST and self.broken:
+                client.sendall(b"S")
+                client.recv(100)
+                client.sendall(b"this is not TLS at all")
+                return
+            if first != SSL_REQUEST and not self.broken:
+                self.plain += 1
+                return
+            with socket.create_connection(("127.0.0.1", self.target)) as server:
+                server.sendall(first)
+                if self.extra:
+                    client.sendall(server.recv(1) + self.extra)
+                back = threading.Thread(target=pass_on, args=[server, client], daemon=True)
+                back.start()
+                pass_on(client, server)
+                back.join()
+
+    def close(self):
+        """No more connections, and an end of those that are."""
+        # The thread that accepts would not notice a close.
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.thread.join()
+        self.listener.close()
+
+
+def pass_on(source, target):
+    """Passes on all that comes, and the end."""
+    with contextlib.suppress(OSError):
+        while part := source.recv(65536):
+            target.sendall(part)
+    with contextlib.suppress(OSError):
+        target.shutdown(socket.SHUT_WR)
+
+
+@contextlib.contextmanager
+def only_tls(port, broken=False, extra=b""):
+    """A gate to a server; a `broken` one fails in each handshake and lets what is plain pass."""
+    gate = Gate(port, broken, extra)
+    try:
+        yield gate
+    finally:
+        gate.close()
