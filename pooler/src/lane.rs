@@ -473,7 +473,10 @@ impl Worker {
             client.lane = Some((server_key, count + 1));
             owner = Some(key);
         }
-        if let Some(pool) = self.pools.get_mut(server.pool.0) {
+        // Who is alone in a lane was lent it, and has been counted then.
+        if !lane.alone
+            && let Some(pool) = self.pools.get_mut(server.pool.0)
+        {
             pool.stats.waited(server.place, std::mem::take(&mut self.waited));
         }
         lane.units.push_back(Unit { client: owner, shape, size: unit.len(), cancelled: false });
@@ -625,6 +628,8 @@ impl Worker {
             self.end_lane(key);
             self.offer(key);
         } else {
+            // The next unit may begin with an answer that the server is not asked for.
+            crate::answer::emit_invented(server, None);
             self.serve_sharers(pool_key);
         }
     }
