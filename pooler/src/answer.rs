@@ -13,6 +13,8 @@ use crate::worker::{Step, Worker};
 
 /// A message that must be seen whole is not longer than this.
 const WHOLE: usize = 4 * 1024 * 1024;
+/// One that is not longer is passed on whole: should the server die within it, its client can still be told so.
+const HELD: usize = 16 * 1024;
 
 impl Worker {
     /// Works on a server's input; how many bytes are done with.
@@ -79,7 +81,7 @@ impl Worker {
                 self.server_gone(key, "a message of the server is too long");
                 return Step::Took(left.len());
             }
-            if !streamed {
+            if !streamed || head.total() <= HELD {
                 return Step::More;
             }
             self.answered(key, head.tag);

@@ -8,7 +8,7 @@ use crate::client::{ClientKey, Discard, State as ClientState};
 use crate::config::PoolMode;
 use crate::log::Subject;
 use crate::pool::PoolKey;
-use crate::server::{Server, ServerKey, State};
+use crate::server::{Passing, Server, ServerKey, State};
 use crate::shared::{Ending, lock};
 use crate::worker::{Turn, Worker};
 
@@ -181,7 +181,7 @@ impl Worker {
             return;
         }
         let client_key = server.client.take();
-        let in_message = server.passing.0 > 0 || !server.io.rest.is_empty();
+        let in_message = matches!(server.passing, (1.., Some(Passing::On)));
         let units = server.requests.iter().filter(|request| request.ends_unit()).count();
         let begun = !server.requests.is_empty();
         let idle = server.status == Status::Idle;
@@ -219,7 +219,8 @@ impl Worker {
         client.needs_own = false;
         client.sets_in_transaction = None;
         client.bound = None;
-        if begun {
+        // What was answered before a Sync is not committed before it either.
+        if begun || client.unsynced {
             let message = format!("server connection lost, the outcome of the statement is unknown: {why}");
             backend::write_error(client.io.out(), "ERROR", code, &message);
             for _ in 0..units {

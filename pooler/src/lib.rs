@@ -2,7 +2,7 @@
 //!
 //! The way of a statement: [`worker`] reads it from the client's socket, [`forward`] passes it to the server that
 //! [`assign`] lends, [`answer`] passes the answer back and gives the server to the next. [`login`] lets clients in,
-//! [`connect`] logs in to servers, [`close`] says goodbye to either, [`tick`] watches the clock, [`admin`] is the
+//! [`connect`] logs in to servers, [`close`] says goodbye to either, [`tick`] watches the clock, [`monitor`] the servers, [`admin`] is the
 //! console, [`config`] reads what all of them are told.
 
 pub mod account;
@@ -21,6 +21,7 @@ pub mod listen;
 pub mod log;
 mod login;
 pub mod metrics;
+pub mod monitor;
 mod net;
 mod pool;
 pub mod reload;

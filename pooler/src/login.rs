@@ -412,6 +412,9 @@ impl Worker {
         if let Some(secret) = &client.secret {
             self.found.insert(user.clone(), secret.clone());
         }
+        if let Some(cluster) = self.config.cluster_of(&database) {
+            self.shared.board.user(cluster, &user);
+        }
         let pool_key = self.pool_of(&database, &user);
         if let Some(client) = self.clients.get_mut(key.0) {
             client.pool = Some(pool_key);

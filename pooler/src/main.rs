@@ -11,10 +11,11 @@ use std::time::Instant;
 
 use howdah_pooler::config::Config;
 use howdah_pooler::listen::Listener;
+use howdah_pooler::monitor::Board;
 use howdah_pooler::resolve::Resolver;
 use howdah_pooler::shared::{Ending, Mailbox, Message, Shared, WorkerId};
 use howdah_pooler::worker::Worker;
-use howdah_pooler::{account, admin, info, log, metrics, reload, warning, watch};
+use howdah_pooler::{account, admin, info, log, metrics, monitor, reload, warning, watch};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
 const USAGE: &str = "usage: howdah-pooler [-q] CONFIG | howdah-pooler check CONFIG | howdah-pooler settings
@@ -89,7 +90,10 @@ fn run(path: &Path) -> Result<(), String> {
         mailboxes.push(Mailbox { messages: Mutex::new(Vec::new()), waker });
         polls.push(poll);
     }
+    let monitor_poll = mio::Poll::new().map_err(text)?;
+    let waker = mio::Waker::new(monitor_poll.registry(), monitor::WAKER).map_err(text)?;
     let shared = Arc::new(Shared {
+        board: Board::new(&config, waker),
         config: RwLock::new(Arc::new(config)),
         mailboxes,
         homes: Mutex::new(HashMap::from([(String::new(), WorkerId(0))])),
@@ -109,6 +113,7 @@ fn run(path: &Path) -> Result<(), String> {
         metrics::http::serve(listener, shared.clone()).map_err(text)?;
     }
     watch::start(shared.clone()).map_err(text)?;
+    monitor::spawn(shared.clone(), monitor_poll).map_err(text)?;
     let mut signals =
         signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM, SIGQUIT, SIGUSR1, SIGUSR2]).map_err(text)?;
     let mut listeners = Some(listeners);

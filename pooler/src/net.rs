@@ -4,13 +4,13 @@ use std::cell::RefCell;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr};
 use std::os::fd::AsRawFd;
-use std::path::Path;
 
 use mio::event::Source;
 use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
 
 use crate::config::Settings;
+use crate::monitor::Address;
 use crate::tls::Session;
 
 /// A connected socket.
@@ -52,15 +52,22 @@ impl Peer {
 impl Stream {
     /// Begins to connect to a server; writable means done or failed ([`Stream::connected`]).
     pub fn connect(host: &str, port: u16, settings: &Settings) -> io::Result<Self> {
-        if host.is_empty() || host.starts_with('/') {
-            let folder = if host.is_empty() { "/tmp" } else { host };
-            return Ok(Self::Unix(UnixStream::connect(Path::new(folder).join(format!(".s.PGSQL.{port}")))?));
+        match Address::literal(host, port) {
+            Some(address) => Self::open(&address, settings),
+            None => Self::open(&resolve(host, port)?, settings),
         }
-        let address = resolve(host, port)?;
-        let stream = TcpStream::connect(address)?;
-        let stream = Self::Tcp(stream);
-        stream.tune(settings);
-        Ok(stream)
+    }
+
+    /// Begins to connect to an address; writable means done or failed ([`Stream::connected`]).
+    pub fn open(address: &Address, settings: &Settings) -> io::Result<Self> {
+        match address {
+            Address::Unix(path) => Ok(Self::Unix(UnixStream::connect(path)?)),
+            Address::Tcp(address) => {
+                let stream = Self::Tcp(TcpStream::connect(*address)?);
+                stream.tune(settings);
+                Ok(stream)
+            }
+        }
     }
 
     /// Sets what every TCP socket gets. A refusal by the system is not worth a connection.
@@ -141,12 +148,11 @@ impl Stream {
     }
 }
 
-/// The socket address of an address; names have been looked up before ([`crate::resolve`]).
-fn resolve(host: &str, port: u16) -> io::Result<SocketAddr> {
-    use std::net::ToSocketAddrs;
-    (host, port)
-        .to_socket_addrs()?
-        .next()
+/// The first address of a name; workers have had names looked up before ([`crate::resolve`]).
+fn resolve(host: &str, port: u16) -> io::Result<Address> {
+    Address::look_up(host, port)?
+        .first()
+        .map(|address| Address::Tcp(*address))
         .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("{host} has no address")))
 }
 

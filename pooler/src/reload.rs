@@ -44,6 +44,7 @@ pub fn reload(shared: &Shared) -> Result<(), String> {
     if let Err(error) = crate::log::configure(&shared.config().settings) {
         crate::warning!("cannot open the log again: {error}");
     }
+    shared.board.reload();
     shared.tell_all(|| Message::Reload);
     crate::info!("{} was read again", path.display());
     Ok(())

@@ -7,12 +7,14 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
+use balancer::ServerId;
 use wire::startup::CancelKey;
 
 use crate::admin::{Answer, Order};
 use crate::client::ClientKey;
 use crate::config::Config;
 use crate::metrics::Measured;
+use crate::monitor::{Board, Met};
 use crate::net::{Io, Stream};
 use crate::resolve::Resolver;
 
@@ -39,6 +41,8 @@ pub enum Message {
     Resolved(String, bool),
     /// The configuration has changed.
     Reload,
+    /// Something on the board of clusters has changed.
+    Clusters,
     /// End, in this way.
     Shutdown(Ending),
 }
@@ -73,6 +77,8 @@ pub type ClientKeyOfScram = [u8; 32];
 pub struct Shared {
     /// The configuration in force.
     pub config: RwLock<Arc<Config>>,
+    /// What is known of databases on several servers.
+    pub board: Board,
     /// The workers' mailboxes.
     pub mailboxes: Vec<Mailbox>,
     /// Which worker serves a database.
@@ -120,6 +126,14 @@ impl Shared {
     pub fn tell_all(&self, message: impl Fn() -> Message) {
         for number in 0..self.mailboxes.len() {
             self.tell(WorkerId(number), message());
+        }
+    }
+
+    /// Tells what a worker has met on a server of a cluster: the server is asked at once, and all workers are told if
+    /// that changes a decision.
+    pub fn met(&self, cluster: &str, server: ServerId, met: Met) {
+        if self.board.report(cluster, server, met) {
+            self.tell_all(|| Message::Clusters);
         }
     }
 

@@ -460,6 +460,8 @@ impl Worker {
                 Message::Measure(asker) => drop(asker.send(self.measure())),
                 Message::Resolved(host, changed) => self.resolved(&host, changed),
                 Message::Reload => self.take_config(),
+                // The views of clusters look at the board by themselves; being awake is all that is needed.
+                Message::Clusters => (),
                 Message::Shutdown(way) => self.begin_to_end(way),
             }
         }

@@ -13,6 +13,7 @@ from devkit.postgres import Tree
 from devkit.server import Server
 from tests.pooler.certificates import Authority
 from tests.pooler.process import PASSWORD, Pooler
+from tests.pooler.trio import three
 
 # What a server with TLS lets in: each user in another way.
 HBA = """
@@ -102,3 +103,10 @@ def tls_server(authority):
             SET password_encryption = 'md5'; CREATE ROLE md5_user LOGIN PASSWORD '{PASSWORD}';"""
         )
         yield server
+
+
+@pytest.fixture
+def trio(major):
+    """A primary and two streaming replicas of one's own: free to promote, to stop or to kill."""
+    with three(major) as servers:
+        yield servers

@@ -21,7 +21,9 @@ PASSWORD = "the right one"
 
 
 class Pooler:
-    """A running pooler, configured by a pgbouncer.ini unless `text` is another file named `name`."""
+    """A running pooler, configured by a pgbouncer.ini unless `text` is another file named `name`; `@PORT@` in that stands
+    for the port.
+    """
 
     def __init__(self, server, databases=None, users=None, name="pgbouncer.ini", text=None, **settings):
         self.server = server
@@ -82,7 +84,7 @@ class Pooler:
                 users.write_text("".join(f'"{user}" "{password}"\n' for user, password in self.users.items()))
                 lines.append(f"auth_file = {users}")
             text = "\n".join(lines) + "\n"
-        self.path.write_text(text)
+        self.path.write_text(text.replace("@PORT@", str(self.port)))
 
     def reload(self, **changes):
         """Changes the configuration and lets the pooler read it again."""

@@ -44,12 +44,12 @@ FLUSH = message(b"H")
 
 
 class Raw:
-    """A connection, logged in without a password unless `login` is false.
+    """A connection, logged in without a password, with these startup parameters, unless `login` is false.
 
     With a context of `ssl` it speaks TLS; when `direct`, without asking first.
     """
 
-    def __init__(self, port, database="postgres", login=True, minor=0, user=SUPERUSER, context=None, direct=False):
+    def __init__(self, port, database="postgres", login=True, minor=0, user=SUPERUSER, context=None, direct=False, **parameters):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=10)
         # After a handshake it would wait for an acknowledgement that nobody hurries to send.
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -65,7 +65,8 @@ class Raw:
         self.held = b""
         if login:
             body = struct.pack("!HH", 3, minor)
-            body += b"".join(part.encode() + b"\0" for part in ("user", user, "database", database)) + b"\0"
+            given = {"user": user, "database": database, **parameters}
+            body += b"".join(part.encode() + b"\0" for pair in given.items() for part in pair) + b"\0"
             self.send(struct.pack("!i", len(body) + 4) + body)
             self.greeting = self.until(b"Z")
 

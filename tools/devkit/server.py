@@ -109,15 +109,17 @@ class Server:
         if self._lock is None:
             self._lock = hold(self.home)
 
-    def start(self, detached=False):
-        """Starts the server and waits until it answers. A `detached` one outlives this process."""
+    def start(self, detached=False, port=None):
+        """Starts the server, on a free port unless one is given, and waits until it answers. A `detached` one outlives
+        this process.
+        """
         if not self.sockets.is_symlink():
             # The path of a socket is 107 bytes at most and a clone can lie deeper: so it is in /tmp, linked here.
             folder = tempfile.mkdtemp(prefix="howdah-", dir="/tmp")
             give_to_server_user(folder)
             self.sockets.symlink_to(folder)
         for attempt in range(5):
-            self.port = free_port()
+            self.port = port or free_port()
             if self._start_on_port(detached):
                 _running.add(self)
                 return self

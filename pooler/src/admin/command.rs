@@ -35,6 +35,9 @@ fn parameter(name: &str) -> Option<&'static Parameter> {
     PARAMETERS.iter().find(|parameter| parameter.name.eq_ignore_ascii_case(name))
 }
 
+/// What BAN and UNBAN tell: PgCat's columns.
+const BANNED: Columns = &[("db", Text), ("user", Text), ("role", Text), ("host", Text)];
+
 /// A command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
@@ -58,6 +61,10 @@ pub enum Command {
     Disable(String),
     /// ENABLE database.
     Enable(String),
+    /// BAN host \[seconds\]: no reads from the servers there.
+    Ban(String, Option<u64>),
+    /// UNBAN host.
+    Unban(String),
     /// RELOAD.
     Reload,
     /// SHUTDOWN, at once or not.
@@ -81,7 +88,12 @@ impl Command {
         let quoted = quoted(argument);
         let name = quoted.clone().or_else(|| rest.first().map(|name| (*name).to_owned()));
         let required = || name.clone().ok_or_else(|| format!("{verb} needs the name of a database"));
-        if rest.len() > 1 && quoted.is_none() && !matches!(verb.as_str(), "SET" | "SHOW") {
+        let most = match verb.as_str() {
+            "SET" | "SHOW" => usize::MAX,
+            "BAN" => 2,
+            _ => 1,
+        };
+        if rest.len() > most && quoted.is_none() {
             return Err(format!("invalid command '{text}', use SHOW HELP;"));
         }
         Ok(match verb.as_str() {
@@ -105,6 +117,15 @@ impl Command {
             }
             "DISABLE" => Self::Disable(required()?),
             "ENABLE" => Self::Enable(required()?),
+            "BAN" => {
+                let host = name.clone().ok_or("BAN needs a host, or host:port, and may have a number of seconds")?;
+                let seconds = rest.get(1).map(|seconds| seconds.parse().ok().filter(|seconds| *seconds > 0));
+                if seconds == Some(None) {
+                    return Err("BAN takes a number of seconds, 1 or more".to_owned());
+                }
+                Self::Ban(host, seconds.flatten())
+            }
+            "UNBAN" => Self::Unban(name.clone().ok_or("UNBAN needs a host, or host:port")?),
             "RELOAD" => Self::Reload,
             "SHUTDOWN" => match name.map(|name| name.to_uppercase()).as_deref() {
                 None => Self::Shutdown(Ending::AtOnce),
@@ -158,6 +179,7 @@ impl Command {
         match self {
             Self::Show(show) => Some(show.columns()).filter(|columns| !columns.is_empty()),
             Self::ShowParameter(parameter) => Some(parameter.columns),
+            Self::Ban(..) | Self::Unban(_) => Some(BANNED),
             _ => None,
         }
     }
@@ -174,6 +196,8 @@ impl Command {
             Self::KillClient(_) => "KILL_CLIENT",
             Self::Disable(_) => "DISABLE",
             Self::Enable(_) => "ENABLE",
+            Self::Ban(..) => "BAN",
+            Self::Unban(_) => "UNBAN",
             Self::Reload => "RELOAD",
             Self::Shutdown(_) => "SHUTDOWN",
             Self::Set(..) | Self::SetParameter => "SET",
@@ -207,8 +231,21 @@ mod tests {
             Command::read("SET default_pool_size = '5'"),
             Ok(Command::Set("default_pool_size".to_owned(), "5".to_owned()))
         );
+        assert_eq!(Command::read("ban 10.0.0.1 7;"), Ok(Command::Ban("10.0.0.1".to_owned(), Some(7))));
+        assert_eq!(Command::read("UNBAN db:5432"), Ok(Command::Unban("db:5432".to_owned())));
         assert_eq!(Command::read(";"), Ok(Command::Empty));
-        for wrong in ["SHOW", "SHOW NOTHING", "DISABLE", "SELECT 1", "PAUSE a b", "KILL_CLIENT x"] {
+        for wrong in [
+            "SHOW",
+            "SHOW NOTHING",
+            "DISABLE",
+            "SELECT 1",
+            "PAUSE a b",
+            "KILL_CLIENT x",
+            "BAN",
+            "BAN x 0",
+            "BAN x y",
+            "UNBAN",
+        ] {
             assert!(Command::read(wrong).is_err(), "{wrong}");
         }
     }

@@ -285,6 +285,14 @@ pub fn is_paused(shared: &crate::shared::Shared, database: &str, user: &str) -> 
     lock(&shared.paused).iter().any(|paused| paused.is_empty() || names(paused, database, user))
 }
 
+/// The rows that BAN and UNBAN tell.
+fn banned(servers: Vec<(String, balancer::Standing, String)>) -> Vec<show::Row> {
+    let row = |(database, standing, host): (String, balancer::Standing, String)| {
+        vec![Some(database), Some("*".to_owned()), Some(standing.word().to_owned()), Some(host)]
+    };
+    servers.into_iter().map(row).collect()
+}
+
 /// Marks databases as paused or not, for pools that are made later.
 pub fn mark_paused(shared: &crate::shared::Shared, database: Option<&str>, paused: bool) {
     let mut marks = lock(&shared.paused);

@@ -234,6 +234,7 @@ impl Worker {
                     Some(Ok(())) if changeable => {
                         changed.prepare()?;
                         *self.shared.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(changed);
+                        self.shared.board.reload();
                         self.shared.tell_all(|| Message::Reload);
                     }
                     Some(Ok(())) => return Err(format!("{name} cannot be changed while running")),
@@ -261,16 +262,24 @@ impl Worker {
         let extended = client.unsynced;
         let out = client.io.out();
         match command {
-            Command::Show(show) => {
-                if *show == Show::Help && !extended {
-                    backend::write_notice(out, "NOTICE", "00000", super::show::help::TEXT);
-                }
-                let columns: &[(&str, ColumnType)] = show.columns();
+            Command::Show(_) | Command::Ban(..) | Command::Unban(_) => {
+                let rows = match command {
+                    Command::Show(show) => {
+                        if *show == Show::Help && !extended {
+                            backend::write_notice(out, "NOTICE", "00000", super::show::help::TEXT);
+                        }
+                        show.rows(&view)
+                    }
+                    Command::Ban(host, seconds) => super::banned(self.shared.board.ban(host, *seconds)),
+                    Command::Unban(host) => super::banned(self.shared.board.unban(host)),
+                    _ => Vec::new(),
+                };
+                let columns = command.columns().unwrap_or_default();
                 if !extended && !columns.is_empty() {
                     backend::write_row_description(out, columns.iter().copied());
                 }
                 let formats = self.console.formats.get(&key).filter(|_| extended);
-                for mut row in show.rows(&view).into_iter().map(bytes) {
+                for mut row in rows.into_iter().map(bytes) {
                     for (number, (value, (_, kind))) in row.iter_mut().zip(columns).enumerate() {
                         if *kind == ColumnType::Int8 && is_binary(formats, number) {
                             *value = value.take().as_deref().and_then(binary);
@@ -278,7 +287,10 @@ impl Worker {
                     }
                     backend::write_data_row(out, row.iter().map(Option::as_deref));
                 }
-                backend::write_command_complete(out, "SHOW");
+                backend::write_command_complete(out, command.tag());
+                if !matches!(command, Command::Show(_)) {
+                    self.shared.tell_all(|| Message::Clusters);
+                }
             }
             Command::ShowParameter(parameter) => {
                 if !extended {

@@ -3,6 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use balancer::{Setup, Strategy};
+
+use super::servers::{DefaultRole, PrimaryReads};
 use super::value::{HostOrder, List, PoolMode, Seconds, Value};
 
 /// A key as people see it.
@@ -112,8 +115,30 @@ entry! {
         timezone: Option<String> = "timezone";
         /// What is run on each fresh server connection.
         connect_query: Option<String> = "connect_query";
+        /// `load_balancing` here.
+        load_balancing: Option<Strategy> = "load_balancing";
+        /// `primary_reads` here.
+        primary_reads: Option<PrimaryReads> = "primary_reads";
+        /// `read_write_splitting` here.
+        read_write_splitting: Option<bool> = "read_write_splitting";
+        /// `default_role` here.
+        default_role: Option<DefaultRole> = "default_role";
+        /// `max_replica_lag_bytes` here.
+        max_replica_lag_bytes: Option<usize> = "max_replica_lag_bytes";
+        /// `max_replica_lag` here, in seconds.
+        max_replica_lag: Option<Seconds> = "max_replica_lag";
+        /// `ban_time` here, in seconds.
+        ban_time: Option<Seconds> = "ban_time";
+        /// `healthcheck_interval` here, in seconds.
+        healthcheck_interval: Option<Seconds> = "healthcheck_interval";
+        /// `healthcheck_timeout` here, in seconds.
+        healthcheck_timeout: Option<Seconds> = "healthcheck_timeout";
+        /// `monitor_user` here.
+        monitor_user: Option<String> = "monitor_user";
     }
     also {
+        /// A primary and its replicas, which are watched and found out; empty where `hosts` says it all.
+        servers: Vec<Setup>;
         /// Whether the entry is the one for all names that have none (`*`).
         wildcard: bool;
     }

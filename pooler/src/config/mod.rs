@@ -6,6 +6,7 @@ mod ini;
 mod nearest;
 mod pgcat;
 mod reference;
+pub mod servers;
 mod settings;
 mod toml_file;
 mod userlist;
@@ -22,6 +23,7 @@ use crate::tls::Contexts;
 pub use entries::{Database, Key, User};
 pub use nearest::nearest;
 pub use reference::page as reference_page;
+pub use servers::{DefaultRole, PrimaryReads, Routing};
 pub use settings::{Settings, Shown};
 pub use value::{AuthType, ChannelBinding, FileMode, HostOrder, List, LogFormat, PoolMode, Seconds, SslMode, Value};
 

@@ -1,14 +1,33 @@
-//! `pgcat.toml`, for what of it is supported: one shard a pool, and its primary.
+//! `pgcat.toml`, for what of it is supported: pools of one shard, its primary and its replicas.
+//!
+//! Roles in it are what PgCat believed; here servers are asked. So its `primary` is the one preferred where two have
+//! equal claims, and its `replica` is whatever it says it is: when it is promoted, writes follow it.
 
 use std::time::Duration;
 
+use balancer::{Configured, Setup};
 use toml::{Table, Value as Toml};
 
 use super::toml_file::text;
-use super::{AuthType, Config, Database, List, PoolMode, Seconds, Settings, SslMode, Value};
+use super::{
+    AuthType, Config, Database, DefaultRole, List, PoolMode, PrimaryReads, Seconds, Settings, SslMode, Value, servers,
+};
 
 /// Settings of PgCat's `[general]` that ask for nothing when they are left out.
 const WITHOUT_EFFECT: &[&str] = &["validate_config", "dns_cache_enabled"];
+
+/// Keys of a pool that are read here.
+const POOL_KEYS: &[&str] = &[
+    "pool_mode",
+    "prepared_statements_cache_size",
+    "load_balancing_mode",
+    "default_role",
+    "query_parser_enabled",
+    "query_parser_read_write_splitting",
+    "primary_reads_enabled",
+    "shards",
+    "users",
+];
 
 /// Reads a parsed `pgcat.toml`.
 pub fn read(table: &Table) -> Result<Config, String> {
@@ -30,6 +49,11 @@ pub fn read(table: &Table) -> Result<Config, String> {
     settings.shutdown_timeout = Seconds::whole(60);
     settings.log_connections = false;
     settings.log_disconnections = false;
+    settings.primary_reads = PrimaryReads::Off;
+    settings.read_write_splitting = false;
+    settings.default_role = DefaultRole::Any;
+    settings.ban_time = Seconds::whole(60);
+    settings.healthcheck_timeout = Seconds::whole(1);
     for (key, value) in section(table, "general")? {
         general(&mut config, key, value)?;
     }
@@ -82,6 +106,8 @@ fn general(config: &mut Config, key: &str, value: &Toml) -> Result<(), String> {
         "healthcheck_delay" => settings.server_check_delay = milliseconds(value, key)?,
         "dns_max_ttl" => return put(&mut settings.dns_max_ttl, key, value),
         "autoreload" => settings.autoreload = milliseconds(value, key)?,
+        "healthcheck_timeout" => settings.healthcheck_timeout = milliseconds(value, key)?,
+        "ban_time" => return put(&mut settings.ban_time, key, value),
         "shutdown_timeout" => settings.shutdown_timeout = milliseconds(value, key)?,
         "admin_username" => settings.admin_users = List(vec![text(value)]),
         // Put together with the names of their users in `read`.
@@ -143,8 +169,22 @@ fn pool(config: &mut Config, name: &str, pool: &Table) -> Result<(), String> {
     if let Some(size) = pool.get("prepared_statements_cache_size") {
         put(&mut config.settings.max_prepared_statements, "prepared_statements_cache_size", size)?;
     }
-    if pool.get("query_parser_read_write_splitting").and_then(Toml::as_bool) == Some(true) {
-        config.remarks.push(format!("pools.{name}: reads are not split from writes yet; all go to the primary"));
+    let flag = |key: &str| pool.get(key).and_then(Toml::as_bool).unwrap_or(false);
+    database.read_write_splitting = Some(flag("query_parser_enabled") && flag("query_parser_read_write_splitting"));
+    database.primary_reads = Some(if flag("primary_reads_enabled") { PrimaryReads::On } else { PrimaryReads::Off });
+    for (key, outcome) in [
+        (
+            "load_balancing_mode",
+            pool.get("load_balancing_mode").and_then(|mode| database.set("load_balancing", &text(mode))),
+        ),
+        ("default_role", pool.get("default_role").and_then(|role| database.set("default_role", &text(role)))),
+    ] {
+        if let Some(Err(expected)) = outcome {
+            return Err(format!("pools.{name}.{key}: expected {expected}"));
+        }
+    }
+    for key in pool.keys().filter(|key| !POOL_KEYS.contains(&key.as_str())) {
+        config.remarks.push(format!("pools.{name}: {key} is not supported and does nothing"));
     }
     let shards = match pool.get("shards") {
         Some(Toml::Table(shards)) => shards,
@@ -162,18 +202,21 @@ fn pool(config: &mut Config, name: &str, pool: &Table) -> Result<(), String> {
         let [host, port, role] = parts.as_slice() else {
             return Err(format!("pools.{name}: a server is [host, port, role], not {server}"));
         };
-        if role.eq_ignore_ascii_case("primary") {
-            if !database.hosts.is_empty() {
-                return Err(format!("pools.{name} has two primaries"));
-            }
-            database.hosts.push(host.clone());
-            database.port = Some(port.parse().map_err(|_| format!("pools.{name}: {port} is not a port"))?);
-        } else {
-            config.remarks.push(format!("pools.{name}: the replica {host}:{port} is not used yet"));
-        }
+        let role = match Configured::read(role) {
+            Ok(Configured::Primary) => Configured::Primary,
+            Ok(_) => Configured::Auto,
+            Err(_) => return Err(format!("pools.{name}: {role} is not a role: expected primary or replica")),
+        };
+        let port = port.parse().map_err(|_| format!("pools.{name}: {port} is not a port"))?;
+        database.servers.push(Setup { host: host.clone(), port, role, weight: 1 });
     }
-    if database.hosts.is_empty() {
-        return Err(format!("pools.{name} has no primary: pools of replicas only are not supported yet"));
+    if database.servers.is_empty() {
+        return Err(format!("pools.{name} has no servers"));
+    }
+    servers::settle(&mut database, &format!("pools.{name}"))?;
+    if database.servers.len() == 1 {
+        // With a single server there is nothing to find out and nothing to choose.
+        database.servers.clear();
     }
     for (number, user) in pool.get("users").and_then(Toml::as_table).into_iter().flatten() {
         let get = |key: &str| user.get(key).map(text);

@@ -1,6 +1,9 @@
 //! Every setting, once: its name, type, default and meaning. The files' readers, `SHOW CONFIG`, `SET` and
 //! `howdah-pooler settings` (the reference page) all use this table. Names and defaults are PgBouncer's.
 
+use balancer::Strategy;
+
+use super::servers::{DefaultRole, PrimaryReads};
 use super::value::{AuthType, ChannelBinding, FileMode, List, LogFormat, PoolMode, Seconds, SslMode, Value};
 
 /// A setting as people see it.
@@ -161,6 +164,26 @@ settings! {
     shutdown_timeout: Seconds = Seconds::whole(0), true;
     /// Named prepared statements kept on a server connection in transaction pooling; 0 turns their renaming off.
     max_prepared_statements: usize = 200, true;
+    /// By what one of several servers is chosen for a read: `random`, `round_robin`, `least_outstanding` or `weighted`.
+    load_balancing: Strategy = Strategy::Random, true;
+    /// Whether the primary serves reads: `on`, as one of the servers; `off`; or `fallback`, when no replica does.
+    primary_reads: PrimaryReads = PrimaryReads::Fallback, true;
+    /// Tell reads from writes and send reads to replicas, for databases with `servers`.
+    read_write_splitting: bool = true, true;
+    /// Where statements go while `read_write_splitting` is off: `any` server, the `primary` or a `replica`.
+    default_role: DefaultRole = DefaultRole::Primary, true;
+    /// A replica more bytes behind than this gets no reads, until it is at half of it; 0 for no limit.
+    max_replica_lag_bytes: usize = 0, true;
+    /// A replica further behind than this gets no reads, until it is at half of it, in seconds; 0 for no limit.
+    max_replica_lag: Seconds = Seconds::whole(0), true;
+    /// How long a replica that failed gets no reads while others serve, in seconds.
+    ban_time: Seconds = Seconds::whole(10), true;
+    /// How often each of several servers is asked how it is, in seconds.
+    healthcheck_interval: Seconds = Seconds::millis(500), true;
+    /// How long it may take to answer, in seconds; two answers that do not come in time are too many.
+    healthcheck_timeout: Seconds = Seconds::whole(1), true;
+    /// Who asks the servers how they are; empty: the user of the database's server connections.
+    monitor_user: String = String::new(), true;
     /// Send reads of different clients down one server connection one behind another (transaction pooling only).
     pipelining: bool = true, true;
     /// Server connections that a pool fills with pipelined reads before it fills them deeper; 0: one a core.

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use balancer::Configured;
+
 use super::*;
 
 fn ini(text: &str) -> Result<Config, String> {
@@ -155,7 +157,100 @@ fn a_pgcat_toml_of_one_shard_is_read() {
     assert_eq!(config.pool_mode("app", "bob"), PoolMode::Session);
     assert_eq!(config.passwords.get("admin").map(String::as_str), Some("secret"));
     assert_eq!(config.settings.query_wait_timeout, Seconds::whole(5));
-    assert_eq!(config.remarks, ["pools.app: the replica 10.0.0.2:5433 is not used yet"]);
+    let servers: Vec<_> = app.servers.iter().map(|server| (server.host.as_str(), server.port, server.role)).collect();
+    assert_eq!(servers, [("10.0.0.1", 5433, Configured::Primary), ("10.0.0.2", 5433, Configured::Auto)]);
+    let routing = config.routing(app);
+    assert_eq!(
+        (routing.strategy, routing.primary_reads, routing.splitting, routing.default_role),
+        (Strategy::Random, PrimaryReads::Off, false, DefaultRole::Any)
+    );
+    assert_eq!((routing.limits.ban_millis, routing.timeout), (60_000, Seconds::whole(1)));
+    assert_eq!(config.cluster_of("app"), Some("app"));
+    assert!(config.remarks.is_empty(), "{:?}", config.remarks);
+}
+
+#[test]
+fn pgcats_settings_of_balancing_are_the_same_here() {
+    let more = "
+[general]
+ban_time = 7
+healthcheck_timeout = 250
+healthcheck_delay = 100
+[pools.app]
+load_balancing_mode = 'loc'
+default_role = 'replica'
+query_parser_enabled = true
+query_parser_read_write_splitting = true
+primary_reads_enabled = true
+query_parser_max_length = 9
+[pools.app.shards.0]
+database = 'real'
+servers = [['10.0.0.1', 5433, 'replica'], ['10.0.0.2', 5433, 'Replica']]
+";
+    let config = pgcat(more).unwrap();
+    let app = config.database("app").unwrap();
+    let routing = config.routing(app);
+    assert_eq!(
+        (routing.strategy, routing.primary_reads, routing.splitting, routing.default_role),
+        (Strategy::LeastOutstanding, PrimaryReads::On, true, DefaultRole::Replica)
+    );
+    assert_eq!((routing.limits.ban_millis, routing.limits.patience_millis), (7000, 250));
+    assert_eq!(app.servers.len(), 2);
+    assert_eq!(
+        config.remarks,
+        [
+            "[general] healthcheck_delay does nothing: the servers of a pool are asked every healthcheck_interval",
+            "pools.app: query_parser_max_length is not supported and does nothing",
+        ]
+    );
+    let broken = PGCAT.replace("'replica'", "'secondary'");
+    assert_eq!(pgcat(&broken).unwrap_err(), "pools.app: secondary is not a role: expected primary or replica");
+}
+
+#[test]
+fn a_database_of_several_servers_is_read() {
+    let config = howdah(
+        "[pooler]\nban_time = 3\n[databases.app]\nmax_replica_lag = 0.5\nload_balancing = 'weighted'\nprimary_reads = 'off'\n\
+         servers = [{host = 'a'}, {host = 'b', port = 6000, role = 'primary'}, {host = 'c', weight = 3}]\n\
+         [[databases.'*'.servers]]\nhost = 'd'\n[databases.plain]\nhost = 'x'\n",
+    )
+    .unwrap();
+    let app = config.database("app").unwrap();
+    assert_eq!((app.servers.len(), app.servers[0].port, app.servers[2].weight), (3, 5432, 3));
+    assert_eq!((app.hosts.as_slice(), app.port), (&["b".to_owned()][..], Some(6000)));
+    let routing = config.routing(app);
+    assert_eq!((routing.limits.lag_millis, routing.limits.lag_bytes), (Some(500), None));
+    assert_eq!((routing.limits.ban_millis, routing.interval), (3000, Seconds::millis(500)));
+    assert_eq!((routing.strategy, routing.primary_reads), (Strategy::Weighted, PrimaryReads::Off));
+    assert_eq!(config.clusters().map(|(name, _)| name).collect::<Vec<_>>(), ["app", "*"]);
+    assert_eq!((config.cluster_of("plain"), config.cluster_of("other")), (None, Some("*")));
+}
+
+#[test]
+fn servers_that_make_no_sense_are_errors_that_say_why() {
+    for (servers, message) in [
+        ("servers = []", "[databases.a] servers is empty"),
+        ("servers = 'x'", "[databases.a] servers = \"x\": expected a list of {host = ..., port = ..., role = ...}"),
+        ("servers = [{port = 1}]", "[databases.a] servers: a server has no host"),
+        ("servers = [{hots = 'x'}]", "[databases.a] servers: a server has no key hots; host was meant?"),
+        (
+            "servers = [{host = 'x', role = 'master'}]",
+            "[databases.a] servers: role = \"master\": expected auto, primary or replica",
+        ),
+        ("servers = [{host = 'x'}, {host = 'x'}]", "[databases.a] has the server x:5432 twice"),
+        (
+            "servers = [{host = 'x', role = 'primary'}, {host = 'y', role = 'primary'}]",
+            "[databases.a] has two primaries",
+        ),
+        ("servers = [{host = 'x'}]\nhost = 'y'", "[databases.a] has servers and host: expected one of them"),
+        ("server = [{host = 'x'}]", "[databases.a] has no key server; servers was meant?"),
+        (
+            "load_balancing = 'best'",
+            "[databases.a] load_balancing = \"best\": expected random, round_robin, least_outstanding or weighted",
+        ),
+    ] {
+        assert_eq!(howdah(&format!("[databases.a]\n{servers}")).unwrap_err(), message);
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use toml::{Table, Value as Toml};
 
-use super::{AuthType, Config, Database, List, PoolMode, Seconds, Settings, User, nearest};
+use super::{AuthType, Config, Database, List, PoolMode, Seconds, Settings, User, nearest, servers};
 
 /// Where `howdah.toml` starts from, where that differs from PgBouncer: what one would choose today.
 pub fn defaults() -> Settings {
@@ -37,9 +37,24 @@ pub fn read(table: &Table) -> Result<Config, String> {
             "databases" => {
                 for (name, entry) in tables(content, section)? {
                     let mut database = Database { wildcard: name == "*", ..Database::default() };
+                    let section = format!("databases.{name}");
                     for (key, value) in entry {
+                        if key == "servers" {
+                            database.servers = servers::read(value, &section)?;
+                            continue;
+                        }
                         let outcome = database.set(key, &text(value));
-                        judge(outcome, &format!("databases.{name}"), key, value, Database::names())?;
+                        let known = Database::names().chain(["servers"]);
+                        judge(outcome, &section, key, value, known)?;
+                    }
+                    if entry.contains_key("servers") {
+                        if let Some(key) = ["host", "port"].into_iter().find(|key| entry.contains_key(*key)) {
+                            return Err(format!("[{section}] has servers and {key}: expected one of them"));
+                        }
+                        if database.servers.is_empty() {
+                            return Err(format!("[{section}] servers is empty"));
+                        }
+                        servers::settle(&mut database, &section)?;
                     }
                     if database.wildcard {
                         config.fallback = Some(database);

@@ -71,6 +71,11 @@ impl Seconds {
         Self(span.min(Duration::from_secs(1_000_000_000)))
     }
 
+    /// So many milliseconds.
+    pub const fn millis(millis: u64) -> Self {
+        Self(Duration::from_millis(millis))
+    }
+
     /// The limit, unless it is zero.
     pub fn limit(self) -> Option<Duration> {
         (!self.0.is_zero()).then_some(self.0)

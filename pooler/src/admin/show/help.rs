@@ -8,6 +8,7 @@ pub const TEXT: &str = "Console usage
 \tSHOW STATS|STATS_TOTALS|STATS_AVERAGES|TOTALS
 \tSHOW LISTS|MEM|STATE|SOCKETS|ACTIVE_SOCKETS|FDS|PREPARED
 \tSHOW DNS_HOSTS|DNS_ZONES|PEERS|PEER_POOLS
+\tSHOW REPLICAS|BANS
 \tSET key = value
 \tRELOAD
 \tPAUSE [<db>]
@@ -18,6 +19,8 @@ pub const TEXT: &str = "Console usage
 \tKILL [<db>]
 \tKILL_CLIENT <client_id>
 \tWAIT_CLOSE [<db>]
+\tBAN <host>[:<port>] [<seconds>]
+\tUNBAN <host>[:<port>]
 \tSHUTDOWN [WAIT_FOR_SERVERS|WAIT_FOR_CLIENTS]";
 
 /// None: it is a notice.

@@ -1,5 +1,6 @@
 //! What SHOW shows, a file each. Columns have PgBouncer's names.
 
+mod bans;
 mod clients;
 mod config;
 mod databases;
@@ -12,6 +13,7 @@ mod mem;
 mod peers;
 mod pools;
 mod prepared;
+mod replicas;
 mod servers;
 mod sockets;
 mod state;
@@ -90,6 +92,7 @@ macro_rules! shows {
 
 shows! {
     Help "HELP" false help::COLUMNS, help::rows;
+    Bans "BANS" false bans::COLUMNS, bans::rows;
     Clients "CLIENTS" true clients::COLUMNS, clients::rows;
     Config "CONFIG" false config::COLUMNS, config::rows;
     Databases "DATABASES" true databases::COLUMNS, databases::rows;
@@ -102,6 +105,7 @@ shows! {
     PeerPools "PEER_POOLS" false peers::POOLS_COLUMNS, peers::rows;
     Pools "POOLS" true pools::COLUMNS, pools::rows;
     Prepared "PREPARED" true prepared::COLUMNS, prepared::rows;
+    Replicas "REPLICAS" false replicas::COLUMNS, replicas::rows;
     Servers "SERVERS" true servers::COLUMNS, servers::rows;
     Sockets "SOCKETS" true sockets::COLUMNS, sockets::rows;
     ActiveSockets "ACTIVE_SOCKETS" true sockets::COLUMNS, sockets::active;

@@ -1,0 +1,137 @@
+//! Which server is the primary, and the fence around those that were.
+//!
+//! A server has a claim when it lives, says that it is not in recovery, belongs to the cluster, is not configured as a
+//! replica, and is not behind the fence. Of several the one on the highest timeline wins, since a promotion begins a
+//! new one; then the one whose promotion was seen last; then the present primary; then the one that the configuration
+//! calls primary; then the one with the most WAL; then the first in the configuration.
+//!
+//! **The fence.** Whoever loses to another claim, or is replaced as the primary, is fenced: it is neither read nor
+//! written, even when the winner dies. So is any server on a timeline lower than the highest that a primary has had.
+//! The fence is left by coming back as a standby, by a promotion to a timeline beyond the fence, or by an
+//! administrator's UNBAN while there is no primary. It is kept in memory: a pooler that starts when only an old primary
+//! can be reached cannot know better.
+
+use std::cmp::Reverse;
+
+use crate::cluster::{Cluster, Life, Member};
+use crate::{Configured, ServerId};
+
+impl Member {
+    /// Whether it says, or for want of its word the configuration says, that it is a primary.
+    pub(crate) fn says_primary(&self) -> bool {
+        match (self.life, &self.last) {
+            (Life::Up | Life::Mute, Some(last)) => !last.in_recovery,
+            (Life::Mute, None) => self.setup.role == Configured::Primary,
+            _ => false,
+        }
+    }
+
+    fn timeline(&self) -> Option<u32> {
+        self.last.as_ref().and_then(|last| last.timeline)
+    }
+}
+
+impl Cluster {
+    /// Settles which server is the primary.
+    pub(crate) fn elect(&mut self) {
+        if !self.decided {
+            let unheard = self.members().any(|(_, member)| member.life == Life::Never);
+            if unheard && self.now.since(self.since) < self.limits.patience_millis {
+                return;
+            }
+            self.decided = true;
+        }
+        let claims: Vec<ServerId> =
+            self.members().filter(|(_, member)| self.has_claim(member)).map(|(id, _)| id).collect();
+        let rank = |id: &ServerId| {
+            let member = self.member(*id)?;
+            Some((
+                member.timeline(),
+                member.promoted,
+                self.primary == Some(*id),
+                member.setup.role == Configured::Primary,
+                member.last.map(|last| last.lsn),
+                Reverse(self.order.iter().position(|other| other == id)),
+            ))
+        };
+        let winner = claims.iter().copied().max_by_key(rank);
+        for id in claims.iter().copied().chain(self.primary).filter(|&id| Some(id) != winner && winner.is_some()) {
+            if let Some(member) = self.member_mut(id)
+                && member.last.is_none_or(|last| !last.in_recovery)
+            {
+                member.fenced = true;
+            }
+        }
+        match winner {
+            Some(id) => {
+                self.fence = self.fence.max(self.member(id).and_then(Member::timeline).unwrap_or(0));
+                if self.primary != Some(id) {
+                    self.primary = Some(id);
+                    self.history.clear();
+                    for slot in self.slots.iter_mut().flatten() {
+                        slot.diverged = false;
+                    }
+                }
+                if let Some(last) = self.member(id).and_then(|member| member.last) {
+                    self.history.note(last.at, last.lsn);
+                }
+            }
+            // A primary that is merely down keeps its place, and its history, until another has it.
+            None => {
+                let demoted =
+                    |id| self.member(id).is_none_or(|member| member.last.is_some_and(|last| last.in_recovery));
+                if self.primary.is_some_and(demoted) {
+                    self.primary = None;
+                    self.history.clear();
+                }
+            }
+        }
+    }
+
+    fn has_claim(&self, member: &Member) -> bool {
+        member.says_primary()
+            && !member.fenced
+            && member.setup.role != Configured::Replica
+            && self.is_ours(member)
+            && member.timeline().is_none_or(|timeline| timeline >= self.fence)
+    }
+
+    /// Whether it belongs to this cluster, as far as is known.
+    pub(crate) fn is_ours(&self, member: &Member) -> bool {
+        match (self.system, member.last.and_then(|last| last.system)) {
+            (Some(ours), Some(its)) => ours == its,
+            _ => true,
+        }
+    }
+
+    /// Settles whose cluster this is: the identifier that most living servers have; the present one among equals.
+    pub(crate) fn identify(&mut self) {
+        let identifier = |member: &Member| {
+            let vouched = member.setup.role == Configured::Replica;
+            if vouched || !matches!(member.life, Life::Up | Life::Mute) { None } else { member.last?.system }
+        };
+        let count = |system: u64| self.members().filter(|(_, member)| identifier(member) == Some(system)).count();
+        let mut best = None;
+        for system in self.members().filter_map(|(_, member)| identifier(member)) {
+            let votes = count(system);
+            if best.is_none_or(|(most, _)| votes > most) {
+                best = Some((votes, system));
+            }
+        }
+        let Some((most, theirs)) = best else { return };
+        match self.system {
+            Some(ours) if ours == theirs || count(ours) >= most => (),
+            before => {
+                self.system = Some(theirs);
+                if before.is_some() {
+                    self.primary = None;
+                    self.fence = 0;
+                    self.history.clear();
+                    for slot in self.slots.iter_mut().flatten() {
+                        slot.fenced = false;
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Who gets the next query: decisions only. No sockets, no threads, and no clock: time is what the caller passes in.
+//!
+//! A [`Cluster`] is a primary and its replicas. Someone asks the servers at intervals and tells it what they answered
+//! ([`Cluster::observe`]) or that they did not ([`Cluster::fail`]). From that it decides
+//!
+//! - which server is the **primary** (`election`): of those that are not in recovery the one on the highest timeline,
+//!   and never one that has been deposed, until it has been seen as a replica or on a newer timeline;
+//! - which **replicas serve reads**: alive, of the same cluster, not diverged, not lagging (`lag`), not banned (`ban`).
+//!
+//! The outcome is a [`View`]: plain, immutable, small, made to be handed to other threads. [`View::choose`] picks a
+//! server for one statement in some tens of nanoseconds.
+
+mod ban;
+mod choose;
+mod cluster;
+mod election;
+mod lag;
+mod server;
+mod time;
+mod view;
+
+pub use ban::{Ban, BanReason};
+pub use choose::{Strategy, Tried, Turn, Unavailable, Want, Why};
+pub use cluster::{Cluster, ServerReport};
+pub use lag::Lag;
+pub use server::{Configured, Failure, FailureKind, Limits, Observation, ServerId, Setup};
+pub use time::Moment;
+pub use view::{Listed, Standing, View};
+
+/// Servers of one cluster at most.
+pub const MAX_SERVERS: usize = 64;

@@ -1,0 +1,104 @@
+//! A worker's own view of one cluster.
+
+use std::sync::Arc;
+
+use balancer::{ServerId, Tried, Turn, Unavailable, View, Want};
+
+use super::board::Posted;
+use super::{Address, Board};
+use crate::config::Routing;
+
+/// What a look at the board has brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refreshed {
+    /// Nothing new.
+    Same,
+    /// Another decision, other addresses or other settings.
+    Changed,
+    /// The cluster is not configured any more; the last view stands.
+    Gone,
+}
+
+/// A worker's own view of one cluster: the last decision, and what the worker has under way on each server.
+#[derive(Debug)]
+pub struct ClusterView {
+    name: Box<str>,
+    generation: u64,
+    posted: Arc<Posted>,
+    outstanding: Vec<u32>,
+    turn: Turn,
+}
+
+impl ClusterView {
+    /// The view of the cluster of this name ([`crate::config::Config::cluster_of`]); workers give different seeds.
+    pub fn new(board: &Board, name: &str, seed: u64) -> Option<Self> {
+        let generation = board.generation();
+        let posted = board.posted(name)?;
+        let outstanding = posted.view.counters();
+        Some(Self { name: name.into(), generation, posted, outstanding, turn: Turn::new(seed) })
+    }
+
+    /// Takes the last decision over. One atomic load when there is nothing new, so it can be called for each statement.
+    #[inline]
+    pub fn refresh(&mut self, board: &Board) -> Refreshed {
+        if board.generation() == self.generation { Refreshed::Same } else { self.renew(board) }
+    }
+
+    #[cold]
+    fn renew(&mut self, board: &Board) -> Refreshed {
+        // Read first: what is posted in between only makes the next look find something that is known.
+        self.generation = board.generation();
+        let Some(posted) = board.posted(&self.name) else { return Refreshed::Gone };
+        if Arc::ptr_eq(&posted, &self.posted) {
+            return Refreshed::Same;
+        }
+        let places = posted.view.counters().len();
+        if self.outstanding.len() < places {
+            self.outstanding.resize(places, 0);
+        }
+        self.posted = posted;
+        Refreshed::Changed
+    }
+
+    /// Chooses a server for a statement. An error may be over with the next view: the workers are woken for it.
+    #[inline]
+    pub fn choose(&mut self, want: Want, tried: Tried) -> Result<ServerId, Unavailable> {
+        let posted = &self.posted;
+        posted.view.choose(want, posted.routing.strategy, &self.outstanding, tried, &mut self.turn)
+    }
+
+    /// A statement (or a transaction) begins on this server: counted for `least_outstanding`.
+    pub fn begun(&mut self, id: ServerId) {
+        if let Some(count) = self.outstanding.get_mut(id.index()) {
+            *count = count.saturating_add(1);
+        }
+    }
+
+    /// One has ended.
+    pub fn ended(&mut self, id: ServerId) {
+        if let Some(count) = self.outstanding.get_mut(id.index()) {
+            *count = count.saturating_sub(1);
+        }
+    }
+
+    /// Where a connection to this server leads: the address at which the monitor reached it last, so that no name needs
+    /// to be looked up. `None` until it has been reached.
+    pub fn address(&self, id: ServerId) -> Option<&Address> {
+        self.posted.addresses.get(id.index())?.as_ref()
+    }
+
+    /// The cluster's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The decision.
+    pub fn view(&self) -> &View {
+        &self.posted.view
+    }
+
+    /// How statements are spread.
+    pub fn routing(&self) -> &Routing {
+        &self.posted.routing
+    }
+}

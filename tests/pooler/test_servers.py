@@ -1,0 +1,247 @@
+"""Databases on several servers: what the monitor finds out about them, and what the console tells of it."""
+
+import os
+import signal
+import time
+
+from tests.pooler.process import Pooler, wait_until
+from tests.pooler.trio import processes
+
+
+def watched(trio, **options):
+    """A pooler in front of the three."""
+    return Pooler(trio.primary, name="howdah.toml", text=trio.toml(**options))
+
+
+def roles(pooler):
+    """What each server is taken for, in the order of the configuration."""
+    return [row["role"] for row in pooler.show("REPLICAS")]
+
+
+def place(pooler, server):
+    """The row of one server."""
+    return next(row for row in pooler.show("REPLICAS") if row["port"] == str(server.port))
+
+
+def seconds_until(true, limit=10):
+    """How long it takes until `true()` is."""
+    started = time.monotonic()
+    wait_until(true, limit)
+    return time.monotonic() - started
+
+
+def test_roles_are_found_and_shown(trio):
+    with watched(trio, roles=("auto", "primary", "auto")) as pooler:
+        # The second is configured as the primary, but says that it is none.
+        wait_until(lambda: roles(pooler) == ["primary", "replica", "replica"])
+        rows = pooler.show("REPLICAS")
+        assert [(row["reads"], row["writes"]) for row in rows] == [("0", "1"), ("1", "0"), ("1", "0")]
+        assert [row["configured"] for row in rows] == ["auto", "primary", "auto"]
+        assert {row["timeline"] for row in rows} == {"1"}
+        system = trio.primary.psql("SELECT system_identifier FROM pg_control_system()")
+        assert {row["system_identifier"] for row in rows} == {system}
+        assert all(int(row["answered_ms_ago"]) < 2000 and row["error"] == "" for row in rows)
+        assert [row["database"] for row in rows] == ["app"] * 3
+
+
+def test_a_promotion_is_noticed_within_two_seconds_and_the_old_primary_is_left_alone(trio):
+    one, two = trio.replicas
+    with watched(trio) as pooler:
+        wait_until(lambda: roles(pooler) == ["primary", "replica", "replica"])
+        port = trio.primary.port
+        trio.primary.stop("immediate")
+        wait_until(lambda: roles(pooler)[0] == "down")
+        one.psql("SELECT pg_promote(false)")
+        wait_until(lambda: one.psql("SELECT pg_is_in_recovery()") == "f")
+        assert seconds_until(lambda: roles(pooler)[1] == "primary") < 2
+        assert place(pooler, one)["timeline"] == "2", "known before the checkpoint that ends the recovery"
+        trio.primary.start(port=port)
+        wait_until(lambda: roles(pooler)[0] == "stale primary")
+        assert (place(pooler, trio.primary)["reads"], place(pooler, trio.primary)["writes"]) == ("0", "0")
+        one.stop("immediate")
+        wait_until(lambda: roles(pooler)[1] == "down")
+        time.sleep(1)
+        assert [row["writes"] for row in pooler.show("REPLICAS")] == ["0", "0", "0"], "nobody takes its place"
+        # An administrator may vouch for it.
+        pooler.psql(f"UNBAN {trio.primary.socket_folder}:{port}", "pgbouncer")
+        assert roles(pooler)[0] == "primary"
+        assert two.psql("SELECT pg_is_in_recovery()") == "t"
+
+
+def test_a_promotion_beside_a_living_primary_is_followed(trio):
+    one = trio.replicas[0]
+    with watched(trio) as pooler:
+        wait_until(lambda: roles(pooler) == ["primary", "replica", "replica"])
+        one.psql("SELECT pg_promote(false)")
+        wait_until(lambda: one.psql("SELECT pg_is_in_recovery()") == "f")
+        assert seconds_until(lambda: roles(pooler)[:2] == ["stale primary", "primary"]) < 2
+
+
+def test_a_replica_that_lags_leaves_and_comes_back(trio):
+    one = trio.replicas[0]
+    for limit in ("max_replica_lag_bytes = 100000", "max_replica_lag = 1"):
+        with watched(trio, app=limit) as pooler:
+            wait_until(lambda: roles(pooler) == ["primary", "replica", "replica"])
+            one.psql("SELECT pg_wal_replay_pause()")
+            trio.primary.psql("CREATE TABLE t AS SELECT generate_series(1, 20000) AS a")
+            wait_until(lambda: roles(pooler) == ["primary", "lagging", "replica"])
+            row = place(pooler, one)
+            assert row["reads"] == "0" and int(row["lag_bytes"]) > 100000 and row["banned"] == "0"
+            one.psql("SELECT pg_wal_replay_resume()")
+            wait_until(lambda: roles(pooler) == ["primary", "replica", "replica"])
+            assert int(place(pooler, one)["lag_bytes"]) < 100000
+            trio.primary.psql("DROP TABLE t")
+
+
+def test_an_idle_primary_makes_nobody_lag(trio):
+    with watched(trio, app="max_replica_lag = 0.5") as pooler:
+        wait_until(lambda: roles(pooler) == ["primary", "replica", "replica"])
+        for _ in range(20):
+            assert "lagging" not in roles(pooler)
+            time.sleep(0.1)
+
+
+def test_a_replica_that_dies_is_banned_and_returns(trio):
+    one = trio.replicas[0]
+    with watched(trio, app="ban_time = 3") as pooler:
+        wait_until(lambda: roles(pooler) == ["primary", "replica", "replica"])
+        port = one.port
+        one.stop("immediate")
+        # Its connection ends, so it is asked again at once and not at the next interval.
+        assert seconds_until(lambda: roles(pooler)[1] == "down") < 1
+        ban = pooler.show("BANS")[0]
+        assert ban["reason"].startswith("FailedHealthCheck") and ban["ban_duration_seconds"] == "3"
+        assert place(pooler, one)["error"] != ""
+        started = time.monotonic()
+        one.start(port=port)
+        wait_until(lambda: roles(pooler)[1] == "replica")
+        if time.monotonic() - started < 1.5:
+            assert place(pooler, one)["reads"] == "0", "it lives, but its ban stands"
+        wait_until(lambda: place(pooler, one)["reads"] == "1")
+        assert pooler.show("BANS") == []
+
+
+def test_the_last_replica_is_not_kept_away_by_a_ban(trio):
+    one, two = trio.replicas
+    with watched(trio, app="ban_time = 3600") as pooler:
+        wait_until(lambda: roles(pooler) == ["primary", "replica", "replica"])
+        port = one.port
+        one.stop("immediate")
+        wait_until(lambda: roles(pooler)[1] == "down")
+        one.start(port=port)
+        wait_until(lambda: roles(pooler)[1] == "replica")
+        assert place(pooler, one)["reads"] == "0"
+        two.stop("immediate")
+        wait_until(lambda: place(pooler, one)["reads"] == "1")
+
+
+def test_a_server_that_hangs_is_down_and_comes_back(trio):
+    settings = "healthcheck_timeout = 0.5\nhealthcheck_interval = 0.2\nban_time = 0"
+    with watched(trio, app=settings) as pooler:
+        wait_until(lambda: roles(pooler) == ["primary", "replica", "replica"])
+        for server in (trio.primary, trio.replicas[0]):
+            frozen = processes(server)
+            for pid in frozen:
+                os.kill(pid, signal.SIGSTOP)
+            try:
+                assert seconds_until(lambda server=server: place(pooler, server)["role"] == "down") < 4
+                assert place(pooler, server)["error"] == "no answer in time"
+                # Nobody else is held up by it.
+                assert int(place(pooler, trio.replicas[1])["answered_ms_ago"]) < 600
+            finally:
+                for pid in frozen:
+                    os.kill(pid, signal.SIGCONT)
+            wait_until(lambda: roles(pooler) == ["primary", "replica", "replica"])
+
+
+def test_ban_and_unban(trio):
+    one = trio.replicas[0]
+    with watched(trio) as pooler:
+        wait_until(lambda: roles(pooler) == ["primary", "replica", "replica"])
+        host = f"{one.socket_folder}:{one.port}"
+        told = pooler.psql(f"BAN {host} 60", "pgcat", options=["-F", " "])
+        assert told == f"app * replica {one.socket_folder}"
+        row = pooler.show("BANS", "pgcat")[0]
+        assert (row["db"], row["reason"], row["ban_duration_seconds"]) == ("app", "AdminBan", "60")
+        assert 55 <= int(row["ban_remaining_seconds"]) <= 60
+        assert (place(pooler, one)["reads"], place(pooler, one)["banned"]) == ("0", "1")
+        assert pooler.psql(f"UNBAN {host}", "pgcat", options=["-F", " "]) == f"app * replica {one.socket_folder}"
+        assert pooler.show("BANS") == [] and place(pooler, one)["reads"] == "1"
+        assert pooler.psql(f"UNBAN {host}", "pgcat") == ""
+        pooler.psql(f"BAN {host} 1", "pgcat")
+        wait_until(lambda: place(pooler, one)["reads"] == "1", 3)
+
+
+def test_servers_are_asked_as_whoever_may(trio):
+    """Without superuser rights, by SCRAM over TCP; and as a client's user, once one has logged in."""
+    trio.primary.psql("CREATE ROLE asker LOGIN PASSWORD 'secret'")
+    for replica in trio.replicas:
+        trio.primary.wait_for_replay(replica)
+    tcp = ", ".join(f'{{ host = "localhost", port = {server.port} }}' for server in trio.servers)
+    text = f"""[pooler]
+listen_port = @PORT@
+unix_socket_dir = ""
+auth_type = "any"
+monitor_user = "asker"
+[users.asker]
+password = "WRONG"
+[databases.app]
+dbname = "postgres"
+servers = [{tcp}]
+"""
+    with Pooler(trio.primary, name="howdah.toml", text=text) as pooler:
+        wait_until(lambda: roles(pooler) == ["unasked"] * 3)
+        assert "password authentication failed" in pooler.show("REPLICAS")[0]["error"]
+        pooler.text = text.replace("WRONG", "secret")
+        pooler.reload()
+        wait_until(lambda: roles(pooler) == ["primary", "replica", "replica"])
+        assert {row["timeline"] for row in pooler.show("REPLICAS")} == {"1"}
+    text = text.replace('monitor_user = "asker"', "").replace("WRONG", "secret")
+    with Pooler(trio.primary, name="howdah.toml", text=text) as pooler:
+        wait_until(lambda: "set monitor_user" in pooler.show("REPLICAS")[0]["error"])
+        pooler.psql("SELECT 1", "app", user="asker", check=False)
+        wait_until(lambda: roles(pooler) == ["primary", "replica", "replica"])
+
+
+def test_a_reload_changes_who_is_watched(trio):
+    with watched(trio) as pooler:
+        wait_until(lambda: roles(pooler) == ["primary", "replica", "replica"])
+        before = place(pooler, trio.replicas[1])
+        pooler.text = trio.toml(servers=[trio.primary, trio.replicas[1]])
+        pooler.reload()
+        wait_until(lambda: roles(pooler) == ["primary", "replica"])
+        assert place(pooler, trio.replicas[1])["port"] == before["port"]
+        asked = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'howdah monitor'"
+        wait_until(lambda: trio.replicas[0].psql(asked) == "0")
+        pooler.psql("SET healthcheck_interval = 0.05", "pgbouncer")
+        time.sleep(0.3)
+        assert all(int(row["answered_ms_ago"]) < 300 for row in pooler.show("REPLICAS"))
+
+
+def test_a_pgcat_toml_with_replicas_is_watched(trio):
+    servers = ", ".join(
+        f'["127.0.0.1", {server.port}, "{role}"]'
+        for server, role in zip(trio.servers, ("replica", "primary", "replica"), strict=True)
+    )
+    text = f"""[general]
+host = "127.0.0.1"
+port = @PORT@
+admin_username = "postgres"
+admin_password = "{trio.primary.password}"
+[pools.app]
+load_balancing_mode = "loc"
+[pools.app.users.0]
+username = "postgres"
+password = "{trio.primary.password}"
+pool_size = 2
+[pools.app.shards.0]
+database = "postgres"
+servers = [{servers}]
+"""
+    with Pooler(trio.primary, name="pgcat.toml", text=text) as pooler:
+
+        def found():
+            shown = pooler.psql("SHOW REPLICAS", "pgcat", password=trio.primary.password, options=["-F", " "])
+            return [line.split(" ")[3] for line in shown.splitlines()] == ["primary", "replica", "replica"]
+
+        wait_until(found)
