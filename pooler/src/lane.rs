@@ -376,7 +376,7 @@ impl Worker {
         }
         // While others wait for a connection to themselves, lanes keep no more than their share, and never all.
         let usual = if settings.pipeline_connections > 0 { settings.pipeline_connections } else { self.cores };
-        let queue = pool.waiting.len() > 0;
+        let queue = !pool.waiting.is_empty();
         let share = if queue { usual.min(pool.size.saturating_sub(1)) } else { usize::MAX };
         let mut best: Option<(ServerKey, usize)> = None;
         for &lane_key in pool.lanes.iter().take(share) {
