@@ -71,10 +71,11 @@ impl Worker {
         }
         let Some(client) = self.clients.get(key.0) else { return Step::Took(left.len()) };
         let may_be_read = matches!(head.tag, tag::QUERY | tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE);
-        if (may_be_read && !client.needs_own || client.lane.is_some()) && head.tag != tag::TERMINATE {
-            if let Some(step) = self.take_lane(key, left) {
-                return step;
-            }
+        if (may_be_read && !client.needs_own || client.lane.is_some())
+            && head.tag != tag::TERMINATE
+            && let Some(step) = self.take_lane(key, left)
+        {
+            return step;
         }
         let Some(client) = self.clients.get_mut(key.0) else { return Step::Took(left.len()) };
         match head.tag {

@@ -276,9 +276,11 @@ impl Worker {
             let Some(key) = pool.sharers.pop_front() else { return };
             let Some(client) = self.clients.get_mut(key.0) else { continue };
             let Some(since) = client.waits.take() else { continue };
-            pool.totals.wait_time += self.now.saturating_duration_since(since);
+            self.waited = self.now.saturating_duration_since(since);
+            pool.totals.wait_time += self.waited;
             client.may_share = true;
             self.feed_client(key, &[]);
+            self.waited = Duration::ZERO;
             // It found no lane whose session is like its own: the others must not overtake it for long.
             if self.pools.get(pool_key.0).is_some_and(|pool| pool.sharers.front() == Some(&key)) {
                 return;
@@ -387,7 +389,7 @@ impl Worker {
         }
         // While others wait for a connection to themselves, lanes keep no more than their share, and never all.
         let usual = if settings.pipeline_connections > 0 { settings.pipeline_connections } else { self.cores };
-        let queue = pool.waiting.len() > 0;
+        let queue = !pool.waiting.is_empty();
         let share = if queue { usual.min(pool.size.saturating_sub(1)) } else { usize::MAX };
         let mut best: Option<(ServerKey, usize)> = None;
         for &lane_key in pool.lanes.iter().take(share) {
@@ -416,6 +418,9 @@ impl Worker {
             }
             return best.map(|(lane, _)| lane);
         };
+        if self.check(server) {
+            return best.map(|(lane, _)| lane);
+        }
         self.align(server, key);
         self.open_lane(server, false);
         Some(server)
@@ -482,6 +487,12 @@ impl Worker {
             let count = client.lane.map_or(0, |(_, count)| count);
             client.lane = Some((server_key, count + 1));
             owner = Some(key);
+        }
+        // Who is alone in a lane was lent it, and has been counted then.
+        if !lane.alone
+            && let Some(pool) = self.pools.get_mut(server.pool.0)
+        {
+            pool.stats.waited(server.place, std::mem::take(&mut self.waited));
         }
         lane.units.push_back(Unit { client: owner, shape, size: unit.len(), cancelled: false, writes });
         if !std::mem::replace(&mut lane.unflushed, true) {
@@ -618,6 +629,7 @@ impl Worker {
             pool.totals.queries += 1;
             pool.totals.transactions += 1;
             pool.totals.query_time += took;
+            pool.stats.queried(server.place, took);
             pool.totals.transaction_time += took;
         }
         match unit.client.and_then(|key| self.clients.get_mut(key.0).map(|client| (key, client))) {
@@ -642,6 +654,8 @@ impl Worker {
             self.end_lane(key);
             self.offer(key);
         } else {
+            // The next unit may begin with an answer that the server is not asked for.
+            crate::answer::emit_invented(server, None);
             self.serve_sharers(pool_key);
         }
     }

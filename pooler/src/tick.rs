@@ -167,7 +167,7 @@ impl Worker {
                     gone.push((key, "resetting the session took too long"));
                 }
                 // It would never be idle if others always followed.
-                State::Lane if server.retire || past(server.since, settings.server_lifetime.limit()) => aged.push(key),
+                State::Lane if server.retire || self.is_old(server) => aged.push(key),
                 State::Idle => {
                     let pool = self.pools.get(server.pool.0);
                     let spare = |pool: &Pool| pool.servers.len() > pool.minimum || pool.clients == 0 && !pool.kept;

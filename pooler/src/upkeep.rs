@@ -85,7 +85,7 @@ impl Worker {
             .clients
             .iter()
             .filter(|(_, client)| client.pool == Some(key) && !matches!(client.state, ClientState::Closing))
-            .filter(|(_, client)| client.server.is_none())
+            .filter(|(_, client)| client.server.is_none() && client.lane.is_none())
             .map(|(key, _)| ClientKey(key))
             .collect();
         for client in done {

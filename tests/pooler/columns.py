@@ -146,6 +146,36 @@ PGBOUNCER = {
 }
 
 OWN = {
+    # PgCat's.
+    "BANS": [
+        "db",
+        "user",
+        "role",
+        "host",
+        "reason",
+        "ban_time",
+        "ban_duration_seconds",
+        "ban_remaining_seconds",
+    ],
+    "REPLICAS": [
+        "database",
+        "host",
+        "port",
+        "role",
+        "configured",
+        "weight",
+        "reads",
+        "writes",
+        "banned",
+        "lag_bytes",
+        "lag_ms",
+        "lsn",
+        "timeline",
+        "system_identifier",
+        "latency_ms",
+        "answered_ms_ago",
+        "error",
+    ],
     "PREPARED": [
         "database",
         "user",

@@ -97,7 +97,8 @@ class Pooler:
         """What psql answers through the pooler, unaligned. `parameters` are libpq's, as `sslmode`."""
         command = [self.server.tree.program("psql"), "--no-psqlrc", "-qAt", "-v", "ON_ERROR_STOP=1", *options]
         place = {"host": "127.0.0.1", "port": self.port, "user": user, "dbname": database} | parameters
-        command += ["-d", " ".join(f"{name}='{value}'" for name, value in place.items())]
+        quoted = {name: str(value).replace("\\", "\\\\").replace("'", "\\'") for name, value in place.items()}
+        command += ["-d", " ".join(f"{name}='{value}'" for name, value in quoted.items())]
         variables = environment() | ({"PGPASSWORD": password} if password is not None else {})
         done = subprocess.run(command, input=sql, capture_output=True, text=True, env=variables, check=False)
         if check and done.returncode != 0:

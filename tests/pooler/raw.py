@@ -49,7 +49,9 @@ class Raw:
     With a context of `ssl` it speaks TLS; when `direct`, without asking first.
     """
 
-    def __init__(self, port, database="postgres", login=True, minor=0, user=SUPERUSER, context=None, direct=False, **parameters):
+    def __init__(
+        self, port, database="postgres", login=True, minor=0, user=SUPERUSER, context=None, direct=False, **parameters
+    ):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=10)
         # After a handshake it would wait for an acknowledgement that nobody hurries to send.
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -76,6 +76,24 @@ def test_the_page_is_what_prometheus_reads_and_counts_what_went_through(measured
     assert families["process_resident_memory_bytes"].samples[0].value > 1_000_000
 
 
+def test_the_share_of_pipelined_statements_and_why_others_were_not(server):
+    server.run("pgbench", "-i", "-q", "postgres")
+    with Measured(server, default_pool_size=2) as measured:
+        measured.pgbench("-n", "-S", "-c", "8", "-t", "200", "-M", "extended")
+        measured.psql("BEGIN; UPDATE pgbench_branches SET bbalance = 0; COMMIT;")
+        families = measured.samples()
+        pipelined = value(families["howdah_pipelined_statements"], database="postgres", user=SUPERUSER)
+        others = families["howdah_unpipelined_statements"]
+        queries = value(families["howdah_pooler_queries"], database="postgres")
+        # How many is a matter of the machine: on a busy one, shapes are found slow for a while.
+        assert pipelined > 100
+        assert pipelined + value(others, database="postgres") >= 0.99 * queries
+        assert value(others, reason="new", database="postgres") > 0, "the first of a shape run alone"
+        assert {sample.labels["reason"] for sample in others.samples} >= {"write", "transaction", "slow", "unknown"}
+        durations = families["howdah_pooler_query_duration_seconds"]
+        assert value(durations, "howdah_pooler_query_duration_seconds_count") == queries
+
+
 def test_query_time_and_wait_time_are_apart(server):
     with Measured(server, default_pool_size=1) as measured:
         with measured.connect() as first, measured.connect() as second:

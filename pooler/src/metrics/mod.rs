@@ -17,7 +17,7 @@ use crate::admin::PoolSeen;
 use crate::shared::{Message, Shared};
 use crate::worker::Worker;
 
-pub use stats::{Reason, ServerStats, Stats};
+pub use stats::{ServerStats, Stats};
 pub use times::Times;
 
 /// What one worker has counted.

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use super::text::{Kind, Page};
-use super::{Measured, Reason, Stats};
+use super::{Measured, Stats};
 use crate::admin::PoolSeen;
 use crate::pool::Totals;
+use crate::shape::Why;
 use crate::shared::{Shared, lock};
 
 /// A count that a pool keeps: its name, its meaning, how it is had.
@@ -21,6 +22,9 @@ const COUNTS: &[Count] = &[
     ("server_assignments_total", "Times that a server connection was lent.", |totals| totals.assignments as f64),
     ("client_parses_total", "Named statements that clients have prepared.", |totals| totals.client_parses as f64),
     ("server_parses_total", "Named statements that were prepared on servers.", |totals| totals.server_parses as f64),
+    ("asked_again_total", "Pipelined statements that were asked again, of another server connection.", |totals| {
+        totals.asked_again as f64
+    }),
     ("binds_total", "Named statements that clients have bound.", |totals| totals.binds as f64),
 ];
 
@@ -138,18 +142,22 @@ fn of_pools(page: &mut Page, pools: &[&(PoolSeen, Stats)]) {
         }
     }
     page.metric(
-        &name("pipelined_total"),
+        "howdah_pipelined_statements_total",
         Kind::Counter,
-        "Statements that shared a server connection with others in flight.",
+        "Statements that shared a server connection with those of others in flight.",
     );
-    for (pool, stats) in pools {
-        page.sample(&[("database", &pool.database), ("user", &pool.user)], stats.pipelined);
+    for (pool, _) in pools {
+        page.sample(&[("database", &pool.database), ("user", &pool.user)], pool.totals.pipelined);
     }
-    page.metric(&name("not_pipelined_total"), Kind::Counter, "Statements that did not, by the reason.");
-    for (pool, stats) in pools {
-        for &reason in Reason::ALL {
-            let labels = [("database", pool.database.as_str()), ("user", &pool.user), ("reason", reason.label())];
-            page.sample(&labels, stats.not_pipelined_for(reason));
+    page.metric(
+        "howdah_unpipelined_statements_total",
+        Kind::Counter,
+        "Statements that might have and did not, by the reason.",
+    );
+    for (pool, _) in pools {
+        for (reason, count) in Why::NAMES.iter().zip(pool.totals.unpipelined) {
+            let labels = [("database", pool.database.as_str()), ("user", &pool.user), ("reason", reason)];
+            page.sample(&labels, count);
         }
     }
 }
