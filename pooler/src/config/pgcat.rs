@@ -5,6 +5,7 @@ use std::time::Duration;
 use toml::{Table, Value as Toml};
 
 use super::toml_file::text;
+use super::value::MAX_SECONDS;
 use super::{AuthType, Config, Database, List, PoolMode, Seconds, Settings, SslMode, Value};
 
 /// Settings of PgCat's `[general]` that ask for nothing when they are left out.
@@ -52,6 +53,7 @@ fn section<'a>(table: &'a Table, name: &str) -> Result<&'a Table, String> {
 
 fn milliseconds(value: &Toml, key: &str) -> Result<Seconds, String> {
     let count = value.as_integer().and_then(|count| u64::try_from(count).ok());
+    let count = count.filter(|count| count / 1000 < MAX_SECONDS);
     count
         .map(|count| Seconds(Duration::from_millis(count)))
         .ok_or_else(|| format!("{key} = {value}: expected milliseconds"))
@@ -60,7 +62,7 @@ fn milliseconds(value: &Toml, key: &str) -> Result<Seconds, String> {
 fn general(config: &mut Config, key: &str, value: &Toml) -> Result<(), String> {
     let settings = &mut config.settings;
     match key {
-        "host" => settings.listen_addr = List(vec![text(value)]),
+        "host" => settings.listen_addr = List::read(&text(value))?,
         "connect_timeout" => settings.query_wait_timeout = milliseconds(value, key)?,
         "idle_timeout" => settings.server_idle_timeout = milliseconds(value, key)?,
         "server_lifetime" => settings.server_lifetime = milliseconds(value, key)?,

@@ -70,10 +70,14 @@ impl Seconds {
     }
 }
 
+/// Thirty years. Added to any time it is still a time.
+pub const MAX_SECONDS: u64 = 1_000_000_000;
+
 impl Value for Seconds {
     fn read(text: &str) -> Result<Self, &'static str> {
         let seconds: f64 = text.parse().map_err(|_| "a number of seconds")?;
-        Duration::try_from_secs_f64(seconds).map(Self).map_err(|_| "a number of seconds, 0 or more")
+        let read = Duration::try_from_secs_f64(seconds).ok().filter(|read| read.as_secs() <= MAX_SECONDS);
+        read.map(Self).ok_or("a number of seconds, 0 to 1000000000")
     }
 
     fn show(&self) -> String {
