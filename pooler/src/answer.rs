@@ -26,25 +26,30 @@ impl Worker {
             let step = match server.state {
                 State::Connecting | State::Cancelling => Step::Took(left.len()),
                 State::Login(_) => self.login_input(key, left),
-                State::Preparing | State::Idle | State::Active => self.answer_input(key, left),
+                State::Preparing | State::Idle | State::Active | State::Lane => self.answer_input(key, left),
             };
             match step {
                 Step::Took(count) => at += count,
                 Step::More | Step::Stop => break,
             }
         }
+        if self.servers.get(key.0).is_some_and(|server| matches!(server.state, State::Lane)) {
+            self.spill(key);
+        }
         at.min(input.len())
     }
 
     fn answer_input(&mut self, key: ServerKey, left: &[u8]) -> Step {
         let Some(server) = self.servers.get_mut(key.0) else { return Step::Took(left.len()) };
-        let mut client = server.client.and_then(|client| self.clients.get_mut(client.0));
+        let client = server.client.and_then(|client| self.clients.get_mut(client.0));
         if server.passing.0 > 0 {
             let count = server.passing.0.min(left.len());
-            if let (Some(Passing::On), Some(client), Some(part)) = (server.passing.1, client, left.get(..count)) {
-                client.io.out().extend_from_slice(part);
-            }
             server.passing.0 -= count;
+            if let (Some(Passing::On), Some(out), Some(part)) =
+                (server.passing.1, sink(server, client), left.get(..count))
+            {
+                out.extend_from_slice(part);
+            }
             return Step::Took(count);
         }
         let head = match header(left) {
@@ -55,7 +60,10 @@ impl Worker {
                 return Step::Took(left.len());
             }
         };
-        let ours = matches!(server.requests.front(), Some(Request::Align | Request::Clean | Request::Lookup));
+        let ours = matches!(
+            server.requests.front(),
+            Some(Request::Align | Request::Clean | Request::Lookup | Request::Catalog)
+        );
         let streamed = matches!(
             head.tag,
             tag::DATA_ROW
@@ -65,7 +73,7 @@ impl Worker {
                 | tag::FUNCTION_CALL_RESPONSE
                 | tag::NOTIFICATION_RESPONSE
                 | tag::NOTICE_RESPONSE
-        ) && !matches!(server.requests.front(), Some(Request::Lookup));
+        ) && !matches!(server.requests.front(), Some(Request::Lookup | Request::Catalog));
         let Some(message) = left.get(..head.total()) else {
             if !streamed && head.body > WHOLE {
                 self.server_gone(key, "a message of the server is too long");
@@ -76,17 +84,18 @@ impl Worker {
             }
             self.answered(key, head.tag);
             let Some(server) = self.servers.get_mut(key.0) else { return Step::Took(left.len()) };
-            let on = !ours && server.client.is_some();
-            if let (true, Some(client)) = (on, server.client.and_then(|client| self.clients.get_mut(client.0))) {
-                client.io.out().extend_from_slice(left);
+            let on = !ours && server.client.is_some() && !(stray(head.tag) && matches!(server.state, State::Lane));
+            let client = server.client.and_then(|client| self.clients.get_mut(client.0));
+            if let (true, Some(out)) = (on, sink(server, client)) {
+                out.extend_from_slice(left);
             }
             server.passing = (head.total() - left.len(), Some(if on { Passing::On } else { Passing::Off }));
             return Step::Took(left.len());
         };
         // Rows are most of what comes: they need nothing else.
         if matches!(head.tag, tag::DATA_ROW | tag::COPY_DATA) && !ours {
-            if let Some(client) = &mut client {
-                client.io.out().extend_from_slice(message);
+            if let Some(out) = sink(server, client) {
+                out.extend_from_slice(message);
             }
             return Step::Took(message.len());
         }
@@ -106,7 +115,11 @@ impl Worker {
                 if let Some(place) = place {
                     server.vars.set(place, value);
                 }
-                if let (false, Some(client)) = (ours, server.client.and_then(|client| self.clients.get_mut(client.0))) {
+                // In a lane it is nobody's doing: the server's configuration has changed.
+                let shared = matches!(server.state, State::Lane);
+                if let (false, Some(client)) =
+                    (ours || shared, server.client.and_then(|client| self.clients.get_mut(client.0)))
+                {
                     if let Some(place) = place {
                         client.vars.set(place, value);
                     }
@@ -126,9 +139,19 @@ impl Worker {
                 self.lookup_row(key, &backend::data_row(body)?);
                 return Ok(());
             }
+            tag::DATA_ROW
+                if matches!(self.servers.get(key.0).and_then(|s| s.requests.front()), Some(Request::Catalog)) =>
+            {
+                self.catalog_row(key, &backend::data_row(body)?);
+                return Ok(());
+            }
             _ => (),
         }
-        if tag == tag::COMMAND_COMPLETE {
+        let lane = self.servers.get(key.0).is_some_and(|server| matches!(server.state, State::Lane));
+        if lane && stray(tag) && self.servers.get(key.0).is_some_and(|server| server.requests.is_empty()) {
+            return Ok(());
+        }
+        if tag == tag::COMMAND_COMPLETE && !lane {
             self.command_complete(key, backend::command_complete(body)?);
         }
         if tag == tag::COPY_IN_RESPONSE
@@ -145,10 +168,13 @@ impl Worker {
             || matches!(
                 (tag, self.servers.get(key.0).and_then(|server| server.requests.front())),
                 (tag::PARSE_COMPLETE, Some(Request::Parse { hidden: true, .. }))
-                    | (tag::CLOSE_COMPLETE, Some(Request::Close { hidden: true }))
+                    | (tag::CLOSE_COMPLETE, Some(Request::Evict(_)))
             );
-        if let (false, Some((_, client))) = (hidden, self.answered_pair(key)) {
-            client.io.out().extend_from_slice(message);
+        if !hidden && let Some(server) = self.servers.get_mut(key.0) {
+            let client = server.client.and_then(|client| self.clients.get_mut(client.0));
+            if let Some(out) = sink(server, client) {
+                out.extend_from_slice(message);
+            }
         }
         self.answered(key, tag);
         Ok(())
@@ -167,8 +193,8 @@ impl Worker {
             (server.requests.front(), tag),
             (Some(Request::Parse { .. }), tag::PARSE_COMPLETE)
                 | (Some(Request::Bind(_)), tag::BIND_COMPLETE)
-                | (Some(Request::Close { .. }), tag::CLOSE_COMPLETE)
-                | (Some(Request::Describe), tag::ROW_DESCRIPTION | tag::NO_DATA)
+                | (Some(Request::Close | Request::Evict(_)), tag::CLOSE_COMPLETE)
+                | (Some(Request::Describe(_)), tag::ROW_DESCRIPTION | tag::NO_DATA)
                 | (
                     Some(Request::Execute(_)),
                     tag::COMMAND_COMPLETE | tag::EMPTY_QUERY_RESPONSE | tag::PORTAL_SUSPENDED
@@ -206,6 +232,7 @@ impl Worker {
                 // One that is not tracked, or lasts for the transaction: to be sure, it is undone in the end.
                 None => server.dirty = true,
             },
+            [b'C' | b'A' | b'D', b'R' | b'L', ..] => client.changed_catalog = true,
             b"LISTEN" | b"PREPARE" => client.pinned = true,
             b"DISCARD ALL" => {
                 client.pinned = false;
@@ -240,6 +267,10 @@ impl Worker {
         }
         server.failed = true;
         server.copying = false;
+        if matches!(server.requests.front(), Some(Request::Catalog)) {
+            crate::warning!("cannot read the catalog: {}", report.message);
+            return Ok(());
+        }
         if ours {
             let what = match server.requests.front() {
                 Some(Request::Clean) => "cannot reset a server session",
@@ -256,6 +287,10 @@ impl Worker {
                 self.fatal(client, &report.code, &text);
             }
             self.close_server(key, &text);
+            return Ok(());
+        }
+        if matches!(server.state, State::Lane) {
+            self.lane_error(key, message, &report);
             return Ok(());
         }
         // The plan of a statement of ours is stale: the next to use it prepares it afresh.
@@ -303,7 +338,15 @@ impl Worker {
                 self.lookup_done(key);
                 return Ok(());
             }
+            Request::Catalog => {
+                self.catalog_done(key);
+                return Ok(());
+            }
             _ => (),
+        }
+        if matches!(server.state, State::Lane) {
+            self.lane_ready(key, message, status);
+            return Ok(());
         }
         let Some(client) = client else { return Ok(()) };
         if status == Status::Idle
@@ -316,7 +359,9 @@ impl Worker {
         emit_invented(server, Some(client));
         if let Some(pool) = self.pools.get_mut(server.pool.0) {
             pool.totals.queries += 1;
-            pool.totals.query_time += now.saturating_duration_since(client.request_since);
+            let span = now.saturating_duration_since(client.request_since);
+            pool.totals.query_time += span;
+            pool.stats.queried(server.place, span);
             if status == Status::Idle {
                 pool.totals.transactions += 1;
                 let since = client.transaction_since.unwrap_or(client.request_since);
@@ -325,7 +370,13 @@ impl Worker {
         }
         if status == Status::Idle {
             client.transaction_since = None;
+            client.attempts = 0;
+            if std::mem::take(&mut client.changed_catalog) {
+                let pool = server.pool;
+                self.catalog_changed(pool);
+            }
         }
+        let Some((server, client)) = self.answered_pair(key) else { return Ok(()) };
         client.request_since = now;
         server.state_since = now;
         if client.discard != Discard::No {
@@ -345,13 +396,27 @@ impl Worker {
 }
 
 /// Gives the client the answers that were waiting for those before them.
-fn emit_invented(server: &mut Server, client: Option<&mut Client>) {
-    let Some(client) = client else { return };
+pub fn emit_invented(server: &mut Server, client: Option<&mut Client>) {
+    let mut client = client;
     while !server.failed {
-        let Some(Request::Invented { tag, .. }) = server.requests.front() else { return };
-        backend::write_empty(client.io.out(), *tag);
+        let Some(&Request::Invented { tag, .. }) = server.requests.front() else { return };
+        let Some(out) = sink(server, client.as_deref_mut()) else { return };
+        backend::write_empty(out, tag);
         server.requests.pop_front();
     }
+}
+
+/// Where what a server answers goes: to the client that it is lent to, or in a lane to the stage.
+pub fn sink<'a>(server: &'a mut Server, client: Option<&'a mut Client>) -> Option<&'a mut Vec<u8>> {
+    match (&server.state, &mut server.lane) {
+        (State::Lane, Some(lane)) => Some(&mut lane.stage),
+        _ => client.map(|client| client.io.out()),
+    }
+}
+
+/// Whether a message can come without having been asked for, so that in a lane it is not for who is at the head.
+fn stray(tag: u8) -> bool {
+    matches!(tag, tag::NOTIFICATION_RESPONSE | tag::NOTICE_RESPONSE)
 }
 
 /// Forgets what a request would have done, had an error not come first.
@@ -372,6 +437,8 @@ fn undo(server: &mut Server, client: Option<&mut Client>, request: Request) {
                 }
             }
         }
+        // It was not closed after all.
+        Request::Evict(statement) => server.known.restore(&statement),
         Request::Invented { tag: tag::PARSE_COMPLETE, name: Some(name) } => {
             if let Some(client) = client {
                 client.statements.remove(&name);

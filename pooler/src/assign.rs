@@ -10,8 +10,9 @@ use wire::frontend;
 use crate::client::{ClientKey, Discard, Sets};
 use crate::config::PoolMode;
 use crate::pool::{Pool, PoolKey};
-use crate::server::{Request, Server, ServerKey, State};
+use crate::server::{Request, ServerKey, State};
 use crate::shared::lock;
+use crate::upkeep::leads_elsewhere;
 use crate::worker::{Turn, Worker};
 
 impl Worker {
@@ -33,11 +34,11 @@ impl Worker {
         let (config, settings) = (&self.config, &self.config.settings);
         let database = config.database(&pool.database);
         pool.mode = config.pool_mode(&pool.database, &pool.user);
+        pool.pipelining = Pool::may_pipeline(pool.mode, settings);
         pool.size = config.pool_size(&pool.database, &pool.user);
         pool.minimum = database.and_then(|entry| entry.min_pool_size).unwrap_or(settings.min_pool_size).min(pool.size);
-        pool.reserve = database.and_then(|entry| entry.reserve_pool_size).unwrap_or(settings.reserve_pool_size);
-        let paused = lock(&self.shared.paused);
-        pool.paused = paused.contains("") || paused.contains(&*pool.database);
+        pool.reserve = config.reserve(&pool.database, &pool.user);
+        pool.paused = crate::admin::is_paused(&self.shared, &pool.database, &pool.user);
     }
 
     /// Lends a client a server connection: true when it has one now, else it stands in the queue.
@@ -49,15 +50,20 @@ impl Worker {
         let Some(pool_key) = client.pool else { return false };
         let Some(pool) = self.pools.get_mut(pool_key.0) else { return false };
         client.waits = Some(self.now);
+        client.told_to_wait = false;
         if !pool.paused && pool.waiting.is_empty() {
             let idle =
                 if self.config.settings.server_round_robin { pool.idle.pop_front() } else { pool.idle.pop_back() };
-            if let Some(server) = idle {
+            if let Some(server) = idle
+                && !self.check(server)
+            {
                 self.lend(server, key);
                 return true;
             }
         }
-        pool.waiting.push_back(key);
+        if let Some(pool) = self.pools.get_mut(pool_key.0) {
+            pool.waiting.push_back(key);
+        }
         self.grow(pool_key);
         false
     }
@@ -79,17 +85,23 @@ impl Worker {
             }
             return;
         }
-        let waiting = pool.waiting.len() + usize::from(!pool.greeting.is_empty() && pool.welcome.is_none());
+        // However many wait to share, one more connection is enough for now.
+        let sharing = usize::from(!pool.sharers.is_empty());
+        let waiting = pool.waiting.len() + sharing + usize::from(!pool.greeting.is_empty() && pool.welcome.is_none());
         let mut limit = pool.size;
         let oldest = pool.waiting.front().and_then(|key| self.clients.get(key.0)).and_then(|client| client.waits);
         if oldest.is_some_and(|since| self.now.saturating_duration_since(since) >= settings.reserve_pool_timeout.0) {
             limit += pool.reserve;
         }
-        let mut wanted = waiting.saturating_sub(pool.connecting);
-        if pool.clients > 0 {
+        let room = limit.saturating_sub(pool.servers.len());
+        if room == 0 {
+            return;
+        }
+        let mut wanted = waiting.saturating_sub(pool.connecting + self.soon_free(key));
+        if pool.clients > 0 || pool.kept {
             wanted = wanted.max(pool.minimum.saturating_sub(pool.servers.len()));
         }
-        for _ in 0..wanted.min(limit.saturating_sub(pool.servers.len())) {
+        for _ in 0..wanted.min(room) {
             if !self.within_limits(key) || !self.connect(key) {
                 break;
             }
@@ -97,7 +109,7 @@ impl Worker {
     }
 
     /// Whether one more server connection keeps within the limits of its database and user.
-    fn within_limits(&self, key: PoolKey) -> bool {
+    pub fn within_limits(&self, key: PoolKey) -> bool {
         let Some(pool) = self.pools.get(key.0) else { return false };
         let settings = &self.config.settings;
         let of_database = self.config.database(&pool.database).and_then(|entry| entry.max_db_connections);
@@ -128,12 +140,21 @@ impl Worker {
             client.waits.take().map_or_else(Default::default, |since| self.now.saturating_duration_since(since));
         if let Some(pool) = self.pools.get_mut(server.pool.0) {
             pool.totals.wait_time += waited;
+            pool.stats.waited(server.place, waited);
             pool.totals.assignments += 1;
         }
         if !client.is_ready() {
             self.lookup(key);
             return;
         }
+        self.align(server_key, key);
+    }
+
+    /// Brings a server connection's session in line with a client's.
+    pub fn align(&mut self, server_key: ServerKey, key: ClientKey) {
+        let (Some(server), Some(client)) = (self.servers.get_mut(server_key.0), self.clients.get_mut(key.0)) else {
+            return;
+        };
         let same_sets = Rc::ptr_eq(&client.sets, &server.sets) || client.sets == server.sets;
         if same_sets && client.vars.same(&server.vars) {
             return;
@@ -163,6 +184,8 @@ impl Worker {
         let mut pinned = false;
         if let Some(client) = server.client.take().and_then(|client| self.clients.get_mut(client.0)) {
             client.server = None;
+            client.needs_own = false;
+            client.replay = 0;
             client.transaction_since = None;
             client.request_since = self.now;
             client.bound = None;
@@ -209,18 +232,23 @@ impl Worker {
         let pool_key = server.pool;
         server.state = State::Idle;
         server.state_since = self.now;
-        let lifetime = self.config.settings.server_lifetime.limit();
-        let old = lifetime.is_some_and(|limit| self.now.saturating_duration_since(server.since) >= limit);
+        let Some(server) = self.servers.get(key.0) else { return };
+        let old = self.is_old(server);
         let Some(pool) = self.pools.get_mut(pool_key.0) else { return };
-        let crowded = pool.servers.len() > pool.size && pool.waiting.is_empty();
+        let crowded = pool.servers.len() > pool.size && pool.is_unwanted();
         if server.retire || old || crowded || pool.servers.len() > pool.size + pool.reserve {
             let why = if server.retire { "it was to be closed" } else { "it was old or too many" };
             self.close_server(key, why);
             self.grow(pool_key);
             return;
         }
+        if !pool.paused && self.catalog_is_due(pool_key) {
+            self.read_catalog(key);
+            return;
+        }
+        let Some(pool) = self.pools.get_mut(pool_key.0) else { return };
         if !pool.paused {
-            while let Some(next) = pool.waiting.pop_front() {
+            while let Some(next) = self.pools.get_mut(pool_key.0).and_then(|pool| pool.next_waiting(&self.clients)) {
                 if self.clients.get(next.0).is_some_and(|client| client.waits.is_some()) {
                     self.lend(key, next);
                     self.give_turn(Turn::Client(next));
@@ -236,7 +264,7 @@ impl Worker {
     /// Lends free connections to those who wait, as after RESUME.
     pub fn serve_queue(&mut self, key: PoolKey) {
         while let Some(pool) = self.pools.get_mut(key.0) {
-            if pool.paused || pool.waiting.is_empty() {
+            if pool.paused || pool.is_unwanted() {
                 return;
             }
             let Some(server) = pool.idle.pop_back() else { break };
@@ -250,10 +278,11 @@ impl Worker {
         let Some(pool) = self.pools.get_mut(key.0) else { return };
         let greeting = std::mem::take(&mut pool.greeting);
         let waiting = std::mem::take(&mut pool.waiting);
+        let sharers = std::mem::take(&mut pool.sharers);
         for client in greeting {
             self.fatal(client, code, message);
         }
-        for client in waiting {
+        for client in waiting.into_iter().chain(sharers) {
             self.refuse(client, code, message);
         }
     }
@@ -266,15 +295,17 @@ impl Worker {
             return;
         }
         client.waits = None;
+        client.needs_own = false;
         client.discard = Discard::Unit;
         backend::write_error(client.io.out(), "ERROR", code, message);
+        self.count_error(code);
         if self.config.settings.log_pooler_errors {
-            crate::warning!("{}: {code} {message}", self.name_client(key));
+            crate::warning!(of self.name_client(key); "{code} {message}");
         }
         if let Some(pool) =
             self.clients.get(key.0).and_then(|client| client.pool).and_then(|key| self.pools.get_mut(key.0))
         {
-            pool.waiting.retain(|waiting| *waiting != key);
+            pool.forget(key);
         }
         self.give_turn(Turn::Client(key));
     }
@@ -301,21 +332,20 @@ impl Worker {
         for key in keys {
             let Some(pool) = self.pools.get(key.0) else { continue };
             let servers = pool.servers.clone();
-            let entry = self.config.database(&pool.database).cloned();
-            let Some(entry) = entry else {
+            let before = old.database(&pool.database);
+            let Some(entry) = self.config.database(&pool.database) else {
                 // The database is gone: those who are idle go now, the others when they are done.
                 self.retire(&servers);
                 continue;
             };
+            let moved = before.is_some_and(|before| leads_elsewhere(before, entry));
             self.size_pool(key);
-            let moved = servers.iter().copied().filter(|server| {
-                let leads_there = |server: &Server| crate::connect::leads_there(server, &entry);
-                self.servers.get(server.0).is_some_and(|server| secured_otherwise || !leads_there(server))
-            });
-            let moved: Vec<ServerKey> = moved.collect();
-            self.retire(&moved);
+            if moved || secured_otherwise {
+                self.retire(&servers);
+            }
             self.serve_queue(key);
         }
+        self.keep_pools();
     }
 
     /// Closes these server connections, each when nobody uses it.
@@ -334,6 +364,10 @@ impl Worker {
         let mut counts = lock(&self.shared.by_user);
         let entry = counts.entry(user.to_owned()).or_default();
         entry.0 = if up { entry.0 + 1 } else { entry.0.saturating_sub(1) };
+        // Users come and go, and anybody can name any.
+        if *entry == (0, 0) {
+            counts.remove(user);
+        }
     }
 
     /// Counts a client of a user.
@@ -347,5 +381,9 @@ impl Worker {
         let mut counts = lock(&self.shared.by_user);
         let entry = counts.entry(user.to_owned()).or_default();
         entry.1 = if up { entry.1 + 1 } else { entry.1.saturating_sub(1) };
+        // Users come and go, and anybody can name any.
+        if *entry == (0, 0) {
+            counts.remove(user);
+        }
     }
 }

@@ -79,8 +79,26 @@ pub struct Client {
     pub pool: Option<PoolKey>,
     /// The server connection that is lent to it.
     pub server: Option<ServerKey>,
+    /// The lane that its units are in, and how many of them.
+    pub lane: Option<(ServerKey, usize)>,
+    /// What it sent last cannot follow its units down their lane: it waits until they are answered.
+    pub behind_own: bool,
+    /// It has waited for room in a lane, and it is its turn.
+    pub may_share: bool,
+    /// The unit at the front of its input needs a connection to itself.
+    pub needs_own: bool,
+    /// How often its unit was at the head of a lane whose server died.
+    pub attempts: u8,
+    /// It has run what may change the catalog, in the transaction that is open.
+    pub changed_catalog: bool,
+    /// How often its unit was asked again on account of its neighbours in a lane.
+    pub retries: u8,
+    /// Bytes at the front of its input that have been sent before.
+    pub replay: usize,
     /// Whether it stands in its pool's queue, and since when.
     pub waits: Option<Instant>,
+    /// Whether it was told that it waits.
+    pub told_to_wait: bool,
     /// Bytes of a long message that are still to be passed on.
     pub passing: usize,
     /// Whether it has sent messages of the extended protocol since its last Sync.
@@ -133,7 +151,16 @@ impl Client {
             database: "".into(),
             pool: None,
             server: None,
+            lane: None,
+            behind_own: false,
+            may_share: false,
+            needs_own: false,
+            attempts: 0,
+            changed_catalog: false,
+            retries: 0,
+            replay: 0,
             waits: None,
+            told_to_wait: false,
             passing: 0,
             unsynced: false,
             discard: Discard::No,
@@ -161,8 +188,17 @@ impl Client {
         matches!(self.state, State::Ready)
     }
 
+    /// Whether it has connected and not been let in.
+    pub fn is_logging_in(&self) -> bool {
+        matches!(self.state, State::Startup | State::Lookup | State::Password(_) | State::Greeting)
+    }
+
     /// Whether nothing of it is under way.
     pub fn is_idle(&self) -> bool {
-        self.server.is_none() && self.waits.is_none() && self.io.rest.is_empty() && self.discard == Discard::No
+        self.server.is_none()
+            && self.lane.is_none()
+            && self.waits.is_none()
+            && self.io.rest.is_empty()
+            && self.discard == Discard::No
     }
 }

@@ -6,22 +6,36 @@ use wire::backend::{self, Status};
 
 use crate::client::{ClientKey, Discard, State as ClientState};
 use crate::config::PoolMode;
+use crate::log::Subject;
 use crate::pool::PoolKey;
-use crate::server::{ServerKey, State};
-use crate::shared::lock;
+use crate::server::{Server, ServerKey, State};
+use crate::shared::{Ending, lock};
 use crate::worker::{Turn, Worker};
 
 impl Worker {
     /// A client as the log names it.
-    pub fn name_client(&self, key: ClientKey) -> String {
-        self.clients.get(key.0).map_or_else(String::new, |client| {
-            format!("{}/{}@{}:{}", client.database, client.user, client.peer.host(), client.peer.port())
+    pub fn name_client(&self, key: ClientKey) -> Subject {
+        self.clients.get(key.0).map_or_else(Subject::default, |client| Subject {
+            database: client.database.to_string(),
+            user: client.user.to_string(),
+            client: Some(format!("{}:{}", client.peer.host(), client.peer.port())),
+            server: None,
         })
     }
 
     /// A pool as the log names it.
-    pub fn name_pool(&self, key: PoolKey) -> String {
-        self.pools.get(key.0).map_or_else(String::new, |pool| format!("{}/{}", pool.database, pool.user))
+    pub fn name_pool(&self, key: PoolKey) -> Subject {
+        self.pools.get(key.0).map_or_else(Subject::default, |pool| Subject {
+            database: pool.database.to_string(),
+            user: pool.user.to_string(),
+            ..Subject::default()
+        })
+    }
+
+    /// A server connection as the log names it.
+    pub fn name_server(&self, server: &Server) -> Subject {
+        let host = if server.host.is_empty() { "unix" } else { &server.host };
+        Subject { server: Some(format!("{host}:{}", server.port)), ..self.name_pool(server.pool) }
     }
 
     /// Tells a client why it is closed, and closes it.
@@ -31,8 +45,9 @@ impl Worker {
             return;
         }
         backend::write_error(client.io.out(), "FATAL", code, message);
+        self.count_error(code);
         if self.config.settings.log_pooler_errors {
-            crate::warning!("{}: {code} {message}", self.name_client(key));
+            crate::warning!(of self.name_client(key); "{code} {message}");
         }
         self.leave(key);
         // The message may be lost if the socket is closed with unread input: so it is half closed, and the rest read.
@@ -51,7 +66,7 @@ impl Worker {
     pub fn close_client(&mut self, key: ClientKey, why: &str) {
         let Some(client) = self.clients.get(key.0) else { return };
         if self.config.settings.log_disconnections && client.counted {
-            crate::info!("{} closing because: {why}", self.name_client(key));
+            crate::info!(of self.name_client(key); "closing because: {why}");
         }
         self.leave(key);
         self.drop_client(key);
@@ -73,6 +88,8 @@ impl Worker {
     fn leave(&mut self, key: ClientKey) {
         let Some(client) = self.clients.get_mut(key.0) else { return };
         client.waits = None;
+        self.forget_in_lane(key);
+        let Some(client) = self.clients.get_mut(key.0) else { return };
         let pool_key = client.pool.take();
         let server_key = client.server;
         let was_in_pool = matches!(client.state, ClientState::Ready | ClientState::Greeting);
@@ -83,7 +100,7 @@ impl Worker {
             self.count_client(&user, false);
         }
         if let Some(pool) = pool_key.and_then(|key| self.pools.get_mut(key.0)) {
-            pool.waiting.retain(|waiting| *waiting != key);
+            pool.forget(key);
             pool.greeting.retain(|waiting| *waiting != key);
             if was_in_pool {
                 pool.clients = pool.clients.saturating_sub(1);
@@ -111,9 +128,10 @@ impl Worker {
 
     /// Closes a server connection that no client uses.
     pub fn close_server(&mut self, key: ServerKey, why: &str) {
+        self.leave_lane(key, "57P01", why);
         let Some(mut server) = self.servers.try_remove(key.0) else { return };
         if self.config.settings.log_disconnections && server.target.is_none() {
-            crate::info!("{}: closing server {}:{}: {why}", self.name_pool(server.pool), server.host, server.port);
+            crate::info!(of self.name_server(&server); "closing because: {why}");
         }
         if matches!(server.state, State::Idle | State::Active | State::Preparing) && server.io.pending() == 0 {
             wire::frontend::write_terminate(server.io.out());
@@ -128,6 +146,9 @@ impl Worker {
                 self.offer(target);
             }
             return;
+        }
+        if server.requests.iter().any(|request| matches!(request, crate::server::Request::Catalog)) {
+            self.catalog_lost(server.pool);
         }
         let Some(pool) = self.pools.get_mut(server.pool.0) else { return };
         pool.servers.retain(|other| *other != key);
@@ -151,6 +172,12 @@ impl Worker {
         if matches!(server.state, State::Connecting | State::Login(_)) && server.target.is_none() {
             self.close_server(key, &why);
             self.connect_failed(pool_key, &why);
+            return;
+        }
+        if matches!(server.state, State::Lane) {
+            self.leave_lane(key, &code, &why);
+            self.close_server(key, &why);
+            self.grow(pool_key);
             return;
         }
         let client_key = server.client.take();
@@ -189,6 +216,7 @@ impl Worker {
     fn tell_of_loss(&mut self, key: ClientKey, code: &str, why: &str, units: usize, begun: bool) {
         let Some(client) = self.clients.get_mut(key.0) else { return };
         client.transaction_since = None;
+        client.needs_own = false;
         client.sets_in_transaction = None;
         client.bound = None;
         if begun {
@@ -206,6 +234,9 @@ impl Worker {
 
     /// Closes the clients that have nothing under way: the pooler ends.
     pub fn close_idle_clients(&mut self) {
+        if *lock(&self.shared.way) == Ending::WaitForClients {
+            return;
+        }
         let idle: Vec<ClientKey> = self
             .clients
             .iter()

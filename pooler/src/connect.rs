@@ -10,9 +10,10 @@ use wire::scram::{self, Binding, Credential, Secret};
 use wire::startup::{self, CancelKey};
 
 use crate::client::ClientKey;
-use crate::config::{ChannelBinding, Database, Settings, SslMode};
-use crate::net::{Io, Stream};
+use crate::config::{ChannelBinding, Database, HostOrder, Settings, SslMode};
+use crate::net::{Io, Peer, Stream};
 use crate::pool::PoolKey;
+use crate::resolve::Found;
 use crate::server::{Login, Server, ServerKey, State};
 use crate::shared::lock;
 use crate::tls::Session;
@@ -24,11 +25,6 @@ const MAX_MESSAGE: usize = 65_536;
 /// The hosts of an entry; a Unix socket when none is said.
 fn hosts(entry: &Database) -> Vec<&str> {
     if entry.hosts.is_empty() { vec![""] } else { entry.hosts.iter().map(String::as_str).collect() }
-}
-
-/// Whether a server connection leads where the entry says.
-pub fn leads_there(server: &Server, entry: &Database) -> bool {
-    hosts(entry).contains(&server.host.as_str()) && server.port == entry.port.unwrap_or(5432)
 }
 
 /// Whether new server connections are secured in another way than before.
@@ -56,13 +52,31 @@ impl Worker {
     /// Begins to connect one more server to a pool; false when it failed at once.
     pub fn connect(&mut self, key: PoolKey) -> bool {
         let config = self.config.clone();
-        let Some(pool) = self.pools.get_mut(key.0) else { return false };
+        let Some(pool) = self.pools.get(key.0) else { return false };
         let Some(entry) = config.database(&pool.database) else { return false };
         let hosts = hosts(entry);
         let host = hosts.get(pool.next_host % hosts.len().max(1)).copied().unwrap_or_default().to_owned();
-        pool.next_host = pool.next_host.wrapping_add(1);
         let port = entry.port.unwrap_or(5432);
-        let stream = match Stream::connect(&host, port, &config.settings) {
+        let found = self.find_host(&host);
+        // Who waits goes on when it has been looked up.
+        if found == Found::Pending {
+            return false;
+        }
+        // With the other order, a failure turns to the next one, in `connect_failed`.
+        if entry.load_balance_hosts != Some(HostOrder::First)
+            && let Some(pool) = self.pools.get_mut(key.0)
+        {
+            pool.next_host = pool.next_host.wrapping_add(1);
+        }
+        let place = match found {
+            Found::At(place) => place,
+            Found::Pending => return false,
+            Found::Failed(why) => {
+                self.connect_failed(key, &why);
+                return false;
+            }
+        };
+        let stream = match Stream::connect(&place, port, &config.settings) {
             Ok(stream) => stream,
             Err(error) => {
                 self.connect_failed(key, &format!("cannot connect to {host}:{port}: {error}"));
@@ -80,13 +94,14 @@ impl Worker {
         if matches!(server.io.stream, Stream::Tcp(_)) {
             server.sslmode = config.settings.server_tls_sslmode;
         }
-        self.servers.insert(server);
         if let Some(pool) = self.pools.get_mut(key.0) {
+            server.place = pool.stats.place(&server.host, port);
             pool.connecting += 1;
             pool.servers.push(slot);
             let user = pool.user.clone();
             self.count_server(&user, true);
         }
+        self.servers.insert(server);
         self.server_connected(slot);
         true
     }
@@ -356,6 +371,11 @@ impl Worker {
     }
 
     fn logged_in(&mut self, key: ServerKey) {
+        if self.config.settings.log_connections
+            && let Some(server) = self.servers.get(key.0)
+        {
+            crate::info!(of self.name_server(server); "new connection to server");
+        }
         let Some(server) = self.servers.get_mut(key.0) else { return };
         let welcome = std::mem::take(&mut server.welcome);
         let vars = server.vars.clone();
@@ -387,9 +407,13 @@ impl Worker {
 
     /// Notes that a pool cannot get a server, and tells those who wait for the first one.
     pub fn connect_failed(&mut self, key: PoolKey, why: &str) {
-        crate::warning!("{}: {why}", self.name_pool(key));
+        crate::warning!(of self.name_pool(key); "{why}");
         let Some(pool) = self.pools.get_mut(key.0) else { return };
         pool.failure = Some((self.now, why.to_owned()));
+        let entry = self.config.database(&pool.database);
+        if entry.is_some_and(|entry| entry.load_balance_hosts == Some(HostOrder::First)) {
+            pool.next_host = pool.next_host.wrapping_add(1);
+        }
         if pool.servers.is_empty() {
             self.refuse_all(key, "08006", &format!("cannot connect to the server: {why}"));
         }
@@ -400,6 +424,10 @@ impl Worker {
         let Some(client) = self.clients.get(key.0).filter(|client| client.cancel_key == *cancel) else { return };
         if client.waits.is_some() {
             self.refuse(key, "57014", "canceling statement due to user request");
+            return;
+        }
+        if client.lane.is_some() {
+            self.cancel_in_lane(key);
             return;
         }
         let Some(target) = client.server else { return };
@@ -419,7 +447,12 @@ impl Worker {
         let mut errand = Vec::new();
         startup::write_cancel(&mut errand, &server.cancel_key);
         let slot = ServerKey(self.servers.vacant_key());
-        let made = Stream::connect(&host, port, &self.config.settings).and_then(|stream| {
+        // The address may be one of several of its name, and this must be the same.
+        let place = match server.io.stream.peer() {
+            Peer::Tcp(peer) => peer.ip().to_string(),
+            Peer::Unix => host.clone(),
+        };
+        let made = Stream::connect(&place, port, &self.config.settings).and_then(|stream| {
             let mut io = Io::new(stream);
             self.watch_server(slot, &mut io.stream)?;
             Ok(io)

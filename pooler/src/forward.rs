@@ -59,6 +59,13 @@ impl Worker {
         };
         let whole = left.get(HEADER..head.total());
         let client_has_server = client.server.is_some();
+        let may_be_read = matches!(head.tag, tag::QUERY | tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE);
+        if (may_be_read && !client.needs_own || client.lane.is_some()) && head.tag != tag::TERMINATE {
+            if let Some(step) = self.take_lane(key, left) {
+                return step;
+            }
+        }
+        let Some(client) = self.clients.get_mut(key.0) else { return Step::Took(left.len()) };
         match head.tag {
             tag::TERMINATE => {
                 self.close_client(key, "client close request");
@@ -121,11 +128,9 @@ impl Worker {
         if !client_has_server && !self.acquire(key) {
             return Step::Stop;
         }
-        let taken = match (head.tag, whole, names) {
-            (tag::PARSE, Some(body), _) => self.pass_parse(key, body).map(|()| head.total()),
-            (tag::DESCRIBE | tag::CLOSE, Some(body), _) => self.pass_target(key, head.tag, body).map(|()| head.total()),
-            (tag::BIND, _, Some(names)) => self.pass_bind(key, head, names),
-            _ => self.pass_plain(key, head, left),
+        let taken = match (head.tag, names) {
+            (tag::BIND, Some(names)) => self.pass_bind(key, head, names),
+            _ => self.pass_message(key, head, left),
         };
         match taken {
             Ok(count) => Step::Took(count),
@@ -136,20 +141,24 @@ impl Worker {
         }
     }
 
-    fn pair(&mut self, key: ClientKey) -> Option<(&mut Client, &mut Server)> {
+    pub fn pair(&mut self, key: ClientKey) -> Option<(&mut Client, &mut Server)> {
         let client = self.clients.get_mut(key.0)?;
         let server = self.servers.get_mut(client.server?.0)?;
         Some((client, server))
     }
 
     /// Messages that are passed on as they are.
-    fn pass_plain(&mut self, key: ClientKey, head: Header, left: &[u8]) -> Result<usize, wire::Error> {
+    pub fn pass_plain(&mut self, key: ClientKey, head: Header, left: &[u8]) -> Result<usize, wire::Error> {
         let now = self.now;
         let Some((client, server)) = self.pair(key) else { return Ok(head.total()) };
         match head.tag {
             tag::QUERY => {
                 let come = left.get(HEADER..head.total().min(left.len())).unwrap_or_default();
-                let touch = Touch::of(come.strip_suffix(b"\0").unwrap_or(come));
+                // What goes down a lane is known to touch nothing.
+                let touch = match server.state {
+                    crate::server::State::Lane => Touch::default(),
+                    _ => Touch::of(come.strip_suffix(b"\0").unwrap_or(come)),
+                };
                 begin(client, server, now);
                 // As in PostgreSQL, a Query ends the unnamed statement.
                 client.unnamed = None;
@@ -185,7 +194,7 @@ impl Worker {
             && self.pools.get(server.pool.0).is_some_and(|pool| pool.mode == PoolMode::Transaction)
     }
 
-    fn pass_parse(&mut self, key: ClientKey, body: &[u8]) -> Result<(), wire::Error> {
+    pub fn pass_parse(&mut self, key: ClientKey, body: &[u8]) -> Result<(), wire::Error> {
         let parse = frontend::parse(body)?;
         let now = self.now;
         let limit = self.config.settings.max_prepared_statements;
@@ -219,7 +228,7 @@ impl Worker {
             return Ok(());
         }
         let Some(name) = name else { return Ok(()) };
-        let taken = client.statements.contains_key(&name);
+        let taken = client.statements.contains_key(&name) && client.replay == 0;
         if taken {
             // It is the server's to refuse a name that is taken; the statement itself stays.
             prepare(server, &statement, limit);
@@ -238,7 +247,7 @@ impl Worker {
         Ok(())
     }
 
-    fn pass_bind(&mut self, key: ClientKey, head: Header, names: frontend::Bind<'_>) -> Result<usize, wire::Error> {
+    pub fn pass_bind(&mut self, key: ClientKey, head: Header, names: frontend::Bind<'_>) -> Result<usize, wire::Error> {
         let now = self.now;
         let limit = self.config.settings.max_prepared_statements;
         let Some(client) = self.clients.get(key.0) else { return Ok(head.total()) };
@@ -265,7 +274,7 @@ impl Worker {
         Ok(HEADER + consumed)
     }
 
-    fn pass_target(&mut self, key: ClientKey, tag: u8, body: &[u8]) -> Result<(), wire::Error> {
+    pub fn pass_target(&mut self, key: ClientKey, tag: u8, body: &[u8]) -> Result<(), wire::Error> {
         let target = frontend::target(tag, body)?;
         let now = self.now;
         let limit = self.config.settings.max_prepared_statements;
@@ -291,12 +300,14 @@ impl Worker {
         }
         match target {
             Target::Statement(name) if !closes => {
-                let (_, name) = name_on_server(client, server, name, renames, limit);
+                let (statement, name) = name_on_server(client, server, name, renames, limit);
                 frontend::write_statement_target(server.io.out(), tag, &name);
+                server.requests.push_back(Request::Describe(statement));
+                return Ok(());
             }
             _ => wire::frame::write(server.io.out(), tag, |out| out.extend_from_slice(body)),
         }
-        server.requests.push_back(if closes { Request::Close { hidden: false } } else { Request::Describe });
+        server.requests.push_back(if closes { Request::Close } else { Request::Describe(None) });
         Ok(())
     }
 }
@@ -324,7 +335,9 @@ fn begin(client: &mut Client, server: &mut Server, now: std::time::Instant) {
 /// Gives a client an answer that no server was asked for, in its turn.
 fn invent(client: &mut Client, server: &mut Server, tag: u8, name: Option<Box<[u8]>>) {
     if server.requests.is_empty() && !server.failed {
-        backend::write_empty(client.io.out(), tag);
+        if let Some(out) = crate::answer::sink(server, Some(client)) {
+            backend::write_empty(out, tag);
+        }
     } else {
         server.requests.push_back(Request::Invented { tag, name });
     }
@@ -343,7 +356,7 @@ fn remember(server: &mut Server, statement: &Rc<Statement>, limit: usize, name: 
     server.requests.push_back(request);
     if let Some(oldest) = server.known.add(statement, limit) {
         frontend::write_statement_target(server.io.out(), tag::CLOSE, &oldest.name());
-        server.requests.push_back(Request::Close { hidden: true });
+        server.requests.push_back(Request::Evict(oldest));
     }
 }
 

@@ -5,9 +5,11 @@
 //! [`connect`] logs in to servers, [`close`] says goodbye to either, [`tick`] watches the clock, [`admin`] is the
 //! console, [`config`] reads what all of them are told.
 
+pub mod account;
 pub mod admin;
 mod answer;
 mod assign;
+mod catalog;
 mod client;
 mod close;
 pub mod config;
@@ -17,16 +19,23 @@ mod forward;
 #[allow(missing_docs, clippy::unwrap_used, clippy::indexing_slicing)]
 pub mod fuzzing;
 mod hba;
+mod lane;
 pub mod listen;
 pub mod log;
 mod login;
+pub mod metrics;
 mod net;
 mod pool;
+pub mod reload;
+pub mod resolve;
 mod server;
+mod shape;
 pub mod shared;
 mod statement;
 mod tick;
 mod tls;
 mod touch;
+mod upkeep;
 mod vars;
+pub mod watch;
 pub mod worker;

@@ -1,7 +1,7 @@
 //! The sockets on which clients arrive.
 
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -10,6 +10,7 @@ use mio::net::{TcpListener, UnixListener};
 use mio::{Interest, Registry, Token};
 use socket2::{Domain, Protocol, Socket, Type};
 
+use crate::account;
 use crate::config::Settings;
 use crate::net::Stream;
 
@@ -27,20 +28,38 @@ impl Listener {
     pub fn all(settings: &Settings) -> io::Result<Vec<Self>> {
         let mut listeners = Vec::new();
         for host in &settings.listen_addr.0 {
-            let host = if host == "*" { "0.0.0.0" } else { host };
-            let address = (host, settings.listen_port)
-                .to_socket_addrs()?
-                .next()
-                .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("{host} has no address")))?;
-            let listener = tcp(address, settings)
-                .map_err(|error| io::Error::new(error.kind(), format!("cannot listen on {address}: {error}")))?;
-            listeners.push(listener);
+            let all = host == "*";
+            let addresses: Vec<SocketAddr> = if all {
+                let any: [IpAddr; 2] = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
+                any.map(|address| (address, settings.listen_port).into()).to_vec()
+            } else {
+                let found = (host.as_str(), settings.listen_port).to_socket_addrs();
+                found.map_err(|error| about(error, &format!("cannot look up {host}")))?.collect()
+            };
+            // Not every system has both kinds of addresses; one that it has is enough.
+            let (before, mut lacking) = (listeners.len(), None);
+            for address in addresses {
+                match tcp(address, settings).map_err(|error| (is_lacking(&error), error)) {
+                    Ok(listener) => listeners.push(listener),
+                    Err((is_lacking, error)) => {
+                        let error = about(error, &format!("cannot listen on {address}"));
+                        if !is_lacking {
+                            return Err(error);
+                        }
+                        lacking = Some(error);
+                    }
+                }
+            }
+            match lacking {
+                Some(error) if listeners.len() == before => return Err(error),
+                Some(error) => crate::info!("{error}"),
+                None => (),
+            }
         }
         if !settings.unix_socket_dir.is_empty() {
             let path = Path::new(&settings.unix_socket_dir).join(format!(".s.PGSQL.{}", settings.listen_port));
-            let listener = unix(path.clone()).map_err(|error| {
-                io::Error::new(error.kind(), format!("cannot listen on {}: {error}", path.display()))
-            })?;
+            let listener = unix(path.clone(), settings)
+                .map_err(|error| about(error, &format!("cannot listen on {}", path.display())))?;
             listeners.push(listener);
         }
         Ok(listeners)
@@ -55,16 +74,30 @@ impl Listener {
     }
 }
 
+/// The same error, with what it is about.
+fn about(error: io::Error, what: &str) -> io::Error {
+    io::Error::new(error.kind(), format!("{what}: {error}"))
+}
+
+/// Whether the system does not know this kind of addresses, or has none of them.
+fn is_lacking(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL))
+}
+
 fn tcp(address: SocketAddr, settings: &Settings) -> io::Result<Listener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
+    if address.is_ipv6() {
+        // IPv4 has a socket of its own.
+        socket.set_only_v6(true)?;
+    }
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
     socket.listen(i32::try_from(settings.listen_backlog).unwrap_or(i32::MAX))?;
     Ok(Listener::Tcp(TcpListener::from_std(socket.into())))
 }
 
-fn unix(path: PathBuf) -> io::Result<Listener> {
+fn unix(path: PathBuf, settings: &Settings) -> io::Result<Listener> {
     if path.exists() {
         if std::os::unix::net::UnixStream::connect(&path).is_ok() {
             return Err(io::Error::new(io::ErrorKind::AddrInUse, "another process listens there"));
@@ -72,7 +105,11 @@ fn unix(path: PathBuf) -> io::Result<Listener> {
         std::fs::remove_file(&path)?;
     }
     let listener = UnixListener::bind(&path)?;
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o777))?;
+    if !settings.unix_socket_group.is_empty() {
+        let group = account::group(&settings.unix_socket_group).map_err(io::Error::other)?;
+        std::os::unix::fs::chown(&path, None, Some(group))?;
+    }
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(settings.unix_socket_mode.0))?;
     Ok(Listener::Unix(listener, path))
 }
 

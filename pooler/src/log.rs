@@ -1,42 +1,205 @@
-//! The log: a line an event, to the standard error or a file.
+//! The log: a line an event, as text or as JSON, to the standard error, a file and the system's log.
+//!
+//! Nothing on the way of a statement logs, so a lock and one write a line are enough.
 
+use std::ffi::CString;
+use std::fmt::{Arguments, Display, Formatter};
 use std::fs::File;
-use std::io::Write;
-use std::sync::{Mutex, OnceLock};
+use std::io::{self, Write};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-static FILE: OnceLock<Mutex<File>> = OnceLock::new();
+use serde_json::{Map, Value};
 
-/// Sends the log to a file from now on.
-pub fn to_file(path: &str) -> std::io::Result<()> {
-    let file = File::options().create(true).append(true).open(path)?;
-    let _ = FILE.set(Mutex::new(file));
-    Ok(())
+use crate::config::{LogFormat, Settings};
+
+/// How much something matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    /// Good to know.
+    Log,
+    /// Someone should look at it.
+    Warning,
 }
 
-/// Writes one line: the time in UTC, the level, the text.
-pub fn line(level: &str, text: std::fmt::Arguments<'_>) {
-    let line = format!("{} {level} {text}\n", now());
-    match FILE.get() {
-        Some(file) => {
-            let _ = crate::shared::lock(file).write_all(line.as_bytes());
-        }
-        None => {
-            let _ = std::io::stderr().write_all(line.as_bytes());
+impl Level {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Log => "LOG",
+            Self::Warning => "WARNING",
         }
     }
 }
 
-/// Logs what is good to know.
-#[macro_export]
-macro_rules! info {
-    ($($part:tt)*) => { $crate::log::line("LOG", format_args!($($part)*)) };
+/// Whom a line is about: a pool, a client or a server connection.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Subject {
+    /// The database that clients ask for.
+    pub database: String,
+    /// The clients' user.
+    pub user: String,
+    /// The address of the client, when it is about one.
+    pub client: Option<String>,
+    /// The address of the server, when it is about a connection to one.
+    pub server: Option<String>,
 }
 
-/// Logs what someone should look at.
+impl Display for Subject {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.database, self.user)?;
+        if let Some(client) = &self.client {
+            write!(f, "@{client}")?;
+        }
+        if let Some(server) = &self.server {
+            write!(f, " on {server}")?;
+        }
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+struct Log {
+    format: LogFormat,
+    /// The standard error gets nothing.
+    quiet: bool,
+    file: Option<File>,
+    /// The facility of the system's log.
+    syslog: Option<libc::c_int>,
+}
+
+static LOG: Mutex<Log> = Mutex::new(Log { format: LogFormat::Plain, quiet: false, file: None, syslog: None });
+/// The system's log keeps a pointer to the name that it was opened with, so that is kept for ever.
+static IDENT: OnceLock<CString> = OnceLock::new();
+
+fn log() -> MutexGuard<'static, Log> {
+    LOG.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Sends the log where the settings say, from now on. The file is opened again, in case it was moved away.
+pub fn configure(settings: &Settings) -> io::Result<()> {
+    let file = if settings.logfile.is_empty() {
+        None
+    } else {
+        let opened = File::options().create(true).append(true).open(&settings.logfile).map_err(|error| {
+            io::Error::new(error.kind(), format!("cannot write to the log {}: {error}", settings.logfile))
+        })?;
+        Some(opened)
+    };
+    let facility = settings.syslog.then(|| facility(&settings.syslog_facility)).flatten();
+    if let Some(facility) = facility {
+        let ident = IDENT.get_or_init(|| CString::new(settings.syslog_ident.as_str()).unwrap_or_default());
+        // SAFETY: `ident` is a string that ends with a zero byte and is never freed.
+        unsafe { libc::openlog(ident.as_ptr(), libc::LOG_PID, facility) };
+    }
+    let mut log = log();
+    log.format = settings.log_format;
+    log.file = file;
+    log.syslog = facility;
+    Ok(())
+}
+
+/// Keeps the log away from the standard error.
+pub fn be_quiet() {
+    log().quiet = true;
+}
+
+/// The number of a facility of the system's log.
+fn facility(name: &str) -> Option<libc::c_int> {
+    let locals = [
+        libc::LOG_LOCAL0,
+        libc::LOG_LOCAL1,
+        libc::LOG_LOCAL2,
+        libc::LOG_LOCAL3,
+        libc::LOG_LOCAL4,
+        libc::LOG_LOCAL5,
+        libc::LOG_LOCAL6,
+        libc::LOG_LOCAL7,
+    ];
+    Some(match name {
+        "auth" => libc::LOG_AUTH,
+        "authpriv" => libc::LOG_AUTHPRIV,
+        "daemon" => libc::LOG_DAEMON,
+        "user" => libc::LOG_USER,
+        other => *locals.get(other.strip_prefix("local")?.parse::<usize>().ok()?)?,
+    })
+}
+
+/// Writes one line.
+pub fn line(level: Level, subject: Option<&Subject>, text: Arguments<'_>) {
+    let log = log();
+    let line = match log.format {
+        LogFormat::Plain => plain(&now(), level, subject, text),
+        LogFormat::Json => json(&now(), level, subject, text),
+    };
+    // There is nobody who could be told that the log cannot be written.
+    match &log.file {
+        Some(file) => drop((&*file).write_all(line.as_bytes())),
+        None if log.quiet => (),
+        None => drop(io::stderr().write_all(line.as_bytes())),
+    }
+    if let Some(facility) = log.syslog {
+        let priority = if level == Level::Log { libc::LOG_INFO } else { libc::LOG_WARNING };
+        let whole = match subject {
+            Some(subject) => format!("{subject}: {text}"),
+            None => text.to_string(),
+        };
+        if let Ok(whole) = CString::new(whole.replace('\0', " ")) {
+            // SAFETY: both strings end with a zero byte; the format takes one string.
+            unsafe { libc::syslog(facility | priority, c"%s".as_ptr(), whole.as_ptr()) };
+        }
+    }
+}
+
+fn plain(time: &str, level: Level, subject: Option<&Subject>, text: Arguments<'_>) -> String {
+    // What clients say of themselves must not look like another line.
+    let one_line = |text: String| if text.contains(['\n', '\r']) { text.replace(['\n', '\r'], " ") } else { text };
+    let text = match subject {
+        Some(subject) => one_line(format!("{subject}: {text}")),
+        None => one_line(text.to_string()),
+    };
+    format!("{time} UTC [{}] {} {text}\n", std::process::id(), level.name())
+}
+
+fn json(time: &str, level: Level, subject: Option<&Subject>, text: Arguments<'_>) -> String {
+    let mut fields = Map::new();
+    let mut put = |name: &str, value: String| {
+        fields.insert(name.to_owned(), Value::String(value));
+    };
+    put("time", format!("{}Z", time.replacen(' ', "T", 1)));
+    put("level", level.name().to_lowercase());
+    if let Some(name) = std::thread::current().name() {
+        put("thread", name.to_owned());
+    }
+    if let Some(subject) = subject {
+        put("database", subject.database.clone());
+        put("user", subject.user.clone());
+        if let Some(client) = &subject.client {
+            put("client", client.clone());
+        }
+        if let Some(server) = &subject.server {
+            put("server", server.clone());
+        }
+    }
+    put("message", text.to_string());
+    format!("{}\n", Value::Object(fields))
+}
+
+/// Logs what is good to know; `of SUBJECT;` before the text says whom it is about.
+#[macro_export]
+macro_rules! info {
+    (of $subject:expr; $($part:tt)*) => {
+        $crate::log::line($crate::log::Level::Log, Some(&$subject), format_args!($($part)*))
+    };
+    ($($part:tt)*) => { $crate::log::line($crate::log::Level::Log, None, format_args!($($part)*)) };
+}
+
+/// Logs what someone should look at; `of SUBJECT;` before the text says whom it is about.
 #[macro_export]
 macro_rules! warning {
-    ($($part:tt)*) => { $crate::log::line("WARNING", format_args!($($part)*)) };
+    (of $subject:expr; $($part:tt)*) => {
+        $crate::log::line($crate::log::Level::Warning, Some(&$subject), format_args!($($part)*))
+    };
+    ($($part:tt)*) => { $crate::log::line($crate::log::Level::Warning, None, format_args!($($part)*)) };
 }
 
 /// The time in UTC, as `2026-01-31 23:59:59.123`.
@@ -64,10 +227,46 @@ pub fn date_time(seconds: u64, millis: u32) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
     #[test]
     fn dates_are_right_across_leap_years() {
-        assert_eq!(super::date_time(0, 0), "1970-01-01 00:00:00.000");
-        assert_eq!(super::date_time(951_827_696, 7), "2000-02-29 12:34:56.007");
-        assert_eq!(super::date_time(1_798_761_599, 999), "2026-12-31 23:59:59.999");
+        assert_eq!(date_time(0, 0), "1970-01-01 00:00:00.000");
+        assert_eq!(date_time(951_827_696, 7), "2000-02-29 12:34:56.007");
+        assert_eq!(date_time(1_798_761_599, 999), "2026-12-31 23:59:59.999");
+    }
+
+    #[test]
+    fn an_event_is_one_line_whatever_clients_call_themselves() {
+        let subject = Subject {
+            database: "a\nb".to_owned(),
+            user: "\"x\"".to_owned(),
+            client: Some("10.0.0.1:5".to_owned()),
+            server: None,
+        };
+        let text = plain("T", Level::Log, Some(&subject), format_args!("hello\r\nFAKE"));
+        assert_eq!(text, format!("T UTC [{}] LOG a b/\"x\"@10.0.0.1:5: hello  FAKE\n", std::process::id()));
+        let text = json("2026-01-31 23:59:59.123", Level::Warning, Some(&subject), format_args!("hello\n\"there\""));
+        assert_eq!(text.matches('\n').count(), 1);
+        let read: Value = serde_json::from_str(&text).unwrap();
+        for (name, value) in [
+            ("time", "2026-01-31T23:59:59.123Z"),
+            ("level", "warning"),
+            ("database", "a\nb"),
+            ("user", "\"x\""),
+            ("client", "10.0.0.1:5"),
+            ("message", "hello\n\"there\""),
+        ] {
+            assert_eq!(read[name], value);
+        }
+        assert!(read.get("server").is_none());
+    }
+
+    #[test]
+    fn facilities_have_syslogs_names() {
+        assert_eq!(facility("daemon"), Some(libc::LOG_DAEMON));
+        assert_eq!(facility("local7"), Some(libc::LOG_LOCAL7));
+        assert_eq!(facility("local8"), None);
+        assert_eq!(facility("nonsense"), None);
     }
 }

@@ -164,7 +164,8 @@ impl Worker {
             return Err(("53300", "no more connections allowed (max_client_conn)".to_owned()));
         }
         let of_user = lock(&self.shared.by_user).get(user).map_or(0, |(_, clients)| *clients);
-        if settings.max_user_client_connections > 0 && of_user >= settings.max_user_client_connections {
+        let most = config.user_clients(user);
+        if most > 0 && of_user >= most {
             return Err(("53300", "client connections exceeded (max_user_client_connections)".to_owned()));
         }
         client.counted = true;
@@ -178,9 +179,10 @@ impl Worker {
             if lock(&self.shared.disabled).contains(database) {
                 return Err(("57P03", format!("database \"{database}\" is disabled")));
             }
-            if settings.max_db_client_connections > 0 {
+            let most = config.database_clients(database);
+            if most > 0 {
                 let of_database = self.clients.iter().filter(|(_, other)| &*other.database == database).count();
-                if of_database > settings.max_db_client_connections {
+                if of_database > most {
                     return Err(("53300", "client connections exceeded (max_db_client_connections)".to_owned()));
                 }
             }
@@ -199,11 +201,8 @@ impl Worker {
         let auth_user = entry.and_then(|entry| entry.auth_user.clone()).unwrap_or_else(|| settings.auth_user.clone());
         if client.secret.is_none() && !auth_user.is_empty() && !console && method != AuthType::Any {
             client.state = State::Lookup;
-            let database = if settings.auth_dbname.is_empty() {
-                client.database.clone()
-            } else {
-                settings.auth_dbname.as_str().into()
-            };
+            let auth_dbname = entry.and_then(|entry| entry.auth_dbname.as_ref()).unwrap_or(&settings.auth_dbname);
+            let database = if auth_dbname.is_empty() { client.database.clone() } else { auth_dbname.as_str().into() };
             let pool = self.pool_of(&database, &auth_user.into());
             if let Some(client) = self.clients.get_mut(key.0) {
                 client.pool = Some(pool);
@@ -390,11 +389,10 @@ impl Worker {
     /// A client is who it says it is.
     fn accepted(&mut self, key: ClientKey) {
         let settings = &self.config.settings;
-        let Some(client) = self.clients.get_mut(key.0) else { return };
         if settings.log_connections {
-            let (database, user) = (&client.database, &client.user);
-            crate::info!("{database}/{user}@{}:{} login", client.peer.host(), client.peer.port());
+            crate::info!(of self.name_client(key); "login");
         }
+        let Some(client) = self.clients.get_mut(key.0) else { return };
         if admin::is_console(&client.database) {
             client.admin |= settings.admin_users.has(&client.user);
             let may = client.admin || settings.stats_users.has(&client.user);
@@ -453,6 +451,10 @@ impl Worker {
         lock(&self.shared.cancels).insert(client.cancel_key.clone(), (self.id, key));
         let cancel_key = client.cancel_key.clone();
         backend::write_backend_key_data(client.io.out(), cancel_key.pid, &cancel_key.secret);
+        let message = &self.config.settings.login_notify_message;
+        if !message.is_empty() {
+            backend::write_notice(client.io.out(), "NOTICE", "00000", message);
+        }
         backend::write_ready_for_query(client.io.out(), Status::Idle);
         client.state = State::Ready;
         client.secret = None;
@@ -466,7 +468,8 @@ impl Worker {
         let Some(client) = self.clients.get_mut(key.0) else { return };
         let Some(server_key) = client.server else { return };
         let Some(server) = self.servers.get_mut(server_key.0) else { return };
-        let query = &self.config.settings.auth_query;
+        let own = self.config.database(&client.database).and_then(|entry| entry.auth_query.as_ref());
+        let query = own.unwrap_or(&self.config.settings.auth_query);
         let out = server.io.out();
         frontend::write_parse(out, b"", &[query.as_bytes(), b"\0\0\0"].concat());
         frame::write(out, frontend::tag::BIND, |out| {

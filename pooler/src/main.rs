@@ -9,11 +9,12 @@ use std::sync::{Arc, Mutex, RwLock};
 use std::thread;
 use std::time::Instant;
 
-use howdah_pooler::config::{Config, Settings};
+use howdah_pooler::config::Config;
 use howdah_pooler::listen::Listener;
-use howdah_pooler::shared::{Mailbox, Message, Shared, WorkerId};
+use howdah_pooler::resolve::Resolver;
+use howdah_pooler::shared::{Ending, Mailbox, Message, Shared, WorkerId};
 use howdah_pooler::worker::Worker;
-use howdah_pooler::{admin, info, log, warning};
+use howdah_pooler::{account, admin, info, log, metrics, reload, warning, watch};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
 const USAGE: &str = "usage: howdah-pooler [-q] CONFIG | howdah-pooler check CONFIG | howdah-pooler settings
@@ -21,8 +22,12 @@ CONFIG is howdah.toml, pgbouncer.ini or pgcat.toml.
 SIGHUP reads it again; SIGINT and SIGTERM end when what is under way is done, a second one ends at once.";
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "-q").collect();
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let mut words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    if let Some(place) = words.iter().position(|word| matches!(*word, "-q" | "--quiet")) {
+        words.remove(place);
+        log::be_quiet();
+    }
     let outcome = match words.as_slice() {
         ["-V" | "--version"] => {
             println!("howdah-pooler {}", env!("CARGO_PKG_VERSION"));
@@ -33,10 +38,7 @@ fn main() -> ExitCode {
             Ok(())
         }
         ["settings"] => {
-            for shown in Settings::default().show() {
-                let default = if shown.default.is_empty() { "empty" } else { &shown.default };
-                println!("- `{}` ({default}):{}", shown.name, shown.meaning.replace('\n', ""));
-            }
+            print!("{}", howdah_pooler::config::reference_page());
             Ok(())
         }
         ["check", path] => check(Path::new(path)),
@@ -66,15 +68,15 @@ fn run(path: &Path) -> Result<(), String> {
     let text = |error: std::io::Error| error.to_string();
     let config = Config::read(path).map_err(|error| error.to_string())?;
     let settings = config.settings.clone();
-    if !settings.logfile.is_empty() {
-        log::to_file(&settings.logfile).map_err(|error| format!("cannot write {}: {error}", settings.logfile))?;
-    }
+    account::become_user(&settings.user)?;
+    log::configure(&settings).map_err(text)?;
     for remark in &config.remarks {
         warning!("{}: {remark}", path.display());
     }
     open_many_files();
     let _pid = PidFile::write(&settings.pidfile)?;
     let listeners = Listener::all(&settings).map_err(text)?;
+    let metrics = metrics::http::listen(&settings).map_err(text)?;
     let cores = thread::available_parallelism().map_or(1, usize::from);
     // A database is served by one worker, so more workers than databases would have nothing to do.
     let databases = if config.fallback.is_some() { usize::MAX } else { config.databases.len() + 1 };
@@ -97,9 +99,16 @@ fn run(path: &Path) -> Result<(), String> {
         keys: Mutex::new(HashMap::new()),
         disabled: Mutex::new(HashSet::new()),
         paused: Mutex::new(HashSet::new()),
+        resolver: Resolver::default(),
+        reloads: Mutex::default(),
         ending: AtomicBool::new(false),
+        way: Mutex::new(Ending::No),
         started: Instant::now(),
     });
+    if let Some(listener) = metrics {
+        metrics::http::serve(listener, shared.clone()).map_err(text)?;
+    }
+    watch::start(shared.clone()).map_err(text)?;
     let mut signals =
         signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM, SIGQUIT, SIGUSR1, SIGUSR2]).map_err(text)?;
     let mut listeners = Some(listeners);
@@ -118,18 +127,16 @@ fn run(path: &Path) -> Result<(), String> {
         let mut ending = false;
         for signal in signals.forever() {
             match signal {
-                SIGHUP => {
-                    if let Err(error) = admin::reload(&watched) {
-                        warning!("the configuration was not read again, the old one stays: {error}");
-                    }
-                }
+                // An error has been logged.
+                SIGHUP => drop(reload::reload(&watched)),
                 SIGUSR1 => admin::pause_all(&watched, true),
                 SIGUSR2 => admin::pause_all(&watched, false),
                 number => {
                     let now = ending || number == SIGQUIT;
                     info!("ending {}", if now { "at once" } else { "when what is under way is done" });
                     ending = true;
-                    watched.tell_all(|| Message::Shutdown(now));
+                    let way = if now { Ending::AtOnce } else { Ending::Drain };
+                    watched.tell_all(|| Message::Shutdown(way));
                 }
             }
         }

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr};
+use std::os::fd::AsRawFd;
 use std::path::Path;
 
 use mio::event::Source;
@@ -66,6 +67,10 @@ impl Stream {
     pub fn tune(&self, settings: &Settings) {
         if let Self::Tcp(stream) = self {
             let _ = stream.set_nodelay(true);
+            if settings.tcp_user_timeout > 0 {
+                let limit = std::time::Duration::from_millis(settings.tcp_user_timeout as u64);
+                let _ = socket2::SockRef::from(stream).set_tcp_user_timeout(Some(limit));
+            }
             if settings.tcp_keepalive {
                 let seconds = |count: usize| std::time::Duration::from_secs(count as u64);
                 let mut keepalive = socket2::TcpKeepalive::new();
@@ -111,6 +116,14 @@ impl Stream {
         }
     }
 
+    /// The number of its file descriptor.
+    pub fn descriptor(&self) -> i32 {
+        match self {
+            Self::Tcp(stream) => stream.as_raw_fd(),
+            Self::Unix(stream) => stream.as_raw_fd(),
+        }
+    }
+
     /// The address of the other side.
     pub fn peer(&self) -> Peer {
         match self {
@@ -128,7 +141,7 @@ impl Stream {
     }
 }
 
-/// The first address of a name. Names are looked up in the worker's own time: use addresses where that matters.
+/// The socket address of an address; names have been looked up before ([`crate::resolve`]).
 fn resolve(host: &str, port: u16) -> io::Result<SocketAddr> {
     use std::net::ToSocketAddrs;
     (host, port)

@@ -4,9 +4,13 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use crate::client::ClientKey;
+use slab::Slab;
+
+use crate::client::{Client, ClientKey};
 use crate::config::PoolMode;
+use crate::metrics::Stats;
 use crate::server::ServerKey;
+use crate::shape::Why;
 use crate::statement::Statements;
 use crate::vars::Vars;
 
@@ -39,6 +43,12 @@ pub struct Totals {
     pub wait_time: Duration,
     /// Times that a server was lent.
     pub assignments: u64,
+    /// Units that shared a server connection with those of others.
+    pub pipelined: u64,
+    /// Units that did not, by the reason why.
+    pub unpipelined: [u64; Why::COUNT],
+    /// Units that were asked again, of another server connection.
+    pub asked_again: u64,
 }
 
 impl Totals {
@@ -56,6 +66,9 @@ impl Totals {
             query_time: self.query_time.saturating_sub(earlier.query_time),
             wait_time: self.wait_time.saturating_sub(earlier.wait_time),
             assignments: self.assignments - earlier.assignments,
+            pipelined: self.pipelined - earlier.pipelined,
+            unpipelined: std::array::from_fn(|why| self.unpipelined[why] - earlier.unpipelined[why]),
+            asked_again: self.asked_again - earlier.asked_again,
         }
     }
 
@@ -73,6 +86,9 @@ impl Totals {
             query_time: self.query_time + other.query_time,
             wait_time: self.wait_time + other.wait_time,
             assignments: self.assignments + other.assignments,
+            pipelined: self.pipelined + other.pipelined,
+            unpipelined: std::array::from_fn(|why| self.unpipelined[why] + other.unpipelined[why]),
+            asked_again: self.asked_again + other.asked_again,
         }
     }
 }
@@ -96,6 +112,14 @@ pub struct Pool {
     pub servers: Vec<ServerKey>,
     /// Those that nobody uses; the one used last at the back.
     pub idle: VecDeque<ServerKey>,
+    /// Those that carry units of several clients.
+    pub lanes: Vec<ServerKey>,
+    /// Whether units may share a server connection.
+    pub pipelining: bool,
+    /// How long a pipelined unit takes on a server, in seconds: a moving average.
+    pub service: f64,
+    /// Clients that wait for room in a lane, in order.
+    pub sharers: VecDeque<ClientKey>,
     /// Clients that wait for a server, in order.
     pub waiting: VecDeque<ClientKey>,
     /// Clients that wait to be greeted.
@@ -116,10 +140,14 @@ pub struct Pool {
     pub statements: Statements,
     /// Counts.
     pub totals: Totals,
+    /// What is counted for the page of metrics.
+    pub stats: Stats,
     /// Clients that are in the pool.
     pub clients: usize,
     /// The counts when the period before the last ended, and when the last ended.
     pub periods: [Totals; 2],
+    /// It is kept filled though it has no clients.
+    pub kept: bool,
     /// When the pool's last client left.
     pub unused_since: Option<Instant>,
 }
@@ -136,6 +164,10 @@ impl Pool {
             minimum: 0,
             servers: Vec::new(),
             idle: VecDeque::new(),
+            lanes: Vec::new(),
+            pipelining: false,
+            service: 0.0,
+            sharers: VecDeque::new(),
             waiting: VecDeque::new(),
             greeting: Vec::new(),
             connecting: 0,
@@ -146,9 +178,39 @@ impl Pool {
             paused: false,
             statements: Statements::default(),
             totals: Totals::default(),
+            stats: Stats::default(),
             clients: 0,
             periods: [Totals::default(); 2],
+            kept: false,
             unused_since: None,
         }
+    }
+
+    /// Whether nobody waits for a server connection.
+    pub fn is_unwanted(&self) -> bool {
+        self.waiting.is_empty() && self.sharers.is_empty()
+    }
+
+    /// Since when the first of all who wait has waited.
+    pub fn oldest(&self, clients: &Slab<Client>) -> Option<Instant> {
+        let since = |key: Option<&ClientKey>| key.and_then(|key| clients.get(key.0)).and_then(|client| client.waits);
+        let (one, other) = (since(self.waiting.front()), since(self.sharers.front()));
+        one.into_iter().chain(other).min()
+    }
+
+    /// Takes the next who waits off the queues: whoever has waited longest.
+    pub fn next_waiting(&mut self, clients: &Slab<Client>) -> Option<ClientKey> {
+        let since = |key: Option<&ClientKey>| key.and_then(|key| clients.get(key.0)).and_then(|client| client.waits);
+        match (since(self.waiting.front()), since(self.sharers.front())) {
+            (Some(one), Some(other)) if other < one => self.sharers.pop_front(),
+            (None, _) if self.waiting.is_empty() => self.sharers.pop_front(),
+            _ => self.waiting.pop_front(),
+        }
+    }
+
+    /// Takes a client off the queues.
+    pub fn forget(&mut self, key: ClientKey) {
+        self.waiting.retain(|waiting| *waiting != key);
+        self.sharers.retain(|waiting| *waiting != key);
     }
 }

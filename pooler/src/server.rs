@@ -10,6 +10,7 @@ use wire::startup::CancelKey;
 
 use crate::client::{ClientKey, Sets};
 use crate::config::SslMode;
+use crate::lane::Lane;
 use crate::net::Io;
 use crate::pool::PoolKey;
 use crate::statement::{Known, Statement};
@@ -33,6 +34,8 @@ pub enum State {
     Idle,
     /// It is lent to a client.
     Active,
+    /// It carries reads of several clients, or one read that may be asked again.
+    Lane,
     /// A cancel request is being delivered over it.
     Cancelling,
 }
@@ -76,15 +79,14 @@ pub enum Request {
     },
     /// A Bind of this statement.
     Bind(Option<Rc<Statement>>),
-    /// A Describe.
-    Describe,
+    /// A Describe, of this statement when it is one of ours.
+    Describe(Option<Rc<Statement>>),
     /// An Execute of a portal of this statement.
     Execute(Option<Rc<Statement>>),
-    /// A Close; `hidden` when the client did not send it.
-    Close {
-        /// Whether the answer is kept from the client.
-        hidden: bool,
-    },
+    /// A Close that the client sent.
+    Close,
+    /// A Close of ours: this statement makes room.
+    Evict(Rc<Statement>),
     /// An answer that the client gets without the server being asked.
     Invented {
         /// Its type byte.
@@ -98,12 +100,17 @@ pub enum Request {
     Clean,
     /// The query that finds a password.
     Lookup,
+    /// The query that reads the database's catalog.
+    Catalog,
 }
 
 impl Request {
     /// Whether it is answered by a ReadyForQuery.
     pub fn ends_unit(&self) -> bool {
-        matches!(self, Self::Query(_) | Self::Call | Self::Sync | Self::Align | Self::Clean | Self::Lookup)
+        matches!(
+            self,
+            Self::Query(_) | Self::Call | Self::Sync | Self::Align | Self::Clean | Self::Lookup | Self::Catalog
+        )
     }
 }
 
@@ -127,9 +134,11 @@ pub struct Server {
     pub port: u16,
     /// Its pool.
     pub pool: PoolKey,
+    /// The place of its host and port in the statistics of its pool.
+    pub place: usize,
     /// Where it stands.
     pub state: State,
-    /// The client it is lent to.
+    /// The client it is lent to; of a lane, whose unit is being answered.
     pub client: Option<ClientKey>,
     /// What was asked and not answered.
     pub requests: VecDeque<Request>,
@@ -173,6 +182,8 @@ pub struct Server {
     pub target: Option<ServerKey>,
     /// The bytes that a cancel request consists of, on a connection for one.
     pub errand: Vec<u8>,
+    /// What it needs to know as a lane; kept for the next time.
+    pub lane: Option<Box<Lane>>,
     /// What TLS is to be on it.
     pub sslmode: SslMode,
     /// Whether this is the second attempt of `allow` or `prefer`.
@@ -187,6 +198,7 @@ impl Server {
             host,
             port,
             pool,
+            place: 0,
             state: State::Connecting,
             client: None,
             requests: VecDeque::new(),
@@ -210,6 +222,7 @@ impl Server {
             farewell: None,
             target: None,
             errand: Vec::new(),
+            lane: None,
             sslmode: SslMode::Disable,
             second_attempt: false,
         }

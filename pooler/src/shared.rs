@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
@@ -11,7 +12,9 @@ use wire::startup::CancelKey;
 use crate::admin::{Answer, Order};
 use crate::client::ClientKey;
 use crate::config::Config;
+use crate::metrics::Measured;
 use crate::net::{Io, Stream};
+use crate::resolve::Resolver;
 
 /// Names a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -30,10 +33,27 @@ pub enum Message {
     Order(WorkerId, u64, Order),
     /// An answer to it.
     Answer(u64, Box<Answer>),
+    /// What it has counted shall be told there.
+    Measure(Sender<Measured>),
+    /// The name of a server was looked up; whether addresses of it are gone.
+    Resolved(String, bool),
     /// The configuration has changed.
     Reload,
-    /// Finish what is under way and end; immediately when true.
-    Shutdown(bool),
+    /// End, in this way.
+    Shutdown(Ending),
+}
+
+/// How the pooler ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Ending {
+    /// It does not.
+    No,
+    /// When the last client has left by itself.
+    WaitForClients,
+    /// Clients go as soon as they have nothing under way.
+    Drain,
+    /// Now.
+    AtOnce,
 }
 
 /// The way to a worker.
@@ -69,8 +89,14 @@ pub struct Shared {
     pub disabled: Mutex<HashSet<String>>,
     /// Databases that PAUSE has stopped; the empty name is all.
     pub paused: Mutex<HashSet<String>>,
+    /// The names of servers.
+    pub resolver: Resolver,
+    /// How the configuration was read again.
+    pub reloads: Mutex<crate::reload::Outcome>,
     /// Whether no new clients are taken.
     pub ending: AtomicBool,
+    /// How it ends: what was ordered last, or more urgently before.
+    pub way: Mutex<Ending>,
     /// When the pooler started.
     pub started: Instant,
 }

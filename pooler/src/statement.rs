@@ -1,10 +1,11 @@
 //! Prepared statements. What a client prepares is remembered by its definition; each server connection knows some of
 //! the definitions under names of ours, and is given one when a client binds it there.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use crate::shape::Shape;
 use crate::touch::Touch;
 
 /// A definition: a text with its parameter types.
@@ -16,6 +17,8 @@ pub struct Statement {
     pub definition: Box<[u8]>,
     /// What its text does to a session.
     pub touch: Touch,
+    /// Its shape, once that was asked for.
+    pub shape: RefCell<Option<Rc<Shape>>>,
     /// Counted up when servers must prepare it afresh.
     pub generation: Cell<u64>,
 }
@@ -57,6 +60,7 @@ impl Statements {
             id: self.next,
             definition: definition.into(),
             touch: Touch::of(query),
+            shape: RefCell::new(None),
             generation: Cell::new(0),
         })
     }
@@ -103,6 +107,11 @@ impl Known {
     /// Forgets one: it was not prepared after all.
     pub fn remove(&mut self, statement: &Statement) {
         self.by_id.remove(&statement.id);
+    }
+
+    /// Notes that the server knows it still.
+    pub fn restore(&mut self, statement: &Rc<Statement>) {
+        self.by_id.entry(statement.id).or_insert_with(|| (statement.clone(), statement.generation.get(), 0));
     }
 
     /// Forgets all.

@@ -2,15 +2,17 @@
 
 use std::time::Duration;
 
+use crate::admin::show::a_second;
 use crate::client::{ClientKey, State as ClientState};
-use crate::pool::PoolKey;
+use crate::pool::{Pool, PoolKey, Totals};
 use crate::server::{ServerKey, State};
+use crate::shape::Why;
 use crate::worker::Worker;
 
 /// How long a closed client may take to notice.
 const LINGER: Duration = Duration::from_secs(2);
-/// How long a cancel request may take.
-const ERRAND: Duration = Duration::from_secs(10);
+/// How often pools are looked after.
+const UPKEEP: Duration = Duration::from_secs(1);
 
 impl Worker {
     /// Looks at all time limits.
@@ -18,6 +20,12 @@ impl Worker {
         self.tick_clients();
         self.tick_servers();
         self.tick_pools();
+        self.tick_catalogs();
+        if self.now >= self.next_upkeep {
+            self.next_upkeep = self.now + UPKEEP;
+            self.keep_pools();
+            self.refresh_names();
+        }
         self.console_tick();
         if self.ending.is_some() {
             self.close_idle_clients();
@@ -31,11 +39,13 @@ impl Worker {
     fn tick_clients(&mut self) {
         let config = self.config.clone();
         let settings = &config.settings;
+        let of_all = config.limits("");
         let now = self.now;
         let past = |since: std::time::Instant, limit: Option<Duration>| {
             limit.is_some_and(|limit| now.saturating_duration_since(since) >= limit)
         };
         let mut over: Vec<(ClientKey, &str, String)> = Vec::new();
+        let mut told = Vec::new();
         let mut lingering = Vec::new();
         let mut cancels = Vec::new();
         for (number, client) in &self.clients {
@@ -59,27 +69,44 @@ impl Worker {
             if let Some(since) = client.waits {
                 if past(since, settings.query_wait_timeout.limit()) {
                     over.push((key, "wait", String::new()));
+                } else if !client.told_to_wait && past(since, settings.query_wait_notify.limit()) {
+                    told.push(key);
+                }
+                continue;
+            }
+            // Few have limits of their own.
+            let limits = if config.users.is_empty() { of_all } else { config.limits(&client.user) };
+            if client.lane.is_some() {
+                if past(client.request_since, limits.query) {
+                    over.push((key, "57014", "query_timeout".to_owned()));
                 }
                 continue;
             }
             let Some(server) = client.server.and_then(|server| self.servers.get(server.0)) else {
-                if past(client.request_since, settings.client_idle_timeout.limit()) {
+                if past(client.request_since, limits.idle) {
                     over.push((key, "57P05", "client_idle_timeout".to_owned()));
                 }
                 continue;
             };
-            if !server.requests.is_empty() && past(client.request_since, settings.query_timeout.limit()) {
+            if !server.requests.is_empty() && past(client.request_since, limits.query) {
                 cancels.extend(client.server);
                 over.push((key, "57014", "query_timeout".to_owned()));
             } else if server.requests.is_empty()
                 && server.status != wire::backend::Status::Idle
-                && past(client.request_since, settings.idle_transaction_timeout.limit())
+                && past(client.request_since, limits.idle_transaction)
             {
                 over.push((key, "25P03", "idle_transaction_timeout".to_owned()));
-            } else if client.transaction_since.is_some_and(|since| past(since, settings.transaction_timeout.limit())) {
+            } else if client.transaction_since.is_some_and(|since| past(since, limits.transaction)) {
                 cancels.extend(client.server);
                 over.push((key, "25P04", "transaction_timeout".to_owned()));
             }
+        }
+        for key in told {
+            let Some(client) = self.clients.get_mut(key.0) else { continue };
+            client.told_to_wait = true;
+            let text = "no server connection is free, the statement waits in the queue (query_wait_notify)";
+            wire::backend::write_notice(client.io.out(), "NOTICE", "00000", text);
+            self.flush_client(key);
         }
         for key in lingering {
             self.close_client(key, "it did not close");
@@ -107,7 +134,7 @@ impl Worker {
                 pool.database,
                 pool.user,
                 pool.servers.len(),
-                pool.waiting.len(),
+                pool.waiting.len() + pool.sharers.len(),
             )
         };
         self.refuse(key, "53300", &message);
@@ -121,10 +148,11 @@ impl Worker {
         };
         let mut gone: Vec<(ServerKey, &str)> = Vec::new();
         let mut idle = Vec::new();
+        let mut aged = Vec::new();
         for (number, server) in &self.servers {
             let key = ServerKey(number);
             match server.state {
-                _ if server.target.is_some() && past(server.since, Some(ERRAND)) => {
+                _ if server.target.is_some() && past(server.since, settings.cancel_wait_timeout.limit()) => {
                     gone.push((key, "a cancel request took too long"));
                 }
                 State::Connecting | State::Login(_) if past(server.since, settings.server_connect_timeout.limit()) => {
@@ -135,16 +163,24 @@ impl Worker {
                 {
                     gone.push((key, "resetting the session took too long"));
                 }
+                // It would never be idle if others always followed.
+                State::Lane if server.retire || past(server.since, settings.server_lifetime.limit()) => aged.push(key),
                 State::Idle => {
                     let pool = self.pools.get(server.pool.0);
-                    let spare = pool.is_none_or(|pool| pool.servers.len() > pool.minimum || pool.clients == 0);
-                    if past(server.since, settings.server_lifetime.limit()) {
+                    let spare = |pool: &Pool| pool.servers.len() > pool.minimum || pool.clients == 0 && !pool.kept;
+                    let spare = pool.is_none_or(spare);
+                    if self.is_old(server) {
                         idle.push((key, "server_lifetime"));
                     } else if spare && past(server.state_since, settings.server_idle_timeout.limit()) {
                         idle.push((key, "server_idle_timeout"));
                     }
                 }
                 _ => (),
+            }
+        }
+        for key in aged {
+            if let Some(lane) = self.servers.get_mut(key.0).and_then(|server| server.lane.as_mut()) {
+                lane.closed = true;
             }
         }
         for (key, why) in gone {
@@ -164,20 +200,35 @@ impl Worker {
         let keys: Vec<PoolKey> = self.pools.iter().map(|(key, _)| PoolKey(key)).collect();
         for key in keys {
             let Some(pool) = self.pools.get(key.0) else { continue };
-            if !pool.waiting.is_empty() || !pool.greeting.is_empty() || pool.servers.len() < pool.minimum {
+            if !pool.is_unwanted() || !pool.greeting.is_empty() || pool.servers.len() < pool.minimum {
                 self.grow(key);
             }
         }
     }
 
     fn end_period(&mut self) {
+        let mut sum = Totals::default();
         for (_, pool) in &mut self.pools {
             pool.periods = [pool.periods[1], pool.totals];
+            sum = sum.plus(&pool.periods[1].since(&pool.periods[0]));
         }
-        if self.config.settings.log_stats && self.id.0 == 0 {
-            let clients = self.clients.len();
-            let servers = self.servers.len();
-            crate::info!("stats: {clients} clients and {servers} server connections on the first worker");
+        // Each worker tells of its own databases.
+        if self.config.settings.log_stats && (self.id.0 == 0 || !self.pools.is_empty()) {
+            let [_, transactions, queries, received, sent, transaction, query, wait, ..] =
+                a_second(&sum, self.config.settings.stats_period.0);
+            let reasons = Why::NAMES.iter().zip(sum.unpipelined).filter(|(_, count)| *count > 0);
+            let reasons: Vec<String> = reasons.map(|(name, count)| format!("{name} {count}")).collect();
+            crate::info!(
+                "stats: worker {}: {} clients, {transactions} xacts/s, {queries} queries/s, in {received} B/s, out \
+                 {sent} B/s, xact {transaction} us, query {query} us, wait {wait} us, {} of {} queries pipelined, \
+                 others: {}; asked again {}",
+                self.id.0,
+                self.clients.len(),
+                sum.pipelined,
+                sum.queries,
+                if reasons.is_empty() { "none".to_owned() } else { reasons.join(", ") },
+                sum.asked_again,
+            );
         }
     }
 }

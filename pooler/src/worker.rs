@@ -3,7 +3,7 @@
 //! The loop polls, marks what is readable, and works through a list of connections until none has anything to do.
 //! Whoever gives somebody else work (a server lent, a buffer drained) puts them on the list, so nothing recurses.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -21,7 +21,8 @@ use crate::listen::Listener;
 use crate::net::{Got, Io, Stream};
 use crate::pool::{Pool, PoolKey};
 use crate::server::{Server, ServerKey};
-use crate::shared::{Message, Shared, WorkerId, lock};
+use crate::shape::Shapes;
+use crate::shared::{Ending, Message, Shared, WorkerId, lock};
 use crate::vars::Tracked;
 
 /// Read at once.
@@ -77,8 +78,24 @@ pub struct Worker {
     pub turns: VecDeque<Turn>,
     /// The questions of console clients that other workers are answering.
     pub console: Console,
+    /// When the pools are looked after next.
+    pub next_upkeep: Instant,
+    /// Errors of our own that clients were told, by SQLSTATE.
+    pub errors: BTreeMap<String, u64>,
     /// Set when it shall end: when that was ordered.
     pub ending: Option<Instant>,
+    /// The place of `standard_conforming_strings` among the tracked parameters.
+    pub conforming_strings: usize,
+    /// Cores of the machine.
+    pub cores: usize,
+    /// Server connections that are lanes.
+    pub active_lanes: Vec<ServerKey>,
+    /// How long the client that is being served has waited for room in a lane.
+    pub waited: Duration,
+    /// Who gets what the turn has gathered for it when the turn ends.
+    pub unflushed: Vec<Turn>,
+    /// What is known of statements, by database.
+    pub shapes: HashMap<Rc<str>, Shapes>,
     /// When the current period of the averages ends.
     pub period_ends: Instant,
     poll: Poll,
@@ -94,9 +111,11 @@ impl Worker {
     pub fn new(id: WorkerId, shared: Arc<Shared>, poll: Poll, listeners: Vec<Listener>) -> io::Result<Self> {
         let config = shared.config();
         let now = Instant::now();
+        let tracked = Tracked::new(&config.settings.track_extra_parameters.0);
         let mut worker = Self {
             id,
-            tracked: Tracked::new(&config.settings.track_extra_parameters.0),
+            conforming_strings: tracked.place("standard_conforming_strings").unwrap_or(usize::MAX),
+            tracked,
             period_ends: now + config.settings.stats_period.0,
             config,
             clients: Slab::new(),
@@ -107,7 +126,14 @@ impl Worker {
             now,
             turns: VecDeque::new(),
             console: Console::default(),
+            next_upkeep: now,
+            errors: BTreeMap::new(),
             ending: None,
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            active_lanes: Vec::new(),
+            waited: Duration::ZERO,
+            unflushed: Vec::new(),
+            shapes: HashMap::new(),
             poll,
             listeners,
             next_worker: 0,
@@ -127,7 +153,8 @@ impl Worker {
         let mut events = Events::with_capacity(1024);
         while !self.is_over() {
             let wait = if self.turns.is_empty() {
-                self.next_tick.saturating_duration_since(Instant::now())
+                let until = self.lane_deadline().map_or(self.next_tick, |deadline| deadline.min(self.next_tick));
+                until.saturating_duration_since(Instant::now())
             } else {
                 Duration::ZERO
             };
@@ -153,6 +180,12 @@ impl Worker {
                     Turn::Client(key) => self.client_turn(key),
                     Turn::Server(key) => self.server_turn(key),
                 }
+            }
+            if !self.active_lanes.is_empty() {
+                self.look_after_lanes();
+            }
+            if !self.unflushed.is_empty() {
+                self.flush_lanes();
             }
             if self.now >= self.next_tick {
                 self.next_tick = self.now + TICK;
@@ -226,7 +259,11 @@ impl Worker {
     /// Whether a client's input may be worked on: it does not wait, and its server keeps up.
     fn client_may_go_on(&self, key: ClientKey) -> bool {
         let Some(client) = self.clients.get(key.0) else { return false };
-        if client.waits.is_some() || client.console_waits.is_some() || client.io.pending() > HIGH_WATER {
+        if client.waits.is_some()
+            || client.behind_own
+            || client.console_waits.is_some()
+            || client.io.pending() > HIGH_WATER
+        {
             return false;
         }
         // What it sends before it is let in stays in the socket.
@@ -239,7 +276,7 @@ impl Worker {
             .is_none_or(|server| server.io.pending() <= HIGH_WATER)
     }
 
-    fn feed_client(&mut self, key: ClientKey, fresh: &[u8]) {
+    pub fn feed_client(&mut self, key: ClientKey, fresh: &[u8]) {
         let Some(client) = self.clients.get_mut(key.0) else { return };
         if client.io.rest.is_empty() {
             let taken = self.client_input(key, fresh);
@@ -323,7 +360,7 @@ impl Worker {
         }
         match client.io.flush() {
             Ok(()) => {
-                let server = client.server;
+                let server = client.server.or(client.lane.map(|(server, _)| server));
                 if before > HIGH_WATER && client.io.pending() <= HIGH_WATER {
                     self.give_turn(Turn::Client(key));
                     if let Some(server) = server {
@@ -419,18 +456,25 @@ impl Worker {
                     self.shared.tell(asker, Message::Answer(number, Box::new(answer)));
                 }
                 Message::Answer(number, answer) => self.console_answer(number, *answer),
+                // Whoever asked may have given up.
+                Message::Measure(asker) => drop(asker.send(self.measure())),
+                Message::Resolved(host, changed) => self.resolved(&host, changed),
                 Message::Reload => self.take_config(),
-                Message::Shutdown(now) => self.begin_to_end(now),
+                Message::Shutdown(way) => self.begin_to_end(way),
             }
         }
     }
 
-    fn begin_to_end(&mut self, now: bool) {
+    fn begin_to_end(&mut self, way: Ending) {
         self.shared.ending.store(true, Ordering::Relaxed);
+        {
+            let mut most_urgent = lock(&self.shared.way);
+            *most_urgent = way.max(*most_urgent);
+        }
         for mut listener in self.listeners.drain(..) {
             let _ = listener.deregister(self.poll.registry());
         }
-        if now {
+        if way == Ending::AtOnce {
             self.clients.clear();
             self.servers.clear();
         }
@@ -441,6 +485,9 @@ impl Worker {
     fn is_over(&self) -> bool {
         let Some(since) = self.ending else { return false };
         let late = self.config.settings.shutdown_timeout.limit();
-        self.clients.is_empty() || late.is_some_and(|limit| self.now.saturating_duration_since(since) > limit)
+        // The console asks all workers, so none goes before the last client of all has.
+        self.clients.is_empty()
+            && (*lock(&self.shared.way) == Ending::AtOnce || self.shared.clients.load(Ordering::Relaxed) == 0)
+            || late.is_some_and(|limit| self.now.saturating_duration_since(since) > limit)
     }
 }

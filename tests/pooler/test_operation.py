@@ -28,7 +28,6 @@ SHOWS = [
     "PREPARED",
     "SERVERS",
     "SOCKETS",
-    "ACTIVE_SOCKETS",
     "STATE",
     "STATS",
     "STATS_TOTALS",

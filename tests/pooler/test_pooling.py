@@ -6,9 +6,6 @@
 import threading
 import time
 
-import pg8000.dbapi
-import pytest
-
 from tests.pooler.process import Pooler, ask, wait_until
 
 
@@ -36,20 +33,6 @@ def test_waiting_clients_are_served_in_order(server):
         for thread in threads:
             thread.join()
         assert order == {number: number + 1 for number in range(6)}
-
-
-def test_a_full_pool_is_told_and_the_client_stays(server):
-    with Pooler(server, default_pool_size=1, query_wait_timeout="0.3") as pooler:
-        with pooler.connect() as holder, pooler.connect() as waiter:
-            ask(holder, "BEGIN")
-            started = time.monotonic()
-            with pytest.raises(pg8000.dbapi.DatabaseError) as told:
-                ask(waiter, "SELECT 1")
-            assert 0.2 < time.monotonic() - started < 2
-            assert told.value.args[0]["C"] == "53300"
-            assert "is full: 1 server connections, all in use" in told.value.args[0]["M"]
-            ask(holder, "COMMIT")
-            assert ask(waiter, "SELECT 2") == [(2,)], "the connection outlives the error"
 
 
 def test_the_reserve_is_for_those_who_waited(server):
@@ -126,29 +109,3 @@ def test_session_mode_keeps_the_server_and_cleans_it_afterwards(server):
             assert [(name, payload) for _, name, payload in one.notifications] == [("channel", "hello")]
         with pooler.connect() as two:
             assert ask(two, "SELECT count(*) FROM pg_prepared_statements") == [(0,)]
-
-
-def test_idle_transactions_end_when_they_may_not_last(server):
-    with Pooler(server, default_pool_size=1, idle_transaction_timeout="0.3") as pooler:
-        with pooler.connect() as lazy, pooler.connect() as waiter:
-            ask(lazy, "BEGIN")
-            assert ask(waiter, "SELECT 1") == [(1,)]
-            with pytest.raises(pg8000.dbapi.Error):
-                ask(lazy, "SELECT 1")
-
-
-def test_a_query_that_takes_too_long_is_cancelled(server):
-    with Pooler(server, default_pool_size=1, query_timeout="0.3") as pooler:
-        with pooler.connect() as slow, pytest.raises(pg8000.dbapi.Error):
-            ask(slow, "SELECT pg_sleep(20)")
-        assert "FATAL" in pooler.psql("SELECT pg_sleep(20)", check=False).stderr
-        wait_until(lambda: server.psql("SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%sleep(20)'") == "0")
-
-
-def test_idle_servers_go_and_the_minimum_stays(server):
-    with Pooler(server, default_pool_size=5, min_pool_size=1, server_idle_timeout="0.2") as pooler:
-        with pooler.connect():
-            pooler.pgbench("-n", "-c", "5", "-t", "5", "-f", "/dev/stdin", input="SELECT pg_sleep(0.01)")
-            wait_until(lambda: len(pooler.show("SERVERS")) == 1)
-            time.sleep(0.5)
-            assert len(pooler.show("SERVERS")) == 1

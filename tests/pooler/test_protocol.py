@@ -259,7 +259,7 @@ def test_half_open_and_vanishing_clients_leave_nothing(server):
             time.sleep(0.1)
             client.socket.close()
         assert pooler.psql("SELECT 1") == "1"
-        wait_until(lambda: len(pooler.show("CLIENTS")) == 1)
+        wait_until(lambda: [row["state"] for row in pooler.show("SOCKETS") if row["type"] == "C"] == ["cl_active"])
         for client in half:
             client.socket.close()
 

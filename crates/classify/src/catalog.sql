@@ -18,15 +18,21 @@ unsafe_type AS (
     JOIN pg_catalog.pg_proc p ON p.oid = d.refobjid
     WHERE c.contypid <> 0 AND p.provolatile = 'v'
 ),
--- What is made of an unsafe type: arrays, domains, ranges and rows.
+-- What is made of a type: arrays, domains, ranges and rows.
+made_of AS (
+    SELECT typelem AS part, oid AS whole FROM pg_catalog.pg_type WHERE typelem <> 0
+    UNION ALL SELECT typbasetype, oid FROM pg_catalog.pg_type WHERE typbasetype <> 0
+    UNION ALL SELECT rngsubtype, rngtypid FROM pg_catalog.pg_range
+    UNION ALL SELECT a.atttypid, t.oid FROM pg_catalog.pg_attribute a
+    JOIN pg_catalog.pg_type t ON t.typrelid = a.attrelid WHERE a.attnum > 0 AND NOT a.attisdropped
+),
 spread_type AS (
     SELECT oid FROM unsafe_type
     UNION
-    SELECT t.oid FROM spread_type s
-    JOIN pg_catalog.pg_type t ON t.typelem = s.oid OR t.typbasetype = s.oid
-        OR EXISTS (SELECT FROM pg_catalog.pg_range r WHERE r.rngtypid = t.oid AND r.rngsubtype = s.oid)
-        OR EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = t.typrelid AND a.atttypid = s.oid)
+    SELECT m.whole FROM spread_type s JOIN made_of m ON m.part = s.oid
 ),
+-- As an array: the planner takes a recursive table for a large one.
+spread AS (SELECT COALESCE(pg_catalog.array_agg(oid), '{}') AS oids FROM spread_type),
 -- Reading a parent reads its children.
 foreign_rel AS (
     SELECT oid FROM pg_catalog.pg_class WHERE relkind = 'f'
@@ -38,17 +44,22 @@ unlogged_rel AS (
     UNION
     SELECT i.inhparent FROM unlogged_rel u JOIN pg_catalog.pg_inherits i ON i.inhrelid = u.oid
 ),
+-- Functions that take `internal` are in C and called by an aggregate or an access method alone; extensions often leave
+-- their volatility out.
+volatile_aggregate AS (
+    SELECT a.aggfnoid::pg_catalog.oid AS oid FROM pg_catalog.pg_aggregate a
+    CROSS JOIN LATERAL (VALUES (a.aggtransfn), (a.aggfinalfn), (a.aggmtransfn), (a.aggminvtransfn), (a.aggmfinalfn),
+        (a.aggcombinefn), (a.aggserialfn), (a.aggdeserialfn)) AS f (part)
+    JOIN pg_catalog.pg_proc q ON q.oid = f.part
+    WHERE q.provolatile = 'v' AND 'pg_catalog.internal'::pg_catalog.regtype <> ALL (q.proargtypes)
+),
 proc AS (
     SELECT p.oid, p.pronamespace, p.proname,
-        CASE WHEN p.provolatile = 'v' OR EXISTS (
-            SELECT FROM pg_catalog.pg_aggregate a JOIN pg_catalog.pg_proc q
-            ON q.oid IN (a.aggtransfn, a.aggfinalfn, a.aggmtransfn, a.aggminvtransfn, a.aggmfinalfn, a.aggcombinefn,
-                a.aggserialfn, a.aggdeserialfn)
-            WHERE p.prokind = 'a' AND a.aggfnoid = p.oid AND q.provolatile = 'v'
-            AND 'pg_catalog.internal'::pg_catalog.regtype <> ALL (q.proargtypes))
+        CASE WHEN p.provolatile = 'v' OR p.oid IN (SELECT oid FROM volatile_aggregate)
         -- What goes in and out passes through the types' own functions.
-        OR EXISTS (SELECT FROM spread_type s
-            WHERE s.oid = p.prorettype OR s.oid = ANY (p.proargtypes) OR s.oid = ANY (p.proallargtypes)) THEN 2
+        OR p.prorettype = ANY ((SELECT oids FROM spread)::pg_catalog.oid[])
+        OR COALESCE(p.proallargtypes, p.proargtypes::pg_catalog.oid[])
+            && (SELECT oids FROM spread) THEN 2
         WHEN p.provolatile = 's' THEN 1 ELSE 0 END AS volatility,
         p.prokind <> 'p' AND p.pronargs >= 1 AND p.pronargs - p.pronargdefaults <= 1 AS attribute
     FROM pg_catalog.pg_proc p
@@ -56,8 +67,6 @@ proc AS (
 SELECT 'version' AS kind, '' AS schema, pg_catalog.current_setting('server_version_num') AS name, '' AS flag,
     '' AS definition
 UNION ALL
--- Functions that take `internal` are C, called by an access method or an aggregate alone; extensions often leave their
--- volatility out.
 SELECT 'poison', '', '', '', ''
 WHERE EXISTS (
     SELECT FROM pg_catalog.pg_amproc a JOIN pg_catalog.pg_proc p ON p.oid = a.amproc
@@ -78,10 +87,7 @@ FROM pg_catalog.pg_operator o JOIN proc p ON p.oid = o.oprcode
 GROUP BY 3
 UNION ALL
 SELECT 'type', n.nspname::text, t.typname::text,
-    CASE WHEN t.oid IN (SELECT oid FROM spread_type)
-        OR EXISTS (SELECT FROM pg_catalog.pg_attribute a
-            WHERE a.attrelid = t.typrelid AND a.atttypid IN (SELECT oid FROM spread_type))
-        THEN 'unsafe' ELSE 'plain' END,
+    CASE WHEN t.oid = ANY ((SELECT oids FROM spread)::pg_catalog.oid[]) THEN 'unsafe' ELSE 'plain' END,
     CASE WHEN t.typtype = 'd' THEN
         'SELECT NULL::' || pg_catalog.format_type(t.typbasetype, NULL) || COALESCE((
             SELECT pg_catalog.string_agg(', ' || pg_catalog.pg_get_expr(c.conbin, 0), '')
@@ -94,8 +100,7 @@ WHERE t.typtype IN ('b', 'd', 'e', 'm', 'r') AND t.typelem = 0
 UNION ALL
 SELECT 'relation', n.nspname::text, c.relname::text,
     CASE WHEN c.relkind = 'v' AND n.nspname = 'pg_catalog' THEN 'system'
-        WHEN EXISTS (SELECT FROM pg_catalog.pg_attribute a JOIN spread_type s ON s.oid = a.atttypid
-            WHERE a.attrelid = c.oid AND NOT a.attisdropped) THEN 'unsafe'
+        WHEN c.reltype = ANY ((SELECT oids FROM spread)::pg_catalog.oid[]) THEN 'unsafe'
         WHEN c.oid IN (SELECT oid FROM foreign_rel) THEN 'foreign'
         WHEN c.oid IN (SELECT oid FROM unlogged_rel) THEN 'unlogged'
         ELSE 'plain' END,

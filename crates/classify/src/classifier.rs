@@ -147,6 +147,15 @@ impl Classifier {
         &self.odd
     }
 
+    /// The verdict by parsing the text itself, without its shape and without remembering it: what
+    /// [`Classifier::classify`] is compared with.
+    pub fn in_full(&self, sql: &[u8], scs: bool) -> Verdict {
+        let mut verdict =
+            judge_text(sql, scs, &self.catalog).unwrap_or_else(|reason| statement::opaque(sql, reason, &self.catalog));
+        verdict.route = Shaper::default().shape(sql, scs).ok().and_then(|shape| shape.route);
+        verdict
+    }
+
     /// How many shapes are remembered.
     pub fn len(&self) -> usize {
         self.slots.len()

@@ -182,7 +182,8 @@ impl Shaper {
                     let next = at(sql, place + 1);
                     if next == b'\'' && matches!(c | 0x20, b'e' | b'b' | b'x' | b'n') {
                         let kind = c | 0x20;
-                        place = string(sql, place + 2, kind == b'e' || (kind == b'n' && !scs))?;
+                        let escapes = kind == b'e' || (kind == b'n' && !scs);
+                        place = string(sql, place + 2, escapes, matches!(kind, b'e' | b'n'))?;
                         if setting {
                             if kind == b'n' && !scs {
                                 text.push(b'e');
@@ -213,7 +214,7 @@ impl Shaper {
                     }
                     if c | 0x20 == b'u' && next == b'&' && matches!(at(sql, place + 2), b'\'' | b'"') {
                         let name = at(sql, place + 2) == b'"';
-                        place = if name { quoted(sql, place + 3)? } else { string(sql, place + 3, false)? };
+                        place = if name { quoted(sql, place + 3)? } else { string(sql, place + 3, false, true)? };
                         tell(if name { Token::UnicodeQuoted } else { Token::UnicodeStr }, from, place);
                         text.extend_from_slice(sql.get(from..place).unwrap_or_default());
                         text.push(b' ');
@@ -293,16 +294,14 @@ impl Shaper {
                         }
                         b'.' if next == b'.' => place += 1,
                         b':' if next == b':' || next == b'=' => place += 1,
-                        b';' => {
+                        b';' if groups.is_empty() => {
                             tell(Token::Punct, from, place);
-                            if groups.is_empty() {
-                                if !first {
-                                    text.extend_from_slice(b"; ");
-                                }
-                                first = true;
-                                setting = false;
-                                continue;
+                            if !first {
+                                text.extend_from_slice(b"; ");
                             }
+                            first = true;
+                            setting = false;
+                            continue;
                         }
                         _ => (),
                     }
@@ -345,7 +344,7 @@ impl Shaper {
                     text.push(b' ');
                 }
                 _ if c == b'\'' => {
-                    place = string(sql, place + 1, !scs)?;
+                    place = string(sql, place + 1, !scs, true)?;
                     tell(Token::Str, from, place);
                     first = false;
                     if setting {
@@ -416,8 +415,9 @@ fn word(sql: &[u8], mut place: usize) -> usize {
     place
 }
 
-/// Where a string ends, its continuations on later lines included; `place` is behind the opening quote.
-fn string(sql: &[u8], mut place: usize, escapes: bool) -> Result<usize, Refusal> {
+/// Where a string ends, its continuations on later lines included; `place` is behind the opening quote. `escapes`: a
+/// backslash takes the next byte with it. `doubles`: two quotes are one of its text (not in bit strings).
+fn string(sql: &[u8], mut place: usize, escapes: bool, doubles: bool) -> Result<usize, Refusal> {
     loop {
         let rest = sql.get(place..).unwrap_or_default();
         let found = if escapes { memchr::memchr2(b'\'', b'\\', rest) } else { memchr::memchr(b'\'', rest) };
@@ -427,7 +427,7 @@ fn string(sql: &[u8], mut place: usize, escapes: bool) -> Result<usize, Refusal>
             continue;
         }
         place += 1;
-        if at(sql, place) == b'\'' {
+        if doubles && at(sql, place) == b'\'' {
             place += 1;
             continue;
         }

@@ -50,25 +50,53 @@ pub fn verdict(statements: &[Node], canonical: &str, catalog: &Catalog) -> Verdi
     whole
 }
 
-/// The verdict on what could not be judged: a write that may do anything that its words allow.
+/// The verdict on what could not be judged: a write that may do anything that its words allow. One pass, since the text
+/// may be long.
 pub fn opaque(sql: &[u8], reason: Reason, catalog: &Catalog) -> Verdict {
-    let has = |word: &[u8]| sql.windows(word.len()).any(|window| window.eq_ignore_ascii_case(word));
-    let has_any = |words: &[&str]| words.iter().any(|word| has(word.as_bytes()));
-    Verdict {
+    let mut verdict = Verdict {
         kind: Kind::Write,
         statements: 1,
         read_only: false,
         pipelinable: Err(reason),
-        // A false alarm costs only speed.
-        pins: has_any(&["temp", "listen", "hold", "prepare", "advisory", "load"]),
+        pins: false,
         dirties: true,
-        transaction: has_any(&["begin", "start", "commit", "end", "rollback", "abort", "savepoint", "release"]),
-        is_ddl: has_any(&["create", "alter", "drop"]),
+        transaction: false,
+        is_ddl: false,
         stale: false,
         route: None,
         shape: None,
         generation: catalog.generation(),
+    };
+    // A false alarm costs only speed.
+    for word in sql.split(|&byte| !byte.is_ascii_alphanumeric() && byte != b'_' && byte < 128) {
+        let is = |one: &str| word.eq_ignore_ascii_case(one.as_bytes());
+        let starts = |with: &str| word.get(..with.len()).is_some_and(|head| head.eq_ignore_ascii_case(with.as_bytes()));
+        match word.first().map(u8::to_ascii_lowercase) {
+            Some(b'a') => {
+                verdict.is_ddl |= is("alter");
+                verdict.transaction |= is("abort");
+            }
+            Some(b'b') => verdict.transaction |= is("begin"),
+            Some(b'c') => {
+                verdict.is_ddl |= is("create");
+                verdict.transaction |= is("commit");
+            }
+            Some(b'd') => verdict.is_ddl |= is("drop"),
+            Some(b'e') => verdict.transaction |= is("end"),
+            Some(b'h') => verdict.pins |= is("hold"),
+            Some(b'l') => verdict.pins |= is("listen") || is("load"),
+            Some(b'p') => {
+                verdict.pins |=
+                    is("prepare") || starts("pg_temp") || starts("pg_advisory") || starts("pg_try_advisory");
+                verdict.transaction |= is("prepare");
+            }
+            Some(b'r') => verdict.transaction |= is("rollback") || is("release"),
+            Some(b's') => verdict.transaction |= is("start") || is("savepoint"),
+            Some(b't') => verdict.pins |= is("temp") || is("temporary"),
+            _ => (),
+        }
     }
+    verdict
 }
 
 fn single(statement: &Node, canonical: &str, catalog: &Catalog) -> Verdict {

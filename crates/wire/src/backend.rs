@@ -260,9 +260,18 @@ pub enum ColumnType {
 
 /// Appends a RowDescription of columns in text format.
 pub fn write_row_description<'a>(out: &mut Vec<u8>, columns: impl ExactSizeIterator<Item = (&'a str, ColumnType)>) {
+    write_row_description_in(out, columns, |_| false);
+}
+
+/// Appends a RowDescription of columns, in binary format where `is_binary` says so of their numbers from 0.
+pub fn write_row_description_in<'a>(
+    out: &mut Vec<u8>,
+    columns: impl ExactSizeIterator<Item = (&'a str, ColumnType)>,
+    is_binary: impl Fn(usize) -> bool,
+) {
     write(out, tag::ROW_DESCRIPTION, |out| {
         out.extend_from_slice(&i16::try_from(columns.len()).unwrap_or(i16::MAX).to_be_bytes());
-        for (name, kind) in columns {
+        for (number, (name, kind)) in columns.enumerate() {
             let (oid, size): (i32, i16) = match kind {
                 ColumnType::Text => (25, -1),
                 ColumnType::Int8 => (20, 8),
@@ -273,7 +282,7 @@ pub fn write_row_description<'a>(out: &mut Vec<u8>, columns: impl ExactSizeItera
             out.extend_from_slice(&oid.to_be_bytes());
             out.extend_from_slice(&size.to_be_bytes());
             out.extend_from_slice(&(-1_i32).to_be_bytes());
-            out.extend_from_slice(&0_i16.to_be_bytes());
+            out.extend_from_slice(&i16::from(is_binary(number)).to_be_bytes());
         }
     });
 }

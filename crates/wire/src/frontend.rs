@@ -69,6 +69,30 @@ pub fn bind(body: &[u8]) -> Option<Bind<'_>> {
     Some(Bind { portal, statement })
 }
 
+/// The formats that a whole Bind asks its results in: none is text for all, one is for all, else one for each column.
+/// True is binary.
+///
+/// # Errors
+/// [`Error::Short`] when the message does not hold what its counts say.
+pub fn result_formats(body: &[u8]) -> Result<Vec<bool>, Error> {
+    fn count(fields: &mut Fields<'_>, field: &'static str) -> Result<usize, Error> {
+        fields.i16(field).map(|count| usize::try_from(count).unwrap_or(0))
+    }
+    let mut fields = Fields::new(tag::BIND, body);
+    fields.cstr("the portal's name")?;
+    fields.cstr("the statement's name")?;
+    for _ in 0..count(&mut fields, "the number of parameter formats")? {
+        fields.i16("a parameter's format")?;
+    }
+    for _ in 0..count(&mut fields, "the number of parameters")? {
+        // A negative length is NULL.
+        let length = fields.i32("a parameter's length")?;
+        fields.bytes(usize::try_from(length).unwrap_or(0), "a parameter")?;
+    }
+    let results = count(&mut fields, "the number of result formats")?;
+    (0..results).map(|_| Ok(fields.i16("a result's format")? == 1)).collect()
+}
+
 /// What a Describe or a Close is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target<'a> {

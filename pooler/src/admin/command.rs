@@ -1,13 +1,47 @@
 //! The commands of the console, read from text.
 
+use wire::backend::ColumnType::Text;
+
 use super::Order;
-use super::show::Show;
+use super::show::{Columns, Show};
+use crate::shared::Ending;
+
+/// A parameter of PostgreSQL that drivers ask for or set on their own.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// Its name.
+    pub name: &'static str,
+    /// Its value here, whatever is set.
+    pub value: &'static str,
+    columns: Columns,
+}
+
+macro_rules! parameters {
+    ($($name:literal $value:literal;)+) => {
+        &[$(Parameter { name: $name, value: $value, columns: &[($name, Text)] },)+]
+    };
+}
+
+const PARAMETERS: &[Parameter] = parameters! {
+    "client_encoding" "UTF8";
+    "datestyle" "ISO";
+    "default_transaction_isolation" "read committed";
+    "extra_float_digits" "2";
+    "standard_conforming_strings" "on";
+    "timezone" "GMT";
+};
+
+fn parameter(name: &str) -> Option<&'static Parameter> {
+    PARAMETERS.iter().find(|parameter| parameter.name.eq_ignore_ascii_case(name))
+}
 
 /// A command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
     /// SHOW something.
     Show(Show),
+    /// SHOW of what is no business of the console, but drivers ask for.
+    ShowParameter(&'static Parameter),
     /// PAUSE \[database\].
     Pause(Option<String>),
     /// RESUME \[database\].
@@ -26,13 +60,12 @@ pub enum Command {
     Enable(String),
     /// RELOAD.
     Reload,
-    /// SHUTDOWN; at once unless it waits for the clients.
-    Shutdown {
-        /// Whether it waits until what is under way is done.
-        gracefully: bool,
-    },
+    /// SHUTDOWN, at once or not.
+    Shutdown(Ending),
     /// SET key = value.
     Set(String, String),
+    /// SET of what is no business of the console, but drivers set.
+    SetParameter,
     /// Nothing.
     Empty,
 }
@@ -44,18 +77,22 @@ impl Command {
         let mut words = text.split_whitespace();
         let verb = words.next().unwrap_or_default().to_uppercase();
         let rest: Vec<&str> = words.collect();
-        let name = rest.first().map(|name| name.trim_matches('"').to_owned());
+        let argument = text.get(verb.len()..).unwrap_or_default().trim();
+        let quoted = quoted(argument);
+        let name = quoted.clone().or_else(|| rest.first().map(|name| (*name).to_owned()));
         let required = || name.clone().ok_or_else(|| format!("{verb} needs the name of a database"));
-        if rest.len() > 1 && !matches!(verb.as_str(), "SET" | "SHOW") {
+        if rest.len() > 1 && quoted.is_none() && !matches!(verb.as_str(), "SET" | "SHOW") {
             return Err(format!("invalid command '{text}', use SHOW HELP;"));
         }
         Ok(match verb.as_str() {
             "" => Self::Empty,
             "SHOW" => {
                 let what = rest.join(" ").to_uppercase();
-                Self::Show(
-                    Show::read(&what).ok_or_else(|| format!("unsupported SHOW command '{what}', use SHOW HELP;"))?,
-                )
+                match (Show::read(&what), parameter(&what)) {
+                    (Some(show), _) => Self::Show(show),
+                    (None, Some(parameter)) => Self::ShowParameter(parameter),
+                    (None, None) => return Err(format!("unsupported SHOW command '{what}', use SHOW HELP;")),
+                }
             }
             "PAUSE" => Self::Pause(name),
             "RESUME" => Self::Resume(name),
@@ -70,8 +107,9 @@ impl Command {
             "ENABLE" => Self::Enable(required()?),
             "RELOAD" => Self::Reload,
             "SHUTDOWN" => match name.map(|name| name.to_uppercase()).as_deref() {
-                None => Self::Shutdown { gracefully: false },
-                Some("WAIT_FOR_CLIENTS" | "WAIT_FOR_SERVERS") => Self::Shutdown { gracefully: true },
+                None => Self::Shutdown(Ending::AtOnce),
+                Some("WAIT_FOR_SERVERS") => Self::Shutdown(Ending::Drain),
+                Some("WAIT_FOR_CLIENTS") => Self::Shutdown(Ending::WaitForClients),
                 Some(_) => return Err("SHUTDOWN takes WAIT_FOR_CLIENTS or WAIT_FOR_SERVERS".to_owned()),
             },
             "SET" => {
@@ -81,7 +119,11 @@ impl Command {
                     .or_else(|| assignment.trim().split_once(" TO "))
                     .or_else(|| assignment.trim().split_once(" to "))
                     .ok_or("SET needs key = value")?;
-                Self::Set(key.trim().to_lowercase(), value.trim().trim_matches('\'').to_owned())
+                let key = key.trim().trim_matches('"').to_lowercase();
+                let value = value.trim();
+                let bare = value.strip_prefix('\'').and_then(|value| value.strip_suffix('\''));
+                let value = bare.map_or_else(|| value.to_owned(), |bare| bare.replace("''", "'"));
+                if parameter(&key).is_some() { Self::SetParameter } else { Self::Set(key, value) }
             }
             _ => return Err(format!("invalid command '{text}', use SHOW HELP;")),
         })
@@ -108,13 +150,22 @@ impl Command {
 
     /// Whether it changes nothing.
     pub fn only_looks(&self) -> bool {
-        matches!(self, Self::Show(_) | Self::Empty)
+        matches!(self, Self::Show(_) | Self::ShowParameter(_) | Self::SetParameter | Self::Empty)
+    }
+
+    /// The columns of its result, if it has rows.
+    pub fn columns(&self) -> Option<Columns> {
+        match self {
+            Self::Show(show) => Some(show.columns()).filter(|columns| !columns.is_empty()),
+            Self::ShowParameter(parameter) => Some(parameter.columns),
+            _ => None,
+        }
     }
 
     /// Its command tag.
     pub fn tag(&self) -> &'static str {
         match self {
-            Self::Show(_) => "SHOW",
+            Self::Show(_) | Self::ShowParameter(_) => "SHOW",
             Self::Pause(_) => "PAUSE",
             Self::Resume(_) => "RESUME",
             Self::Reconnect(_) => "RECONNECT",
@@ -124,11 +175,18 @@ impl Command {
             Self::Disable(_) => "DISABLE",
             Self::Enable(_) => "ENABLE",
             Self::Reload => "RELOAD",
-            Self::Shutdown { .. } => "SHUTDOWN",
-            Self::Set(..) => "SET",
+            Self::Shutdown(_) => "SHUTDOWN",
+            Self::Set(..) | Self::SetParameter => "SET",
             Self::Empty => "",
         }
     }
+}
+
+/// A name in double quotes, `""` in it for one; none when it is not all that stands there.
+fn quoted(text: &str) -> Option<String> {
+    let inner = text.strip_prefix('"')?.strip_suffix('"')?;
+    let plain = inner.replace("\"\"", "\u{0}");
+    (!plain.contains('"')).then(|| plain.replace('\u{0}', "\""))
 }
 
 #[cfg(test)]
@@ -140,6 +198,11 @@ mod tests {
         assert_eq!(Command::read(" show pools; "), Ok(Command::Show(Show::Pools)));
         assert_eq!(Command::read("PAUSE"), Ok(Command::Pause(None)));
         assert_eq!(Command::read("pause \"App\""), Ok(Command::Pause(Some("App".to_owned()))));
+        assert_eq!(Command::read("pause \"a b\"\"c\""), Ok(Command::Pause(Some("a b\"c".to_owned()))));
+        assert_eq!(Command::read("SET TimeZone TO 'UTC'"), Ok(Command::SetParameter));
+        assert_eq!(Command::read("SHUTDOWN wait_for_clients"), Ok(Command::Shutdown(Ending::WaitForClients)));
+        assert_eq!(Command::read("SET logfile = '/it''s'"), Ok(Command::Set("logfile".to_owned(), "/it's".to_owned())));
+        assert_eq!(Command::read("show client_encoding").unwrap().columns().unwrap()[0].0, "client_encoding");
         assert_eq!(
             Command::read("SET default_pool_size = '5'"),
             Ok(Command::Set("default_pool_size".to_owned(), "5".to_owned()))

@@ -9,15 +9,11 @@ pub mod show;
 mod snapshot;
 
 use std::collections::HashMap;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use wire::backend;
 
 use crate::client::{Client, ClientKey};
-use crate::config::Config;
 use crate::net::Stream;
 use crate::pool::PoolKey;
 use crate::server::{ServerKey, State};
@@ -25,7 +21,7 @@ use crate::shared::{Message, WorkerId, lock};
 use crate::worker::Worker;
 
 pub use command::Command;
-pub use snapshot::Snapshot;
+pub use snapshot::{PoolSeen, Snapshot};
 
 /// How often a PAUSE looks again.
 const AGAIN: Duration = Duration::from_millis(50);
@@ -102,6 +98,8 @@ pub enum Answer {
 pub struct Console {
     last: u64,
     asked: HashMap<u64, Asked>,
+    /// In which formats clients want the results of what they have bound, where not all in text.
+    formats: HashMap<ClientKey, Vec<bool>>,
 }
 
 #[derive(Debug)]
@@ -247,10 +245,10 @@ impl Worker {
         }
     }
 
-    fn pools_of(&self, database: Option<&str>) -> Vec<PoolKey> {
+    fn pools_of(&self, named: Option<&str>) -> Vec<PoolKey> {
         self.pools
             .iter()
-            .filter(|(_, pool)| database.is_none_or(|database| *pool.database == *database))
+            .filter(|(_, pool)| named.is_none_or(|named| names(named, &pool.database, &pool.user)))
             .map(|(key, _)| PoolKey(key))
             .collect()
     }
@@ -266,7 +264,7 @@ impl Worker {
 
     /// Reads the configuration again and puts it in force everywhere; an error leaves the old one.
     pub fn reload(&self) -> Result<(), String> {
-        reload(&self.shared)
+        crate::reload::reload(&self.shared)
     }
 
     /// Tells a console client of an error.
@@ -277,17 +275,14 @@ impl Worker {
     }
 }
 
-/// Reads the configuration again and puts it in force everywhere; an error leaves the old one.
-pub fn reload(shared: &crate::shared::Shared) -> Result<(), String> {
-    let path: PathBuf = shared.config().path.clone();
-    let config = Config::read(&path).map_err(|error| error.to_string())?;
-    for remark in &config.remarks {
-        crate::warning!("{}: {remark}", path.display());
-    }
-    *shared.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
-    crate::info!("{} was read again", path.display());
-    shared.tell_all(|| Message::Reload);
-    Ok(())
+/// Whether what stands in a command names this pool: `database`, or `database,user` as PgCat has it.
+fn names(named: &str, database: &str, user: &str) -> bool {
+    named == database || named.split_once(',').is_some_and(|(name, of)| name == database && of.trim_start() == user)
+}
+
+/// Whether a pool is paused.
+pub fn is_paused(shared: &crate::shared::Shared, database: &str, user: &str) -> bool {
+    lock(&shared.paused).iter().any(|paused| paused.is_empty() || names(paused, database, user))
 }
 
 /// Marks databases as paused or not, for pools that are made later.

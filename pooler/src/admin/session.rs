@@ -3,12 +3,13 @@
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 
 use wire::backend::{self, ColumnType, Status};
 use wire::frame::{self, HEADER};
 use wire::frontend::{self, Target, tag};
 
-use super::show::{Show, View};
+use super::show::{Row, Show, View};
 use super::{Answer, Command, Snapshot, mark_paused};
 use crate::client::{ClientKey, Discard};
 use crate::shared::{Message, lock};
@@ -85,6 +86,12 @@ impl Worker {
             }
             tag::BIND => {
                 let names = frontend::bind(body).ok_or(wire::Error::Short { tag, field: "the names" })?;
+                let formats = frontend::result_formats(body)?;
+                if formats.contains(&true) {
+                    self.console.formats.insert(key, formats);
+                } else {
+                    self.console.formats.remove(&key);
+                }
                 match client.statements.get(names.statement).cloned() {
                     Some(statement) => {
                         client.bound = Some(statement);
@@ -95,6 +102,10 @@ impl Worker {
             }
             tag::DESCRIBE => {
                 let target = frontend::target(tag, body)?;
+                let formats = match target {
+                    Target::Statement(_) => None,
+                    Target::Portal(_) => self.console.formats.get(&key),
+                };
                 let statement = match target {
                     Target::Statement(name) => client.statements.get(name).cloned(),
                     Target::Portal(_) => client.bound.clone(),
@@ -104,11 +115,13 @@ impl Worker {
                         out.extend_from_slice(&[0, 0])
                     });
                 }
-                match statement.map(|statement| Command::read(&text_of(&statement))) {
-                    Some(Ok(Command::Show(show))) => {
-                        backend::write_row_description(client.io.out(), show.columns().iter().copied());
+                let command = statement.and_then(|statement| Command::read(&text_of(&statement)).ok());
+                match command.and_then(|command| command.columns()) {
+                    Some(columns) => {
+                        let is_binary = |number| is_binary(formats, number);
+                        backend::write_row_description_in(client.io.out(), columns.iter().copied(), is_binary);
                     }
-                    _ => backend::write_empty(client.io.out(), backend::tag::NO_DATA),
+                    None => backend::write_empty(client.io.out(), backend::tag::NO_DATA),
                 }
             }
             tag::EXECUTE => match client.bound.clone() {
@@ -179,12 +192,27 @@ impl Worker {
             | Command::WaitClose(name) => {
                 if let Some(name) = name
                     && config.database(name).is_none()
+                    && name.split_once(',').is_none_or(|(database, _)| config.database(database).is_none())
                 {
                     return Err(format!("no such database: {name}"));
                 }
             }
             Command::Disable(name) | Command::Enable(name) if config.database(name).is_none() => {
                 return Err(format!("no such database: {name}"));
+            }
+            _ => (),
+        }
+        let mark = |name: &Option<String>| lock(&self.shared.paused).contains(name.as_deref().unwrap_or_default());
+        match &command {
+            Command::Pause(_) | Command::Kill(_) if mark(&None) => return Err("already paused".to_owned()),
+            Command::Resume(_) if self.shared.ending.load(Ordering::Relaxed) => {
+                return Err("the pooler is shutting down".to_owned());
+            }
+            Command::Resume(Some(name)) if !mark(&Some(name.clone())) => {
+                return Err(format!("database {name} is not paused"));
+            }
+            Command::Resume(None) if lock(&self.shared.paused).is_empty() => {
+                return Err("the pooler is not paused".to_owned());
             }
             _ => (),
         }
@@ -198,10 +226,7 @@ impl Worker {
                 lock(&self.shared.disabled).remove(name);
             }
             Command::Reload => self.reload()?,
-            Command::Shutdown { gracefully } => {
-                let now = !gracefully;
-                self.shared.tell_all(|| Message::Shutdown(now));
-            }
+            Command::Shutdown(way) => self.shared.tell_all(|| Message::Shutdown(*way)),
             Command::Set(name, value) => {
                 let mut changed = (*config).clone();
                 let changeable = changed.settings.show().iter().any(|shown| shown.name == name && shown.changeable);
@@ -244,10 +269,27 @@ impl Worker {
                 if !extended && !columns.is_empty() {
                     backend::write_row_description(out, columns.iter().copied());
                 }
-                for row in show.rows(&view) {
-                    backend::write_data_row(out, row.iter().map(|value| value.as_ref().map(String::as_bytes)));
+                let formats = self.console.formats.get(&key).filter(|_| extended);
+                for mut row in show.rows(&view).into_iter().map(bytes) {
+                    for (number, (value, (_, kind))) in row.iter_mut().zip(columns).enumerate() {
+                        if *kind == ColumnType::Int8 && is_binary(formats, number) {
+                            *value = value.take().as_deref().and_then(binary);
+                        }
+                    }
+                    backend::write_data_row(out, row.iter().map(Option::as_deref));
                 }
                 backend::write_command_complete(out, "SHOW");
+            }
+            Command::ShowParameter(parameter) => {
+                if !extended {
+                    backend::write_row_description(out, command.columns().unwrap_or_default().iter().copied());
+                }
+                backend::write_data_row(out, [Some(parameter.value.as_bytes())].into_iter());
+                backend::write_command_complete(out, command.tag());
+            }
+            Command::SetParameter => {
+                backend::write_notice(out, "NOTICE", "00000", "SET ignored");
+                backend::write_command_complete(out, command.tag());
             }
             Command::Empty => backend::write_empty(out, backend::tag::EMPTY_QUERY_RESPONSE),
             other => backend::write_command_complete(out, other.tag()),
@@ -262,6 +304,26 @@ impl Worker {
             backend::write_ready_for_query(client.io.out(), Status::Idle);
         }
     }
+}
+
+/// Whether a column is wanted in binary format.
+fn is_binary(formats: Option<&Vec<bool>>, number: usize) -> bool {
+    match formats.map(Vec::as_slice) {
+        Some([one]) => *one,
+        Some(each) => each.get(number).copied().unwrap_or(false),
+        None => false,
+    }
+}
+
+/// The values of a row as bytes; those of texts are the same in both formats.
+fn bytes(row: Row) -> Vec<Option<Vec<u8>>> {
+    row.into_iter().map(|value| value.map(String::into_bytes)).collect()
+}
+
+/// A number in binary format.
+fn binary(text: &[u8]) -> Option<Vec<u8>> {
+    let number: i64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+    Some(number.to_be_bytes().to_vec())
 }
 
 /// The text of a statement.

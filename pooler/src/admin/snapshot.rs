@@ -22,10 +22,18 @@ pub struct PoolSeen {
     pub clients_active: usize,
     /// Clients that wait.
     pub clients_waiting: usize,
-    /// Server connections by what they do.
+    /// Server connections that it may have.
+    pub size: usize,
+    /// Server connections beyond that.
+    pub reserve: usize,
+    /// Whether the last attempt to connect to a server failed.
+    pub failing: bool,
+    /// Server connections that are lent.
     pub servers_active: usize,
-    /// Idle ones.
+    /// Idle ones that were used not long ago.
     pub servers_idle: usize,
+    /// Idle ones that are checked before they are used again.
+    pub servers_used: usize,
     /// Those being reset, or held until a cancel request has arrived.
     pub servers_busy: usize,
     /// Those whose statement is being cancelled.
@@ -79,6 +87,8 @@ pub struct Line {
     pub application_name: String,
     /// Prepared statements that it has.
     pub statements: usize,
+    /// The file descriptors of its socket, and of the other side's.
+    pub descriptors: (i32, Option<i32>),
     /// Bytes held that came from it, and bytes held for it.
     pub held: (usize, usize),
     /// The version and cipher of TLS; empty without.
@@ -112,7 +122,7 @@ impl Worker {
         for (number, client) in &self.clients {
             let state = match client.state {
                 ClientState::Ready if client.waits.is_some() => "waiting",
-                ClientState::Ready if client.server.is_some() => "active",
+                ClientState::Ready if client.server.is_some() || client.lane.is_some() => "active",
                 ClientState::Ready => "idle",
                 ClientState::Console => "active",
                 ClientState::Closing => continue,
@@ -138,6 +148,10 @@ impl Worker {
                 remote_pid: 0,
                 application_name: client.vars.get(name_place).unwrap_or_default().to_owned(),
                 statements: client.statements.len(),
+                descriptors: (
+                    client.io.stream.descriptor(),
+                    client.server.and_then(|key| self.servers.get(key.0)).map(|other| other.io.stream.descriptor()),
+                ),
                 held: (client.io.rest.len(), client.io.pending()),
                 tls: client.io.tls().map(Session::describe).unwrap_or_default(),
             });
@@ -150,10 +164,11 @@ impl Worker {
                 user: pool.user.to_string(),
                 database: pool.database.to_string(),
                 state: match server.state {
-                    State::Connecting | State::Login(_) => "login",
+                    State::Connecting | State::Login(_) => "new",
                     State::Preparing => "tested",
+                    State::Idle if self.is_to_be_checked(server) => "used",
                     State::Idle => "idle",
-                    State::Active => "active",
+                    State::Active | State::Lane => "active",
                     State::Cancelling => "active_cancel",
                 },
                 address: (if server.host.is_empty() { "unix".to_owned() } else { server.host.clone() }, server.port),
@@ -167,10 +182,22 @@ impl Worker {
                 remote_pid: server.cancel_key.pid,
                 application_name: server.vars.get(name_place).unwrap_or_default().to_owned(),
                 statements: server.known.len(),
+                descriptors: (
+                    server.io.stream.descriptor(),
+                    server.client.and_then(|key| self.clients.get(key.0)).map(|other| other.io.stream.descriptor()),
+                ),
                 held: (server.io.rest.len(), server.io.pending()),
                 tls: server.io.tls().map(Session::describe).unwrap_or_default(),
             });
         }
+        snapshot.pools = self.pools_seen();
+        snapshot
+    }
+
+    /// The pools of this worker, in the order of their keys.
+    pub fn pools_seen(&self) -> Vec<PoolSeen> {
+        let age = |since: Instant| self.now.saturating_duration_since(since);
+        let mut pools = Vec::with_capacity(self.pools.len());
         for (number, pool) in &self.pools {
             let mut seen = PoolSeen {
                 database: pool.database.to_string(),
@@ -179,19 +206,18 @@ impl Worker {
                     crate::config::PoolMode::Session => "session",
                     crate::config::PoolMode::Transaction => "transaction",
                 },
-                clients_waiting: pool.waiting.len() + pool.greeting.len(),
-                clients_active: pool.clients.saturating_sub(pool.waiting.len() + pool.greeting.len()),
-                longest_wait: pool
-                    .waiting
-                    .front()
-                    .and_then(|key| self.clients.get(key.0))
-                    .and_then(|client| client.waits)
-                    .map(age)
-                    .unwrap_or_default(),
+                clients_waiting: pool.waiting.len() + pool.sharers.len() + pool.greeting.len(),
+                clients_active: pool
+                    .clients
+                    .saturating_sub(pool.waiting.len() + pool.sharers.len() + pool.greeting.len()),
+                longest_wait: pool.oldest(&self.clients).map(age).unwrap_or_default(),
                 totals: pool.totals,
                 period: pool.periods[1].since(&pool.periods[0]),
                 paused: pool.paused,
                 statements: pool.statements.len(),
+                size: pool.size,
+                reserve: pool.reserve,
+                failing: pool.failure.is_some(),
                 ..PoolSeen::default()
             };
             for (_, server) in self.servers.iter().filter(|(_, server)| server.pool.0 == number) {
@@ -203,12 +229,13 @@ impl Worker {
                 match server.state {
                     State::Connecting | State::Login(_) => seen.servers_login += 1,
                     State::Preparing | State::Cancelling => seen.servers_busy += 1,
+                    State::Idle if self.is_to_be_checked(server) => seen.servers_used += 1,
                     State::Idle => seen.servers_idle += 1,
-                    State::Active => seen.servers_active += 1,
+                    State::Active | State::Lane => seen.servers_active += 1,
                 }
             }
-            snapshot.pools.push(seen);
+            pools.push(seen);
         }
-        snapshot
+        pools
     }
 }

@@ -2,38 +2,26 @@
 
 use std::path::Path;
 
-use super::{Config, DATABASE_KEYS, Database, Settings, User, nearest, set_database, set_user};
+use super::{Config, Database, Settings, User, Value, nearest};
 
 /// Settings of PgBouncer that ask for nothing when they are left out here: said once, not refused.
-const WITHOUT_EFFECT: &[&str] = &[
-    "user",
+pub const WITHOUT_EFFECT: &[&str] = &[
     "service_name",
     "job_name",
-    "syslog",
-    "syslog_ident",
-    "syslog_facility",
     "verbose",
     "pkt_buf",
     "sbuf_loopcnt",
     "so_reuseport",
     "tcp_defer_accept",
     "tcp_socket_buffer",
-    "tcp_user_timeout",
     "client_tls_dheparams",
-    "dns_max_ttl",
-    "dns_nxdomain_ttl",
     "dns_zone_check_period",
     "suspend_timeout",
-    "autodb_idle_timeout",
-    "server_check_delay",
-    "server_check_query",
+    "conffile",
+    "resolv_conf",
+    "scram_iterations",
+    "peer_id",
     "max_packet_size",
-    "unix_socket_mode",
-    "unix_socket_group",
-    "query_wait_notify",
-    "cancel_wait_timeout",
-    "server_fast_close",
-    "disable_pqexec",
 ];
 
 /// Reads the text of `pgbouncer.ini`; `path` is for what it includes.
@@ -58,6 +46,7 @@ fn read_into(config: &mut Config, section: &mut String, text: &str, path: &Path,
             let included = path.parent().unwrap_or(Path::new(".")).join(included.trim());
             let text = std::fs::read_to_string(&included)
                 .map_err(|error| place(format!("cannot read {}: {error}", included.display())))?;
+            config.files.push(included.clone());
             read_into(config, section, &text, &included, depth + 1)?;
             continue;
         }
@@ -83,6 +72,9 @@ fn set(config: &mut Config, key: &str, value: &str) -> Result<(), String> {
     match config.settings.set(key, value) {
         Some(Ok(())) => Ok(()),
         Some(Err(expected)) => Err(format!("{key} = {value}: expected {expected}")),
+        // Who relies on it must not be left without.
+        None if key == "disable_pqexec" && matches!(bool::read(value), Ok(false)) => Ok(()),
+        None if key == "disable_pqexec" => Err("disable_pqexec is not supported".to_owned()),
         None => {
             config.remarks.push(if WITHOUT_EFFECT.contains(&key) {
                 format!("{key} is a setting of PgBouncer that has no effect here")
@@ -100,11 +92,11 @@ fn set(config: &mut Config, key: &str, value: &str) -> Result<(), String> {
 fn database(config: &mut Config, name: &str, text: &str) -> Result<(), String> {
     let mut entry = Database::default();
     for (key, value) in pairs(text)? {
-        match set_database(&mut entry, &key, &value) {
+        match entry.set(&key, &value) {
             Some(Ok(())) => (),
             Some(Err(expected)) => return Err(format!("database {name}: {key} = {value}: expected {expected}")),
             None => {
-                let near = nearest(&key, DATABASE_KEYS.iter().copied());
+                let near = nearest(&key, Database::names());
                 let near = near.map(|near| format!(" (near: {near})")).unwrap_or_default();
                 config.remarks.push(format!("database {name}: {key} is not known here and does nothing{near}"));
             }
@@ -122,7 +114,7 @@ fn database(config: &mut Config, name: &str, text: &str) -> Result<(), String> {
 fn user(config: &mut Config, name: &str, text: &str) -> Result<(), String> {
     let mut entry = User::default();
     for (key, value) in pairs(text)? {
-        match set_user(&mut entry, &key, &value) {
+        match entry.set(&key, &value) {
             Some(Ok(())) => (),
             Some(Err(expected)) => return Err(format!("user {name}: {key} = {value}: expected {expected}")),
             None => config.remarks.push(format!("user {name}: {key} is not known here and does nothing")),

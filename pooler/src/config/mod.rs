@@ -1,8 +1,11 @@
 //! What the pooler is told: settings, databases and users, from `howdah.toml`, `pgbouncer.ini` or `pgcat.toml`.
 
+mod entries;
+mod environment;
 mod ini;
 mod nearest;
 mod pgcat;
+mod reference;
 mod settings;
 mod toml_file;
 pub(crate) mod userlist;
@@ -11,13 +14,16 @@ mod value;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::hba::Hba;
 use crate::tls::Contexts;
 
+pub use entries::{Database, Key, User};
 pub use nearest::nearest;
+pub use reference::page as reference_page;
 pub use settings::{Settings, Shown};
-pub use value::{AuthType, ChannelBinding, List, PoolMode, Seconds, SslMode, Value};
+pub use value::{AuthType, ChannelBinding, FileMode, HostOrder, List, LogFormat, PoolMode, Seconds, SslMode, Value};
 
 /// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -40,54 +46,17 @@ pub enum Error {
     },
 }
 
-/// One entry of `[databases]`.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Database {
-    /// Addresses or names of servers, tried in turn; empty or starting with `/`: a Unix socket's folder.
-    pub hosts: Vec<String>,
-    /// The port; 5432 when not said.
-    pub port: Option<u16>,
-    /// The database's name on the server; the entry's when not said.
-    pub dbname: Option<String>,
-    /// The user for all server connections, instead of the client's.
-    pub user: Option<String>,
-    /// The password for the server.
-    pub password: Option<String>,
-    /// Who runs `auth_query` here.
-    pub auth_user: Option<String>,
-    /// `default_pool_size` here.
-    pub pool_size: Option<usize>,
-    /// `min_pool_size` here.
-    pub min_pool_size: Option<usize>,
-    /// `reserve_pool_size` here.
-    pub reserve_pool_size: Option<usize>,
-    /// `pool_mode` here.
-    pub pool_mode: Option<PoolMode>,
-    /// `max_db_connections` here.
-    pub max_db_connections: Option<usize>,
-    /// `client_encoding` on server connections.
-    pub client_encoding: Option<String>,
-    /// `DateStyle` on server connections.
-    pub datestyle: Option<String>,
-    /// `TimeZone` on server connections.
-    pub timezone: Option<String>,
-    /// What is run on each fresh server connection.
-    pub connect_query: Option<String>,
-    /// Whether the entry is the one for all names that have none (`*`).
-    pub wildcard: bool,
-}
-
-/// One entry of `[users]`.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct User {
-    /// `pool_mode` for this user.
-    pub pool_mode: Option<PoolMode>,
-    /// `default_pool_size` for this user.
-    pub pool_size: Option<usize>,
-    /// `max_user_connections` for this user.
-    pub max_user_connections: Option<usize>,
-    /// Pool sizes by database, where a file gives them for each pair.
-    pub pool_sizes: BTreeMap<String, usize>,
+/// The time limits of a user's clients; none for no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Limits {
+    /// Of a statement.
+    pub query: Option<Duration>,
+    /// Of a transaction.
+    pub transaction: Option<Duration>,
+    /// Of a pause in a transaction.
+    pub idle_transaction: Option<Duration>,
+    /// Of a pause elsewhere.
+    pub idle: Option<Duration>,
 }
 
 /// A whole configuration.
@@ -95,6 +64,8 @@ pub struct User {
 pub struct Config {
     /// The file it was read from.
     pub path: PathBuf,
+    /// All files that were read for it, itself too.
+    pub files: Vec<PathBuf>,
     /// The settings of the whole pooler.
     pub settings: Settings,
     /// The databases by the name that clients ask for.
@@ -120,6 +91,7 @@ impl Config {
         let complain = |message| Error::Content { path: path.to_owned(), message };
         let mut config = Self::parse(path, &text).map_err(complain)?;
         config.path = path.to_owned();
+        config.files.insert(0, path.to_owned());
         config.read_passwords()?;
         config.check().map_err(complain)?;
         config.prepare().map_err(complain)?;
@@ -131,9 +103,12 @@ impl Config {
         if path.extension().is_none_or(|ending| ending != "toml") {
             return ini::read(text, path);
         }
-        let text = toml_file::interpolate(text, |name| std::env::var(name).ok())?;
-        let table: toml::Table = text.parse().map_err(|error: toml::de::Error| error.to_string())?;
-        if table.contains_key("pools") { pgcat::read(&table) } else { toml_file::read(&table) }
+        let mut table: toml::Table = text.parse().map_err(|error: toml::de::Error| error.to_string())?;
+        if table.contains_key("pools") {
+            return pgcat::read(&table);
+        }
+        environment::put_in(&mut table, &|name| std::env::var(name).ok())?;
+        toml_file::read(&table)
     }
 
     /// Reads the files that settings name, for TLS and who may come in; again after a setting was changed.
@@ -160,6 +135,7 @@ impl Config {
             return Ok(());
         }
         let path = PathBuf::from(&self.settings.auth_file);
+        self.files.push(path.clone());
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
             Err(source) => return Err(Error::Read { path, source }),
@@ -194,6 +170,39 @@ impl Config {
             .unwrap_or(self.settings.default_pool_size)
     }
 
+    /// The reserve of the pool of this database and user.
+    pub fn reserve(&self, database: &str, user: &str) -> usize {
+        let of_user = self.users.get(user).and_then(|entry| entry.reserve_pool_size);
+        of_user
+            .or_else(|| self.database(database).and_then(|database| database.reserve_pool_size))
+            .unwrap_or(self.settings.reserve_pool_size)
+    }
+
+    /// The client connections that a user may have; 0 for no limit.
+    pub fn user_clients(&self, user: &str) -> usize {
+        let own = self.users.get(user).and_then(|entry| entry.max_user_client_connections);
+        own.unwrap_or(self.settings.max_user_client_connections)
+    }
+
+    /// The client connections that a database may have; 0 for no limit.
+    pub fn database_clients(&self, database: &str) -> usize {
+        let own = self.database(database).and_then(|entry| entry.max_db_client_connections);
+        own.unwrap_or(self.settings.max_db_client_connections)
+    }
+
+    /// The time limits of a user's clients.
+    pub fn limits(&self, user: &str) -> Limits {
+        let settings = &self.settings;
+        let entry = self.users.get(user);
+        let limit = |own: fn(&User) -> Option<Seconds>, of_all: Seconds| entry.and_then(own).unwrap_or(of_all).limit();
+        Limits {
+            query: limit(|user| user.query_timeout, settings.query_timeout),
+            transaction: limit(|user| user.transaction_timeout, settings.transaction_timeout),
+            idle_transaction: limit(|user| user.idle_transaction_timeout, settings.idle_transaction_timeout),
+            idle: limit(|user| user.client_idle_timeout, settings.client_idle_timeout),
+        }
+    }
+
     /// The mode of the pool of this database and user.
     pub fn pool_mode(&self, database: &str, user: &str) -> PoolMode {
         self.users
@@ -203,65 +212,6 @@ impl Config {
             .unwrap_or(self.settings.pool_mode)
     }
 }
-
-/// Gives one field of a database entry; `None` for a name that is not one.
-fn set_database(entry: &mut Database, name: &str, value: &str) -> Option<Result<(), &'static str>> {
-    fn put<T: Value>(place: &mut Option<T>, value: &str) -> Result<(), &'static str> {
-        *place = Some(T::read(value)?);
-        Ok(())
-    }
-    Some(match name {
-        "host" => List::read(value).map(|hosts| entry.hosts = hosts.0),
-        "port" => put(&mut entry.port, value),
-        "dbname" => put(&mut entry.dbname, value),
-        "user" => put(&mut entry.user, value),
-        "password" => put(&mut entry.password, value),
-        "auth_user" => put(&mut entry.auth_user, value),
-        "pool_size" => put(&mut entry.pool_size, value),
-        "min_pool_size" => put(&mut entry.min_pool_size, value),
-        "reserve_pool" | "reserve_pool_size" => put(&mut entry.reserve_pool_size, value),
-        "pool_mode" => put(&mut entry.pool_mode, value),
-        "max_db_connections" => put(&mut entry.max_db_connections, value),
-        "client_encoding" => put(&mut entry.client_encoding, value),
-        "datestyle" => put(&mut entry.datestyle, value),
-        "timezone" => put(&mut entry.timezone, value),
-        "connect_query" => put(&mut entry.connect_query, value),
-        _ => return None,
-    })
-}
-
-/// The names that `set_database` knows.
-const DATABASE_KEYS: &[&str] = &[
-    "host",
-    "port",
-    "dbname",
-    "user",
-    "password",
-    "auth_user",
-    "pool_size",
-    "min_pool_size",
-    "reserve_pool",
-    "reserve_pool_size",
-    "pool_mode",
-    "max_db_connections",
-    "client_encoding",
-    "datestyle",
-    "timezone",
-    "connect_query",
-];
-
-/// Gives one field of a user entry; `None` for a name that is not one.
-fn set_user(entry: &mut User, name: &str, value: &str) -> Option<Result<(), &'static str>> {
-    Some(match name {
-        "pool_mode" => PoolMode::read(value).map(|mode| entry.pool_mode = Some(mode)),
-        "pool_size" => usize::read(value).map(|size| entry.pool_size = Some(size)),
-        "max_user_connections" => usize::read(value).map(|count| entry.max_user_connections = Some(count)),
-        _ => return None,
-    })
-}
-
-/// The names that `set_user` knows.
-const USER_KEYS: &[&str] = &["pool_mode", "pool_size", "max_user_connections"];
 
 #[cfg(test)]
 mod tests;

@@ -5,10 +5,15 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     let bound = (name.len() / 3).max(2);
     candidates
         .into_iter()
-        .map(|candidate| (distance(name, candidate), candidate))
+        .map(|candidate| (if is_cut(name, candidate) { 1 } else { distance(name, candidate) }, candidate))
         .filter(|(distance, _)| *distance <= bound)
         .min()
         .map(|(_, candidate)| candidate)
+}
+
+/// Whether one is the beginning of the other, and long enough to mean it.
+fn is_cut(left: &str, right: &str) -> bool {
+    left.len().min(right.len()) >= 4 && (left.starts_with(right) || right.starts_with(left))
 }
 
 /// Levenshtein's distance in bytes.

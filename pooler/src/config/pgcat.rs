@@ -5,12 +5,10 @@ use std::time::Duration;
 use toml::{Table, Value as Toml};
 
 use super::toml_file::text;
-use super::value::MAX_SECONDS;
 use super::{AuthType, Config, Database, List, PoolMode, Seconds, Settings, SslMode, Value};
 
 /// Settings of PgCat's `[general]` that ask for nothing when they are left out.
-const WITHOUT_EFFECT: &[&str] =
-    &["validate_config", "dns_cache_enabled", "dns_max_ttl", "autoreload", "tcp_user_timeout"];
+const WITHOUT_EFFECT: &[&str] = &["validate_config", "dns_cache_enabled"];
 
 /// Reads a parsed `pgcat.toml`.
 pub fn read(table: &Table) -> Result<Config, String> {
@@ -24,11 +22,26 @@ pub fn read(table: &Table) -> Result<Config, String> {
     settings.auth_type = AuthType::Md5;
     settings.query_wait_timeout = Seconds::whole(1);
     settings.max_prepared_statements = 0;
+    settings.server_round_robin = true;
+    settings.tcp_keepidle = 5;
+    settings.tcp_keepcnt = 5;
+    settings.tcp_keepintvl = 5;
+    settings.tcp_user_timeout = 10_000;
+    settings.shutdown_timeout = Seconds::whole(60);
+    settings.log_connections = false;
+    settings.log_disconnections = false;
     for (key, value) in section(table, "general")? {
         general(&mut config, key, value)?;
     }
     let general = section(table, "general")?;
     tls(&mut config.settings, general);
+    if general.get("enable_prometheus_exporter").and_then(Toml::as_bool) == Some(true) {
+        config.settings.metrics_addr = config.settings.listen_addr.show();
+        config.settings.metrics_port = 9930;
+        if let Some(port) = general.get("prometheus_exporter_port") {
+            put(&mut config.settings.metrics_port, "prometheus_exporter_port", port)?;
+        }
+    }
     for (name, password) in [("admin_username", "admin_password"), ("auth_query_user", "auth_query_password")] {
         if let (Some(name), Some(password)) = (general.get(name), general.get(password)) {
             config.passwords.insert(text(name), text(password));
@@ -53,9 +66,8 @@ fn section<'a>(table: &'a Table, name: &str) -> Result<&'a Table, String> {
 
 fn milliseconds(value: &Toml, key: &str) -> Result<Seconds, String> {
     let count = value.as_integer().and_then(|count| u64::try_from(count).ok());
-    let count = count.filter(|count| count / 1000 < MAX_SECONDS);
     count
-        .map(|count| Seconds(Duration::from_millis(count)))
+        .map(|count| Seconds::at_most_ages(Duration::from_millis(count)))
         .ok_or_else(|| format!("{key} = {value}: expected milliseconds"))
 }
 
@@ -67,10 +79,13 @@ fn general(config: &mut Config, key: &str, value: &Toml) -> Result<(), String> {
         "idle_timeout" => settings.server_idle_timeout = milliseconds(value, key)?,
         "server_lifetime" => settings.server_lifetime = milliseconds(value, key)?,
         "idle_client_in_transaction_timeout" => settings.idle_transaction_timeout = milliseconds(value, key)?,
+        "healthcheck_delay" => settings.server_check_delay = milliseconds(value, key)?,
+        "dns_max_ttl" => return put(&mut settings.dns_max_ttl, key, value),
+        "autoreload" => settings.autoreload = milliseconds(value, key)?,
         "shutdown_timeout" => settings.shutdown_timeout = milliseconds(value, key)?,
         "admin_username" => settings.admin_users = List(vec![text(value)]),
         // Put together with the names of their users in `read`.
-        "admin_password" | "auth_query_password" => (),
+        "admin_password" | "auth_query_password" | "enable_prometheus_exporter" | "prometheus_exporter_port" => (),
         "server_round_robin" => settings.server_round_robin = value.as_bool().unwrap_or(true),
         "log_client_connections" => settings.log_connections = value.as_bool().unwrap_or(false),
         "log_client_disconnections" => settings.log_disconnections = value.as_bool().unwrap_or(false),
@@ -80,6 +95,7 @@ fn general(config: &mut Config, key: &str, value: &Toml) -> Result<(), String> {
         "tcp_keepalives_idle" => return put(&mut settings.tcp_keepidle, key, value),
         "tcp_keepalives_count" => return put(&mut settings.tcp_keepcnt, key, value),
         "tcp_keepalives_interval" => return put(&mut settings.tcp_keepintvl, key, value),
+        "tcp_user_timeout" => return put(&mut settings.tcp_user_timeout, key, value),
         "auth_query" => settings.auth_query = text(value),
         "auth_query_user" => settings.auth_user = text(value),
         "tls_certificate" => settings.client_tls_cert_file = text(value),
@@ -120,6 +136,9 @@ fn pool(config: &mut Config, name: &str, pool: &Table) -> Result<(), String> {
         database.pool_mode = Some(
             PoolMode::read(&text(mode)).map_err(|expected| format!("pools.{name}.pool_mode: expected {expected}"))?,
         );
+    }
+    if let Some(lifetime) = pool.get("server_lifetime") {
+        database.server_lifetime = Some(milliseconds(lifetime, "server_lifetime")?);
     }
     if let Some(size) = pool.get("prepared_statements_cache_size") {
         put(&mut config.settings.max_prepared_statements, "prepared_statements_cache_size", size)?;
@@ -167,8 +186,21 @@ fn pool(config: &mut Config, name: &str, pool: &Table) -> Result<(), String> {
         }
         let entry = config.users.entry(user_name.clone()).or_default();
         if let Some(size) = get("pool_size") {
-            let size = size.parse().map_err(|_| format!("pools.{name}.users.{number}: {size} is not a pool size"))?;
+            let size =
+                usize::read(&size).map_err(|_| format!("pools.{name}.users.{number}: {size} is not a pool size"))?;
             entry.pool_sizes.insert(name.to_owned(), size);
+        }
+        if let Some(limit) = user.get("statement_timeout") {
+            entry.query_timeout = Some(milliseconds(limit, "statement_timeout")?);
+        }
+        if let Some(mode) = get("pool_mode") {
+            let place = format!("pools.{name}.users.{number}.pool_mode");
+            entry.pool_mode = Some(PoolMode::read(&mode).map_err(|expected| format!("{place}: expected {expected}"))?);
+        }
+        if let Some(size) = get("min_pool_size") {
+            let size =
+                usize::read(&size).map_err(|_| format!("pools.{name}.users.{number}: {size} is not a pool size"))?;
+            database.min_pool_size = database.min_pool_size.max(Some(size));
         }
         if let Some(server_user) = get("server_username")
             && server_user != user_name

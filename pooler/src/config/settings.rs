@@ -1,7 +1,7 @@
 //! Every setting, once: its name, type, default and meaning. The files' readers, `SHOW CONFIG`, `SET` and
 //! `howdah-pooler settings` (the reference page) all use this table. Names and defaults are PgBouncer's.
 
-use super::value::{AuthType, ChannelBinding, List, PoolMode, Seconds, SslMode, Value};
+use super::value::{AuthType, ChannelBinding, FileMode, List, LogFormat, PoolMode, Seconds, SslMode, Value};
 
 /// A setting as people see it.
 #[derive(Debug, Clone)]
@@ -46,6 +46,16 @@ macro_rules! settings {
                 }
             }
 
+            /// Takes over from `old` what cannot be changed while running; the names of those that differed.
+            pub fn keep_fixed(&mut self, old: &Self) -> Vec<&'static str> {
+                let mut kept = Vec::new();
+                $(if !$changeable && self.$name != old.$name {
+                    self.$name = old.$name.clone();
+                    kept.push(stringify!($name));
+                })+
+                kept
+            }
+
             /// All settings with their values.
             pub fn show(&self) -> Vec<Shown> {
                 let default = Self::default();
@@ -68,6 +78,12 @@ settings! {
     listen_port: u16 = 6432, false;
     /// The folder of the Unix socket. Empty: none.
     unix_socket_dir: String = "/tmp".to_owned(), false;
+    /// The permissions of the Unix socket.
+    unix_socket_mode: FileMode = FileMode(0o777), false;
+    /// The group of the Unix socket, by name or number; empty: that of the process.
+    unix_socket_group: String = String::new(), false;
+    /// The account to run as, when started by root; empty: root.
+    user: String = String::new(), false;
     /// Connections that may wait to be accepted.
     listen_backlog: usize = 128, false;
     /// Threads; 0 for one a core. Each database is served by one of them.
@@ -100,6 +116,25 @@ settings! {
     server_reset_query_always: bool = false, true;
     /// Close a server connection that is this old when it is next free, in seconds.
     server_lifetime: Seconds = Seconds::whole(3600), true;
+    /// Close each server connection up to this many percent earlier, so that not all are replaced at once.
+    server_lifetime_jitter: usize = 10, true;
+    /// What is run on a server connection before it is used when it was idle for `server_check_delay`; `<empty>` is the
+    /// empty statement. Empty: it is used unchecked.
+    server_check_query: String = "<empty>".to_owned(), true;
+    /// How long a server connection may be idle and still be used unchecked, in seconds.
+    server_check_delay: Seconds = Seconds::whole(30), true;
+    /// Close a session-pooled server connection that is to be closed (by RECONNECT, or a changed entry) at the end of its
+    /// transaction, not of the session.
+    server_fast_close: bool = false, true;
+    /// Forget the pools of a database that is configured only by `*` when they were unused for so long, in seconds.
+    autodb_idle_timeout: Seconds = Seconds::whole(3600), true;
+    /// Forget a pool that has had neither clients nor server connections for so long, and its statistics with it, in
+    /// seconds; 0 for not.
+    pool_idle_timeout: Seconds = Seconds::whole(0), true;
+    /// How long the addresses of a server's name are used before it is looked up again, in seconds.
+    dns_max_ttl: Seconds = Seconds::whole(15), true;
+    /// How long it is remembered that a name could not be looked up, in seconds.
+    dns_nxdomain_ttl: Seconds = Seconds::whole(15), true;
     /// Close a server connection that has been idle this long, in seconds.
     server_idle_timeout: Seconds = Seconds::whole(600), true;
     /// How long a connection and login to a server may take, in seconds.
@@ -114,6 +149,10 @@ settings! {
     query_timeout: Seconds = Seconds::whole(0), true;
     /// How long a client may wait for a server connection, in seconds; 0 for no limit.
     query_wait_timeout: Seconds = Seconds::whole(120), true;
+    /// Tell a client that has waited this long for a server connection so, by a notice, in seconds; 0 for not.
+    query_wait_notify: Seconds = Seconds::whole(5), true;
+    /// How long a cancel request may take to reach a server, in seconds; 0 for no limit.
+    cancel_wait_timeout: Seconds = Seconds::whole(10), true;
     /// How long a client may be idle in a transaction, in seconds; 0 for no limit.
     idle_transaction_timeout: Seconds = Seconds::whole(0), true;
     /// How long a transaction may take, in seconds; 0 for no limit.
@@ -122,6 +161,14 @@ settings! {
     shutdown_timeout: Seconds = Seconds::whole(0), true;
     /// Named prepared statements kept on a server connection in transaction pooling; 0 turns their renaming off.
     max_prepared_statements: usize = 200, true;
+    /// Send reads of different clients down one server connection one behind another (transaction pooling only).
+    pipelining: bool = true, true;
+    /// Server connections that a pool fills with pipelined reads before it fills them deeper; 0: one a core.
+    pipeline_connections: usize = 0, true;
+    /// Reads in flight on one server connection at most; fewer when they take long.
+    pipeline_depth: usize = 64, true;
+    /// How long a pipelined read may keep others behind it waiting before these are asked elsewhere, in seconds.
+    pipeline_stall: Seconds = Seconds(std::time::Duration::from_millis(50)), true;
     /// How clients prove who they are: `any`, `trust`, `plain`, `md5`, `scram-sha-256`, `cert` or `hba`.
     auth_type: AuthType = AuthType::Md5, true;
     /// The users file: a line `"user" "password"` each; the password plain, MD5 or a SCRAM secret.
@@ -129,7 +176,9 @@ settings! {
     /// The HBA file, which says for `auth_type = hba` who may come from where and how they prove who they are.
     auth_hba_file: String = String::new(), true;
     /// What finds the password of a user who is not in the users file; `$1` is the name.
-    auth_query: String = "SELECT usename, passwd FROM pg_shadow WHERE usename=$1".to_owned(), true;
+    auth_query: String = "SELECT rolname, CASE WHEN rolvaliduntil < pg_catalog.now() THEN NULL ELSE rolpassword END \
+         FROM pg_catalog.pg_authid WHERE rolname=$1 AND rolcanlogin"
+        .to_owned(), true;
     /// The user who runs `auth_query`; empty: it is not run.
     auth_user: String = String::new(), true;
     /// The database in which `auth_query` runs; empty: the client's.
@@ -142,6 +191,8 @@ settings! {
     ignore_startup_parameters: List = List::default(), true;
     /// Parameters that are tracked for each client beside the usual ones; the server must report them.
     track_extra_parameters: List = List(vec!["IntervalStyle".to_owned()]), false;
+    /// A notice for each client that has logged in; empty: none.
+    login_notify_message: String = String::new(), true;
     /// Append the client's address to `application_name`.
     application_name_add_host: bool = false, true;
     /// Log clients' logins.
@@ -152,12 +203,26 @@ settings! {
     log_pooler_errors: bool = true, true;
     /// Log a line of statistics each `stats_period`.
     log_stats: bool = true, true;
+    /// The address on which `/metrics`, `/healthz` and `/readyz` are served over HTTP; `*` is all.
+    metrics_addr: String = "127.0.0.1".to_owned(), false;
+    /// The port for them; 0 for none.
+    metrics_port: u16 = 0, false;
     /// The period over which averages are taken, in seconds.
     stats_period: Seconds = Seconds::whole(60), true;
     /// The file to which the process id is written; empty: none.
     pidfile: String = String::new(), false;
-    /// The file to which the log is written; empty: the standard error.
-    logfile: String = String::new(), false;
+    /// The file to which the log is written; empty: the standard error. It is opened again by RELOAD.
+    logfile: String = String::new(), true;
+    /// How lines of the log look: `plain`, or `json` for an object a line.
+    log_format: LogFormat = LogFormat::Plain, true;
+    /// Send the log to the system's log too.
+    syslog: bool = false, true;
+    /// The name under which it stands there.
+    syslog_ident: String = "howdah-pooler".to_owned(), false;
+    /// The facility there: `auth`, `authpriv`, `daemon`, `user`, or `local0` to `local7`.
+    syslog_facility: String = "daemon".to_owned(), true;
+    /// Look this often whether the files of the configuration have changed, and read them again, in seconds; 0 for not.
+    autoreload: Seconds = Seconds::whole(0), true;
     /// Keep idle TCP connections alive.
     tcp_keepalive: bool = true, true;
     /// Seconds before the first keepalive; 0 for the system's default.
@@ -201,4 +266,6 @@ settings! {
     server_tls_ecdhcurve: String = "auto".to_owned(), true;
     /// Whether SCRAM with servers is bound to the TLS connection: `disable`, `prefer` or `require`.
     server_channel_binding: ChannelBinding = ChannelBinding::Prefer, true;
+    /// Milliseconds that sent data may stay unacknowledged before a TCP connection is dead; 0 for the system's default.
+    tcp_user_timeout: usize = 0, true;
 }

@@ -71,7 +71,15 @@ fn what_an_ini_cannot_mean_is_an_error_that_says_where() {
             "[pgbouncer]\nauth_type = pam",
             "line 2: auth_type = pam: expected any, trust, plain, md5, scram-sha-256, cert or hba (pam and ldap are not supported)",
         ),
-        ("[pgbouncer]\nmax_client_conn = -1", "line 2: max_client_conn = -1: expected a whole number, 0 or more"),
+        (
+            "[pgbouncer]\nmax_client_conn = -1",
+            "line 2: max_client_conn = -1: expected a whole number from 0 to 2147483647",
+        ),
+        (
+            "[pgbouncer]\ndefault_pool_size = 18446744073709551615",
+            "line 2: default_pool_size = 18446744073709551615: expected a whole number from 0 to 2147483647",
+        ),
+        ("[pgbouncer]\ndns_max_ttl = -1", "line 2: dns_max_ttl = -1: expected a number of seconds, 0 or more"),
         ("[nothing]\na = b", "line 2: there is no section [nothing]"),
         ("[pgbouncer]\nnonsense", "line 2: expected key = value"),
         ("[databases]\na = password='x", "line 2: a quote is not closed"),
@@ -79,6 +87,12 @@ fn what_an_ini_cannot_mean_is_an_error_that_says_where() {
     ] {
         assert_eq!(ini(text).unwrap_err(), message);
     }
+}
+
+#[test]
+fn a_time_beyond_all_measure_is_a_long_one() {
+    let config = ini("[pgbouncer]\ndns_max_ttl = 1e15\n").unwrap();
+    assert_eq!(config.settings.dns_max_ttl, Seconds::whole(1_000_000_000));
 }
 
 #[test]
@@ -113,13 +127,6 @@ fn howdah_toml_starts_from_defaults_of_today() {
     assert_eq!(config.settings.listen_addr.0.len(), 2);
     assert_eq!(config.pool_size("app", "bob"), 3);
     assert_eq!(config.passwords.get("bob").map(String::as_str), Some("x"));
-}
-
-#[test]
-fn environment_variables_are_put_in_and_cannot_break_out() {
-    let text = toml_file::interpolate("p = \"${SECRET}\"", |_| Some("a\"b\\".to_owned())).unwrap();
-    assert_eq!(text.parse::<toml::Table>().unwrap()["p"].as_str(), Some("a\"b\\"));
-    assert_eq!(toml_file::interpolate("${X}", |_| None).unwrap_err(), "the environment has no variable X");
 }
 
 const PGCAT: &str = "
@@ -176,4 +183,62 @@ fn every_setting_reads_what_it_shows() {
         assert!(shown.meaning.len() > 10, "{} says what it means", shown.name);
     }
     assert_eq!(settings, Settings::default());
+}
+
+/// Whatever a file holds, its reader gives a configuration or a message.
+#[test]
+fn damaged_files_are_told_and_harm_nobody() {
+    let ini_text = "; c\n[databases]\na = host='x''y' port=5433 pool_size=7\n* = \n[users]\nb = pool_mode=session\n\
+                    [pgbouncer]\nlisten_addr = *, ::1\nserver_lifetime = 0.5\nunix_socket_mode = 0770\n";
+    let toml_text =
+        "[pooler]\nlisten_addr = ['a', 'b']\n[databases.\"*\"]\nport = 5432\n[users.b]\npassword = '${A:-b}'\n";
+    let users = "\"a\"\"b\" \"p\" x\n; c\n\"c\" \"md5\"\n";
+    let mut state = 88_172_645_463_325_252_u64;
+    let mut random = move |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        usize::try_from(state % below.max(1) as u64).unwrap()
+    };
+    let (mut good, mut bad) = (0, 0);
+    for round in 0..6_000 {
+        let original = [ini_text, toml_text, PGCAT, users][round % 4];
+        let mut bytes = original.as_bytes().to_vec();
+        for _ in 0..=random(4) {
+            let place = random(bytes.len());
+            match random(4) {
+                0 => bytes[place] = b"\0[]='\"\n${}%;\xff-9e"[random(16)],
+                1 => drop(bytes.drain(place..(place + random(9)).min(bytes.len()))),
+                2 => bytes.truncate(place),
+                _ => {
+                    let end = (place + random(20)).min(bytes.len());
+                    let piece = bytes[place..end].to_vec();
+                    let to = random(bytes.len());
+                    bytes.splice(to..to, piece);
+                }
+            }
+            if bytes.is_empty() {
+                bytes.push(b'x');
+            }
+        }
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let table = || text.parse::<toml::Table>().map_err(|error| error.to_string());
+        let outcome = match round % 4 {
+            0 => ini(&text).map(|_| ()),
+            1 => table().and_then(|mut table| {
+                environment::put_in(&mut table, &|_| None)?;
+                toml_file::read(&table).map(|_| ())
+            }),
+            2 => table().and_then(|table| pgcat::read(&table).map(|_| ())),
+            _ => userlist::read(&text).map(|_| ()),
+        };
+        match outcome {
+            Ok(()) => good += 1,
+            Err(message) => {
+                assert!(!message.is_empty());
+                bad += 1;
+            }
+        }
+    }
+    assert!(good > 500 && bad > 500, "{good} good, {bad} bad");
 }

@@ -1,21 +1,19 @@
 //! `howdah.toml`: `[pooler]` holds the settings, `[databases.NAME]` and `[users.NAME]` the rest. What is not known is
-//! an error that names the nearest key. `${NAME}` in a string is the environment variable of that name.
+//! an error that names the nearest key.
 
 use toml::{Table, Value as Toml};
 
-use super::{
-    AuthType, Config, DATABASE_KEYS, Database, List, PoolMode, Seconds, Settings, USER_KEYS, User, nearest,
-    set_database, set_user,
-};
+use super::{AuthType, Config, Database, List, PoolMode, Seconds, Settings, User, nearest};
 
 /// Where `howdah.toml` starts from, where that differs from PgBouncer: what one would choose today.
-fn defaults() -> Settings {
+pub fn defaults() -> Settings {
     Settings {
         listen_addr: List(vec!["127.0.0.1".to_owned()]),
         pool_mode: PoolMode::Transaction,
         auth_type: AuthType::Scram,
         max_client_conn: 10_000,
         server_login_retry: Seconds::whole(1),
+        autoreload: Seconds::whole(1),
         ..Settings::default()
     }
 }
@@ -33,15 +31,15 @@ pub fn read(table: &Table) -> Result<Config, String> {
             "pooler" => {
                 for (key, value) in content {
                     let outcome = config.settings.set(key, &text(value));
-                    judge(outcome, "pooler", key, value, Settings::NAMES)?;
+                    judge(outcome, "pooler", key, value, Settings::NAMES.iter().copied())?;
                 }
             }
             "databases" => {
                 for (name, entry) in tables(content, section)? {
                     let mut database = Database { wildcard: name == "*", ..Database::default() };
                     for (key, value) in entry {
-                        let outcome = set_database(&mut database, key, &text(value));
-                        judge(outcome, &format!("databases.{name}"), key, value, DATABASE_KEYS)?;
+                        let outcome = database.set(key, &text(value));
+                        judge(outcome, &format!("databases.{name}"), key, value, Database::names())?;
                     }
                     if database.wildcard {
                         config.fallback = Some(database);
@@ -58,8 +56,8 @@ pub fn read(table: &Table) -> Result<Config, String> {
                             config.passwords.insert(name.to_owned(), text(value));
                             continue;
                         }
-                        let outcome = set_user(&mut user, key, &text(value));
-                        judge(outcome, &format!("users.{name}"), key, value, USER_KEYS)?;
+                        let outcome = user.set(key, &text(value));
+                        judge(outcome, &format!("users.{name}"), key, value, User::names().chain(["password"]))?;
                     }
                     config.users.insert(name.to_owned(), user);
                 }
@@ -88,12 +86,12 @@ fn judge(
     section: &str,
     key: &str,
     value: &Toml,
-    known: &'static [&'static str],
+    known: impl Iterator<Item = &'static str>,
 ) -> Result<(), String> {
     match outcome {
         Some(Ok(())) => Ok(()),
         Some(Err(expected)) => Err(format!("[{section}] {key} = {value}: expected {expected}")),
-        None => Err(format!("[{section}] has no key {key}{}", meant(nearest(key, known.iter().copied())))),
+        None => Err(format!("[{section}] has no key {key}{}", meant(nearest(key, known)))),
     }
 }
 
@@ -108,19 +106,4 @@ pub fn text(value: &Toml) -> String {
         Toml::Array(items) => items.iter().map(text).collect::<Vec<_>>().join(","),
         other => other.to_string(),
     }
-}
-
-/// Puts environment variables in place of `${NAME}`, quoted for a TOML string.
-pub fn interpolate(text: &str, variable: impl Fn(&str) -> Option<String>) -> Result<String, String> {
-    let mut result = String::new();
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once("${") {
-        let (name, next) = after.split_once('}').ok_or("a ${ is not closed by }")?;
-        let value = variable(name).ok_or_else(|| format!("the environment has no variable {name}"))?;
-        result.push_str(before);
-        result.push_str(&value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"));
-        rest = next;
-    }
-    result.push_str(rest);
-    Ok(result)
 }

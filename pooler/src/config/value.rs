@@ -26,7 +26,9 @@ impl Value for bool {
 
 impl Value for usize {
     fn read(text: &str) -> Result<Self, &'static str> {
-        text.parse().map_err(|_| "a whole number, 0 or more")
+        // As PgBouncer's: sums of two are far from what a `usize` holds.
+        let number = text.parse().ok().filter(|number| *number <= 2_147_483_647);
+        number.ok_or("a whole number from 0 to 2147483647")
     }
 
     fn show(&self) -> String {
@@ -64,20 +66,21 @@ impl Seconds {
         Self(Duration::from_secs(seconds))
     }
 
+    /// A span, or some thirty years if it is longer: what is added to a moment must not run out of time.
+    pub fn at_most_ages(span: Duration) -> Self {
+        Self(span.min(Duration::from_secs(1_000_000_000)))
+    }
+
     /// The limit, unless it is zero.
     pub fn limit(self) -> Option<Duration> {
         (!self.0.is_zero()).then_some(self.0)
     }
 }
 
-/// Thirty years. Added to any time it is still a time.
-pub const MAX_SECONDS: u64 = 1_000_000_000;
-
 impl Value for Seconds {
     fn read(text: &str) -> Result<Self, &'static str> {
         let seconds: f64 = text.parse().map_err(|_| "a number of seconds")?;
-        let read = Duration::try_from_secs_f64(seconds).ok().filter(|read| read.as_secs() <= MAX_SECONDS);
-        read.map(Self).ok_or("a number of seconds, 0 to 1000000000")
+        Duration::try_from_secs_f64(seconds).map(Self::at_most_ages).map_err(|_| "a number of seconds, 0 or more")
     }
 
     fn show(&self) -> String {
@@ -106,6 +109,48 @@ impl Value for List {
     }
 }
 
+/// The permissions of a file, in octal digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileMode(pub u32);
+
+impl Value for FileMode {
+    fn read(text: &str) -> Result<Self, &'static str> {
+        let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
+        mode.map(Self).ok_or("permissions in octal digits, as 0770")
+    }
+
+    fn show(&self) -> String {
+        format!("{:04o}", self.0)
+    }
+}
+
+/// How lines of the log look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// As text.
+    Plain,
+    /// As JSON, an object a line.
+    Json,
+}
+
+impl Value for LogFormat {
+    fn read(text: &str) -> Result<Self, &'static str> {
+        match text {
+            "plain" => Ok(Self::Plain),
+            "json" => Ok(Self::Json),
+            _ => Err("plain or json"),
+        }
+    }
+
+    fn show(&self) -> String {
+        match self {
+            Self::Plain => "plain",
+            Self::Json => "json",
+        }
+        .to_owned()
+    }
+}
+
 /// When a client gives its server connection back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PoolMode {
@@ -129,6 +174,33 @@ impl Value for PoolMode {
         match self {
             Self::Session => "session",
             Self::Transaction => "transaction",
+        }
+        .to_owned()
+    }
+}
+
+/// In which order the several hosts of an entry are used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HostOrder {
+    /// The next one for each connection.
+    RoundRobin,
+    /// The first that works.
+    First,
+}
+
+impl Value for HostOrder {
+    fn read(text: &str) -> Result<Self, &'static str> {
+        match text {
+            "round-robin" => Ok(Self::RoundRobin),
+            "disable" => Ok(Self::First),
+            _ => Err("round-robin or disable"),
+        }
+    }
+
+    fn show(&self) -> String {
+        match self {
+            Self::RoundRobin => "round-robin",
+            Self::First => "disable",
         }
         .to_owned()
     }

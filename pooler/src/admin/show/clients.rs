@@ -1,4 +1,4 @@
-//! SHOW CLIENTS: a row for each client.
+//! SHOW CLIENTS: a row for each client that is logged in.
 
 use wire::backend::ColumnType::{Int8, Text};
 
@@ -57,5 +57,8 @@ pub fn row(line: &Line) -> Row {
 }
 
 pub fn rows(view: &View<'_>) -> Vec<Row> {
-    view.snapshots.iter().flat_map(|snapshot| snapshot.clients.iter().map(row)).collect()
+    view.snapshots
+        .iter()
+        .flat_map(|snapshot| snapshot.clients.iter().filter(|line| line.state != "login").map(row))
+        .collect()
 }

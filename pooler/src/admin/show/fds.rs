@@ -1,4 +1,5 @@
-//! SHOW FDS: in PgBouncer a help of online restarts, which are not supported: connections without their descriptors.
+//! SHOW FDS: the sockets by their file descriptors. PgBouncer hands them to its successor by this; here they are only
+//! shown, and what would let others in (cancel keys, passwords, SCRAM keys) is not told.
 
 use wire::backend::ColumnType::{Int8, Text};
 
@@ -13,22 +14,32 @@ pub const COLUMNS: Columns = &[
     ("port", Int8),
     ("cancel", Int8),
     ("link", Int8),
+    ("client_encoding", Text),
+    ("std_strings", Text),
+    ("datestyle", Text),
+    ("timezone", Text),
+    ("password", Text),
+    ("scram_client_key", Text),
+    ("scram_server_key", Text),
 ];
 
 pub fn rows(view: &View<'_>) -> Vec<Row> {
     let lines = view.snapshots.iter().flat_map(|snapshot| snapshot.clients.iter().chain(&snapshot.servers));
     lines
         .map(|line| {
-            vec![
-                None,
+            let (own, other) = line.descriptors;
+            let mut row = vec![
+                number(own),
                 text(if line.kind == "C" { "client" } else { "server" }),
                 text(&line.user),
                 text(&line.database),
                 text(&line.address.0),
                 number(line.address.1),
                 None,
-                line.link.map(|link| link.to_string()),
-            ]
+                number(other.unwrap_or(0)),
+            ];
+            row.resize(COLUMNS.len(), None);
+            row
         })
         .collect()
 }

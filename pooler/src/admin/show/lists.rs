@@ -10,6 +10,7 @@ pub fn rows(view: &View<'_>) -> Vec<Row> {
     let sum = |count: &dyn Fn(&crate::admin::Snapshot) -> usize| view.snapshots.iter().map(count).sum::<usize>();
     let used_servers =
         |snapshot: &crate::admin::Snapshot| snapshot.servers.iter().filter(|line| line.state != "idle").count();
+    let names = view.shared.resolver.known();
     let lists = [
         ("databases", view.config.databases.len()),
         ("users", view.config.passwords.len()),
@@ -21,10 +22,10 @@ pub fn rows(view: &View<'_>) -> Vec<Row> {
         ("login_clients", sum(&|snapshot| snapshot.login_clients)),
         ("free_servers", sum(&|snapshot| snapshot.servers.len() - used_servers(snapshot))),
         ("used_servers", sum(&used_servers)),
-        ("dns_names", 0),
+        ("dns_names", names.len()),
         ("dns_zones", 0),
         ("dns_queries", 0),
-        ("dns_pending", 0),
+        ("dns_pending", names.iter().filter(|name| name.pending).count()),
     ];
     lists.into_iter().map(|(name, items)| vec![text(name), number(items)]).collect()
 }

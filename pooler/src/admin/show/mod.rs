@@ -3,10 +3,13 @@
 mod clients;
 mod config;
 mod databases;
+mod dns_hosts;
+mod dns_zones;
 mod fds;
 pub mod help;
 mod lists;
 mod mem;
+mod peers;
 mod pools;
 mod prepared;
 mod servers;
@@ -24,6 +27,7 @@ use wire::backend::ColumnType;
 use super::Snapshot;
 use crate::config::Config;
 use crate::shared::Shared;
+pub use stats::a_second;
 
 /// A row of values; `None` is NULL.
 pub type Row = Vec<Option<String>>;
@@ -49,6 +53,9 @@ macro_rules! shows {
         }
 
         impl Show {
+            /// All that can be shown, with its word.
+            pub const ALL: &'static [(&'static str, Self)] = &[$(($word, Self::$name),)+];
+
             /// By its word, in capitals.
             pub fn read(word: &str) -> Option<Self> {
                 match word {
@@ -86,9 +93,13 @@ shows! {
     Clients "CLIENTS" true clients::COLUMNS, clients::rows;
     Config "CONFIG" false config::COLUMNS, config::rows;
     Databases "DATABASES" true databases::COLUMNS, databases::rows;
+    DnsHosts "DNS_HOSTS" false dns_hosts::COLUMNS, dns_hosts::rows;
+    DnsZones "DNS_ZONES" false dns_zones::COLUMNS, dns_zones::rows;
     Fds "FDS" true fds::COLUMNS, fds::rows;
     Lists "LISTS" true lists::COLUMNS, lists::rows;
     Mem "MEM" true mem::COLUMNS, mem::rows;
+    Peers "PEERS" false peers::COLUMNS, peers::rows;
+    PeerPools "PEER_POOLS" false peers::POOLS_COLUMNS, peers::rows;
     Pools "POOLS" true pools::COLUMNS, pools::rows;
     Prepared "PREPARED" true prepared::COLUMNS, prepared::rows;
     Servers "SERVERS" true servers::COLUMNS, servers::rows;

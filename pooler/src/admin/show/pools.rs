@@ -3,6 +3,7 @@
 use wire::backend::ColumnType::{Int8, Text};
 
 use super::{Columns, Row, View, number, text};
+use crate::config::Database;
 
 pub const COLUMNS: Columns = &[
     ("database", Text),
@@ -39,13 +40,13 @@ pub fn rows(view: &View<'_>) -> Vec<Row> {
                 number(pool.cancels),
                 number(pool.servers_cancelled),
                 number(pool.servers_idle),
-                number(0),
+                number(pool.servers_used),
                 number(pool.servers_busy),
                 number(pool.servers_login),
                 number(pool.longest_wait.as_secs()),
                 number(pool.longest_wait.subsec_micros()),
                 text(pool.mode),
-                None,
+                view.config.database(&pool.database).and_then(Database::shown_host_order),
             ]
         })
         .collect()

@@ -1,8 +1,9 @@
-//! SHOW SOCKETS and SHOW ACTIVE_SOCKETS: clients and servers with the bytes that are held for them.
+//! SHOW SOCKETS: clients and servers with the bytes that are held for them; SHOW ACTIVE_SOCKETS: those for which some
+//! are.
 
 use wire::backend::ColumnType::{Int8, Text};
 
-use super::{Columns, Row, View, clients, number};
+use super::{Columns, Row, View, clients, number, text};
 use crate::admin::snapshot::Line;
 
 pub const COLUMNS: Columns = &[
@@ -38,6 +39,10 @@ pub const COLUMNS: Columns = &[
 
 fn row(line: &Line) -> Row {
     let mut row = clients::row(line);
+    if let Some(state) = row.get_mut(4) {
+        let state_of_pool = if line.state == "new" { "login" } else { line.state };
+        *state = text(format!("{}_{state_of_pool}", if line.kind == "C" { "cl" } else { "sv" }));
+    }
     let (received, unsent) = line.held;
     row.extend([received, 0, 0, 0, unsent, received, unsent].map(number));
     row
@@ -51,7 +56,7 @@ pub fn active(view: &View<'_>) -> Vec<Row> {
     view.snapshots
         .iter()
         .flat_map(|snapshot| snapshot.clients.iter().chain(&snapshot.servers))
-        .filter(|line| line.state != "idle")
+        .filter(|line| line.held != (0, 0))
         .map(row)
         .collect()
 }

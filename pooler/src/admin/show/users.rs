@@ -32,11 +32,11 @@ pub fn rows(view: &View<'_>) -> Vec<Row> {
             vec![
                 text(name),
                 entry.and_then(|entry| entry.pool_size).map(|size| size.to_string()),
-                None,
+                entry.and_then(|entry| entry.reserve_pool_size).map(|size| size.to_string()),
                 entry.and_then(|entry| entry.pool_mode).map(|mode| mode.show()),
                 number(entry.and_then(|entry| entry.max_user_connections).unwrap_or(settings.max_user_connections)),
                 number(servers),
-                number(settings.max_user_client_connections),
+                number(view.config.user_clients(name)),
                 number(clients),
             ]
         })

@@ -1,0 +1,19 @@
+//! SHOW PEERS and SHOW PEER_POOLS: none, poolers know nothing of each other.
+
+use wire::backend::ColumnType::{Int8, Text};
+
+use super::{Columns, Row, View};
+
+pub const COLUMNS: Columns = &[("peer_id", Int8), ("host", Text), ("port", Int8), ("pool_size", Int8)];
+
+pub const POOLS_COLUMNS: Columns = &[
+    ("peer_id", Int8),
+    ("cl_active_cancel_req", Int8),
+    ("cl_waiting_cancel_req", Int8),
+    ("sv_active_cancel", Int8),
+    ("sv_login", Int8),
+];
+
+pub fn rows(_: &View<'_>) -> Vec<Row> {
+    Vec::new()
+}

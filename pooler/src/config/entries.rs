@@ -1,0 +1,155 @@
+//! The keys of `[databases]` and `[users]`, once: their names, types and meanings. The files' readers and the reference
+//! page use these tables.
+
+use std::collections::BTreeMap;
+
+use super::value::{HostOrder, List, PoolMode, Seconds, Value};
+
+/// A key as people see it.
+#[derive(Debug, Clone, Copy)]
+pub struct Key {
+    /// Its name.
+    pub name: &'static str,
+    /// What it means.
+    pub meaning: &'static str,
+}
+
+/// A field that a file may give.
+trait Field {
+    fn give(&mut self, text: &str) -> Result<(), &'static str>;
+}
+
+impl<T: Value> Field for Option<T> {
+    fn give(&mut self, text: &str) -> Result<(), &'static str> {
+        *self = Some(T::read(text)?);
+        Ok(())
+    }
+}
+
+impl Field for Vec<String> {
+    fn give(&mut self, text: &str) -> Result<(), &'static str> {
+        *self = List::read(text)?.0;
+        Ok(())
+    }
+}
+
+macro_rules! entry {
+    (
+        $(#[doc = $title:literal])+
+        $entry:ident {
+            $($(#[doc = $doc:literal])+ $field:ident: $type:ty = $key:literal $(| $other:literal)*;)+
+        }
+        also { $($(#[doc = $also_doc:literal])+ $also:ident: $also_type:ty;)+ }
+    ) => {
+        $(#[doc = $title])+
+        #[derive(Debug, Clone, PartialEq, Default)]
+        pub struct $entry {
+            $($(#[doc = $doc])+ pub $field: $type,)+
+            $($(#[doc = $also_doc])+ pub $also: $also_type,)+
+        }
+
+        impl $entry {
+            /// Its keys in files.
+            pub const KEYS: &'static [Key] = &[$(Key { name: $key, meaning: concat!($($doc, "\n",)+) },)+];
+
+            /// The names of its keys, former ones too.
+            pub fn names() -> impl Iterator<Item = &'static str> {
+                [$($key, $($other,)*)+].into_iter()
+            }
+
+            /// Gives a key a value: `None` for a name that is not a key, an error that says what is expected.
+            pub fn set(&mut self, name: &str, value: &str) -> Option<Result<(), &'static str>> {
+                match name {
+                    $($key $(| $other)* => Some(self.$field.give(value)),)+
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+entry! {
+    /// One entry of `[databases]`.
+    Database {
+        /// Addresses or names of servers, comma-separated; empty or starting with `/`: a Unix socket's folder.
+        hosts: Vec<String> = "host";
+        /// The port; 5432 when not said.
+        port: Option<u16> = "port";
+        /// The database's name on the server; the entry's when not said.
+        dbname: Option<String> = "dbname";
+        /// The user for all server connections, instead of the client's.
+        user: Option<String> = "user";
+        /// The password for the server.
+        password: Option<String> = "password";
+        /// `auth_user` here.
+        auth_user: Option<String> = "auth_user";
+        /// `auth_query` here.
+        auth_query: Option<String> = "auth_query";
+        /// `auth_dbname` here.
+        auth_dbname: Option<String> = "auth_dbname";
+        /// `default_pool_size` here.
+        pool_size: Option<usize> = "pool_size";
+        /// `min_pool_size` here. With `user`, the pool is filled before the first client comes.
+        min_pool_size: Option<usize> = "min_pool_size";
+        /// `reserve_pool_size` here.
+        reserve_pool_size: Option<usize> = "reserve_pool_size" | "reserve_pool";
+        /// `pool_mode` here.
+        pool_mode: Option<PoolMode> = "pool_mode";
+        /// `max_db_connections` here.
+        max_db_connections: Option<usize> = "max_db_connections";
+        /// `max_db_client_connections` here.
+        max_db_client_connections: Option<usize> = "max_db_client_connections";
+        /// `server_lifetime` here, in seconds.
+        server_lifetime: Option<Seconds> = "server_lifetime";
+        /// In which order several hosts are used: `round-robin`, each new connection leads to the next one; `disable`, to
+        /// the first that works.
+        load_balance_hosts: Option<HostOrder> = "load_balance_hosts";
+        /// `client_encoding` on server connections.
+        client_encoding: Option<String> = "client_encoding";
+        /// `DateStyle` on server connections.
+        datestyle: Option<String> = "datestyle";
+        /// `TimeZone` on server connections.
+        timezone: Option<String> = "timezone";
+        /// What is run on each fresh server connection.
+        connect_query: Option<String> = "connect_query";
+    }
+    also {
+        /// Whether the entry is the one for all names that have none (`*`).
+        wildcard: bool;
+    }
+}
+
+entry! {
+    /// One entry of `[users]`.
+    User {
+        /// `pool_mode` for this user.
+        pool_mode: Option<PoolMode> = "pool_mode";
+        /// `default_pool_size` for this user.
+        pool_size: Option<usize> = "pool_size";
+        /// `reserve_pool_size` for this user.
+        reserve_pool_size: Option<usize> = "reserve_pool_size";
+        /// `max_user_connections` for this user.
+        max_user_connections: Option<usize> = "max_user_connections";
+        /// `max_user_client_connections` for this user.
+        max_user_client_connections: Option<usize> = "max_user_client_connections";
+        /// `query_timeout` for this user, in seconds.
+        query_timeout: Option<Seconds> = "query_timeout";
+        /// `transaction_timeout` for this user, in seconds.
+        transaction_timeout: Option<Seconds> = "transaction_timeout";
+        /// `idle_transaction_timeout` for this user, in seconds.
+        idle_transaction_timeout: Option<Seconds> = "idle_transaction_timeout";
+        /// `client_idle_timeout` for this user, in seconds.
+        client_idle_timeout: Option<Seconds> = "client_idle_timeout";
+    }
+    also {
+        /// Pool sizes by database, where a file gives them for each pair.
+        pool_sizes: BTreeMap<String, usize>;
+    }
+}
+
+impl Database {
+    /// In which order its hosts are used, when it has several.
+    pub fn shown_host_order(&self) -> Option<String> {
+        (self.hosts.len() > 1).then(|| self.load_balance_hosts.unwrap_or(HostOrder::RoundRobin).show())
+    }
+}

@@ -1,0 +1,874 @@
+//! Pipelining across clients: statements of different clients, sent down one server connection one behind another.
+//!
+//! A *unit* is a Query, or messages of the extended protocol up to their Sync. A unit that is proven to be a read and to
+//! leave the session alone needs no connection to itself: each is a transaction of its own, so it can neither see nor
+//! disturb its neighbours. A server connection that carries such units is a *lane*; answers come in the order in which
+//! the units were sent, and are cut apart at each ReadyForQuery.
+//!
+//! What a unit answers is staged until it is whole, so that until then it can be asked again somewhere else, which its
+//! reader does not notice: when the server dies, when a neighbour's cancel request hits it, when a neighbour takes too
+//! long. `docs/design/2026-11-21-pipelining.md` tells the rules and their reasons.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use wire::backend::{self, Report, Status};
+use wire::frame::HEADER;
+use wire::frontend::tag;
+use wire::{Header, frontend, header};
+
+use crate::client::{Client, ClientKey, Discard};
+use crate::config::PoolMode;
+use crate::pool::{Pool, PoolKey};
+use crate::server::{Request, Server, ServerKey, State};
+use crate::shape::{Shape, Why};
+use crate::worker::{Step, Turn, Worker};
+
+/// A unit longer than this gets a connection to itself.
+const LONGEST_UNIT: usize = 16_384;
+/// A unit that answers more than this has its lane to itself until it ends.
+const LONGEST_ANSWER: usize = 65_536;
+/// History that is done with is thrown away when it is this much.
+const COMPACT: usize = 65_536;
+/// How often a unit that was at the head when its server died is asked again.
+const ATTEMPTS: u8 = 1;
+/// How often a unit is asked again on account of its neighbours.
+const RETRIES: u8 = 8;
+
+/// A unit that was sent and is not answered.
+#[derive(Debug)]
+pub struct Unit {
+    /// Whose it is; `None` when nobody waits for its answer any more.
+    pub client: Option<ClientKey>,
+    /// What kind of statement it is.
+    shape: Option<Rc<Shape>>,
+    /// Bytes as the client sent them.
+    size: usize,
+    /// Its own client has asked to cancel it.
+    cancelled: bool,
+}
+
+/// What a server connection needs to know as a lane.
+#[derive(Debug)]
+pub struct Lane {
+    /// The units in flight, in the order in which they were sent.
+    pub units: VecDeque<Unit>,
+    /// What the unit at the head has answered so far.
+    pub stage: Vec<u8>,
+    /// Part of that has been passed on already: it was too much to keep.
+    forwarded: bool,
+    /// The units' bytes, one behind another, from the head's on.
+    history: Vec<u8>,
+    /// Bytes at the start of the history that are done with.
+    done: usize,
+    /// Since when the unit at the head is.
+    head_since: Instant,
+    /// No unit is added: what is in flight shall end first.
+    pub closed: bool,
+    /// A cancel request is on its way here, or was while these units were in flight.
+    cancelling: bool,
+    /// What has gone wrong is not the head's fault: it is asked again.
+    again: bool,
+    /// One unit has it to itself.
+    alone: bool,
+    /// Bytes for the server wait to be sent at the end of the turn.
+    unflushed: bool,
+}
+
+impl Lane {
+    fn new(now: Instant) -> Self {
+        Self {
+            units: VecDeque::new(),
+            stage: Vec::new(),
+            forwarded: false,
+            history: Vec::new(),
+            done: 0,
+            head_since: now,
+            closed: false,
+            cancelling: false,
+            again: false,
+            alone: false,
+            unflushed: false,
+        }
+    }
+
+    /// The client of the unit at the head.
+    pub fn head(&self) -> Option<ClientKey> {
+        self.units.front().and_then(|unit| unit.client)
+    }
+
+    fn restart(&mut self, now: Instant) {
+        self.stage.clear();
+        self.history.clear();
+        self.done = 0;
+        self.head_since = now;
+        (self.forwarded, self.closed, self.cancelling, self.again) = (false, false, false, false);
+    }
+}
+
+/// How far a unit at the front of an input goes.
+enum Extent {
+    /// So many bytes, all there.
+    Whole(usize),
+    /// Its end has not come.
+    More,
+    /// It cannot share a connection, whatever its statements are.
+    Never,
+}
+
+/// Where the unit at the front of `input` ends.
+fn extent(input: &[u8]) -> Extent {
+    match cut(input) {
+        // A client that has sent nonsense may be waiting to be told so.
+        Extent::More if !is_sound(input) => Extent::Never,
+        extent => extent,
+    }
+}
+
+/// Whether the whole messages at the front of `input` can be read.
+fn is_sound(mut input: &[u8]) -> bool {
+    while let Ok(Some(message)) = wire::frame::message(input) {
+        let sound = match message.tag {
+            tag::PARSE => frontend::parse(message.body).is_ok(),
+            tag::BIND => frontend::bind(message.body).is_some(),
+            tag::DESCRIBE => frontend::target(message.tag, message.body).is_ok(),
+            _ => true,
+        };
+        if !sound {
+            return false;
+        }
+        input = message.rest;
+    }
+    true
+}
+
+fn cut(input: &[u8]) -> Extent {
+    let mut at = 0;
+    loop {
+        let head = match header(input.get(at..).unwrap_or_default()) {
+            Ok(Some(head)) => head,
+            Ok(None) => return Extent::More,
+            Err(_) => return Extent::Never,
+        };
+        let end = at.saturating_add(head.total());
+        match head.tag {
+            _ if end > LONGEST_UNIT => return Extent::Never,
+            tag::QUERY if at == 0 => return if end <= input.len() { Extent::Whole(end) } else { Extent::More },
+            tag::SYNC => return if end <= input.len() { Extent::Whole(end) } else { Extent::More },
+            tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE => at = end,
+            _ => return Extent::Never,
+        }
+        if end > input.len() {
+            return Extent::More;
+        }
+    }
+}
+
+/// How a unit may be sent.
+enum Way {
+    /// Behind and before those of others.
+    Shared(Option<Rc<Shape>>),
+    /// Down a connection that it has to itself, but as a read: it can be asked again.
+    Alone(Option<Rc<Shape>>),
+    /// As everywhere: the connection is lent to the client.
+    Lent(Why),
+}
+
+impl Worker {
+    /// Sends the unit at the front of a client's input down a lane, if it is a read. `None` when it is none: then the
+    /// client must be lent a connection.
+    pub fn take_lane(&mut self, key: ClientKey, input: &[u8]) -> Option<Step> {
+        let client = self.clients.get_mut(key.0)?;
+        let pool_key = client.pool?;
+        if client.pinned || client.unsynced || client.discard != Discard::No {
+            return None;
+        }
+        let pool = self.pools.get(pool_key.0)?;
+        if !pool.pipelining {
+            return None;
+        }
+        let lent = client.server;
+        let untouched = |server: &Server| {
+            server.status == Status::Idle && server.requests.iter().all(|request| matches!(request, Request::Align))
+        };
+        if lent.is_some_and(|lent| !self.servers.get(lent.0).is_some_and(untouched)) {
+            return None;
+        }
+        let size = match extent(input) {
+            Extent::Whole(size) => Some(size),
+            Extent::More => return Some(Step::More),
+            Extent::Never => None,
+        };
+        let unit = size.and_then(|size| input.get(..size));
+        let way = unit.map_or(Way::Lent(Why::Protocol), |unit| self.way(key, pool_key, unit));
+        let (Some(unit), false) = (unit, matches!(way, Way::Lent(_))) else {
+            if let Way::Lent(why) = way {
+                self.count_lent(pool_key, why);
+            }
+            if let Some(step) = self.behind_own(key) {
+                return Some(step);
+            }
+            if let Some(client) = self.clients.get_mut(key.0) {
+                client.needs_own = true;
+            }
+            return None;
+        };
+        let (alone, shape) = match way {
+            Way::Shared(shape) => (false, shape),
+            Way::Alone(shape) => (true, shape),
+            Way::Lent(_) => return None,
+        };
+        if !alone && lent.is_none() {
+            let client = self.clients.get_mut(key.0)?;
+            let turn = std::mem::take(&mut client.may_share) || client.lane.is_some();
+            let queue = self.pools.get(pool_key.0).is_some_and(|pool| !pool.sharers.is_empty());
+            if (turn || !queue)
+                && let Some(server) = self.choose_lane(key, pool_key)
+            {
+                return self.send_down(key, server, unit, shape);
+            }
+            return self.behind_own(key).or_else(|| self.queue_to_share(key, pool_key, turn));
+        }
+        if let Some(step) = self.behind_own(key) {
+            return Some(step);
+        }
+        if !self.acquire(key) {
+            return Some(Step::Stop);
+        }
+        let client = self.clients.get_mut(key.0)?;
+        let server = client.server.take()?;
+        self.open_lane(server, alone);
+        let sent = self.send_down(key, server, unit, shape);
+        self.serve_sharers(pool_key);
+        sent
+    }
+
+    /// There is room in no lane: the client waits for it, those before it first.
+    fn queue_to_share(&mut self, key: ClientKey, pool_key: PoolKey, first: bool) -> Option<Step> {
+        let client = self.clients.get_mut(key.0)?;
+        client.waits = Some(self.now);
+        let pool = self.pools.get_mut(pool_key.0)?;
+        if first {
+            pool.sharers.push_front(key)
+        } else {
+            pool.sharers.push_back(key)
+        }
+        self.grow(pool_key);
+        Some(Step::Stop)
+    }
+
+    /// Lets those who wait for room in a lane have it, in order, while there is any.
+    pub fn serve_sharers(&mut self, pool_key: PoolKey) {
+        loop {
+            let Some(pool) = self.pools.get_mut(pool_key.0) else { return };
+            let depth = pool.depth(&self.config.settings);
+            let servers = &self.servers;
+            let room = pool.lanes.iter().filter_map(|lane| servers.get(lane.0)?.lane.as_ref());
+            if pool.paused || !room.clone().any(|lane| !lane.closed && lane.units.len() < depth) {
+                return;
+            }
+            let Some(key) = pool.sharers.pop_front() else { return };
+            let Some(client) = self.clients.get_mut(key.0) else { continue };
+            let Some(since) = client.waits.take() else { continue };
+            pool.totals.wait_time += self.now.saturating_duration_since(since);
+            client.may_share = true;
+            self.feed_client(key, &[]);
+            // It found no lane whose session is like its own: the others must not overtake it for long.
+            if self.pools.get(pool_key.0).is_some_and(|pool| pool.sharers.front() == Some(&key)) {
+                return;
+            }
+        }
+    }
+
+    /// Units of one client are answered in order: what may not follow the others down their lane waits until they are
+    /// answered.
+    fn behind_own(&mut self, key: ClientKey) -> Option<Step> {
+        let client = self.clients.get_mut(key.0)?;
+        client.lane?;
+        client.behind_own = true;
+        Some(Step::Stop)
+    }
+
+    /// How a unit may be sent.
+    fn way(&mut self, key: ClientKey, pool: PoolKey, unit: &[u8]) -> Way {
+        let shapes = match self.runs(key, pool, unit) {
+            Ok(shapes) => shapes,
+            Err(why) => return Way::Lent(why),
+        };
+        let failed_before = self.clients.get(key.0).is_some_and(|client| client.attempts > 0);
+        let now = self.now;
+        let mut alone = failed_before.then_some(Why::Failed);
+        for shape in &shapes {
+            match shape.way(now) {
+                Ok(None) => (),
+                Ok(Some(why)) => alone = Some(why),
+                Err(why) => return Way::Lent(why),
+            }
+        }
+        let shape = shapes.into_iter().next();
+        match alone {
+            None => Way::Shared(shape),
+            Some(why) => {
+                self.count_lent(pool, why);
+                Way::Alone(shape)
+            }
+        }
+    }
+
+    fn count_lent(&mut self, pool: PoolKey, why: Why) {
+        if let Some(count) = self.pools.get_mut(pool.0).and_then(|pool| pool.totals.unpipelined.get_mut(why as usize)) {
+            *count += 1;
+        }
+    }
+
+    /// The shapes of the statements that a unit prepares and runs.
+    fn runs(&mut self, key: ClientKey, pool: PoolKey, unit: &[u8]) -> Result<Vec<Rc<Shape>>, Why> {
+        let mut shapes: Vec<Rc<Shape>> = Vec::new();
+        let mut prepared: Vec<(&[u8], Rc<Shape>)> = Vec::new();
+        let mut at = 0;
+        let mut bound = false;
+        while let Ok(Some(message)) = wire::frame::message(unit.get(at..).unwrap_or_default()) {
+            at += HEADER + message.body.len();
+            match message.tag {
+                tag::QUERY => {
+                    let sql = frontend::query(message.body).map_err(|_| Why::Protocol)?;
+                    shapes.push(self.shape(key, pool, sql)?);
+                }
+                tag::PARSE => {
+                    let parse = frontend::parse(message.body).map_err(|_| Why::Protocol)?;
+                    let shape = self.shape(key, pool, parse.query)?;
+                    shapes.push(shape.clone());
+                    prepared.push((parse.name, shape));
+                }
+                tag::BIND => {
+                    bound = true;
+                    let bind = frontend::bind(message.body).ok_or(Why::Protocol)?;
+                    match prepared.iter().rev().find(|(name, _)| *name == bind.statement) {
+                        Some((_, shape)) => shapes.push(shape.clone()),
+                        None => shapes.push(self.shape_of_prepared(key, pool, bind.statement)?),
+                    }
+                }
+                // A portal that was not bound here does not exist: the error is the server's to make.
+                tag::EXECUTE if !bound => return Err(Why::Protocol),
+                _ => (),
+            }
+        }
+        Ok(shapes)
+    }
+
+    /// The lane that a client's unit goes down, made of an idle connection where that is better.
+    fn choose_lane(&mut self, key: ClientKey, pool_key: PoolKey) -> Option<ServerKey> {
+        let client = self.clients.get(key.0)?;
+        let pool = self.pools.get(pool_key.0)?;
+        if pool.paused {
+            return None;
+        }
+        let settings = &self.config.settings;
+        let depth = pool.depth(settings);
+        if let Some((own, _)) = client.lane {
+            let server = self.servers.get(own.0)?;
+            let lane = server.lane.as_ref()?;
+            let room = lane.units.len() < settings.pipeline_depth.max(1) * 4;
+            return (room && !lane.closed && !server.retire && in_line(client, server)).then_some(own);
+        }
+        // While others wait for a connection to themselves, lanes keep no more than their share, and never all.
+        let usual = if settings.pipeline_connections > 0 { settings.pipeline_connections } else { self.cores };
+        let queue = pool.waiting.len() > 0;
+        let share = if queue { usual.min(pool.size.saturating_sub(1)) } else { usize::MAX };
+        let mut best: Option<(ServerKey, usize)> = None;
+        for &lane_key in pool.lanes.iter().take(share) {
+            let Some(server) = self.servers.get(lane_key.0) else { continue };
+            let Some(lane) = server.lane.as_ref() else { continue };
+            let used = lane.units.len();
+            if used < depth
+                && !lane.closed
+                && !server.retire
+                && in_line(client, server)
+                && best.is_none_or(|(_, least)| used < least)
+            {
+                best = Some((lane_key, used));
+            }
+        }
+        let few = pool.lanes.len() < usual.min(pool.size);
+        if queue || (best.is_some() && !few) {
+            return best.map(|(lane, _)| lane);
+        }
+        let round_robin = settings.server_round_robin;
+        let pool = self.pools.get_mut(pool_key.0)?;
+        let idle = if round_robin { pool.idle.pop_front() } else { pool.idle.pop_back() };
+        let Some(server) = idle else {
+            if few && best.is_some() && pool.connecting == 0 && pool.servers.len() < pool.size {
+                self.grow_by_one(pool_key);
+            }
+            return best.map(|(lane, _)| lane);
+        };
+        self.align(server, key);
+        self.open_lane(server, false);
+        Some(server)
+    }
+
+    /// Makes a lane of a server connection that nobody uses.
+    fn open_lane(&mut self, server_key: ServerKey, alone: bool) {
+        let now = self.now;
+        let Some(server) = self.servers.get_mut(server_key.0) else { return };
+        server.state = State::Lane;
+        server.state_since = now;
+        server.client = None;
+        let lane = server.lane.get_or_insert_with(|| Box::new(Lane::new(now)));
+        lane.restart(now);
+        lane.closed = alone;
+        lane.alone = alone;
+        if !alone && let Some(pool) = self.pools.get_mut(server.pool.0) {
+            pool.lanes.push(server_key);
+            pool.totals.assignments += 1;
+        }
+        self.active_lanes.push(server_key);
+    }
+
+    /// Sends a unit down a lane.
+    fn send_down(
+        &mut self,
+        key: ClientKey,
+        server_key: ServerKey,
+        unit: &[u8],
+        shape: Option<Rc<Shape>>,
+    ) -> Option<Step> {
+        let now = self.now;
+        let client = self.clients.get_mut(key.0)?;
+        client.server = Some(server_key);
+        client.unsynced = false;
+        if client.lane.is_none() {
+            client.request_since = now;
+        }
+        let mut at = 0;
+        while let Ok(Some(head)) = header(unit.get(at..).unwrap_or_default()) {
+            let left = unit.get(at..at + head.total()).unwrap_or_default();
+            if let Err(error) = self.pass_message(key, head, left) {
+                self.fatal(key, "08P01", &error.to_string());
+                break;
+            }
+            at += head.total();
+        }
+        let server = self.servers.get_mut(server_key.0)?;
+        let client = self.clients.get_mut(key.0);
+        let lane = server.lane.as_mut()?;
+        if lane.units.is_empty() {
+            lane.head_since = now;
+            server.client = client.is_some().then_some(key);
+        }
+        lane.history.extend_from_slice(unit);
+        let mut owner = None;
+        if let Some(client) = client {
+            client.server = None;
+            client.replay = client.replay.saturating_sub(unit.len());
+            client.bound = None;
+            client.transaction_since = None;
+            let count = client.lane.map_or(0, |(_, count)| count);
+            client.lane = Some((server_key, count + 1));
+            owner = Some(key);
+        }
+        lane.units.push_back(Unit { client: owner, shape, size: unit.len(), cancelled: false });
+        if !std::mem::replace(&mut lane.unflushed, true) {
+            self.unflushed.push(Turn::Server(server_key));
+        }
+        Some(Step::Took(unit.len()))
+    }
+
+    /// Sends what the turn has gathered: to servers first, who have work to do with it.
+    pub fn flush_lanes(&mut self) {
+        let mut unflushed = std::mem::take(&mut self.unflushed);
+        for turn in &unflushed {
+            if let Turn::Server(key) = *turn {
+                if let Some(lane) = self.servers.get_mut(key.0).and_then(|server| server.lane.as_mut()) {
+                    lane.unflushed = false;
+                }
+                self.flush_server(key);
+            }
+        }
+        for turn in unflushed.drain(..) {
+            if let Turn::Client(key) = turn {
+                self.flush_client(key);
+            }
+        }
+        // Flushing can bring new work for the next turn, but nothing is lost from this list.
+        if self.unflushed.is_empty() {
+            self.unflushed = unflushed;
+        }
+    }
+
+    /// The answer of a lane's unit has grown too long to be kept: it is passed on as it comes, and the lane is the
+    /// unit's own until it ends.
+    pub fn spill(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get_mut(key.0) else { return };
+        let Some(lane) = server.lane.as_mut().filter(|lane| lane.forwarded || lane.stage.len() > LONGEST_ANSWER) else {
+            return;
+        };
+        lane.forwarded = true;
+        lane.closed = true;
+        let Some(client_key) = server.client else {
+            lane.stage.clear();
+            return;
+        };
+        if let Some(client) = self.clients.get_mut(client_key.0) {
+            client.io.out().append(&mut lane.stage);
+            self.unflushed.push(Turn::Client(client_key));
+        }
+    }
+
+    /// An error in the answer to a lane's unit. It is the client's to see, unless the fault is ours or a neighbour's:
+    /// then the unit is asked again.
+    pub fn lane_error(&mut self, key: ServerKey, message: &[u8], report: &Report) {
+        let Some(server) = self.servers.get_mut(key.0) else { return };
+        let Some(lane) = server.lane.as_mut() else { return };
+        let again = match (report.code.as_str(), server.requests.front()) {
+            // A cancel request that was meant for a neighbour.
+            ("57014", _) => lane.cancelling && !lane.units.front().is_some_and(|unit| unit.cancelled),
+            // The plan of a statement of ours is stale: it is prepared afresh.
+            ("0A000", Some(Request::Bind(Some(statement)) | Request::Execute(Some(statement))))
+                if report.routine == "RevalidateCachedQuery" =>
+            {
+                statement.generation.set(statement.generation.get() + 1);
+                true
+            }
+            // A neighbour's Parse of the same statement has failed.
+            ("26000", Some(Request::Bind(Some(statement)) | Request::Describe(Some(statement)))) => {
+                server.known.remove(statement);
+                true
+            }
+            _ => false,
+        };
+        let client = server.client.and_then(|client| self.clients.get_mut(client.0));
+        match client {
+            Some(client) if again && !lane.forwarded && client.retries < RETRIES => {
+                client.retries += 1;
+                lane.again = true;
+            }
+            _ => lane.stage.extend_from_slice(message),
+        }
+    }
+
+    /// A unit in a lane has been answered: its client gets the answer, the next is at the head.
+    pub fn lane_ready(&mut self, key: ServerKey, message: &[u8], status: Status) {
+        let now = self.now;
+        let Some(server) = self.servers.get_mut(key.0) else { return };
+        let pool_key = server.pool;
+        let Some(lane) = server.lane.as_mut() else { return };
+        if status != Status::Idle {
+            self.server_gone(key, "a statement that was taken for a read has left a transaction open");
+            return;
+        }
+        if std::mem::take(&mut lane.again) {
+            lane.stage.clear();
+            if let Some(client) = lane.head() {
+                self.ask_again(key, client, 0);
+            }
+        }
+        let Some(server) = self.servers.get_mut(key.0) else { return };
+        let Some(lane) = server.lane.as_mut() else { return };
+        let Some(unit) = lane.units.pop_front() else {
+            self.server_gone(key, "broken protocol: an answer that nothing asked for");
+            return;
+        };
+        let took = now.saturating_duration_since(lane.head_since);
+        lane.head_since = now;
+        lane.done += unit.size;
+        if lane.units.is_empty() {
+            lane.history.clear();
+            lane.done = 0;
+        } else if lane.done >= COMPACT {
+            lane.history.drain(..lane.done);
+            lane.done = 0;
+        }
+        if let Some(shape) = &unit.shape {
+            shape.took(took, now);
+        }
+        lane.forwarded = false;
+        if let Some(pool) = self.pools.get_mut(pool_key.0) {
+            if !lane.alone {
+                pool.note_service(took);
+                pool.totals.pipelined += 1;
+            }
+            pool.totals.queries += 1;
+            pool.totals.transactions += 1;
+            pool.totals.query_time += took;
+            pool.totals.transaction_time += took;
+        }
+        match unit.client.and_then(|key| self.clients.get_mut(key.0).map(|client| (key, client))) {
+            Some((client_key, client)) => {
+                let out = client.io.out();
+                out.append(&mut lane.stage);
+                out.extend_from_slice(message);
+                (client.attempts, client.retries) = (0, 0);
+                client.request_since = now;
+                client.lane = client.lane.and_then(|(server, count)| (count > 1).then_some((server, count - 1)));
+                if client.lane.is_none() && std::mem::take(&mut client.behind_own) {
+                    self.give_turn(Turn::Client(client_key));
+                }
+                self.unflushed.push(Turn::Client(client_key));
+            }
+            None => lane.stage.clear(),
+        }
+        let Some(server) = self.servers.get_mut(key.0) else { return };
+        let Some(lane) = server.lane.as_mut() else { return };
+        server.client = lane.head();
+        if lane.units.is_empty() {
+            self.end_lane(key);
+            self.offer(key);
+        } else {
+            self.serve_sharers(pool_key);
+        }
+    }
+
+    /// A server connection is no lane any more.
+    fn end_lane(&mut self, key: ServerKey) {
+        self.active_lanes.retain(|lane| *lane != key);
+        let Some(server) = self.servers.get_mut(key.0) else { return };
+        server.state = State::Active;
+        server.client = None;
+        if let Some(pool) = self.pools.get_mut(server.pool.0) {
+            pool.lanes.retain(|lane| *lane != key);
+        }
+    }
+
+    /// Takes back a client's units from the one at `from` on (in the lane's order), to be asked again: the lane's
+    /// late answers to them are dropped.
+    fn ask_again(&mut self, key: ServerKey, client_key: ClientKey, from: usize) {
+        let Some(lane) = self.servers.get_mut(key.0).and_then(|server| server.lane.as_mut()) else { return };
+        let mut start = lane.done;
+        let mut bytes = Vec::new();
+        let mut count = 0;
+        for (place, unit) in lane.units.iter_mut().enumerate() {
+            let end = start + unit.size;
+            if place >= from && unit.client == Some(client_key) {
+                bytes.extend_from_slice(lane.history.get(start..end).unwrap_or_default());
+                unit.client = None;
+                count += 1;
+            }
+            start = end;
+        }
+        if let Some(client) = self.clients.get_mut(client_key.0) {
+            client.replay += bytes.len();
+            bytes.append(&mut client.io.rest);
+            client.io.rest = bytes;
+            client.lane = client.lane.and_then(|(server, units)| (units > count).then_some((server, units - count)));
+            client.behind_own = client.lane.is_some();
+        }
+        if let Some(pool) = self.servers.get(key.0).and_then(|server| self.pools.get_mut(server.pool.0)) {
+            pool.totals.asked_again += count as u64;
+        }
+        self.give_turn(Turn::Client(client_key));
+    }
+
+    /// A lane's connection is being closed: who waits for an answer is answered by another server, or told.
+    pub fn leave_lane(&mut self, key: ServerKey, code: &str, why: &str) {
+        let Some(server) = self.servers.get_mut(key.0) else { return };
+        if !matches!(server.state, State::Lane) {
+            return;
+        }
+        let in_message = server.passing.0 > 0;
+        let Some(lane) = self.servers.get_mut(key.0).and_then(|server| server.lane.as_mut()) else { return };
+        let forwarded = lane.forwarded;
+        if let Some(head) = lane.head() {
+            let tried = self.clients.get(head.0).map_or(0, |client| client.attempts);
+            if forwarded && in_message {
+                self.close_client(head, &format!("server connection lost within a message: {why}"));
+            } else if forwarded || tried >= ATTEMPTS {
+                self.answer_head(key, code, &format!("server connection lost while it answered a read: {why}"));
+            } else if let Some(client) = self.clients.get_mut(head.0) {
+                client.attempts += 1;
+            }
+        }
+        while let Some(client) = self
+            .servers
+            .get(key.0)
+            .and_then(|server| server.lane.as_ref())
+            .and_then(|lane| lane.units.iter().find_map(|unit| unit.client))
+        {
+            self.ask_again(key, client, 0);
+        }
+        self.end_lane(key);
+    }
+
+    /// Forgets the names that a client gave in a unit whose answer it will not see.
+    fn forget_names(&mut self, key: ServerKey, place: usize, client: ClientKey) {
+        let (Some(server), Some(client)) = (self.servers.get(key.0), self.clients.get_mut(client.0)) else { return };
+        let mut at = 0;
+        for request in server.requests.iter().filter(|request| !matches!(request, Request::Align)) {
+            if at == place
+                && let Request::Parse { name: Some(name), .. } | Request::Invented { name: Some(name), .. } = request
+            {
+                client.statements.remove(name);
+            }
+            at += usize::from(request.ends_unit());
+        }
+    }
+
+    /// Answers the unit at the head with an error in the server's place; its late answer is dropped.
+    fn answer_head(&mut self, key: ServerKey, code: &str, message: &str) {
+        let Some(lane) = self.servers.get_mut(key.0).and_then(|server| server.lane.as_mut()) else { return };
+        let Some(client_key) = lane.units.front_mut().and_then(|unit| unit.client.take()) else { return };
+        lane.stage.clear();
+        self.forget_names(key, 0, client_key);
+        self.answer_unit(client_key, code, message);
+    }
+
+    fn answer_unit(&mut self, client_key: ClientKey, code: &str, message: &str) {
+        let Some(client) = self.clients.get_mut(client_key.0) else { return };
+        backend::write_error(client.io.out(), "ERROR", code, message);
+        backend::write_ready_for_query(client.io.out(), Status::Idle);
+        client.attempts = 0;
+        client.lane = client.lane.and_then(|(server, count)| (count > 1).then_some((server, count - 1)));
+        if client.lane.is_none() && std::mem::take(&mut client.behind_own) {
+            self.give_turn(Turn::Client(client_key));
+        }
+        self.unflushed.push(Turn::Client(client_key));
+    }
+
+    /// Takes a client that is leaving out of its lane: nobody waits for its answers.
+    pub fn forget_in_lane(&mut self, key: ClientKey) {
+        let Some((server_key, _)) = self.clients.get_mut(key.0).and_then(|client| client.lane.take()) else { return };
+        let Some(server) = self.servers.get_mut(server_key.0) else { return };
+        let head = server.client == Some(key);
+        if head {
+            server.client = None;
+            server.io.readable = true;
+        }
+        if let Some(lane) = &mut server.lane {
+            for unit in lane.units.iter_mut().filter(|unit| unit.client == Some(key)) {
+                unit.client = None;
+            }
+            if head {
+                // Nobody wants its answer: the server need not go on.
+                (lane.cancelling, lane.closed) = (true, true);
+            }
+        }
+        if head {
+            self.cancel_on_server(server_key);
+        }
+        // It may have been the one whose slowness held the lane.
+        self.give_turn(Turn::Server(server_key));
+    }
+
+    /// Cancels the first of a client's units. At the head, the server is asked to; a unit behind others is answered
+    /// at once, since a read that is not wanted needs no answer.
+    pub fn cancel_in_lane(&mut self, key: ClientKey) {
+        let Some((server_key, _)) = self.clients.get(key.0).and_then(|client| client.lane) else { return };
+        let Some(lane) = self.servers.get_mut(server_key.0).and_then(|server| server.lane.as_mut()) else { return };
+        match lane.units.iter().position(|unit| unit.client == Some(key)) {
+            Some(0) => {
+                if let Some(unit) = lane.units.front_mut() {
+                    unit.cancelled = true;
+                }
+                lane.cancelling = true;
+                lane.closed = true;
+                self.cancel_on_server(server_key);
+            }
+            Some(place) => {
+                if let Some(unit) = lane.units.get_mut(place) {
+                    unit.client = None;
+                }
+                self.forget_names(server_key, place, key);
+                self.answer_unit(key, "57014", "canceling statement due to user request");
+            }
+            None => (),
+        }
+    }
+
+    /// Looks for units at the head that take long: their lanes close, and who stands behind them is asked again
+    /// elsewhere.
+    pub fn look_after_lanes(&mut self) {
+        let Some(bound) = self.config.settings.pipeline_stall.limit() else { return };
+        let now = self.now;
+        let mut stalled = Vec::new();
+        for &key in &self.active_lanes {
+            let Some(lane) = self.servers.get(key.0).and_then(|server| server.lane.as_ref()) else { continue };
+            if !lane.closed && !lane.units.is_empty() && now.saturating_duration_since(lane.head_since) >= bound {
+                stalled.push(key);
+            }
+        }
+        for key in stalled {
+            let Some(lane) = self.servers.get_mut(key.0).and_then(|server| server.lane.as_mut()) else { continue };
+            lane.closed = true;
+            let head = lane.head();
+            if let Some(shape) = lane.units.front().and_then(|unit| unit.shape.clone()) {
+                shape.took(now.saturating_duration_since(lane.head_since), now);
+            }
+            let behind: Vec<ClientKey> =
+                lane.units.iter().filter_map(|unit| unit.client).filter(|client| Some(*client) != head).collect();
+            for client in behind {
+                let place = self
+                    .servers
+                    .get(key.0)
+                    .and_then(|server| server.lane.as_ref())
+                    .and_then(|lane| lane.units.iter().position(|unit| unit.client == Some(client)));
+                if let Some(place) = place {
+                    self.ask_again(key, client, place);
+                }
+            }
+        }
+    }
+
+    /// How long a poll may wait so that a stalled lane is noticed in time.
+    pub fn lane_deadline(&self) -> Option<Instant> {
+        let bound = self.config.settings.pipeline_stall.limit()?;
+        let lanes = self.active_lanes.iter().filter_map(|key| self.servers.get(key.0)?.lane.as_ref());
+        lanes.filter(|lane| !lane.closed).map(|lane| lane.head_since + bound).min()
+    }
+
+    /// Opens one more connection, for a lane, where nothing speaks against it.
+    fn grow_by_one(&mut self, key: PoolKey) {
+        let failing = self.pools.get(key.0).is_none_or(|pool| {
+            pool.failure.as_ref().is_some_and(|(when, _)| {
+                self.now.saturating_duration_since(*when) < self.config.settings.server_login_retry.0
+            })
+        });
+        if !failing && self.within_limits(key) {
+            self.connect(key);
+        }
+    }
+
+    /// Passes one whole message on to the client's server.
+    pub fn pass_message(&mut self, key: ClientKey, head: Header, left: &[u8]) -> Result<usize, wire::Error> {
+        let body = left.get(HEADER..head.total());
+        match (head.tag, body) {
+            (tag::PARSE, Some(body)) => self.pass_parse(key, body).map(|()| head.total()),
+            (tag::DESCRIBE | tag::CLOSE, Some(body)) => self.pass_target(key, head.tag, body).map(|()| head.total()),
+            (tag::BIND, _) => match frontend::bind(left.get(HEADER..).unwrap_or_default()) {
+                Some(names) => {
+                    let taken = self.pass_bind(key, head, names)?;
+                    let Some(rest) = left.get(taken..).filter(|rest| !rest.is_empty()) else { return Ok(taken) };
+                    let Some((client, server)) = self.pair(key) else { return Ok(left.len()) };
+                    server.io.out().extend_from_slice(rest);
+                    client.passing = client.passing.saturating_sub(rest.len());
+                    Ok(left.len())
+                }
+                None => Err(wire::Error::Short { tag: tag::BIND, field: "the names" }),
+            },
+            _ => self.pass_plain(key, head, left),
+        }
+    }
+}
+
+/// Whether a client's session state is what the server connection has.
+fn in_line(client: &Client, server: &Server) -> bool {
+    (Rc::ptr_eq(&client.sets, &server.sets) || client.sets == server.sets) && client.vars.same(&server.vars)
+}
+
+impl Pool {
+    /// How many units a lane of this pool may carry: so many as a client can wait behind.
+    fn depth(&self, settings: &crate::config::Settings) -> usize {
+        let patience = settings.pipeline_stall.0.as_secs_f64() / 4.0;
+        ((patience / self.service.max(1e-6)) as usize).clamp(1, settings.pipeline_depth.max(1))
+    }
+
+    /// Takes note of how long a unit took.
+    fn note_service(&mut self, took: Duration) {
+        self.service += (took.as_secs_f64() - self.service) / 64.0;
+    }
+
+    /// Whether the pool pipelines at all.
+    pub fn may_pipeline(mode: PoolMode, settings: &crate::config::Settings) -> bool {
+        settings.pipelining && mode == PoolMode::Transaction
+    }
+}

@@ -1,0 +1,50 @@
+//! Reading the configuration again: by SIGHUP, by RELOAD, and when its files change.
+
+use std::sync::{Arc, PoisonError};
+
+use crate::config::Config;
+use crate::shared::{Message, Shared, lock};
+
+/// What became of the last attempt.
+#[derive(Debug, Clone, Default)]
+pub struct Outcome {
+    /// Attempts that ended well.
+    pub good: u64,
+    /// Attempts that did not.
+    pub failed: u64,
+    /// Why the last one did not.
+    pub trouble: Option<String>,
+}
+
+/// Reads the configuration again and puts it in force everywhere; an error leaves the old one.
+pub fn reload(shared: &Shared) -> Result<(), String> {
+    let mut outcome = lock(&shared.reloads);
+    let old = shared.config();
+    let path = &old.path;
+    let mut config = match Config::read(path) {
+        Ok(config) => config,
+        Err(error) => {
+            let trouble = error.to_string();
+            crate::warning!("the configuration was not read again, the old one stays: {trouble}");
+            outcome.failed += 1;
+            outcome.trouble = Some(trouble.clone());
+            return Err(trouble);
+        }
+    };
+    for remark in &config.remarks {
+        crate::warning!("{}: {remark}", path.display());
+    }
+    for name in config.settings.keep_fixed(&old.settings) {
+        crate::warning!("{}: {name} cannot be changed while running, the old value stays", path.display());
+    }
+    *shared.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
+    outcome.good += 1;
+    outcome.trouble = None;
+    // Tools that move the log away ask for a reload next.
+    if let Err(error) = crate::log::configure(&shared.config().settings) {
+        crate::warning!("cannot open the log again: {error}");
+    }
+    shared.tell_all(|| Message::Reload);
+    crate::info!("{} was read again", path.display());
+    Ok(())
+}

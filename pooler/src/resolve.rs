@@ -1,0 +1,285 @@
+//! Looks up the names of servers, away from the threads that carry traffic: the system's resolver blocks.
+//!
+//! A worker asks what is known of a name; when nothing is, a thread looks it up and the workers are told when it has.
+//! Each look-up has a thread of its own, so that one name whose server does not answer delays no other.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, ToSocketAddrs};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::config::Settings;
+use crate::net::Peer;
+use crate::pool::PoolKey;
+use crate::server::ServerKey;
+use crate::shared::{Message, Shared, lock};
+use crate::worker::Worker;
+
+/// What is known of a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// One of its addresses, in turn; or what is no name.
+    At(String),
+    /// It is being looked up.
+    Pending,
+    /// It could not be looked up: why.
+    Failed(String),
+}
+
+#[derive(Debug)]
+struct Name {
+    addresses: Vec<IpAddr>,
+    /// Why there are none.
+    failure: Option<String>,
+    until: Instant,
+    /// Since when it is being looked up.
+    pending: Option<Instant>,
+    next: usize,
+}
+
+/// A name as SHOW DNS_HOSTS shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Known {
+    /// The name.
+    pub name: String,
+    /// How long it is still believed.
+    pub left: Duration,
+    /// Its addresses.
+    pub addresses: Vec<IpAddr>,
+    /// Whether it is being looked up.
+    pub pending: bool,
+}
+
+/// How names are looked up.
+type LookUp = fn(&str) -> io::Result<Vec<IpAddr>>;
+
+/// The names that are known.
+#[derive(Debug)]
+pub struct Resolver {
+    names: Mutex<HashMap<String, Name>>,
+    look_up: LookUp,
+}
+
+impl Default for Resolver {
+    fn default() -> Self {
+        Self::new(|name| Ok((name, 0).to_socket_addrs()?.map(|address| address.ip()).collect()))
+    }
+}
+
+impl Resolver {
+    fn new(look_up: LookUp) -> Self {
+        Self { names: Mutex::default(), look_up }
+    }
+
+    /// What is known of `host`. When it must be looked up, `begin` is called, once, to do so.
+    fn find(&self, host: &str, settings: &Settings, begin: impl FnOnce()) -> Found {
+        if host.is_empty() || host.starts_with('/') || host.parse::<IpAddr>().is_ok() {
+            return Found::At(host.to_owned());
+        }
+        let now = Instant::now();
+        let mut names = lock(&self.names);
+        let name = names.entry(host.to_owned()).or_insert_with(|| Name {
+            addresses: Vec::new(),
+            failure: None,
+            until: now,
+            pending: None,
+            next: 0,
+        });
+        if let Some(since) = name.pending {
+            let late = settings.server_connect_timeout.limit().is_some_and(|limit| now - since >= limit);
+            return if late { Found::Failed(format!("looking up \"{host}\" takes too long")) } else { Found::Pending };
+        }
+        if now < name.until {
+            if let Some(why) = &name.failure {
+                return Found::Failed(why.clone());
+            }
+            if let Some(address) = name.addresses.get(name.next % name.addresses.len().max(1)) {
+                name.next = name.next.wrapping_add(1);
+                return Found::At(address.to_string());
+            }
+        }
+        name.pending = Some(now);
+        drop(names);
+        begin();
+        Found::Pending
+    }
+
+    /// Looks a name up and keeps what comes of it; whether its addresses are others than before.
+    fn learn(&self, host: &str, settings: &Settings) -> bool {
+        // PostgreSQL's port is not asked for: a name of a service does not matter here.
+        let outcome = (self.look_up)(host);
+        let now = Instant::now();
+        let mut names = lock(&self.names);
+        let Some(name) = names.get_mut(host) else { return false };
+        name.pending = None;
+        match outcome {
+            Ok(mut addresses) if !addresses.is_empty() => {
+                let mut seen = std::collections::HashSet::new();
+                addresses.retain(|address| seen.insert(*address));
+                let changed =
+                    !name.addresses.is_empty() && name.addresses.iter().any(|address| !addresses.contains(address));
+                name.addresses = addresses;
+                name.failure = None;
+                name.until = now + settings.dns_max_ttl.0;
+                changed
+            }
+            outcome => {
+                let why = outcome.map_or_else(|error| error.to_string(), |_| "it has no address".to_owned());
+                // The addresses stay: connections that are open are not closed because a look-up fails.
+                name.failure = Some(format!("cannot look up \"{host}\": {why}"));
+                name.until = now + settings.dns_nxdomain_ttl.0;
+                false
+            }
+        }
+    }
+
+    /// Whether a name that was looked up is to be looked up again.
+    fn is_old(&self, host: &str) -> bool {
+        lock(&self.names).get(host).is_some_and(|name| name.pending.is_none() && Instant::now() >= name.until)
+    }
+
+    fn addresses(&self, host: &str) -> Vec<IpAddr> {
+        lock(&self.names).get(host).map(|name| name.addresses.clone()).unwrap_or_default()
+    }
+
+    /// What is known, by name.
+    pub fn known(&self) -> Vec<Known> {
+        let now = Instant::now();
+        let mut known: Vec<Known> = lock(&self.names)
+            .iter()
+            .map(|(host, name)| Known {
+                name: host.clone(),
+                left: name.until.saturating_duration_since(now),
+                addresses: name.addresses.clone(),
+                pending: name.pending.is_some(),
+            })
+            .collect();
+        known.sort_by(|a, b| a.name.cmp(&b.name));
+        known
+    }
+}
+
+/// Begins to look a name up; the workers are told when it is done.
+fn begin(shared: &Arc<Shared>, host: &str) {
+    let (asker, name) = (shared.clone(), host.to_owned());
+    let run = move || {
+        let settings = asker.config().settings.clone();
+        let changed = asker.resolver.learn(&name, &settings);
+        asker.tell_all(|| Message::Resolved(name.clone(), changed));
+    };
+    if thread::Builder::new().name("resolver".to_owned()).spawn(run).is_err()
+        && let Some(name) = lock(&shared.resolver.names).get_mut(host)
+    {
+        // No thread can be had: the next one to ask tries again.
+        name.pending = None;
+    }
+}
+
+impl Worker {
+    /// Where a host is, as far as it is known; when it is being looked up, the worker is told when that is done.
+    pub fn find_host(&self, host: &str) -> Found {
+        self.shared.resolver.find(host, &self.config.settings, || begin(&self.shared, host))
+    }
+
+    /// A name has been looked up: those who waited for that go on. Connections to addresses that are no longer its are
+    /// closed when they are free.
+    pub fn resolved(&mut self, host: &str, changed: bool) {
+        if changed {
+            let addresses = self.shared.resolver.addresses(host);
+            crate::info!("the addresses of {host} have changed");
+            let elsewhere = |server: &crate::server::Server| {
+                server.target.is_none()
+                    && server.host == host
+                    && matches!(server.io.stream.peer(), Peer::Tcp(peer) if !addresses.contains(&peer.ip().to_canonical()))
+            };
+            let moved: Vec<ServerKey> =
+                self.servers.iter().filter(|(_, server)| elsewhere(server)).map(|(key, _)| ServerKey(key)).collect();
+            self.retire(&moved);
+        }
+        let keys: Vec<PoolKey> = self.pools.iter().map(|(key, _)| PoolKey(key)).collect();
+        for key in keys {
+            let waits = |pool: &crate::pool::Pool| !pool.waiting.is_empty() || !pool.greeting.is_empty();
+            if self.pools.get(key.0).is_some_and(waits) {
+                self.grow(key);
+            }
+        }
+    }
+
+    /// Looks up again the names of servers that are in use, when what is known of them is old.
+    pub fn refresh_names(&mut self) {
+        let mut hosts: Vec<&str> = Vec::new();
+        for (_, server) in &self.servers {
+            let host = server.host.as_str();
+            if !hosts.contains(&host) && self.shared.resolver.is_old(host) {
+                hosts.push(host);
+            }
+        }
+        for host in hosts {
+            let _ = self.find_host(host);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::config::Seconds;
+
+    static ROUND: AtomicUsize = AtomicUsize::new(0);
+
+    fn look_up(name: &str) -> io::Result<Vec<IpAddr>> {
+        let address = |text: &str| text.parse::<IpAddr>().unwrap();
+        match (name, ROUND.load(Ordering::Relaxed)) {
+            ("two", 0) => Ok(vec![address("10.0.0.1"), address("10.0.0.1"), address("::1")]),
+            ("two", _) => Ok(vec![address("10.0.0.9")]),
+            _ => Err(io::Error::other("nobody knows it")),
+        }
+    }
+
+    #[test]
+    fn names_are_looked_up_once_and_their_addresses_used_in_turn() {
+        let resolver = Resolver::new(look_up);
+        let mut settings = Settings { dns_max_ttl: Seconds::whole(100), ..Settings::default() };
+        let begun = Cell::new(0);
+        let find = |host: &str, settings: &Settings| resolver.find(host, settings, || begun.set(begun.get() + 1));
+        for literal in ["", "/tmp", "127.0.0.1", "::1"] {
+            assert_eq!(find(literal, &settings), Found::At(literal.to_owned()));
+        }
+        assert_eq!(find("two", &settings), Found::Pending);
+        assert_eq!(find("two", &settings), Found::Pending);
+        assert_eq!(begun.get(), 1, "nobody looks up what is being looked up");
+        assert!(!resolver.learn("two", &settings), "the first answer is no change");
+        let found: Vec<Found> = (0..3).map(|_| find("two", &settings)).collect();
+        assert_eq!(found, ["10.0.0.1", "::1", "10.0.0.1"].map(|at| Found::At(at.to_owned())));
+        assert_eq!(begun.get(), 1);
+        assert!(!resolver.is_old("two"));
+        // What is old is looked up again, and a change is told.
+        settings.dns_max_ttl = Seconds::whole(0);
+        resolver.learn("two", &settings);
+        assert!(resolver.is_old("two"));
+        ROUND.store(1, Ordering::Relaxed);
+        assert_eq!(find("two", &settings), Found::Pending);
+        assert!(resolver.learn("two", &settings));
+        assert_eq!(resolver.known()[0].addresses, ["10.0.0.9".parse::<IpAddr>().unwrap()]);
+    }
+
+    #[test]
+    fn a_failure_is_remembered_and_one_that_hangs_is_told() {
+        let resolver = Resolver::new(look_up);
+        let mut settings = Settings { dns_nxdomain_ttl: Seconds::whole(100), ..Settings::default() };
+        assert_eq!(resolver.find("none", &settings, || ()), Found::Pending);
+        settings.server_connect_timeout = Seconds(Duration::from_nanos(1));
+        assert_eq!(
+            resolver.find("none", &settings, || ()),
+            Found::Failed("looking up \"none\" takes too long".to_owned())
+        );
+        assert!(!resolver.learn("none", &settings));
+        let failed = Found::Failed("cannot look up \"none\": nobody knows it".to_owned());
+        assert_eq!(resolver.find("none", &settings, || unreachable!()), failed);
+    }
+}

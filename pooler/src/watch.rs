@@ -1,0 +1,128 @@
+//! Watches the files of the configuration, and reads it again when they change.
+//!
+//! Their marks (device, inode, size, time of change) are looked at, which works for files that are replaced as a whole
+//! by a rename, for links to folders that are swapped (as mounted Kubernetes ConfigMaps are) and for file systems over
+//! a network, where the kernel's notices do not come. A file that is being written is left until it has been still for
+//! one more look.
+
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use crate::reload::reload;
+use crate::shared::Shared;
+
+/// How often it is looked whether watching was turned on.
+const TURNED_OFF: Duration = Duration::from_secs(1);
+
+/// What changes when a file does; none for a file that is not there.
+type Mark = Option<(u64, u64, u64, i64, i64)>;
+
+fn mark(path: &Path) -> Mark {
+    let metadata = std::fs::metadata(path).ok()?;
+    Some((metadata.dev(), metadata.ino(), metadata.size(), metadata.ctime(), metadata.ctime_nsec()))
+}
+
+fn marks(paths: &[PathBuf]) -> Vec<(PathBuf, Mark)> {
+    paths.iter().map(|path| (path.clone(), mark(path))).collect()
+}
+
+/// What a look at the files comes to.
+#[derive(Debug, PartialEq, Eq)]
+enum Look {
+    /// They are as they were when they were last read.
+    Same,
+    /// They are changing: look again.
+    Moving,
+    /// They have changed, and are still.
+    Changed,
+}
+
+#[derive(Debug)]
+struct Watch {
+    /// The marks of the files that were last read, or tried.
+    read: Vec<(PathBuf, Mark)>,
+    /// The marks at the last look.
+    seen: Vec<(PathBuf, Mark)>,
+}
+
+impl Watch {
+    fn new(paths: &[PathBuf]) -> Self {
+        let read = marks(paths);
+        Self { seen: read.clone(), read }
+    }
+
+    fn look(&mut self) -> Look {
+        let paths: Vec<PathBuf> = self.read.iter().map(|(path, _)| path.clone()).collect();
+        let now = marks(&paths);
+        let still = now == self.seen;
+        self.seen = now;
+        match (self.seen == self.read, still) {
+            (true, _) => Look::Same,
+            (false, false) => Look::Moving,
+            (false, true) => Look::Changed,
+        }
+    }
+}
+
+/// Watches in a thread of its own, as long as `autoreload` says so.
+pub fn start(shared: Arc<Shared>) -> io::Result<()> {
+    let mut watch = Watch::new(&shared.config().files);
+    let run = move || {
+        loop {
+            let config = shared.config();
+            let Some(interval) = config.settings.autoreload.limit() else {
+                thread::sleep(TURNED_OFF);
+                // What changed meanwhile was not to be noticed.
+                watch = Watch::new(&config.files);
+                continue;
+            };
+            thread::sleep(interval);
+            if watch.look() != Look::Changed {
+                continue;
+            }
+            // The marks are taken before the files are read: a change in between is noticed at the next look.
+            watch.read.clone_from(&watch.seen);
+            if reload(&shared).is_ok() {
+                let files = shared.config().files.clone();
+                let before = std::mem::take(&mut watch.read);
+                let known = |path: &PathBuf| before.iter().find(|(name, _)| name == path).map(|(_, mark)| *mark);
+                watch.read =
+                    files.iter().map(|path| (path.clone(), known(path).unwrap_or_else(|| mark(path)))).collect();
+                watch.seen.clone_from(&watch.read);
+            }
+        }
+    };
+    thread::Builder::new().name("watch".to_owned()).spawn(run).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_read_again_when_it_is_still_after_a_change() {
+        let folder = std::env::temp_dir().join(format!("howdah-watch-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("a");
+        std::fs::write(&path, "1").unwrap();
+        let mut watch = Watch::new(std::slice::from_ref(&path));
+        assert_eq!(watch.look(), Look::Same);
+        std::fs::write(&path, "22").unwrap();
+        assert_eq!(watch.look(), Look::Moving);
+        assert_eq!(watch.look(), Look::Changed);
+        // Replaced as a whole, by a file of the same size.
+        std::fs::write(folder.join("b"), "33").unwrap();
+        std::fs::rename(folder.join("b"), &path).unwrap();
+        assert_eq!(watch.look(), Look::Moving);
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(watch.look(), Look::Moving);
+        assert_eq!(watch.look(), Look::Changed);
+        watch.read.clone_from(&watch.seen);
+        assert_eq!(watch.look(), Look::Same);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

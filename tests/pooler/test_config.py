@@ -1,0 +1,258 @@
+"""Configurations as they are found in the world, and what is said of those that are wrong."""
+
+# The pooler first, then its clients: nested on purpose.
+# ruff: noqa: SIM117
+
+import os
+import re
+import socket
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from devkit import places
+from devkit.places import ROOT
+from devkit.server import SUPERUSER, free_port
+from tests.pooler.process import PASSWORD, PROGRAM, Pooler, ask, wait_until
+
+DEBIANS = Path("/etc/pgbouncer/pgbouncer.ini")
+PGBOUNCER = Path("/usr/sbin/pgbouncer")
+
+# The shape of PgCat's own examples: every key that they have, comments left out.
+PGCAT = """
+[general]
+host = "127.0.0.1"
+port = {port}
+enable_prometheus_exporter = true
+prometheus_exporter_port = {metrics}
+connect_timeout = 5000
+idle_timeout = 30000
+idle_client_in_transaction_timeout = 0
+healthcheck_timeout = 1000
+healthcheck_delay = 30000
+shutdown_timeout = 60000
+ban_time = 60
+log_client_connections = false
+log_client_disconnections = false
+autoreload = 15000
+worker_threads = 5
+tcp_keepalives_idle = 5
+tcp_keepalives_count = 5
+tcp_keepalives_interval = 5
+admin_username = "admin_user"
+admin_password = "admin_pass"
+
+[pools.simple_db]
+pool_mode = "session"
+load_balancing_mode = "random"
+default_role = "primary"
+query_parser_enabled = true
+primary_reads_enabled = true
+sharding_function = "pg_bigint_hash"
+idle_timeout = 40000
+connect_timeout = 3000
+
+[pools.simple_db.users.0]
+username = "scram_user"
+password = "{password}"
+pool_size = 5
+min_pool_size = 1
+statement_timeout = 400
+
+[pools.simple_db.shards.0]
+servers = [["127.0.0.1", {server}, "primary"]]
+database = "postgres"
+"""
+SECOND_SHARD = """
+[pools.simple_db.shards.1]
+servers = [["127.0.0.1", 5432, "primary"], ["localhost", 5432, "replica"]]
+database = "shard1"
+"""
+
+
+def check(path, text=None, **environment):
+    """What `howdah-pooler check` says of a configuration: whether it is good, and the text."""
+    if text is not None:
+        path.write_text(text)
+    done = subprocess.run(
+        [PROGRAM, "check", path], capture_output=True, text=True, check=False, env=os.environ | environment
+    )
+    return done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.skipif(not DEBIANS.exists(), reason="Debian's pgbouncer is not installed")
+def test_debians_own_file_is_taken_as_it_is():
+    good, said = check(DEBIANS)
+    assert good, said
+    assert "has no effect" not in said and "not a setting" not in said
+
+
+@pytest.mark.skipif(not PGBOUNCER.exists(), reason="Debian's pgbouncer is not installed")
+def test_the_settings_of_the_installed_pgbouncer_are_known_and_have_its_defaults(server, tmp_path):
+    """Those of TLS, of authentication by other services, and of its own buffers are none of this test's business."""
+    page = (ROOT / "docs" / "reference" / "pooler-settings.md").read_text()
+    ours = dict(re.findall(r"^\| `(\w+)` \| ([^|]*?)(?:; in `howdah.toml` [^|]*)? \| (?:yes|no) \|", page, re.M))
+    without = set(re.findall(r"`(\w+)`", page.partition("Of `pgbouncer.ini`: ")[2]))
+    port = free_port()
+    folder = Path("/tmp") / f"howdah-pgbouncer-{port}"
+    folder.mkdir(mode=0o755)
+    path = folder / "pgbouncer.ini"
+    path.write_text(
+        f"[databases]\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n"
+        f"auth_type = any\nadmin_users = {SUPERUSER}\n"
+    )
+    real = subprocess.Popen([PGBOUNCER, "-q", path], stderr=subprocess.DEVNULL, **places.as_server_user())
+    try:
+        wait_until(lambda: answers(port))
+        made = Pooler(server)
+        made.port = port
+        defaults = {row["key"]: row["default"] for row in made.show("CONFIG")}
+        made.folder.rmdir()
+    finally:
+        real.terminate()
+        real.wait(10)
+        path.unlink()
+        folder.rmdir()
+    compared = 0
+    for key, default in defaults.items():
+        if "_tls_" in key or key in {"auth_hba_file", "disable_pqexec"} | without:
+            continue
+        assert key in ours, f"{key} is a setting of PgBouncer that is not known here"
+        # What is better or different here, each for a reason.
+        if key in {"syslog_ident", "server_check_query", "auth_query", "user"}:
+            continue
+        assert ours[key].strip("`").replace("empty", "") == default, key
+        compared += 1
+    assert compared > 50
+
+
+def answers(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_pgcats_own_shape_serves_and_shards_are_refused(with_users, tmp_path):
+    port = free_port()
+    text = PGCAT.format(port=port, metrics=free_port(), password=PASSWORD, server=with_users.port)
+    good, said = check(tmp_path / "pgcat.toml", text)
+    assert good, said
+    assert "statement_timeout" not in said and "min_pool_size" not in said
+    good, said = check(tmp_path / "pgcat.toml", text + SECOND_SHARD)
+    assert not good and "pools.simple_db has 2 shards: sharding is not supported yet" in said
+    made = Pooler(with_users, name="pgcat.toml", text=text)
+    made.port = port
+    with made as pooler:
+        assert pooler.psql("SELECT 5", "simple_db", user="scram_user", password=PASSWORD) == "5"
+        told = pooler.psql("SELECT pg_sleep(5)", "simple_db", user="scram_user", password=PASSWORD, check=False)
+        assert "query_timeout" in told.stderr, "statement_timeout of the user"
+        shown = pooler.psql("SHOW DATABASES", "pgcat", user="admin_user", password="admin_pass")
+        assert shown.startswith("simple_db|127.0.0.1|")
+        config = dict(
+            line.split("|")[:2]
+            for line in pooler.psql("SHOW CONFIG", "pgcat", user="admin_user", password="admin_pass").splitlines()
+        )
+        assert (config["autoreload"], config["server_check_delay"], config["shutdown_timeout"]) == ("15", "30", "60")
+
+
+def test_dollars_in_a_pgcat_toml_are_no_variables(tmp_path):
+    text = PGCAT.format(port=1, metrics=2, password="p${NOT_A_VARIABLE}", server=3)
+    good, said = check(tmp_path / "pgcat.toml", text)
+    assert good, said
+
+
+def test_howdah_toml_takes_variables_and_tells_the_nearest_name(server, tmp_path):
+    text = """
+    # ${NOT_THERE} in a comment does not matter
+    [pooler]
+    listen_port = "${PORT}"
+    query_wait_timeout = "${WAIT:-7}"
+    [databases.app]
+    host = "localhost"
+    [users.bob]
+    password = 'a${PASS}b'
+    """
+    path = tmp_path / "howdah.toml"
+    good, said = check(path, text, PORT="7777", PASS="'\"\\")
+    assert good, said
+    good, said = check(path, text, PORT="x", PASS="")
+    assert not good and '[pooler] listen_port = "x": expected a number from 0 to 65535' in said
+    good, said = check(path, text, PORT="1")
+    assert not good and "users: bob: password: the environment has no variable PASS" in said
+    for wrong, told in {
+        "[pooler]\nquery_wait_timout = 5": "[pooler] has no key query_wait_timout; query_wait_timeout was meant?",
+        "[databases.a]\nserver_life = 5": "[databases.a] has no key server_life; server_lifetime was meant?",
+        "[users.a]\npasword = 'x'": "[users.a] has no key pasword; password was meant?",
+        "[user.a]\npassword = 'x'": "there is no section [user]; users was meant?",
+        "[databases.a]\nload_balance_hosts = 'all'": 'load_balance_hosts = "all": expected round-robin or disable',
+        "[pooler]\npool_mode": "expected",
+    }.items():
+        good, said = check(path, wrong)
+        assert not good and told in said, said
+    good, said = check(tmp_path / "nowhere.toml")
+    assert not good and "cannot read" in said
+
+
+def test_limits_of_a_user_and_of_a_database_hold(server):
+    databases = {"postgres": "max_db_client_connections=2", "lifetime": "dbname=postgres server_lifetime=0.3"}
+    with Pooler(server, databases, server_lifetime_jitter=0) as pooler:
+        pooler.path.write_text(
+            pooler.path.read_text().replace(
+                "[pgbouncer]", f"[users]\n{SUPERUSER} = query_timeout=0.3 max_user_client_connections=4\n[pgbouncer]"
+            )
+        )
+        pooler.psql("RELOAD", "pgbouncer")
+        assert "query_timeout" in pooler.psql("SELECT pg_sleep(5)", check=False).stderr
+        with pooler.connect(), pooler.connect():
+            assert "max_db_client_connections" in pooler.psql("SELECT 1", check=False).stderr
+            with pooler.connect("lifetime") as young:
+                before = ask(young, "SELECT pg_backend_pid()")
+                with pooler.connect("lifetime"):
+                    told = pooler.psql("SELECT 1", "lifetime", check=False).stderr
+                    assert "max_user_client_connections" in told
+                wait_until(lambda: ask(young, "SELECT pg_backend_pid()") != before)
+        row = next(row for row in pooler.show("USERS") if row["name"] == SUPERUSER)
+        assert row["max_user_client_connections"] == "4"
+        row = next(row for row in pooler.show("DATABASES") if row["name"] == "postgres")
+        assert row["max_client_connections"] == "2"
+
+
+def test_hosts_of_an_entry_in_turn_or_the_first_that_works(server):
+    with Pooler(server, default_pool_size=3, server_login_retry="0.1", listen_addr="*") as pooler:
+        places_ = f"host=127.0.0.1,localhost port={server.port} dbname=postgres password={server.password}"
+        pooler.path.write_text(
+            pooler.path.read_text().replace(
+                "[databases]", f"[databases]\nturn = {places_}\nfirst = {places_} load_balance_hosts=disable"
+            )
+        )
+        pooler.psql("RELOAD", "pgbouncer")
+        for database, hosts in {"turn": {"127.0.0.1", "localhost"}, "first": {"127.0.0.1"}}.items():
+            with pooler.connect(database) as one:
+                with pooler.connect(database) as two:
+                    ask(one, "BEGIN")
+                    ask(two, "SELECT 1")
+                    ask(one, "COMMIT")
+            assert {row["addr"] for row in pooler.show("SERVERS") if row["database"] == database} == hosts
+
+
+def test_the_socket_of_a_family_has_its_mode_and_all_addresses_are_listened_on(server):
+    with Pooler(server, listen_addr="*", unix_socket_mode="0700", login_notify_message="be kind") as pooler:
+        made = pooler.folder / f".s.PGSQL.{pooler.port}"
+        assert stat.S_IMODE(made.stat().st_mode) == 0o700
+        with socket.create_connection(("127.0.0.1", pooler.port)):
+            pass
+        if socket.has_ipv6 and Path("/proc/net/if_inet6").exists():
+            with socket.create_connection(("::1", pooler.port)):
+                pass
+        assert "be kind" in pooler.psql("SELECT 1", check=False).stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_root_becomes_the_user_that_the_file_names(server):
+    account = places.server_user()
+    made = Pooler(server, user=account.pw_name)
+    os.chown(made.folder, account.pw_uid, account.pw_gid)
+    with made as pooler:
+        assert Path(f"/proc/{pooler.process.pid}").stat().st_uid == account.pw_uid
+        assert pooler.psql("SELECT 1") == "1"

@@ -1,0 +1,362 @@
+"""The console: what it shows, by which columns, and each command over both protocols and under each of its names."""
+
+# The pooler first, then its clients: nested on purpose.
+# ruff: noqa: SIM117
+
+import os
+import re
+import signal
+import struct
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pg8000.dbapi
+import pytest
+
+from devkit import places
+from devkit.server import SUPERUSER, free_port
+from tests.pooler import columns, raw
+from tests.pooler.process import Pooler, ask, wait_until
+from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, parse, query
+
+PGBOUNCER = Path("/usr/sbin/pgbouncer")
+CONSOLES = ["howdah", "pgcat", "pgbouncer"]
+PROTOCOLS = ["simple", "extended"]
+
+
+def run(client, protocol, command):
+    """All messages that a command is answered with."""
+    if protocol == "simple":
+        client.send(query(command))
+    else:
+        client.send(parse("", command), bind(""), raw.message(b"D", b"P\0"), EXECUTE, SYNC)
+    return client.until(b"Z")
+
+
+def named(messages):
+    """The names of the columns in a RowDescription."""
+    body = next((body for kind, body in messages if kind == b"T"), None)
+    if body is None:
+        return None
+    names, at = [], 2
+    for _ in range(struct.unpack("!h", body[:2])[0]):
+        end = body.index(b"\0", at)
+        names.append(body[at:end].decode())
+        at = end + 19
+    return names
+
+
+def outcome(messages):
+    """The command tag, or the message of the error."""
+    for kind, body in messages:
+        if kind == b"C":
+            return body[:-1].decode()
+        if kind == b"E":
+            return next(field[1:].decode() for field in body.split(b"\0") if field[:1] == b"M")
+    raise AssertionError(messages)
+
+
+def test_each_show_command_has_the_columns_of_the_table_and_the_help_names_it(pooler):
+    pooler.psql("SELECT 1")
+    with Raw(pooler.port, "pgbouncer") as client:
+        told = run(client, "simple", "SHOW HELP")
+        known = set(re.findall(r"\b[A-Z_]{3,}\b", told[0][1].decode()))
+        for what, expected in (columns.PGBOUNCER | columns.OWN).items():
+            for protocol in PROTOCOLS:
+                got = run(client, protocol, f"SHOW {what}")
+                assert named(got) == expected, (what, protocol)
+                assert outcome(got) == "SHOW"
+                rows = [body for kind, body in got if kind == b"D"]
+                assert all(struct.unpack("!h", row[:2])[0] == len(expected) for row in rows), what
+            assert what in known or what.islower(), f"SHOW HELP does not tell of {what}"
+
+
+@pytest.mark.skipif(not PGBOUNCER.exists(), reason="Debian's pgbouncer is not installed")
+def test_the_table_holds_all_that_the_installed_pgbouncer_tells(server, tmp_path):
+    port = free_port()
+    folder = Path("/tmp") / f"howdah-pgbouncer-{port}"
+    folder.mkdir()
+    try:
+        path = folder / "pgbouncer.ini"
+        path.write_text(
+            f"[databases]\npostgres = host={server.socket_folder} port={server.port}\n[pgbouncer]\n"
+            f"listen_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = any\n"
+            f"admin_users = {SUPERUSER}\nlogfile =\npidfile =\n"
+        )
+        folder.chmod(0o755)
+        path.chmod(0o644)
+        with open(tmp_path / "log", "w") as log:
+            real = subprocess.Popen([PGBOUNCER, path], stderr=log, stdout=log, **places.as_server_user())
+        try:
+
+            def answers():
+                with Raw(port, "pgbouncer"):
+                    return True
+
+            wait_until(lambda: quiet(answers))
+            with Raw(port, "pgbouncer") as client:
+                compared = 0
+                for what, expected in columns.PGBOUNCER.items():
+                    got = named(run(client, "simple", f"SHOW {what}"))
+                    if got is None:
+                        assert what in columns.YOUNG, f"{what} is not a command of it"
+                        continue
+                    got = [columns.OLD_NAMES.get((what, name), name) for name in got]
+                    assert got == [name for name in expected if name in got], what
+                    compared += 1
+                assert compared >= 20
+        finally:
+            real.send_signal(signal.SIGQUIT)
+            real.wait(10)
+    finally:
+        for left in folder.iterdir():
+            left.unlink()
+        folder.rmdir()
+
+
+def quiet(true):
+    """Whether it is true, and no error."""
+    try:
+        return true()
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("console", CONSOLES)
+def test_each_command_does_what_it_says(server, console, protocol):
+    with Pooler(server, {"postgres": "", "other": "dbname=postgres"}, default_pool_size=2) as pooler:
+        with Raw(pooler.port, console) as admin, pooler.connect() as client, pooler.connect("other") as other:
+
+            def order(command, expected=None):
+                told = outcome(run(admin, protocol, command))
+                assert told == (expected or command.split()[0]), (command, told)
+
+            def state(name):
+                return {row["name"]: row for row in pooler.show("DATABASES")}[name]
+
+            def pids(database):
+                return {row["remote_pid"] for row in pooler.show("SERVERS") if row["database"] == database}
+
+            for connection in (client, other):
+                ask(connection, "SELECT 1")
+            # One database, then all.
+            order("PAUSE postgres")
+            assert (state("postgres")["paused"], state("other")["paused"]) == ("1", "0")
+            assert not pids("postgres") and pids("other") and ask(other, "SELECT 2") == [(2,)]
+            answered = []
+            waiting = threading.Thread(target=lambda: answered.append(ask(client, "SELECT 3")))
+            waiting.start()
+            wait_until(lambda: any(row["cl_waiting"] == "1" for row in pooler.show("POOLS")))
+            assert not answered
+            order("RESUME postgres")
+            waiting.join(5)
+            assert answered == [[(3,)]]
+            order("RESUME postgres", "database postgres is not paused")
+            order("PAUSE")
+            order("PAUSE", "already paused")
+            order("KILL", "already paused")
+            assert pooler.show("STATE")[1] == {"key": "paused", "value": "yes"} and not pooler.show("SERVERS")
+            order("RESUME")
+            order("RESUME", "the pooler is not paused")
+            # PgCat's form: one user's pool.
+            order(f"PAUSE postgres,{SUPERUSER}")
+            assert ask(other, "SELECT 4") == [(4,)]
+            order(f"RESUME postgres,{SUPERUSER}")
+            assert ask(client, "SELECT 4") == [(4,)]
+            # RECONNECT leaves the transaction its server; WAIT_CLOSE waits for that.
+            ask(client, "BEGIN")
+            ask(client, "SELECT 1")
+            before = pids("postgres")
+            order("RECONNECT postgres")
+            assert pids("postgres") == before
+            waited = []
+            closing = threading.Thread(target=lambda: waited.append(pooler.psql("WAIT_CLOSE postgres", console)))
+            closing.start()
+            time.sleep(0.3)
+            assert not waited
+            ask(client, "COMMIT")
+            closing.join(5)
+            assert waited and ask(client, "SELECT 5") == [(5,)] and not pids("postgres") & before
+            order("RECONNECT")
+            order("WAIT_CLOSE")
+            # DISABLE refuses who comes, and leaves who is there.
+            order("DISABLE postgres")
+            assert state("postgres")["disabled"] == "1"
+            assert "is disabled" in pooler.psql("SELECT 1", check=False).stderr
+            assert ask(client, "SELECT 6") == [(6,)]
+            order("ENABLE postgres")
+            assert pooler.psql("SELECT 7") == "7"
+            # RELOAD takes the file, and says what is wrong with it.
+            pooler.configure(default_pool_size=5)
+            order("RELOAD")
+            assert state("postgres")["pool_size"] == "5"
+            good = pooler.path.read_text()
+            pooler.path.write_text(good + "pool_mode = nonsense\n")
+            assert "expected session or transaction" in outcome(run(admin, protocol, "RELOAD"))
+            assert ask(client, "SELECT 8") == [(8,)]
+            pooler.path.write_text(good)
+            # SET changes a setting until the next RELOAD.
+            order("SET default_pool_size = 3")
+            assert state("postgres")["pool_size"] == "3"
+            order("SET query_wait_timeout TO '7'")
+            order("SET nothing = 1", "there is no setting nothing")
+            order("SET default_pool_size = x", "default_pool_size = x: expected a whole number from 0 to 2147483647")
+            order("SET listen_port = 1", "listen_port cannot be changed while running")
+            order("SET client_encoding = 'UTF8'")
+            order("RELOAD")
+            assert state("postgres")["pool_size"] == "5"
+            # KILL drops clients and servers, and leaves the database paused.
+            killed = next(row["id"] for row in pooler.show("CLIENTS") if row["database"] == "other")
+            order(f"KILL_CLIENT {killed}")
+            with pytest.raises((pg8000.dbapi.Error, OSError, pg8000.exceptions.InterfaceError)):
+                ask(other, "SELECT 1")
+            order("KILL postgres")
+            with pytest.raises((pg8000.dbapi.Error, OSError, pg8000.exceptions.InterfaceError)):
+                ask(client, "SELECT 1")
+            assert not pids("postgres") and state("postgres")["paused"] == "1"
+            order("RESUME postgres")
+            assert pooler.psql("SELECT 9") == "9"
+            for command in ("PAUSE", "KILL", "RECONNECT", "WAIT_CLOSE", "DISABLE", "ENABLE"):
+                order(f"{command} nowhere", "no such database: nowhere")
+            order("SHUTDOWN nonsense", "SHUTDOWN takes WAIT_FOR_CLIENTS or WAIT_FOR_SERVERS")
+            order("NONSENSE", "invalid command 'NONSENSE', use SHOW HELP;")
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("console", CONSOLES)
+def test_shutdown_at_once_and_when_servers_or_clients_are_done(server, console, protocol):
+    with Pooler(server) as pooler, pooler.connect() as client, Raw(pooler.port, console) as admin:
+        ask(client, "BEGIN")
+        admin.send(*([query("SHUTDOWN")] if protocol == "simple" else [parse("", "SHUTDOWN"), bind(""), EXECUTE, SYNC]))
+        assert pooler.process.wait(5) == 0
+    with Pooler(server) as pooler, pooler.connect() as busy, pooler.connect() as idle:
+        with Raw(pooler.port, console) as admin:
+            ask(busy, "BEGIN")
+            ask(idle, "SELECT 1")
+            assert outcome(run(admin, protocol, "SHUTDOWN WAIT_FOR_SERVERS")) == "SHUTDOWN"
+            with pytest.raises((pg8000.dbapi.Error, OSError, pg8000.exceptions.InterfaceError)):
+                time.sleep(0.3)
+                ask(idle, "SELECT 1")
+            assert ask(busy, "SELECT 2") == [(2,)]
+            assert pooler.process.poll() is None
+            ask(busy, "COMMIT")
+            assert pooler.process.wait(5) == 0
+    with Pooler(server, workers=2) as pooler, pooler.connect() as client:
+        with Raw(pooler.port, console) as admin:
+            assert outcome(run(admin, protocol, "SHUTDOWN WAIT_FOR_CLIENTS")) == "SHUTDOWN"
+            time.sleep(0.3)
+            # Clients stay as long as they like, nobody else comes, and the console answers.
+            assert ask(client, "SELECT 3") == [(3,)]
+            with pytest.raises(OSError):
+                Raw(pooler.port)
+            assert outcome(run(admin, protocol, "SHOW CLIENTS")) == "SHOW"
+            assert outcome(run(admin, protocol, "RESUME")) == "the pooler is shutting down"
+        assert pooler.process.poll() is None
+        client.close()
+        assert pooler.process.wait(5) == 0
+
+
+def test_a_signal_hurries_a_shutdown_that_waits(server):
+    with Pooler(server) as pooler, pooler.connect() as client:
+        ask(client, "SELECT 1")
+        pooler.psql("SHUTDOWN WAIT_FOR_CLIENTS", "pgbouncer")
+        time.sleep(0.2)
+        assert pooler.process.poll() is None
+        pooler.process.send_signal(signal.SIGTERM)
+        assert pooler.process.wait(5) == 0
+
+
+@pytest.mark.parametrize("options", [("-M", "extended"), ("-M", "simple", "-S"), ("-M", "prepared", "-S")])
+def test_orders_under_load_lose_no_statement(server, options):
+    server.run("pgbench", "-i", "-q", "postgres")
+    with Pooler(server, default_pool_size=4) as pooler:
+        done = []
+        load = threading.Thread(
+            target=lambda: done.append(pooler.pgbench("-n", "-c", "16", "-j", "2", "-T", "4", *options))
+        )
+        load.start()
+        orders = 0
+        with Raw(pooler.port, "howdah") as admin:
+            while load.is_alive():
+                for command in (
+                    "PAUSE",
+                    "RESUME",
+                    "RECONNECT",
+                    "WAIT_CLOSE",
+                    "PAUSE postgres",
+                    "RESUME postgres",
+                    "RELOAD",
+                ):
+                    assert outcome(run(admin, "simple", command)) == command.split()[0]
+                    orders += 1
+                for what in ("POOLS", "CLIENTS", "SERVERS", "STATS", "SOCKETS", "PREPARED"):
+                    assert outcome(run(admin, "extended", f"SHOW {what}")) == "SHOW"
+                time.sleep(0.05)
+        load.join()
+        assert done and "number of failed transactions: 0 " in done[0].stdout
+        assert orders > 50
+
+
+def test_names_in_quotes_and_drivers_own_questions(server):
+    with Pooler(server, {'"a b"': "dbname=postgres"}) as pooler:
+        assert pooler.psql("SELECT 1", "a b") == "1"
+        pooler.psql('PAUSE "a b"', "pgbouncer")
+        assert pooler.show("DATABASES")[0]["paused"] == "1"
+        pooler.psql('RESUME "a b";', "pgbouncer")
+        assert pooler.psql("SHOW client_encoding", "pgbouncer") == "UTF8"
+        assert "SET ignored" in pooler.psql("SET TimeZone TO 'UTC'", "pgbouncer", check=False).stderr
+        with pg8000.dbapi.connect(user=SUPERUSER, database="pgbouncer", host="127.0.0.1", port=pooler.port) as admin:
+            admin.autocommit = True
+            assert ask(admin, "SHOW VERSION")[0][0].startswith("howdah-pooler")
+
+
+def test_results_come_in_the_formats_that_are_asked_for(pooler):
+    pooler.psql("SELECT 1")
+    with Raw(pooler.port, "howdah") as client:
+        for formats, expected in (([1], [1, 1]), ([0, 1], [0, 1]), ([0], [0, 0]), ([], [0, 0])):
+            body = b"\0\0" + struct.pack("!hhh", 0, 0, len(formats)) + struct.pack(f"!{len(formats)}h", *formats)
+            client.send(parse("", "SHOW LISTS"), raw.message(b"B", body), raw.message(b"D", b"P\0"), EXECUTE, SYNC)
+            got = client.until(b"Z")
+            told = next(body for kind, body in got if kind == b"T")
+            first = told.index(b"\0", 2) + 19
+            assert [struct.unpack("!h", told[at - 2 : at])[0] for at in (first, len(told))] == expected
+            pools = next(body for kind, body in got if kind == b"D" and b"pools" in body)
+            assert pools.endswith(struct.pack("!iq", 8, 1) if expected[1] else struct.pack("!ic", 1, b"1"))
+        # A Bind that promises more than it holds.
+        client.send(parse("", "SHOW LISTS"), raw.message(b"B", b"\0\0" + struct.pack("!hh", 0, 9)), SYNC)
+        assert b"E" in {kind for kind, _ in client.until(b"E")} and client.next() is None
+
+
+def test_sockets_are_shown_by_their_descriptors_and_states(pooler):
+    with pooler.connect() as busy:
+        ask(busy, "BEGIN")
+        ask(busy, "SELECT 1")
+        sockets = {(row["type"], row["database"]): row for row in pooler.show("SOCKETS")}
+        assert sockets["C", "postgres"]["state"] == "cl_active" and sockets["S", "postgres"]["state"] == "sv_active"
+        fds = {(row["task"], row["database"]): row for row in pooler.show("FDS")}
+        client, server = fds["client", "postgres"], fds["server", "postgres"]
+        assert (client["link"], server["link"]) == (server["fd"], client["fd"])
+        assert "socket" in os.readlink(f"/proc/{pooler.process.pid}/fd/{client['fd']}")
+        assert all(row["password"] == "" for row in fds.values())
+        ask(busy, "COMMIT")
+    assert pooler.show("SERVERS")[0]["state"] == "idle"
+
+
+def test_names_that_were_looked_up_are_shown(server):
+    with Pooler(server, text=None) as pooler:
+        pooler.path.write_text(
+            f"[databases]\nhere = host=localhost port={server.port} dbname=postgres\nnowhere = host=no.such.name.invalid\n"
+            + pooler.path.read_text().partition("[pgbouncer]")[1]
+            + pooler.path.read_text().partition("[pgbouncer]")[2]
+        )
+        pooler.psql("RELOAD", "pgbouncer")
+        pooler.psql("SELECT 1", "here", check=False)
+        told = pooler.psql("SELECT 1", "nowhere", check=False).stderr
+        assert 'cannot look up "no.such.name.invalid"' in told
+        hosts = {row["hostname"]: row for row in pooler.show("DNS_HOSTS")}
+        assert "127.0.0.1" in hosts["localhost"]["addrs"] and 0 < int(hosts["localhost"]["ttl"]) <= 15
+        assert hosts["no.such.name.invalid"]["addrs"] == ""
+        assert next(row["items"] for row in pooler.show("LISTS") if row["list"] == "dns_names") == "2"

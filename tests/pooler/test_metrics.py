@@ -1,0 +1,153 @@
+"""The HTTP port: /metrics as Prometheus' own parser reads it, /healthz, /readyz."""
+
+import contextlib
+import socket
+import threading
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from devkit.server import SUPERUSER, free_port
+from tests.pooler.process import Pooler, ask, wait_until
+
+
+class Measured(Pooler):
+    """A pooler with an HTTP port."""
+
+    def __init__(self, server, *arguments, **settings):
+        self.http = free_port()
+        super().__init__(server, *arguments, **{"metrics_port": self.http, **settings})
+
+    def get(self, path):
+        """The status and the body of an answer."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.http}{path}", timeout=10) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def samples(self):
+        """The metrics by family, as Prometheus' parser reads them."""
+        status, text = self.get("/metrics")
+        assert status == 200
+        families = list(text_string_to_metric_families(text))
+        names = [family.name for family in families]
+        assert len(names) == len(set(names)), "each family stands once"
+        return {family.name: family for family in families}
+
+
+@pytest.fixture
+def measured(server):
+    with Measured(server, default_pool_size=2) as running:
+        yield running
+
+
+def value(family, name=None, **labels):
+    """The sum of the samples with these labels."""
+    name = name or family.samples[0].name
+    return sum(
+        sample.value
+        for sample in family.samples
+        if sample.name == name and all(sample.labels[label] == wanted for label, wanted in labels.items())
+    )
+
+
+def test_the_page_is_what_prometheus_reads_and_counts_what_went_through(measured):
+    for _ in range(20):
+        measured.psql("SELECT 1")
+    measured.psql("SELECT pg_sleep(0.3)")
+    families = measured.samples()
+    assert all(family.documentation and family.type != "unknown" for family in families.values())
+    assert value(families["howdah_pooler_queries"], database="postgres", user=SUPERUSER) == 21
+    assert value(families["howdah_pooler_received_bytes"]) > 21 * 10
+    durations = families["howdah_pooler_query_duration_seconds"]
+    assert durations.type == "histogram"
+    server = f"{measured.server.socket_folder}:{measured.server.port}"
+    assert value(durations, "howdah_pooler_query_duration_seconds_count", server=server, database="postgres") == 21
+    assert value(durations, "howdah_pooler_query_duration_seconds_bucket", le="0.25") == 20
+    assert 0.3 < value(durations, "howdah_pooler_query_duration_seconds_sum") < 2
+    waits = families["howdah_pooler_wait_duration_seconds"]
+    assert value(waits, "howdah_pooler_wait_duration_seconds_count", database="postgres") == 21
+    assert value(families["howdah_pooler_pool_size"], database="postgres") == 2
+    assert families["process_cpu_seconds"].samples[0].value > 0
+    assert families["process_resident_memory_bytes"].samples[0].value > 1_000_000
+
+
+def test_query_time_and_wait_time_are_apart(server):
+    with Measured(server, default_pool_size=1) as measured:
+        with measured.connect() as first, measured.connect() as second:
+            ask(first, "SELECT 1")
+            ask(second, "SELECT 1")
+            ask(first, "BEGIN")
+            waiting = threading.Thread(target=lambda: ask(second, "SELECT 2"))
+            waiting.start()
+            time.sleep(0.5)
+            pool = measured.samples()
+            assert value(pool["howdah_pooler_pool_clients"], state="waiting") == 1
+            assert 0.2 < value(pool["howdah_pooler_pool_longest_wait_seconds"]) < 5
+            ask(first, "COMMIT")
+            waiting.join(5)
+        families = measured.samples()
+        waits, queries = (families[f"howdah_pooler_{what}_duration_seconds"] for what in ("wait", "query"))
+        assert value(waits, "howdah_pooler_wait_duration_seconds_sum") > 0.45
+        assert value(queries, "howdah_pooler_query_duration_seconds_sum") < 0.45
+
+
+def test_names_with_quotes_and_errors_are_told(server):
+    with Measured(server, {'"a b"': "dbname=postgres", "postgres": ""}) as measured:
+        measured.psql("SELECT 1", "a b", user='po"st\\gres', check=False)
+        measured.psql("SELECT 1", "nowhere", check=False)
+        families = measured.samples()
+        assert value(families["howdah_pooler_errors"], sqlstate="3D000") == 1
+        assert value(families["howdah_pooler_pool_size"], database="a b", user='po"st\\gres') == 20
+
+
+def test_healthz_and_readyz_tell_the_truth(server):
+    with Measured(server, default_pool_size=1) as measured:
+        assert measured.get("/healthz") == (200, "ok\n")
+        assert measured.get("/readyz") == (200, "ok\n")
+        measured.psql("PAUSE", "pgbouncer")
+        assert measured.get("/readyz") == (503, "paused\n")
+        assert measured.get("/healthz") == (200, "ok\n")
+        measured.psql("RESUME", "pgbouncer")
+        assert measured.get("/readyz") == (200, "ok\n")
+        with measured.connect() as busy:
+            ask(busy, "BEGIN")
+            measured.process.terminate()
+            wait_until(lambda: measured.get("/readyz") == (503, "shutting down\n"))
+            assert measured.get("/healthz") == (200, "ok\n")
+            ask(busy, "COMMIT")
+        measured.process.wait(10)
+
+
+def test_a_pooler_that_reaches_no_server_is_not_ready(server):
+    with Measured(server, {"postgres": f"port={free_port()}"}) as measured:
+        assert measured.get("/readyz") == (200, "ok\n")
+        measured.psql("SELECT 1", check=False)
+        assert measured.get("/readyz") == (503, "no server can be reached\n")
+        assert measured.get("/healthz")[0] == 200
+
+
+def test_other_requests_are_refused_and_silent_ones_disturb_nobody(measured):
+    assert measured.get("/")[0] == 404
+    place = ("127.0.0.1", measured.http)
+
+    def send(request):
+        with socket.create_connection(place, timeout=10) as client:
+            client.sendall(request)
+            return client.makefile("rb").read()
+
+    assert b"405 Method" in send(b"POST /metrics HTTP/1.1\r\nHost: a\r\n\r\n")
+    assert b"400 Bad" in send(b"\x00\x01\x02\r\n\r\n")
+    head = send(b"HEAD /metrics HTTP/1.0\r\n\r\n")
+    assert b"200 OK" in head and head.endswith(b"\r\n\r\n")
+    with contextlib.ExitStack() as stack:
+        for _ in range(8):
+            silent = stack.enter_context(socket.create_connection(place, timeout=10))
+            silent.sendall(b"GET /metr")
+        started = time.monotonic()
+        assert measured.get("/healthz")[0] == 200
+        assert time.monotonic() - started < 2

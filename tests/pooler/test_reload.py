@@ -1,0 +1,184 @@
+"""Reading the configuration again, by a signal and by watching its files; the log."""
+
+# The pooler first, then its clients: nested on purpose.
+# ruff: noqa: SIM117
+
+import json
+import os
+import signal
+import threading
+import time
+
+import pg8000.dbapi
+import pytest
+
+from tests.pooler.process import Pooler, ask, wait_until
+
+
+def setting(pooler, name):
+    """A setting as the console shows it."""
+    return next(row["value"] for row in pooler.show("CONFIG") if row["key"] == name)
+
+
+def test_a_changed_file_is_read_again_by_itself(server):
+    with Pooler(server, autoreload="0.2") as pooler, pooler.connect() as client:
+        ask(client, "BEGIN")
+        pooler.configure(default_pool_size=3)
+        wait_until(lambda: setting(pooler, "default_pool_size") == "3")
+        # Replaced as a whole, as editors and configuration managers do.
+        new = pooler.folder / "new"
+        new.write_text(pooler.path.read_text().replace("default_pool_size = 3", "default_pool_size = 4"))
+        os.replace(new, pooler.path)
+        wait_until(lambda: setting(pooler, "default_pool_size") == "4")
+        assert ask(client, "SELECT 1") == [(1,)]
+        ask(client, "COMMIT")
+
+
+def test_a_broken_file_keeps_the_old_configuration_and_is_complained_of_once(server):
+    with Pooler(server, autoreload="0.2", default_pool_size=2) as pooler:
+        good = pooler.path.read_text()
+        pooler.path.write_text(good.replace("pool_mode = transaction", "pool_mode = nonsense"))
+        wait_until(lambda: "the old one stays" in pooler.log.read_text())
+        assert "pool_mode = nonsense: expected session or transaction" in pooler.log.read_text()
+        assert pooler.psql("SELECT 1") == "1"
+        time.sleep(1)
+        assert pooler.log.read_text().count("the old one stays") == 1
+        pooler.path.unlink()
+        wait_until(lambda: pooler.log.read_text().count("the old one stays") == 2)
+        pooler.path.write_text(good.replace("default_pool_size = 2", "default_pool_size = 5"))
+        wait_until(lambda: setting(pooler, "default_pool_size") == "5")
+
+
+def test_the_users_file_and_included_files_are_watched_too(server):
+    with Pooler(server, users={"postgres": "one"}, auth_type="plain", autoreload="0.2") as pooler:
+        assert pooler.psql("SELECT 1", password="one") == "1"
+        pooler.users = {"postgres": "two"}
+        (pooler.folder / "users.txt").write_text('"postgres" "two"\n')
+        wait_until(lambda: pooler.psql("SELECT 1", password="two", check=False).returncode == 0)
+        more = pooler.folder / "more.ini"
+        more.write_text("query_wait_timeout = 7\n")
+        pooler.path.write_text(pooler.path.read_text() + f"%include {more}\n")
+        wait_until(lambda: pooler.log.read_text().count("was read again") == 2)
+        more.write_text("query_wait_timeout = 71\n")
+        wait_until(lambda: pooler.log.read_text().count("was read again") == 3)
+
+
+def test_watching_is_off_by_default_and_can_be_turned_on(server):
+    with Pooler(server) as pooler:
+        pooler.configure(default_pool_size=3)
+        time.sleep(1.5)
+        assert setting(pooler, "default_pool_size") == "20"
+        pooler.reload(autoreload="0.2")
+        assert setting(pooler, "default_pool_size") == "3"
+        time.sleep(1.2)
+        pooler.configure(default_pool_size=9)
+        wait_until(lambda: setting(pooler, "default_pool_size") == "9")
+
+
+def test_what_cannot_be_changed_while_running_stays_and_is_named(server):
+    with Pooler(server, workers=1) as pooler:
+        pooler.reload(workers=2, listen_backlog=5)
+        log = pooler.log.read_text()
+        assert "workers cannot be changed while running" in log
+        assert setting(pooler, "workers") == "1"
+        assert setting(pooler, "listen_backlog") == "128"
+
+
+def test_a_log_in_json_has_its_fields(server):
+    with Pooler(server, log_format="json") as pooler:
+        pooler.psql("SELECT 1")
+        pooler.psql("SELECT 1", "postgres", user="nobody at all", check=False)
+        lines = [json.loads(line) for line in pooler.log.read_text().splitlines()]
+    assert all({"time", "level", "message"} <= set(line) for line in lines)
+    login = next(line for line in lines if line["message"] == "login")
+    assert login["database"] == "postgres" and login["client"].startswith("127.0.0.1:")
+    made = next(line for line in lines if line["message"] == "new connection to server")
+    assert made["server"] == f"{server.socket_folder}:{server.port}"
+    assert any(line["level"] == "warning" and line["user"] == "nobody at all" for line in lines if "user" in line)
+
+
+def test_a_log_file_is_opened_again_by_reload(server, tmp_path):
+    log = tmp_path / "log"
+    # The standard error says nothing then, so readiness is seen elsewhere.
+    made = Pooler(server, logfile=log)
+    made.log = log
+    log.touch()
+    with made as pooler:
+        os.rename(log, tmp_path / "log.1")
+        pooler.log = tmp_path / "log.1"
+        pooler.process.send_signal(signal.SIGHUP)
+        wait_until(log.exists)
+        pooler.log = log
+        pooler.psql("SELECT 1")
+        wait_until(lambda: "login" in log.read_text())
+
+
+def test_pools_are_resized_added_and_removed_while_in_use(server):
+    databases = {"postgres": "pool_size=4", "gone": "dbname=postgres pool_size=2"}
+    with Pooler(server, databases) as pooler:
+        with pooler.connect() as one, pooler.connect() as two, pooler.connect() as three:
+            with pooler.connect("gone") as leaving, pooler.connect("gone") as idle:
+                for client in (one, two, three):
+                    ask(client, "BEGIN")
+                    ask(client, "SELECT 1")
+                ask(leaving, "BEGIN")
+                ask(idle, "SELECT 1")
+                pooler.databases = {"postgres": "pool_size=1", "new": "dbname=postgres pool_size=1"}
+                pooler.reload()
+                # Who is in a transaction finishes it, then hears what has become of the database.
+                assert ask(leaving, "SELECT 2") == [(2,)]
+                ask(leaving, "COMMIT")
+                for client in (leaving, idle):
+                    with pytest.raises((pg8000.dbapi.Error, OSError, pg8000.exceptions.InterfaceError)):
+                        wait_until(lambda client=client: ask(client, "SELECT 3") is None, seconds=2)
+                assert pooler.psql("SELECT 4", "new") == "4"
+                wait_until(lambda: all(row["database"] != "gone" for row in pooler.show("POOLS")))
+            for client in (one, two, three):
+                ask(client, "COMMIT")
+            # Shrunk: one connection is left, and all three clients live on it.
+            wait_until(lambda: sum(row["database"] == "postgres" for row in pooler.show("SERVERS")) == 1)
+            assert [ask(client, "SELECT pg_backend_pid()") for client in (one, two, three)].count(
+                ask(one, "SELECT pg_backend_pid()")
+            ) == 3
+            # Grown again, under those who wait.
+            ask(one, "BEGIN")
+            answered = []
+            waiting = threading.Thread(target=lambda: answered.append(ask(two, "SELECT 5")))
+            waiting.start()
+            time.sleep(0.3)
+            assert not answered
+            pooler.databases = {"postgres": "pool_size=2"}
+            pooler.reload()
+            waiting.join(5)
+            assert answered == [[(5,)]]
+            ask(one, "COMMIT")
+
+
+def test_a_changed_entry_gives_its_pool_new_connections(server):
+    with Pooler(server, {"postgres": ""}) as pooler, pooler.connect() as client:
+        ask(client, "BEGIN")
+        before = ask(client, "SELECT pg_backend_pid(), current_setting('TimeZone')")
+        pooler.databases = {"postgres": "timezone=Asia/Tokyo"}
+        pooler.reload()
+        assert ask(client, "SELECT pg_backend_pid(), current_setting('TimeZone')") == before
+        ask(client, "COMMIT")
+        after = ask(client, "SELECT pg_backend_pid()")
+        assert after[0][0] != before[0][0]
+
+
+# Not TPC-B with "prepared": one thread of pgbench waits for one client's PQprepare with another's transaction open,
+# which ends only when each has its own server.
+@pytest.mark.parametrize("options", [("-M", "extended"), ("-M", "prepared", "-S")])
+def test_reloads_under_load_lose_no_statement(server, options):
+    server.run("pgbench", "-i", "-q", "postgres")
+    with Pooler(server, default_pool_size=4) as pooler:
+        done = []
+        load = threading.Thread(
+            target=lambda: done.append(pooler.pgbench("-n", "-c", "16", "-j", "2", "-T", "4", *options))
+        )
+        load.start()
+        for size in (1, 8, 2, 6, 3, 5):
+            time.sleep(0.5)
+            pooler.reload(default_pool_size=size, server_lifetime=size)
+        load.join(30)
+        assert done and "number of failed transactions: 0 " in done[0].stdout

@@ -1,0 +1,237 @@
+"""Each time limit: it ends what it is about, in time, with words that say which limit it was, and nothing else."""
+
+# The pooler first, then its clients: nested on purpose.
+# ruff: noqa: SIM117
+
+import contextlib
+import socket
+import threading
+import time
+
+import pg8000.dbapi
+import pytest
+
+from devkit.server import free_port
+from tests.pooler import raw
+from tests.pooler.process import Pooler, ask, wait_until
+from tests.pooler.raw import Raw, query
+
+
+@contextlib.contextmanager
+def takes(least, most=None):
+    """What is done in it takes so many seconds; stalls of the machine are allowed for."""
+    started = time.monotonic()
+    yield
+    took = time.monotonic() - started
+    assert least <= took <= (least + 2 if most is None else most), took
+
+
+def farewell(client):
+    """The SQLSTATE and the message of the error after which the pooler closes."""
+    told = None
+    while (got := client.next()) is not None:
+        if got[0] == b"E":
+            fields = {field[:1]: field[1:].decode() for field in got[1].split(b"\0") if field}
+            told = fields[b"S"], fields[b"C"], fields[b"M"]
+    return told
+
+
+@contextlib.contextmanager
+def silent_server():
+    """The port of a server that takes connections and never says a word."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(16)
+        yield listener.getsockname()[1]
+
+
+def elsewhere(server, port, **settings):
+    """A pooler whose only database is on this port."""
+    made = Pooler(server, **settings)
+    lines = "\n".join(f"{key} = {value}" for key, value in made.settings.items())
+    made.text = f"[databases]\npostgres = host=127.0.0.1 port={port}\n[pgbouncer]\n{lines}\n"
+    return made
+
+
+def test_a_server_that_does_not_answer_is_given_up_and_that_is_said(server):
+    with silent_server() as port, elsewhere(server, port, server_connect_timeout="0.5") as pooler:
+        with takes(0.4):
+            told = pooler.psql("SELECT 1", check=False).stderr
+        assert "cannot connect to the server: server_connect_timeout" in told
+        assert "full" not in told
+
+
+def test_servers_that_are_down_are_not_called_a_full_pool(server):
+    with elsewhere(server, free_port(), server_login_retry="0.2", query_wait_timeout="5") as pooler:
+        with takes(0):
+            told = pooler.psql("SELECT 1", check=False).stderr
+        assert "cannot connect to the server" in told and "refused" in told and "full" not in told
+
+
+@pytest.mark.parametrize("sent", [b"", b"\0\0\0\x50\0\3\0\0user\0"])
+def test_logins_must_come_to_an_end(server, sent):
+    with Pooler(server, client_login_timeout="0.3") as pooler, takes(0.2):
+        with Raw(pooler.port, login=False) as client:
+            client.send(sent)
+            assert farewell(client) == ("FATAL", "08006", "client_login_timeout")
+
+
+def test_a_query_that_takes_too_long_is_cancelled(server):
+    with Pooler(server, default_pool_size=1, query_timeout="0.4") as pooler:
+        with Raw(pooler.port) as slow, pooler.connect() as other:
+            with takes(0.3):
+                slow.send(query("SELECT pg_sleep(20)"))
+                assert farewell(slow) == ("FATAL", "57014", "query_timeout")
+            assert ask(other, "SELECT pg_sleep(0.1)::text") == [("",)]
+        running = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%sleep(20)'"
+        wait_until(lambda: server.psql(running) == "0")
+
+
+def test_a_transaction_that_takes_too_long_ends(server):
+    with Pooler(server, default_pool_size=1, transaction_timeout="0.5") as pooler, Raw(pooler.port) as long:
+        with takes(0.4):
+            long.kinds(query("BEGIN"))
+            # Each statement is short, and the client is never idle for long.
+            with contextlib.suppress(AssertionError, BrokenPipeError):
+                while True:
+                    long.kinds(query("SELECT pg_sleep(0.05)"))
+        assert pooler.psql("SELECT 1") == "1"
+        assert "transaction_timeout" in pooler.log.read_text()
+
+
+def test_a_transaction_in_which_nothing_happens_ends(server):
+    with Pooler(server, default_pool_size=1, idle_transaction_timeout="0.4") as pooler:
+        with Raw(pooler.port) as lazy, pooler.connect() as waiter:
+            lazy.kinds(query("BEGIN"))
+            with takes(0.3):
+                assert ask(waiter, "SELECT 1") == [(1,)], "the server is free again"
+            assert farewell(lazy) == ("FATAL", "25P03", "idle_transaction_timeout")
+        # A statement that takes long is not idle.
+        assert pooler.psql("BEGIN; SELECT pg_sleep(0.8); SELECT 2; COMMIT;").strip() == "2"
+
+
+def test_a_client_that_says_nothing_is_closed_and_one_that_works_is_not(server):
+    with Pooler(server, client_idle_timeout="0.5") as pooler, Raw(pooler.port) as silent, Raw(pooler.port) as busy:
+        with takes(0.4):
+            busy.kinds(query("SELECT pg_sleep(1)"))
+        assert farewell(silent) == ("FATAL", "57P05", "client_idle_timeout")
+        assert busy.kinds(query("SELECT 1")) == "TDCZ"
+
+
+def test_who_waits_too_long_hears_that_the_pool_is_full_and_stays(server):
+    limits = {"query_wait_timeout": "0.7", "query_wait_notify": "0.2"}
+    with Pooler(server, default_pool_size=1, **limits) as pooler:
+        with pooler.connect() as holder, Raw(pooler.port) as waiter:
+            ask(holder, "BEGIN")
+            with takes(0.6):
+                waiter.send(query("SELECT 1"))
+                got = waiter.until(b"Z")
+            assert b"".join(kind for kind, _ in got) == b"NEZ"
+            assert b"waits in the queue" in got[0][1]
+            assert raw.code(got[1][1]) == "53300"
+            assert b"is full: 1 server connections, all in use, 1 clients waiting" in got[1][1]
+            ask(holder, "COMMIT")
+            assert waiter.kinds(query("SELECT 2")) == "TDCZ", "the connection outlives the error"
+        pooler.psql("PAUSE postgres", "pgbouncer")
+        with Raw(pooler.port) as waiter:
+            waiter.send(query("SELECT 1"))
+            told = next(body for kind, body in waiter.until(b"Z") if kind == b"E")
+            assert b'database "postgres" is paused' in told and b"full" not in told
+
+
+def test_idle_servers_go_and_the_minimum_stays(server):
+    with Pooler(server, default_pool_size=5, min_pool_size=1, server_idle_timeout="0.2") as pooler:
+        with pooler.connect():
+            pooler.pgbench("-n", "-c", "5", "-t", "5", "-f", "/dev/stdin", input="SELECT pg_sleep(0.01)")
+            wait_until(lambda: len(pooler.show("SERVERS")) == 1)
+            time.sleep(0.5)
+            assert len(pooler.show("SERVERS")) == 1
+
+
+def sleep_on(pooler, count):
+    """Uses so many server connections at once, each for a moment."""
+
+    def use():
+        with pooler.connect() as client:
+            ask(client, "SELECT pg_sleep(0.3)")
+
+    threads = [threading.Thread(target=use) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return {row["remote_pid"] for row in pooler.show("SERVERS")}
+
+
+def test_servers_are_replaced_at_their_age_but_not_all_at_once(server):
+    lifetime, jitter = 4, 75
+    ages = {"server_lifetime": lifetime, "server_lifetime_jitter": jitter}
+    with Pooler(server, default_pool_size=6, **ages) as pooler:
+        opened = time.monotonic()
+        pids = sleep_on(pooler, 6)
+        assert len(pids) == 6
+        gone = {}
+        while len(gone) < 6:
+            assert time.monotonic() - opened < lifetime + 3, "all are gone at their age"
+            there = {row["remote_pid"] for row in pooler.show("SERVERS")}
+            gone |= {pid: time.monotonic() - opened for pid in pids - there - gone.keys()}
+        times = sorted(gone.values())
+        assert times[0] >= lifetime * (1 - jitter / 100) - 0.2
+        assert times[-1] - times[0] > 0.9, f"spread over time: {times}"
+        assert pooler.log.read_text().count("server_lifetime") >= 6
+
+
+def test_a_server_past_its_age_is_not_lent_again(server):
+    with Pooler(server, default_pool_size=1, server_lifetime="0.5", server_lifetime_jitter=0) as pooler:
+        with pooler.connect() as client:
+            ask(client, "BEGIN")
+            before = ask(client, "SELECT pg_backend_pid()")
+            time.sleep(0.8)
+            assert ask(client, "SELECT pg_backend_pid()") == before, "not in a transaction"
+            ask(client, "COMMIT")
+            assert ask(client, "SELECT pg_backend_pid()") != before
+
+
+def test_what_was_idle_for_long_is_checked_before_it_is_used(server):
+    with Pooler(server, default_pool_size=1, server_check_delay="0.2") as pooler, pooler.connect() as client:
+        pid = ask(client, "SELECT pg_backend_pid()")
+        wait_until(lambda: pooler.show("SERVERS")[0]["state"] == "used")
+        assert next(row["sv_used"] for row in pooler.show("POOLS") if row["database"] == "postgres") == "1"
+        assert ask(client, "SELECT pg_backend_pid()") == pid
+        # A check that fails costs the connection, not the client.
+        pooler.psql("SET server_check_query = 'SELECT 1/0'", "pgbouncer")
+        time.sleep(0.3)
+        assert ask(client, "SELECT pg_backend_pid()") != pid
+
+
+def test_a_database_of_the_asterisk_is_forgotten_when_nobody_uses_it(server):
+    with Pooler(server, {"*": "", "kept": "dbname=postgres"}, autodb_idle_timeout="0.5") as pooler:
+        pooler.psql("SELECT 1")
+        pooler.psql("SELECT 1", "kept")
+        assert {"postgres", "kept"} <= {row["database"] for row in pooler.show("POOLS")}
+        wait_until(lambda: "postgres" not in {row["database"] for row in pooler.show("POOLS")})
+        assert "kept" in {row["database"] for row in pooler.show("POOLS")}
+        assert pooler.psql("SELECT 2") == "2"
+
+
+def test_a_pool_with_a_minimum_and_a_user_is_filled_before_the_first_client(server):
+    databases = {"filled": "dbname=postgres user=postgres min_pool_size=2", "empty": "dbname=postgres min_pool_size=2"}
+    with Pooler(server, databases) as pooler:
+        wait_until(lambda: [row["database"] for row in pooler.show("SERVERS")] == ["filled", "filled"])
+        pid = pooler.show("SERVERS")[0]["remote_pid"]
+        server.psql(f"SELECT pg_terminate_backend({pid})")
+        wait_until(lambda: len({row["remote_pid"] for row in pooler.show("SERVERS")} - {pid}) == 2)
+
+
+def test_fast_close_ends_sessions_at_the_end_of_their_transaction(server):
+    with Pooler(server, pool_mode="session", server_fast_close=1) as pooler:
+        with pooler.connect() as client:
+            ask(client, "BEGIN")
+            ask(client, "SELECT 1")
+            pooler.psql("RECONNECT", "pgbouncer")
+            time.sleep(1.3)
+            assert ask(client, "SELECT 2") == [(2,)]
+            ask(client, "COMMIT")
+            wait_until(lambda: not pooler.show("SERVERS"))
+            with pytest.raises((pg8000.dbapi.Error, OSError, pg8000.exceptions.InterfaceError)):
+                ask(client, "SELECT 3")
