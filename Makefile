@@ -5,7 +5,7 @@ PG_CONFIG ?= pg_config
 DEVKIT = PYTHONPATH=tools:. PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -m devkit
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo up down test lint bench install clean
+.PHONY: help setup build demo up down test lint bench fuzz install clean
 
 help: ## Say what each target does.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ lint: ## Check the form of the code: rustfmt, clippy, ruff, cargo-deny.
 
 bench: ## Measure speed; ARGS="predict-point --quick" for one bench.
 	@$(DEVKIT) bench $(ARGS)
+
+fuzz: ## Fuzz the parsers; SECONDS=900 for so long each (60), TARGETS="scram tls" for some of them.
+	@$(PYTHON) fuzz/run.py $(or $(SECONDS),60) $(TARGETS)
 
 install: ## Install the extension into your own PostgreSQL: PG_CONFIG=/path/to/pg_config.
 	@$(DEVKIT) install $(PG_CONFIG)

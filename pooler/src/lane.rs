@@ -551,7 +551,10 @@ impl Worker {
         let again = match (report.code.as_str(), server.requests.front()) {
             // The primary has become a replica, or never was the primary: it has done nothing.
             ("25006", _) => {
-                wrote_to_replica = lane.units.front().is_some_and(|unit| unit.writes);
+                wrote_to_replica = self.pools.get(server.pool.0).is_some_and(|pool| pool.home.is_some());
+                if let Some(shape) = lane.units.front().and_then(|unit| unit.shape.as_ref()) {
+                    shape.lied();
+                }
                 wrote_to_replica
             }
             // A cancel request that was meant for a neighbour.

@@ -15,6 +15,9 @@ mod close;
 pub mod config;
 pub mod connect;
 mod forward;
+#[cfg(fuzzing)]
+#[allow(missing_docs, clippy::unwrap_used, clippy::indexing_slicing)]
+pub mod fuzzing;
 mod hba;
 mod lane;
 pub mod listen;

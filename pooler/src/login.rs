@@ -552,7 +552,7 @@ fn secret_of(stored: &str) -> Option<Secret> {
 }
 
 /// The parameters in a startup packet's `options`: `-c name=value` and `--name=value`, a backslash before a space.
-fn options_of(text: &str) -> Result<Vec<(String, String)>, String> {
+pub(crate) fn options_of(text: &str) -> Result<Vec<(String, String)>, String> {
     let mut words: Vec<String> = vec![String::new()];
     let mut characters = text.chars();
     while let Some(character) = characters.next() {

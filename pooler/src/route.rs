@@ -39,9 +39,9 @@ impl Sort {
                 Kind::Begin(modes) => modes.read_only == Some(true),
                 Kind::Set(_) | Kind::Reset { .. } | Kind::Show(_) | Kind::Discard(_) | Kind::Deallocate(_) => true,
                 Kind::Commit { .. } | Kind::Rollback { .. } => true,
-                _ => verdict.read_only,
+                _ => false,
             };
-            kind && verdict.statements <= 1 || verdict.read_only
+            kind && verdict.statements <= 1 || shape.is_read()
         };
         Self {
             read: !shapes.is_empty() && shapes.iter().all(|shape| harmless(shape)),

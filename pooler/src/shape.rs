@@ -116,6 +116,7 @@ pub struct Shape {
     quick: Cell<u32>,
     slow: Cell<u32>,
     exiled: Cell<Option<Instant>>,
+    lies: Cell<bool>,
 }
 
 impl Shape {
@@ -126,11 +127,15 @@ impl Shape {
             quick: Cell::new(before.map_or(0, |shape| shape.quick.get())),
             slow: Cell::new(before.map_or(0, |shape| shape.slow.get())),
             exiled: Cell::new(before.and_then(|shape| shape.exiled.get())),
+            lies: Cell::new(before.is_some_and(|shape| shape.lies.get())),
         }
     }
 
     /// How a statement of this shape may be sent: shared, or as a read of its own for a reason, or not as a read.
     pub fn way(&self, now: Instant) -> Result<Option<Why>, Why> {
+        if self.lies.get() {
+            return Err(Why::Write);
+        }
         if let Err(reason) = &self.verdict.pipelinable {
             let why = Why::from(reason);
             let reads = matches!(self.verdict.kind, Kind::Read | Kind::Explain | Kind::Show(_));
@@ -143,10 +148,20 @@ impl Shape {
         Ok(self.exiled.get().is_some_and(|until| now < until).then_some(Why::Slow))
     }
 
+    /// A replica has refused it as a write, whatever it was taken for: a function that it calls is not what it says.
+    pub fn lied(&self) {
+        self.lies.set(true);
+    }
+
+    /// Whether nothing in it writes, as far as is known.
+    pub fn is_read(&self) -> bool {
+        self.verdict.read_only && !self.lies.get()
+    }
+
     /// Whether it is one statement that writes and neither opens a transaction nor touches its session.
     pub fn is_plain_write(&self) -> bool {
         let verdict = &self.verdict;
-        matches!(verdict.kind, Kind::Write | Kind::Utility)
+        (matches!(verdict.kind, Kind::Write | Kind::Utility) || self.lies.get())
             && verdict.statements == 1
             && !verdict.transaction
             && !verdict.session()

@@ -9,7 +9,7 @@ mod reference;
 pub mod servers;
 mod settings;
 mod toml_file;
-mod userlist;
+pub(crate) mod userlist;
 mod value;
 
 use std::collections::{BTreeMap, HashMap};
@@ -91,23 +91,26 @@ impl Config {
     pub fn read(path: &Path) -> Result<Self, Error> {
         let text = std::fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
         let complain = |message| Error::Content { path: path.to_owned(), message };
-        let mut config = if path.extension().is_some_and(|ending| ending == "toml") {
-            let mut table: toml::Table = text.parse().map_err(|error: toml::de::Error| complain(error.to_string()))?;
-            if table.contains_key("pools") {
-                pgcat::read(&table)
-            } else {
-                environment::put_in(&mut table, &|name| std::env::var(name).ok()).and_then(|()| toml_file::read(&table))
-            }
-        } else {
-            ini::read(&text, path)
-        }
-        .map_err(complain)?;
+        let mut config = Self::parse(path, &text).map_err(complain)?;
         config.path = path.to_owned();
         config.files.insert(0, path.to_owned());
         config.read_passwords()?;
         config.check().map_err(complain)?;
         config.prepare().map_err(complain)?;
         Ok(config)
+    }
+
+    /// Reads the text of a file, and what that includes.
+    pub(crate) fn parse(path: &Path, text: &str) -> Result<Self, String> {
+        if path.extension().is_none_or(|ending| ending != "toml") {
+            return ini::read(text, path);
+        }
+        let mut table: toml::Table = text.parse().map_err(|error: toml::de::Error| error.to_string())?;
+        if table.contains_key("pools") {
+            return pgcat::read(&table);
+        }
+        environment::put_in(&mut table, &|name| std::env::var(name).ok())?;
+        toml_file::read(&table)
     }
 
     /// Reads the files that settings name, for TLS and who may come in; again after a setting was changed.

@@ -98,7 +98,7 @@ fn milliseconds(value: &Toml, key: &str) -> Result<Seconds, String> {
 fn general(config: &mut Config, key: &str, value: &Toml) -> Result<(), String> {
     let settings = &mut config.settings;
     match key {
-        "host" => settings.listen_addr = List(vec![text(value)]),
+        "host" => settings.listen_addr = List::read(&text(value))?,
         "connect_timeout" => settings.query_wait_timeout = milliseconds(value, key)?,
         "idle_timeout" => settings.server_idle_timeout = milliseconds(value, key)?,
         "server_lifetime" => settings.server_lifetime = milliseconds(value, key)?,

@@ -35,6 +35,9 @@ pub struct Session {
     open: bool,
     ended: bool,
     failed: bool,
+    /// Whether we have said that we end. What comes then is dropped: rustls takes an end that was said for an alert,
+    /// and asserts that there is no second one.
+    said_end: bool,
 }
 
 /// What one call of rustls came to.
@@ -87,6 +90,7 @@ impl Session {
             open: false,
             ended: false,
             failed: false,
+            said_end: false,
         }
     }
 
@@ -108,6 +112,10 @@ impl Session {
     /// Works on bytes from the socket, writes what they mean to `plain`, which must not be shorter, and says how many
     /// bytes that are. What is not a whole record is held.
     pub fn receive(&mut self, input: &mut [u8], plain: &mut [u8]) -> Result<usize, rustls::Error> {
+        if self.failed || self.said_end {
+            self.held = Vec::new();
+            return Ok(0);
+        }
         let (mut at, mut filled) = (0, 0);
         let outcome = loop {
             let left = input.get_mut(at..).unwrap_or_default();
@@ -161,12 +169,16 @@ impl Session {
 
     /// Says that nothing more will come.
     pub fn say_end(&mut self) -> Result<(), rustls::Error> {
-        if self.open && !self.failed { self.write(None) } else { Ok(()) }
+        if !self.open || self.failed || self.said_end {
+            return Ok(());
+        }
+        self.said_end = true;
+        self.write(None)
     }
 
     fn write(&mut self, plain: Option<&[u8]>) -> Result<(), rustls::Error> {
-        if self.failed {
-            return Err(rustls::Error::General("it has failed".to_owned()));
+        if self.failed || self.said_end && plain.is_some() {
+            return Err(rustls::Error::General("it has ended".to_owned()));
         }
         loop {
             // What is held has been looked at, so it brings nothing new; rustls keeps count of where it is in it.

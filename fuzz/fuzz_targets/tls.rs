@@ -1,0 +1,5 @@
+//! TLS: handshakes between the pooler's two sides, with anything happening to the bytes on their way.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| howdah_pooler::fuzzing::tls(data));
