@@ -265,6 +265,7 @@ impl Worker {
         for (id, member) in members {
             let Some(view) = self.clusters.get(place) else { return };
             let listed = view.view().server(id).is_some();
+            let standing = view.view().server(id).map_or("gone", |server| server.standing.word());
             let keeps = view.view().keeps(id);
             let wanted = listed && keeps && view.view().serves(id);
             let Some(pool) = self.pools.get_mut(member.0) else { continue };
@@ -274,7 +275,12 @@ impl Worker {
             }
             let servers = pool.servers.clone();
             self.reroute(member);
-            if !listed || !keeps {
+            if !keeps {
+                // Nothing that is under way there would be heard of, or would last.
+                for server in servers {
+                    self.server_gone(server, &format!("the server is {standing}"));
+                }
+            } else if !listed {
                 self.retire(&servers);
             }
         }
