@@ -93,9 +93,9 @@ class Pooler:
         self.process.send_signal(signal.SIGHUP)
         wait_until(lambda: self.log.read_text().count("was read again") > before)
 
-    def psql(self, sql, database="postgres", user=SUPERUSER, password=None, check=True, options=(), **parameters):
+    def psql(self, sql, database="postgres", user=SUPERUSER, password=None, check=True, flags=(), **parameters):
         """What psql answers through the pooler, unaligned. `parameters` are libpq's, as `sslmode`."""
-        command = [self.server.tree.program("psql"), "--no-psqlrc", "-qAt", "-v", "ON_ERROR_STOP=1", *options]
+        command = [self.server.tree.program("psql"), "--no-psqlrc", "-qAt", "-v", "ON_ERROR_STOP=1", *flags]
         place = {"host": "127.0.0.1", "port": self.port, "user": user, "dbname": database} | parameters
         quoted = {name: str(value).replace("\\", "\\\\").replace("'", "\\'") for name, value in place.items()}
         command += ["-d", " ".join(f"{name}='{value}'" for name, value in quoted.items())]
@@ -108,7 +108,7 @@ class Pooler:
     def show(self, what, database="pgbouncer"):
         """The rows of a SHOW command, as dictionaries."""
         text = self.psql(
-            f"SHOW {what}", database, options=["-A", "-F", "\t", "-P", "tuples_only=off", "-P", "footer=off"]
+            f"SHOW {what}", database, flags=["-A", "-F", "\t", "-P", "tuples_only=off", "-P", "footer=off"]
         )
         lines = [line.split("\t") for line in text.splitlines()]
         return [dict(zip(lines[0], line, strict=True)) for line in lines[1:]]

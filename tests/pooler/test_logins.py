@@ -94,12 +94,12 @@ def test_a_hostile_user_name_says_nothing_to_auth_query(tls_server):
         GRANT USAGE ON SCHEMA trap TO public; GRANT SELECT ON trap.pg_shadow TO public"""
     )
     with Pooler(tls_server, BY_TCP, {"asker": PASSWORD}, **settings) as pooler:
-        # `options` of libpq, behind the database in the connection string.
-        trapped = "postgres' options='-csearch_path=trap,pg_catalog"
+        trapped = {"options": "-csearch_path=trap,pg_catalog"}
         for name in ["x' OR true --", "intruder", "scram_user'; DROP ROLE both_user; --"]:
-            done = pooler.psql("SELECT 1", trapped, name.replace("'", r"\'"), "", check=False)
+            done = pooler.psql("SELECT 1", user=name, password="", check=False, **trapped)
             assert "password" in done.stderr
-        assert pooler.psql("SHOW search_path", trapped, "scram_user", PASSWORD) == "trap, pg_catalog"
+        shown_path = pooler.psql("SHOW search_path", user="scram_user", password=PASSWORD, **trapped)
+        assert shown_path == "trap, pg_catalog"
         assert tls_server.psql("SELECT count(*) FROM pg_roles WHERE rolname = 'both_user'") == "1"
         assert outcome(pooler, "scram_user") == "scram_user"
 

@@ -166,7 +166,7 @@ def test_clients_outlive_the_backends_that_they_are_not_in_a_transaction_on(serv
     with Pooler(server, default_pool_size=2) as pooler:
         with pooler.connect() as idle, Raw(pooler.port) as busy, Raw(pooler.port) as inside:
             ask(idle, "SELECT 1")
-            busy.send(query("SELECT pg_sleep(20)"))
+            busy.send(query("CREATE TABLE late AS SELECT pg_sleep(20)::text"))
             inside.kinds(query("BEGIN"))
             server.psql(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND client_port IS NOT NULL"

@@ -173,7 +173,7 @@ def test_the_same_statements_give_the_same_bytes_direct_and_pooled(server, one_s
     DO $$ BEGIN RAISE NOTICE 'hello'; END $$; SELECT 1/0; SELECT nonsense; DROP TABLE bytes;
     """
     command = ["-a", "-e", "-f", "-"]
-    pooled = one_server.psql(script, check=False, options=[*command, "-v", "ON_ERROR_STOP=0"])
+    pooled = one_server.psql(script, check=False, flags=[*command, "-v", "ON_ERROR_STOP=0"])
     arguments = ["--no-psqlrc", "-qAt", *command, "-v", "ON_ERROR_STOP=0", "-d", "postgres"]
     direct = server.run("psql", *arguments, check=False, input=script)
     assert pooled.stdout == direct.stdout and len(direct.stdout) > 500

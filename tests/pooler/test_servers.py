@@ -159,13 +159,13 @@ def test_ban_and_unban(trio):
     with watched(trio) as pooler:
         wait_until(lambda: roles(pooler) == ["primary", "replica", "replica"])
         host = f"{one.socket_folder}:{one.port}"
-        told = pooler.psql(f"BAN {host} 60", "pgcat", options=["-F", " "])
+        told = pooler.psql(f"BAN {host} 60", "pgcat", flags=["-F", " "])
         assert told == f"app * replica {one.socket_folder}"
         row = pooler.show("BANS", "pgcat")[0]
         assert (row["db"], row["reason"], row["ban_duration_seconds"]) == ("app", "AdminBan", "60")
         assert 55 <= int(row["ban_remaining_seconds"]) <= 60
         assert (place(pooler, one)["reads"], place(pooler, one)["banned"]) == ("0", "1")
-        assert pooler.psql(f"UNBAN {host}", "pgcat", options=["-F", " "]) == f"app * replica {one.socket_folder}"
+        assert pooler.psql(f"UNBAN {host}", "pgcat", flags=["-F", " "]) == f"app * replica {one.socket_folder}"
         assert pooler.show("BANS") == [] and place(pooler, one)["reads"] == "1"
         assert pooler.psql(f"UNBAN {host}", "pgcat") == ""
         pooler.psql(f"BAN {host} 1", "pgcat")
@@ -241,7 +241,7 @@ servers = [{servers}]
     with Pooler(trio.primary, name="pgcat.toml", text=text) as pooler:
 
         def found():
-            shown = pooler.psql("SHOW REPLICAS", "pgcat", password=trio.primary.password, options=["-F", " "])
+            shown = pooler.psql("SHOW REPLICAS", "pgcat", password=trio.primary.password, flags=["-F", " "])
             return [line.split(" ")[3] for line in shown.splitlines()] == ["primary", "replica", "replica"]
 
         wait_until(found)
