@@ -34,6 +34,16 @@ impl Codec {
         Format::Text
     }
 
+    /// The type's number.
+    pub fn oid(&self) -> u32 {
+        self.oid
+    }
+
+    /// The type's name.
+    pub fn name(&self) -> &str {
+        "text"
+    }
+
     /// Whether no decoded value can ever be part of a reference cycle.
     pub fn is_atomic(&self) -> bool {
         true
@@ -46,7 +56,13 @@ impl Codec {
     }
 
     /// Appends the bytes of a value, without its length word; None is the caller's affair.
-    pub fn encode(&self, value: &Bound<'_, PyAny>, out: &mut Vec<u8>, _settings: &Settings) -> PyResult<()> {
+    pub fn encode(
+        &self,
+        _py: Python<'_>,
+        value: &Bound<'_, PyAny>,
+        out: &mut Vec<u8>,
+        _settings: &Settings,
+    ) -> PyResult<()> {
         out.extend_from_slice(value.str()?.to_cow()?.as_bytes());
         Ok(())
     }
@@ -66,4 +82,44 @@ impl Registry {
     pub fn lookup(&self, oid: u32) -> Option<Arc<Codec>> {
         Some(Arc::new(Codec { oid }))
     }
+}
+
+/// The codecs of a statement's columns.
+#[derive(Debug)]
+pub struct RowDecoder(Vec<Arc<Codec>>);
+
+impl RowDecoder {
+    /// The decoder of rows of these columns.
+    pub fn new(codecs: &[Arc<Codec>]) -> Self {
+        Self(codecs.to_vec())
+    }
+
+    /// The columns' codecs.
+    pub fn codecs(&self) -> &[Arc<Codec>] {
+        &self.0
+    }
+
+    /// Decodes the body of a DataRow after its count.
+    pub fn decode_row(
+        &self,
+        py: Python<'_>,
+        mut body: &[u8],
+        fields: &mut [*mut pyo3::ffi::PyObject],
+        settings: &Settings,
+    ) -> PyResult<()> {
+        for (codec, field) in self.0.iter().zip(fields) {
+            let (length, rest) = body.split_first_chunk::<4>().ok_or_else(short)?;
+            body = rest;
+            if let Ok(length) = usize::try_from(i32::from_be_bytes(*length)) {
+                let (value, rest) = body.split_at_checked(length).ok_or_else(short)?;
+                body = rest;
+                *field = codec.decode(py, value, settings)?.into_ptr();
+            }
+        }
+        Ok(())
+    }
+}
+
+fn short() -> PyErr {
+    pyo3::exceptions::PyBufferError::new_err("row too short")
 }
