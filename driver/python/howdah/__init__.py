@@ -1,0 +1,1 @@
+"""PostgreSQL for asyncio: asyncpg's interface on a native core."""
