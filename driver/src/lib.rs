@@ -21,6 +21,7 @@ mod _core {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        crate::codec::object::publish(module)?;
         module.add("Record", crate::record::record_class(module.py())?)
     }
 }
