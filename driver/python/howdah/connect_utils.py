@@ -361,7 +361,7 @@ async def _cancel(
     """
     if params.sslmode == SSLMode.allow:
         params = params._replace(ssl=None)
-    key = backend_secret if isinstance(backend_secret, bytes) else struct.pack("!i", backend_secret)
+    key = backend_secret if isinstance(backend_secret, bytes) else struct.pack("!I", backend_secret & 0xFFFFFFFF)
     transport = None
     try:
         transport, waiter = await _open_transport(lambda: _CancelProto(loop), addr, params, loop)
