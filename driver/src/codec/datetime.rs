@@ -31,7 +31,7 @@ const FIRST_MICROSECOND: i64 = -63_082_281_600_000_000;
 #[inline]
 fn civil(day: i64) -> (i32, i32, i32) {
     let n1 = 4 * (day + EPOCH) as u32 + 3;
-    let (century, n2) = (n1 / 146_097, n1 % 146_097 | 3);
+    let (century, n2) = (n1 / 146_097, (n1 % 146_097) | 3);
     let p2 = 2_939_745 * u64::from(n2);
     let (year, n3) = ((p2 >> 32) as u32, (p2 as u32) / 2_939_745 / 4);
     let p3 = 2_141 * n3 + 197_913;

@@ -7,6 +7,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 
+use super::registry::Named;
 use super::{Codec, Kind, Registry, RowDecoder, catalog, introspect};
 
 /// Turns values into what travels and back.
@@ -61,9 +62,8 @@ impl CodecMap {
         decoder: Py<PyAny>,
         format: &str,
     ) -> PyResult<()> {
-        let rows = Some(typeinfos);
-        let kind = kind_of(typekind);
-        self.registry.set_custom(py, typeoid, typename, typeschema, rows, kind, encoder, decoder, format)
+        let named = Named { oid: typeoid, name: typename, schema: typeschema, kind: kind_of(typekind) };
+        self.registry.set_custom(py, named, Some(typeinfos), encoder, decoder, format)
     }
 
     /// Forgets the program's functions for a type.
@@ -83,8 +83,8 @@ impl CodecMap {
         alias_to: &Bound<'_, PyAny>,
         format: Option<&str>,
     ) -> PyResult<()> {
-        let kind = kind_of(typekind);
-        self.registry.set_builtin_alias(py, typeoid, typename, typeschema, kind, alias_to, format)
+        let named = Named { oid: typeoid, name: typename, schema: typeschema, kind: kind_of(typekind) };
+        self.registry.set_builtin_alias(py, named, alias_to, format)
     }
 
     /// Forgets the types learnt.

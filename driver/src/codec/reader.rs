@@ -16,12 +16,6 @@ impl<'a> Reader<'a> {
         Reader { data }
     }
 
-    /// How many bytes are left.
-    #[inline]
-    pub fn len(&self) -> usize {
-        self.data.len()
-    }
-
     /// Everything that is left.
     pub fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.data)

@@ -36,6 +36,22 @@ struct Types {
     derived: HashMap<u32, Arc<Codec>>,
 }
 
+/// A type as the server calls it.
+#[derive(Clone, Copy, Debug)]
+pub struct Named<'a> {
+    pub oid: u32,
+    pub name: &'a str,
+    pub schema: &'a str,
+    pub kind: Kind,
+}
+
+impl Named<'_> {
+    fn codec(self, format: Format, body: Body) -> Arc<Codec> {
+        let (name, schema) = (self.name.to_owned(), self.schema.to_owned());
+        Arc::new(Codec { oid: self.oid, name, schema, kind: self.kind, format, body })
+    }
+}
+
 /// Why no codec can be made.
 enum Refusal {
     TextParts(&'static str),
@@ -140,7 +156,7 @@ impl Registry {
                 Ok(array(row.oid, name, &row.schema, element, element_oid, row.delimiter))
             }
             // Labels of an enum are text in both formats.
-            b'e' => Ok(alias_of(row.oid, &row.name, &row.schema, Format::Binary, Body::Scalar(Scalar::Text))),
+            b'e' => Ok(scalar(row.oid, &row.name, &row.schema, Format::Binary, Scalar::Text)),
             _ => fallback(py, row.oid, &row.name, &row.schema),
         }
     }
@@ -180,19 +196,16 @@ impl Registry {
     ///
     /// # Errors
     /// `InterfaceError` for a format that is none, or `tuple` for a type that has no such form.
-    #[expect(clippy::too_many_arguments, reason = "asyncpg's method, argument by argument")]
     pub fn set_custom(
         &self,
         py: Python<'_>,
-        oid: u32,
-        name: &str,
-        schema: &str,
+        named: Named<'_>,
         rows: Option<&Bound<'_, PyAny>>,
-        kind: Kind,
         encoder: Py<PyAny>,
         decoder: Py<PyAny>,
         format: &str,
     ) -> PyResult<()> {
+        let Named { oid, name, kind, .. } = named;
         let exchange = match format {
             "binary" => Some(Exchange::Whole(Format::Binary)),
             "text" => Some(Exchange::Whole(Format::Text)),
@@ -220,15 +233,8 @@ impl Registry {
             Exchange::Composite(codec) => codec.format,
             Exchange::Tuple(_) => Format::Binary,
         };
-        let codec = Codec {
-            oid,
-            name: name.to_owned(),
-            schema: schema.to_owned(),
-            kind,
-            format,
-            body: Body::Custom(Arc::new(Custom { encoder, decoder, exchange })),
-        };
-        let replaced = self.types().custom.insert(oid, Arc::new(codec));
+        let codec = named.codec(format, Body::Custom(Arc::new(Custom { encoder, decoder, exchange })));
+        let replaced = self.types().custom.insert(oid, codec);
         drop(replaced);
         Ok(())
     }
@@ -249,10 +255,7 @@ impl Registry {
     pub fn set_builtin_alias(
         &self,
         py: Python<'_>,
-        oid: u32,
-        name: &str,
-        schema: &str,
-        kind: Kind,
+        named: Named<'_>,
         alias_to: &Bound<'_, PyAny>,
         format: Option<&str>,
     ) -> PyResult<()> {
@@ -282,12 +285,13 @@ impl Registry {
         });
         let Some((format, body)) = found else {
             let wanted = format.unwrap_or("text or binary");
+            let name = named.name;
             let message = format!("cannot alias {name} to {alias_to}: there is no {wanted} codec for {alias_to}");
             return Err(exception(py, "InterfaceError", &message));
         };
-        let codec = Codec { oid, name: name.to_owned(), schema: schema.to_owned(), kind, format, body };
+        let codec = named.codec(format, body);
         let mut types = self.types();
-        let replaced = (types.custom.insert(oid, Arc::new(codec)), std::mem::take(&mut types.derived));
+        let replaced = (types.custom.insert(named.oid, codec), std::mem::take(&mut types.derived));
         drop(types);
         drop(replaced);
         Ok(())
@@ -380,9 +384,8 @@ fn bounded(oid: u32, name: &str, schema: &str, kind: Kind, element: Arc<Codec>) 
     Ok(Arc::new(Codec { oid, name, schema, kind, format: Format::Binary, body }))
 }
 
-fn alias_of(oid: u32, name: &str, schema: &str, format: Format, body: Body) -> Arc<Codec> {
-    let (name, schema) = (name.to_owned(), schema.to_owned());
-    Arc::new(Codec { oid, name, schema, kind: Kind::Scalar, format, body })
+fn scalar(oid: u32, name: &str, schema: &str, format: Format, scalar: Scalar) -> Arc<Codec> {
+    Named { oid, name, schema, kind: Kind::Scalar }.codec(format, Body::Scalar(scalar))
 }
 
 /// A type of which only its name is known travels as text, unless its number says that it should be known.
@@ -391,5 +394,5 @@ fn fallback(py: Python<'_>, oid: u32, name: &str, schema: &str) -> PyResult<Arc<
         let message = format!("unhandled standard data type '{name}' (OID {oid})");
         return Err(exception_with(py, "UnsupportedClientFeatureError", &message, &[]));
     }
-    Ok(alias_of(oid, name, schema, Format::Text, Body::Scalar(Scalar::Text)))
+    Ok(scalar(oid, name, schema, Format::Text, Scalar::Text))
 }
