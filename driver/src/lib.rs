@@ -29,6 +29,7 @@ mod _core {
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         let py = module.py();
         crate::session::op::install(py)?;
+        crate::codec::object::publish(module)?;
         module.add("Record", crate::record::record_class(py)?)?;
         module.add("NO_TIMEOUT", crate::session::calls::no_timeout(py)?)?;
         module.add("leases", crate::session::lease::variable(py)?)

@@ -1,0 +1,210 @@
+"""Transactions and savepoints as blocks."""
+
+from __future__ import annotations
+
+import enum
+from types import TracebackType
+from typing import Any, Optional
+
+from . import connresource, exceptions
+
+
+class TransactionState(enum.Enum):
+    """How far a block has come."""
+
+    NEW = 0
+    STARTED = 1
+    COMMITTED = 2
+    ROLLEDBACK = 3
+    FAILED = 4
+
+
+# The names of the isolation levels as arguments, and what SQL calls them.
+ISOLATION_LEVELS = {
+    "read_committed": "read committed",
+    "read_uncommitted": "read uncommitted",
+    "repeatable_read": "repeatable read",
+    "serializable": "serializable",
+}
+ISOLATION_LEVELS_BY_VALUE = {value: name for name, value in ISOLATION_LEVELS.items()}
+
+_OVER = {
+    TransactionState.COMMITTED: "the transaction is already committed",
+    TransactionState.ROLLEDBACK: "the transaction is already rolled back",
+    TransactionState.FAILED: "the transaction is in error state",
+}
+
+
+class Transaction(connresource.ConnectionResource):
+    """A transaction, or a savepoint if the connection is in one already.
+
+    Made by :meth:`Connection.transaction`; used as a block (``async with``), or by :meth:`start`, :meth:`commit` and
+    :meth:`rollback`.
+
+    Examples
+    --------
+    >>> async with connection.transaction(isolation="serializable"):
+    ...     await connection.execute("insert into visits default values")
+    """
+
+    __slots__ = ("_deferrable", "_id", "_isolation", "_managed", "_nested", "_readonly", "_state")
+
+    def __init__(self, connection: Any, isolation: Optional[str], readonly: bool, deferrable: bool) -> None:
+        super().__init__(connection)
+        if isolation and isolation not in ISOLATION_LEVELS:
+            raise ValueError(f"isolation is expected to be either of {set(ISOLATION_LEVELS)}, got {isolation!r}")
+        self._isolation = isolation
+        self._readonly = readonly
+        self._deferrable = deferrable
+        self._state = TransactionState.NEW
+        self._nested = False
+        self._id: Optional[str] = None
+        self._managed = False
+
+    async def __aenter__(self) -> None:
+        if self._managed:
+            raise exceptions.InterfaceError("cannot enter context: already in an `async with` block")
+        self._managed = True
+        await self.start()
+
+    async def __aexit__(
+        self,
+        extype: Optional[type[BaseException]],
+        ex: Optional[BaseException],
+        tb: Optional[TracebackType],
+    ) -> None:
+        try:
+            self._check_conn_validity("__aexit__")
+        except exceptions.InterfaceError:
+            # A generator that is thrown away may be closed after the connection went back to its pool, which has rolled
+            # the transaction back then.
+            if extype is GeneratorExit:
+                return
+            raise
+        try:
+            if extype is None:
+                await self._commit()
+            else:
+                await self._rollback()
+        finally:
+            self._managed = False
+
+    @connresource.guarded
+    async def start(self) -> None:
+        """Begin the transaction, or set the savepoint.
+
+        Raises
+        ------
+        InterfaceError
+            The block was started before, or the transaction that it would be nested in was begun by hand or has
+            another isolation level.
+        """
+        self._check_not_over("start")
+        if self._state is TransactionState.STARTED:
+            raise exceptions.InterfaceError("cannot start; the transaction is already started")
+        connection = self._connection
+        if connection._top_xact is None:
+            if connection._protocol.is_in_transaction():
+                raise exceptions.InterfaceError(
+                    "cannot use Connection.transaction() in a manually started transaction"
+                )
+            connection._top_xact = self
+            query = self._begin()
+        else:
+            await self._check_isolation(connection)
+            self._nested = True
+            self._id = connection._get_unique_id("savepoint")
+            query = f"SAVEPOINT {self._id};"
+        await self._run(query, TransactionState.STARTED)
+
+    def _begin(self) -> str:
+        query = "BEGIN"
+        if self._isolation:
+            query += f" ISOLATION LEVEL {ISOLATION_LEVELS[self._isolation].upper()}"
+        if self._readonly:
+            query += " READ ONLY"
+        if self._deferrable:
+            query += " DEFERRABLE"
+        return query + ";"
+
+    async def _check_isolation(self, connection: Any) -> None:
+        """A savepoint has no isolation level of its own: if it is given one, that has to be the transaction's."""
+        if not self._isolation:
+            return
+        outer = connection._top_xact._isolation
+        if outer is None:
+            outer = ISOLATION_LEVELS_BY_VALUE[await connection.fetchval("SHOW transaction_isolation;")]
+        if self._isolation != outer:
+            raise exceptions.InterfaceError(
+                "nested transaction has a different isolation level: "
+                f"current {self._isolation!r} != outer {outer!r}"
+            )
+
+    async def _run(self, query: str, after: TransactionState) -> None:
+        try:
+            await self._connection.execute(query)
+        except BaseException:
+            self._state = TransactionState.FAILED
+            raise
+        self._state = after
+
+    def _check_not_over(self, opname: str) -> None:
+        reason = _OVER.get(self._state)
+        if reason is not None:
+            raise exceptions.InterfaceError(f"cannot {opname}; {reason}")
+
+    def _leave(self, opname: str) -> None:
+        """Give the connection's place for a transaction free."""
+        if self._state is TransactionState.NEW:
+            raise exceptions.InterfaceError(f"cannot {opname}; the transaction is not yet started")
+        self._check_not_over(opname)
+        if self._connection._top_xact is self:
+            self._connection._top_xact = None
+
+    async def _commit(self) -> None:
+        self._leave("commit")
+        query = f"RELEASE SAVEPOINT {self._id};" if self._nested else "COMMIT;"
+        await self._run(query, TransactionState.COMMITTED)
+
+    async def _rollback(self) -> None:
+        self._leave("rollback")
+        query = f"ROLLBACK TO {self._id};" if self._nested else "ROLLBACK;"
+        await self._run(query, TransactionState.ROLLEDBACK)
+
+    @connresource.guarded
+    async def commit(self) -> None:
+        """Commit the transaction, or give up the savepoint and keep what was done since.
+
+        Raises
+        ------
+        InterfaceError
+            The block is not started or is over, or it is an ``async with`` block, which ends by itself.
+        """
+        if self._managed:
+            raise exceptions.InterfaceError("cannot manually commit from within an `async with` block")
+        await self._commit()
+
+    @connresource.guarded
+    async def rollback(self) -> None:
+        """Undo all that was done since the block was started.
+
+        Raises
+        ------
+        InterfaceError
+            The block is not started or is over, or it is an ``async with`` block, which ends by itself.
+        """
+        if self._managed:
+            raise exceptions.InterfaceError("cannot manually rollback from within an `async with` block")
+        await self._rollback()
+
+    def __repr__(self) -> str:
+        about = [f"state:{self._state.name.lower()}"]
+        if self._isolation is not None:
+            about.append(self._isolation)
+        if self._readonly:
+            about.append("readonly")
+        if self._deferrable:
+            about.append("deferrable")
+        kind = type(self)
+        module = kind.__module__.partition(".")[0] if kind.__module__.startswith("howdah.") else kind.__module__
+        return f"<{module}.{kind.__name__} {' '.join(about)} {id(self):#x}>"
