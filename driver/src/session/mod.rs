@@ -19,6 +19,7 @@ use pyo3::types::{PyDict, PyTuple, PyType};
 pub mod calls;
 pub mod errors;
 pub mod flight;
+pub mod footprint;
 pub mod inbox;
 pub mod lease;
 pub mod login;
@@ -111,7 +112,6 @@ pub struct Session {
     connection: Mutex<Option<Py<PyAny>>>,
     /// Query to statement, for the class of records that is the session's own.
     cache: Py<PyDict>,
-    clock: AtomicU64,
     /// The transaction status of the last ReadyForQuery.
     status: AtomicU8,
     /// How many BEGINs are under way.
@@ -129,6 +129,8 @@ pub struct Session {
     pid: AtomicI32,
     secret: Mutex<Vec<u8>>,
     queries: AtomicU64,
+    /// Whether something was sent since the last reset that may have changed the session.
+    changed: AtomicBool,
     /// Whether the server has asked who the user is.
     auth_received: AtomicBool,
 }

@@ -43,7 +43,6 @@ impl Session {
             record_class,
             connection: Mutex::new(None),
             cache: PyDict::new(py).unbind(),
-            clock: AtomicU64::new(0),
             status: AtomicU8::new(b'I'),
             beginning: AtomicI32::new(0),
             is_closing: AtomicBool::new(false),
@@ -57,6 +56,7 @@ impl Session {
             pid: AtomicI32::new(0),
             secret: Mutex::new(Vec::new()),
             queries: AtomicU64::new(0),
+            changed: AtomicBool::new(false),
             auth_received: AtomicBool::new(false),
         })
     }

@@ -9,6 +9,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyIterator, PyString, PyTuple};
 
+use super::footprint::may_change_session;
 use super::flight::{Flight, Kind, Shape};
 use super::op::{Op, Request, Started};
 use super::statement::{Program, Statement};
@@ -62,6 +63,12 @@ impl Session {
         if self.is_closing.load(Ordering::Relaxed) { Err(self.closed_error(py)) } else { Ok(()) }
     }
 
+    pub(crate) fn note_change(&self, changes: bool) {
+        if changes {
+            self.changed.store(true, Ordering::Relaxed);
+        }
+    }
+
     fn dispatch(slf: &Bound<'_, Self>, op: &Bound<'_, Op>) -> PyResult<Started> {
         // The request is out of the operation's lock while encoders of the program's own may run.
         let request = std::mem::replace(&mut op.get().state().request, Request::Nothing);
@@ -78,7 +85,7 @@ impl Session {
                 if record_class.is_none()
                     && let Some(statement) = this.cached(py, query)?
                 {
-                    statement.get().used.store(this.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+                    statement.get().used.store(this.settings.get().clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
                     let shape = shape.clone_ref(py);
                     return Self::send_bind(slf, op, &statement, args.bind(py).as_any(), b"", *limit, shape, true);
                 }
@@ -251,6 +258,7 @@ impl Session {
         let mut flight = Flight::new(Kind::Execute, shape, op);
         flight.program = Some(program.clone());
         flight.statement = Some(statement.clone().unbind());
+        this.note_change(state.changes_session);
         Self::push(slf, flight, |out| {
             let name = state.name.bind(py).to_str()?.as_bytes();
             if !state.prepared() {
@@ -270,6 +278,9 @@ impl Session {
         let py = slf.py();
         let this = slf.get();
         let text = this.settings.get().encode_text(query.bind(py))?;
+        if !this.changed.load(Ordering::Relaxed) {
+            this.note_change(query.bind(py).to_str().map_or(true, may_change_session));
+        }
         let mut flight = Flight::new(kind, Shape::Status, op);
         flight.query = Some(query.clone_ref(py).into_any());
         // As one Query with what it begins: then its failure is the failure of all.
@@ -298,6 +309,7 @@ impl Session {
     ) -> PyResult<Started> {
         let py = slf.py();
         let program = statement.get().compile(py)?;
+        slf.get().note_change(statement.get().changes_session);
         let lists = args.try_iter()?.unbind();
         let shape = if rows { Shape::Rows } else { Shape::Nothing };
         let mut flight = Flight::new(Kind::ExecuteMany, shape, op);
@@ -527,10 +539,6 @@ impl Session {
                 flight.abandon();
                 cancel = position == 0 && first;
             }
-            if cancel && writing.exclusive == Some(Exclusive::CopyIn) {
-                // Ended by CopyFail; whoever copies does that.
-                cancel = false;
-            }
             if writing.many.is_some() && cancel {
                 writing.many_failed = true;
             }
@@ -668,6 +676,36 @@ impl Session {
             None => return Err(errors::interface(py, "no COPY operation is in progress")),
         }
         Ok(Started::Waits)
+    }
+
+    /// Gives a COPY ... FROM STDIN up: nobody waits for its end.
+    pub(crate) fn copy_abort(slf: &Bound<'_, Self>, reason: &str) -> PyResult<()> {
+        let this = slf.get();
+        if this.is_closing.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let mut under_way = false;
+        {
+            let mut reading = this.reading()?;
+            let mut writing = this.writing()?;
+            if writing.exclusive == Some(Exclusive::CopyIn) {
+                writing.exclusive = None;
+            }
+            if writing.copy_end.take().is_none() {
+                outgoing::copy_fail(&mut writing.out, reason);
+                Self::flush(slf, &mut writing)?;
+                let copying = |flight: &&mut Flight| flight.kind == Kind::CopyIn;
+                let writing = &mut *writing;
+                if let Some(flight) =
+                    reading.current.as_mut().filter(copying).or(writing.flights.iter_mut().find(copying))
+                {
+                    flight.abandon();
+                    under_way = true;
+                }
+            }
+        }
+        // It may be waiting for a lock, and not read what it is sent.
+        if under_way { Self::request_cancel(slf) } else { Self::pump(slf) }
     }
 
     /// Writes data of a COPY; false when the server has ended it already.
