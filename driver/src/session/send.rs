@@ -35,7 +35,7 @@ impl Session {
         let py = slf.py();
         let this = slf.get();
         this.check_open(py)?;
-        let deadline = op.get().state().deadline;
+        let deadline = op.get().deadline();
         {
             let mut writing = this.writing()?;
             if let Some(deadline) = deadline {
@@ -499,7 +499,10 @@ impl Session {
             let now = Instant::now() + std::time::Duration::from_millis(1);
             let mut next: Option<Instant> = None;
             writing.deadlines.retain(|op| {
-                let Some(deadline) = op.get().state().deadline.filter(|_| !op.get().is_over()) else { return false };
+                if op.get().is_over() {
+                    return false;
+                }
+                let Some(deadline) = op.get().deadline() else { return false };
                 if deadline <= now {
                     late.push(op.clone_ref(py));
                     return false;
