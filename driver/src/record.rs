@@ -388,9 +388,7 @@ unsafe extern "C" fn subscript(this: *mut ffi::PyObject, key: *mut ffi::PyObject
 /// `this` is a live record.
 unsafe fn as_tuple(py: Python<'_>, this: *mut ffi::PyObject) -> PyResult<Bound<'_, PyTuple>> {
     // SAFETY: every value of a record is a live object.
-    unsafe {
-        PyTuple::new(py, RecordObject::items(this.cast()).iter().map(|&item| Bound::from_borrowed_ptr(py, item)))
-    }
+    unsafe { PyTuple::new(py, RecordObject::items(this.cast()).iter().map(|&item| Bound::from_borrowed_ptr(py, item))) }
 }
 
 unsafe extern "C" fn contains(this: *mut ffi::PyObject, key: *mut ffi::PyObject) -> c_int {
@@ -430,11 +428,7 @@ unsafe extern "C" fn hash(this: *mut ffi::PyObject) -> ffi::Py_hash_t {
     }
 }
 
-unsafe extern "C" fn richcompare(
-    left: *mut ffi::PyObject,
-    right: *mut ffi::PyObject,
-    op: c_int,
-) -> *mut ffi::PyObject {
+unsafe extern "C" fn richcompare(left: *mut ffi::PyObject, right: *mut ffi::PyObject, op: c_int) -> *mut ffi::PyObject {
     // SAFETY: the interpreter gives two live objects; tuples made here are dropped here.
     unsafe {
         guarded(ptr::null_mut(), |py| {
