@@ -95,7 +95,9 @@ impl Session {
                     let mut fields = Fields::new(b'S', body);
                     let name = fields.cstr("a parameter's name").map_err(|error| broken_message(py, &error))?;
                     let value = fields.cstr("a parameter's value").map_err(|error| broken_message(py, &error))?;
-                    this.settings.get().set(py, name, value)?;
+                    if this.settings.get().set(py, name, value, !this.is_connected())? {
+                        this.note_changes(true);
+                    }
                     Next::More
                 }
                 b'K' => {
