@@ -455,20 +455,8 @@ impl Session {
         self.is_closing.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn is_connected(&self) -> bool {
+    fn is_connected(&self) -> bool {
         !self.is_closed() && self.is_connected.load(Ordering::Relaxed)
-    }
-    /// Whether the session is open, idle, and as it was at its beginning as far as a pool's reset goes.
-    fn is_unchanged(&self) -> bool {
-        !self.changed.load(Ordering::Relaxed)
-            && !self.is_closing.load(Ordering::Relaxed)
-            && !self.cancelling.load(Ordering::Relaxed)
-            && !self.in_transaction()
-    }
-
-    /// Takes the session for unchanged: the reset is sent.
-    fn forget_changes(&self) {
-        self.changed.store(false, Ordering::Relaxed);
     }
 
     fn is_in_transaction(&self) -> bool {

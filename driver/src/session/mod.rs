@@ -19,7 +19,6 @@ use pyo3::types::{PyDict, PyTuple, PyType};
 pub mod calls;
 pub mod errors;
 pub mod flight;
-pub mod footprint;
 pub mod inbox;
 pub mod lease;
 pub mod login;
@@ -130,8 +129,6 @@ pub struct Session {
     pid: AtomicI32,
     secret: Mutex<Vec<u8>>,
     queries: AtomicU64,
-    /// Whether something in the session may not be as it was at its beginning.
-    changed: AtomicBool,
     /// Whether the server has asked who the user is.
     auth_received: AtomicBool,
 }

@@ -57,7 +57,6 @@ impl Session {
             pid: AtomicI32::new(0),
             secret: Mutex::new(Vec::new()),
             queries: AtomicU64::new(0),
-            changed: AtomicBool::new(false),
             auth_received: AtomicBool::new(false),
         })
     }

@@ -95,9 +95,7 @@ impl Session {
                     let mut fields = Fields::new(b'S', body);
                     let name = fields.cstr("a parameter's name").map_err(|error| broken_message(py, &error))?;
                     let value = fields.cstr("a parameter's value").map_err(|error| broken_message(py, &error))?;
-                    if this.settings.get().set(py, name, value, !this.is_connected())? {
-                        this.note_changes(true);
-                    }
+                    this.settings.get().set(py, name, value)?;
                     Next::More
                 }
                 b'K' => {

@@ -179,13 +179,6 @@ impl Session {
         }
     }
 
-    /// Remembers that the session may no longer be as it was at its beginning.
-    pub(crate) fn note_changes(&self, changes: bool) {
-        if changes {
-            self.changed.store(true, Ordering::Relaxed);
-        }
-    }
-
     fn need_connection<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.connection(py).ok_or_else(|| self.closed_error(py))
     }
@@ -255,7 +248,6 @@ impl Session {
         let this = slf.get();
         let state = statement.get();
         let program = state.compile(py)?;
-        this.note_changes(state.may_change_session(py));
         let mut flight = Flight::new(Kind::Execute, shape, op);
         flight.program = Some(program.clone());
         flight.statement = Some(statement.clone().unbind());
@@ -278,7 +270,6 @@ impl Session {
         let py = slf.py();
         let this = slf.get();
         let text = this.settings.get().encode_text(query.bind(py))?;
-        this.note_changes(query.bind(py).to_str().map_or(true, super::footprint::may_change_session));
         let mut flight = Flight::new(kind, Shape::Status, op);
         flight.query = Some(query.clone_ref(py).into_any());
         // As one Query with what it begins: then its failure is the failure of all.
@@ -307,7 +298,6 @@ impl Session {
     ) -> PyResult<Started> {
         let py = slf.py();
         let program = statement.get().compile(py)?;
-        slf.get().note_changes(statement.get().may_change_session(py));
         let lists = args.try_iter()?.unbind();
         let shape = if rows { Shape::Rows } else { Shape::Nothing };
         let mut flight = Flight::new(Kind::ExecuteMany, shape, op);

@@ -12,8 +12,6 @@ use crate::codec::{Codec, Registry, Settings};
 #[pyclass(frozen, subclass, module = "howdah.protocol")]
 pub struct ConnectionSettings {
     values: Py<PyDict>,
-    /// The parameters as they were at the session's beginning.
-    first: Py<PyDict>,
     registry: Mutex<Registry>,
     /// Python's name of the client's encoding; `None` for UTF-8.
     encoding: Mutex<Option<String>>,
@@ -33,16 +31,11 @@ impl ConnectionSettings {
 impl ConnectionSettings {
     /// Of a session that has not begun.
     pub fn new(py: Python<'_>) -> Self {
-        Self {
-            values: PyDict::new(py).unbind(),
-            first: PyDict::new(py).unbind(),
-            registry: Mutex::new(Registry::new()),
-            encoding: Mutex::new(None),
-        }
+        Self { values: PyDict::new(py).unbind(), registry: Mutex::new(Registry::new()), encoding: Mutex::new(None) }
     }
 
-    /// Takes a parameter's report; whether it is now another than at the session's beginning.
-    pub fn set(&self, py: Python<'_>, name: &[u8], value: &[u8], beginning: bool) -> PyResult<bool> {
+    /// Takes a parameter's report.
+    pub fn set(&self, py: Python<'_>, name: &[u8], value: &[u8]) -> PyResult<()> {
         let name = self.decode_text(py, name)?;
         let value = self.decode_text(py, value)?;
         if name.to_str()? == "client_encoding" {
@@ -50,15 +43,7 @@ impl ConnectionSettings {
             let mut encoding = self.encoding.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             *encoding = (python != "utf-8").then_some(python);
         }
-        if beginning {
-            self.first.bind(py).set_item(&name, &value)?;
-        }
-        let differs = match self.first.bind(py).get_item(&name)? {
-            Some(first) => !first.eq(&value)?,
-            None => true,
-        };
-        self.values.bind(py).set_item(name, value)?;
-        Ok(differs)
+        self.values.bind(py).set_item(name, value)
     }
 
     /// Python's name of the client's encoding; `None` for UTF-8.

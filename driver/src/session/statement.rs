@@ -73,7 +73,6 @@ pub struct Statement {
     parameters: OnceLock<Vec<u32>>,
     columns: OnceLock<Vec<Column>>,
     program: OnceLock<Arc<Program>>,
-    changes: OnceLock<bool>,
 }
 
 #[pymethods]
@@ -99,7 +98,6 @@ impl Statement {
             parameters: OnceLock::new(),
             columns: OnceLock::new(),
             program: OnceLock::new(),
-            changes: OnceLock::new(),
         }
     }
 
@@ -181,11 +179,6 @@ impl Statement {
 }
 
 impl Statement {
-    /// Whether running it may leave something in the session that a pool has to reset.
-    pub fn may_change_session(&self, py: Python<'_>) -> bool {
-        *self.changes.get_or_init(|| self.query.bind(py).to_str().map_or(true, super::footprint::may_change_session))
-    }
-
     /// A statement of which the server has said nothing yet.
     pub fn make(
         name: Py<PyString>,
