@@ -18,10 +18,20 @@ mod _core {
     use crate::record::Descriptor;
     #[pymodule_export]
     use crate::session::Session;
+    #[pymodule_export]
+    use crate::session::op::Op;
+    #[pymodule_export]
+    use crate::session::settings::ConnectionSettings;
+    #[pymodule_export]
+    use crate::session::statement::Statement;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        let py = module.py();
+        crate::session::op::install(py)?;
         crate::codec::object::publish(module)?;
-        module.add("Record", crate::record::record_class(module.py())?)
+        module.add("Record", crate::record::record_class(py)?)?;
+        module.add("NO_TIMEOUT", crate::session::calls::no_timeout(py)?)?;
+        module.add("leases", crate::session::lease::variable(py)?)
     }
 }

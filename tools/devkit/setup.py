@@ -155,7 +155,7 @@ def unpack(wheel, target, inner):
 
 def python_for(purpose):
     """Installs the packages of `test` or `bench` into the virtual environment; gives its Python."""
-    wanted = ["test"] if purpose == "test" else ["test", purpose]
+    wanted = ["test", "driver"] if purpose == "test" else ["test", purpose]
     python = venv()
     for name in wanted:
         pins = REQUIREMENTS / f"{name}.txt"

@@ -168,6 +168,19 @@ pub struct Client {
     credential: Credential,
     nonce: String,
     first_bare: String,
+    /// The GS2 header, and the channel binding's data behind it.
+    binding: Vec<u8>,
+}
+
+/// What a client says of the channel that its messages travel through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Channel<'a> {
+    /// Binding is not possible.
+    Unbound,
+    /// Binding is possible here, but the server has not offered it (which it then denies if it has).
+    Bindable,
+    /// The hash of the server's certificate, by `tls-server-end-point`; for SCRAM-SHA-256-PLUS only.
+    EndPoint(&'a [u8]),
 }
 
 /// The client's side when its proof is sent and the server's has not come.
@@ -179,10 +192,21 @@ pub struct Proven {
 impl Client {
     /// The client-first-message; `nonce` is 18 random bytes in Base64 ([`nonce`]).
     pub fn start(credential: Credential, nonce: &str) -> (Self, Vec<u8>) {
+        Self::start_over(credential, nonce, Channel::Unbound)
+    }
+
+    /// [`Client::start`] over a channel to which the exchange may be bound.
+    pub fn start_over(credential: Credential, nonce: &str, channel: Channel<'_>) -> (Self, Vec<u8>) {
         // PostgreSQL takes the user's name from the startup packet and ignores the one here, as libpq knows.
         let first_bare = format!("n=,r={nonce}");
-        let message = format!("n,,{first_bare}").into_bytes();
-        (Self { credential, nonce: nonce.to_owned(), first_bare }, message)
+        let (gs2, data) = match channel {
+            Channel::Unbound => ("n,,", &[][..]),
+            Channel::Bindable => ("y,,", &[][..]),
+            Channel::EndPoint(hash) => ("p=tls-server-end-point,,", hash),
+        };
+        let message = format!("{gs2}{first_bare}").into_bytes();
+        let binding = [gs2.as_bytes(), data].concat();
+        (Self { credential, nonce: nonce.to_owned(), first_bare, binding }, message)
     }
 
     /// The client-final-message in answer to a server-first-message.
@@ -206,7 +230,7 @@ impl Client {
                 (hmac(&salted, &[b"Client Key"]), hmac(&salted, &[b"Server Key"]))
             }
         };
-        let without_proof = format!("c=biws,r={nonce}");
+        let without_proof = format!("c={},r={nonce}", BASE64.encode(&self.binding));
         let exchange = [self.first_bare.as_str(), text, &without_proof].join(",");
         let proof = xor(client_key, hmac(&sha256(&client_key), &[exchange.as_bytes()]));
         let message = format!("{without_proof},p={}", BASE64.encode(proof)).into_bytes();

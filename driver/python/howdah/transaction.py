@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Awaitable
 from types import TracebackType
 from typing import Any, Optional
 
-from . import connresource, exceptions
+from . import _core, connresource, exceptions
 
 
 class TransactionState(enum.Enum):
@@ -35,11 +36,27 @@ _OVER = {
 }
 
 
+def _is_inside(lease: object) -> bool:
+    """Whether the current context belongs to the block that has this lease."""
+    link = _core.leases.get()
+    while link is not None:
+        if link[0] is lease:
+            return True
+        link = link[1]
+    return False
+
+
 class Transaction(connresource.ConnectionResource):
     """A transaction, or a savepoint if the connection is in one already.
 
     Made by :meth:`Connection.transaction`; used as a block (``async with``), or by :meth:`start`, :meth:`commit` and
     :meth:`rollback`.
+
+    A block has the connection to itself: tasks that are made inside of it, by ``asyncio.gather`` and the like, belong to
+    it, others wait with their queries until it ends. A transaction that is started by hand belongs to nobody.
+
+    The command that begins the transaction travels with the first one that follows it, so what the server may have
+    against it is said there.
 
     Examples
     --------
@@ -47,7 +64,18 @@ class Transaction(connresource.ConnectionResource):
     ...     await connection.execute("insert into visits default values")
     """
 
-    __slots__ = ("_deferrable", "_id", "_isolation", "_managed", "_nested", "_readonly", "_state")
+    __slots__ = (
+        "_context",
+        "_deferrable",
+        "_id",
+        "_isolation",
+        "_lease",
+        "_managed",
+        "_nested",
+        "_readonly",
+        "_session",
+        "_state",
+    )
 
     def __init__(self, connection: Any, isolation: Optional[str], readonly: bool, deferrable: bool) -> None:
         super().__init__(connection)
@@ -60,12 +88,42 @@ class Transaction(connresource.ConnectionResource):
         self._nested = False
         self._id: Optional[str] = None
         self._managed = False
+        # The right of the block to its connection, the session that gave it, and how to forget it in this context.
+        self._lease: Optional[object] = None
+        self._session: Any = None
+        self._context: Any = None
 
     async def __aenter__(self) -> None:
         if self._managed:
             raise exceptions.InterfaceError("cannot enter context: already in an `async with` block")
         self._managed = True
-        await self.start()
+        self._check_conn_validity("start")
+        self._check_not_over("start")
+        outer = self._connection._top_xact
+        if outer is None or (outer._lease is not None and not _is_inside(outer._lease)):
+            await self._take_lease()
+        try:
+            await self.start()
+        except BaseException:
+            self._give_lease_back()
+            raise
+
+    async def _take_lease(self) -> None:
+        self._session = self._connection._protocol
+        self._lease = await self._session.lease()
+        self._context = _core.leases.set((self._lease, _core.leases.get()))
+
+    def _give_lease_back(self) -> None:
+        lease, self._lease = self._lease, None
+        if lease is None:
+            return
+        try:
+            _core.leases.reset(self._context)
+        except ValueError:
+            # The block ends in another context than it began in, as that of a fixture may.
+            pass
+        self._session.unlease(lease)
+        self._session = self._context = None
 
     async def __aexit__(
         self,
@@ -74,20 +132,21 @@ class Transaction(connresource.ConnectionResource):
         tb: Optional[TracebackType],
     ) -> None:
         try:
-            self._check_conn_validity("__aexit__")
-        except exceptions.InterfaceError:
-            # A generator that is thrown away may be closed after the connection went back to its pool, which has rolled
-            # the transaction back then.
-            if extype is GeneratorExit:
-                return
-            raise
-        try:
+            try:
+                self._check_conn_validity("__aexit__")
+            except exceptions.InterfaceError:
+                # A generator that is thrown away may be closed after the connection went back to its pool, which has
+                # rolled the transaction back then.
+                if extype is GeneratorExit:
+                    return
+                raise
             if extype is None:
                 await self._commit()
             else:
                 await self._rollback()
         finally:
             self._managed = False
+            self._give_lease_back()
 
     @connresource.guarded
     async def start(self) -> None:
@@ -109,13 +168,17 @@ class Transaction(connresource.ConnectionResource):
                     "cannot use Connection.transaction() in a manually started transaction"
                 )
             connection._top_xact = self
-            query = self._begin()
+            try:
+                connection._protocol.begin(self._begin())
+            except BaseException:
+                self._state = TransactionState.FAILED
+                raise
+            self._state = TransactionState.STARTED
         else:
             await self._check_isolation(connection)
             self._nested = True
             self._id = connection._get_unique_id("savepoint")
-            query = f"SAVEPOINT {self._id};"
-        await self._run(query, TransactionState.STARTED)
+            await self._run(connection.execute(f"SAVEPOINT {self._id};"), TransactionState.STARTED)
 
     def _begin(self) -> str:
         query = "BEGIN"
@@ -140,9 +203,9 @@ class Transaction(connresource.ConnectionResource):
                 f"current {self._isolation!r} != outer {outer!r}"
             )
 
-    async def _run(self, query: str, after: TransactionState) -> None:
+    async def _run(self, command: Awaitable[Any], after: TransactionState) -> None:
         try:
-            await self._connection.execute(query)
+            await command
         except BaseException:
             self._state = TransactionState.FAILED
             raise
@@ -163,13 +226,17 @@ class Transaction(connresource.ConnectionResource):
 
     async def _commit(self) -> None:
         self._leave("commit")
-        query = f"RELEASE SAVEPOINT {self._id};" if self._nested else "COMMIT;"
-        await self._run(query, TransactionState.COMMITTED)
+        await self._run(self._end(f"RELEASE SAVEPOINT {self._id};", "COMMIT;"), TransactionState.COMMITTED)
 
     async def _rollback(self) -> None:
         self._leave("rollback")
-        query = f"ROLLBACK TO {self._id};" if self._nested else "ROLLBACK;"
-        await self._run(query, TransactionState.ROLLEDBACK)
+        await self._run(self._end(f"ROLLBACK TO {self._id};", "ROLLBACK;"), TransactionState.ROLLEDBACK)
+
+    def _end(self, of_savepoint: str, of_transaction: str) -> Awaitable[Any]:
+        connection = self._connection
+        if self._nested:
+            return connection.execute(of_savepoint)  # type: ignore[no-any-return]
+        return connection._protocol.finish(of_transaction)  # type: ignore[no-any-return]
 
     @connresource.guarded
     async def commit(self) -> None:
