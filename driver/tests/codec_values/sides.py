@@ -90,6 +90,9 @@ def unlike(ours, theirs):
         return unlike(list(ours.values()), list(theirs.values()))
     if isinstance(theirs, asyncpg.BitString):
         return None if ours.as_string() == theirs.as_string() else "other bits"
+    if isinstance(theirs, (asyncpg.Path, asyncpg.Polygon)):
+        closed = getattr(ours, "is_closed", None) == getattr(theirs, "is_closed", None)
+        return unlike(tuple(ours.points), tuple(theirs.points)) if closed else "open and closed"
     if isinstance(theirs, (list, tuple)):
         if len(ours) != len(theirs):
             return f"lengths {len(ours)} and {len(theirs)}"
@@ -98,7 +101,8 @@ def unlike(ours, theirs):
     if isinstance(theirs, dict):
         return unlike(list(ours.items()), list(theirs.items()))
     # repr tells decimals of other exponents and datetimes of other zones apart, which `==` does not.
-    return None if ours == theirs and repr(ours) == repr(theirs) else "another value"
+    equal = ours == theirs or ours != ours
+    return None if equal and repr(ours) == repr(theirs) else "another value"
 
 
 def translated(value):
@@ -112,6 +116,10 @@ def translated(value):
         return asyncpg.BitString(value.as_string())
     if isinstance(value, howdah.types.Path):
         return asyncpg.Path(*(tuple(point) for point in value.points), is_closed=value.is_closed)
+    if isinstance(value, howdah.types.Polygon):
+        return asyncpg.Polygon(*(tuple(point) for point in value.points))
+    if isinstance(value, dict):
+        return {key: translated(item) for key, item in value.items()}
     if isinstance(value, list):
         return [translated(item) for item in value]
     if type(value) is tuple:
