@@ -95,7 +95,7 @@ class BitString:
 
     def as_string(self) -> str:
         """The bits as digits, in groups of four."""
-        digits = "".join(map(str, self))
+        digits = "".join(str(self[i]) for i in range(self._bitlength))
         return " ".join(digits[i : i + 4] for i in range(0, len(digits), 4))
 
     def to_int(self, bitorder: _Order = "big", *, signed: bool = False) -> int:
@@ -174,15 +174,13 @@ class BitString:
     def __hash__(self) -> int:
         return hash((self._bytes, self._bitlength))
 
+    # Bits are iterated over by their positions: with an `__iter__`, a bit string within a list would look like a list.
     def __getitem__(self, i: int) -> int:
         if isinstance(i, slice):
             raise NotImplementedError("BitString does not support slices")
         if i >= self._bitlength:
             raise IndexError("index out of range")
         return self._bytes[i // 8] >> (7 - i % 8) & 1
-
-    def __iter__(self) -> Iterator[int]:
-        return (self[i] for i in range(self._bitlength))
 
     def __len__(self) -> int:
         return self._bitlength
