@@ -223,7 +223,7 @@ class Connection(ListenerMethods, CopyMethods, TypeCodecMethods, ConnectionAddit
             return await self._protocol.fetch(query, args, timeout, record_class, limit, shape, column)
 
     def execute(self, query: str, *args: Any, timeout: Optional[float] = None, **values: Any) -> Any:
-        """Run one or more commands.
+        """Execute an SQL command, or several without arguments.
 
         Parameters
         ----------
@@ -693,8 +693,9 @@ class Connection(ListenerMethods, CopyMethods, TypeCodecMethods, ConnectionAddit
         self._stmt_cache.clear()
 
     def _drop_global_statement_cache(self) -> None:
-        if self._proxy is not None:
-            self._proxy._holder._pool._drop_statement_cache()
+        holder = None if self._pool_holder is None else self._pool_holder()
+        if holder is not None:
+            holder._pool._drop_statement_cache()
         else:
             self._drop_local_statement_cache()
 
@@ -702,8 +703,9 @@ class Connection(ListenerMethods, CopyMethods, TypeCodecMethods, ConnectionAddit
         self._protocol.get_settings().clear_type_cache()
 
     def _drop_global_type_cache(self) -> None:
-        if self._proxy is not None:
-            self._proxy._holder._pool._drop_type_cache()
+        holder = None if self._pool_holder is None else self._pool_holder()
+        if holder is not None:
+            holder._pool._drop_type_cache()
         else:
             self._drop_local_type_cache()
 
@@ -789,8 +791,10 @@ class Connection(ListenerMethods, CopyMethods, TypeCodecMethods, ConnectionAddit
                 self._loop.call_exception_handler(
                     {"message": f"Resetting connection with an active transaction {self!r}"}
                 )
-            self._top_xact = None
+            transaction, self._top_xact = self._top_xact, None
             await self._protocol.finish("ROLLBACK")
+            if transaction is not None:
+                transaction._give_lease_back()
 
     async def reset(self, *, timeout: Optional[float] = None) -> None:
         """Make the session as new: no transaction, cursors, settings, listeners or advisory locks.
