@@ -482,8 +482,10 @@ class Connection(ListenerMethods, CopyMethods, TypeCodecMethods, ConnectionAddit
         record_class: Optional[type] = None,
     ) -> prepared_stmt.PreparedStatement:
         self._check_open()
+        if name is None:
+            name = self._stmt_cache_enabled
         statement = await self._get_statement(
-            query, timeout, named=True if name is None else name, use_cache=use_cache, record_class=record_class
+            query, timeout, named=name, use_cache=use_cache, record_class=record_class
         )
         return prepared_stmt.PreparedStatement(self, query, statement)
 

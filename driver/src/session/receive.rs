@@ -302,7 +302,9 @@ impl Session {
 
     /// What came of a request.
     fn outcome(&self, py: Python<'_>, flight: &mut Flight) -> PyResult<Py<PyAny>> {
-        if let Some(failure) = flight.failure.take() {
+        // Of many argument lists, one that the server refused came before one that could not be written.
+        let server_first = flight.kind == Kind::ExecuteMany && flight.error.is_some();
+        if let Some(failure) = flight.failure.take_if(|_| !server_first) {
             return Err(failure);
         }
         if let Some(mut fields) = flight.error.take() {

@@ -16,7 +16,7 @@ use super::statement::{Program, Statement};
 use super::{Exclusive, Session, Writing, brief, errors, lease, outgoing};
 
 /// Argument lists are handed over in pieces of about this size.
-const PIECE: usize = 64 * 1024;
+const PIECE: usize = 128 * 1024;
 /// An outgoing buffer that grew larger is given back.
 const KEEP: usize = 1024 * 1024;
 
