@@ -77,7 +77,9 @@ impl Session {
             let next = match message.tag {
                 b'R' => {
                     let mut out = Vec::new();
-                    this.auth_received.store(true, Ordering::Relaxed);
+                    if body.starts_with(&[0; 4]) {
+                        this.auth_received.store(true, Ordering::Relaxed);
+                    }
                     if !current.as_ref().is_some_and(|flight| flight.kind == Kind::Startup) {
                         return Err(unexpected(py, message.tag));
                     }
