@@ -12,6 +12,7 @@ use wire::frame::Fields;
 use super::errors;
 use super::footprint::may_change_session;
 use super::settings::ConnectionSettings;
+use crate::columns::matrix::{REALS, Reals};
 use crate::codec::{Codec, Format, RowDecoder, Settings};
 use crate::record::Descriptor;
 
@@ -326,8 +327,24 @@ impl Program {
         args: &Bound<'_, PyAny>,
         element: Option<usize>,
     ) -> PyResult<()> {
+        self.bind_for(py, out, portal, name, args, element, &self.tail)
+    }
+
+    /// [`Program::bind`] with other formats for the columns.
+    #[expect(clippy::too_many_arguments, reason = "a message and its parts")]
+    pub fn bind_for(
+        &self,
+        py: Python<'_>,
+        out: &mut Vec<u8>,
+        portal: &[u8],
+        name: &[u8],
+        args: &Bound<'_, PyAny>,
+        element: Option<usize>,
+        tail: &[u8],
+    ) -> PyResult<()> {
         let begin = out.len();
         let result = self.bind_args(py, out, portal, name, args, element);
+        out.extend_from_slice(tail);
         match result {
             Ok(()) => match i32::try_from(out.len() - begin - 1) {
                 Ok(length) => {
@@ -371,7 +388,6 @@ impl Program {
         } else {
             self.bind_sequence(py, out, args, element)?;
         }
-        out.extend_from_slice(&self.tail);
         Ok(())
     }
 
@@ -421,12 +437,14 @@ impl Program {
         }
         let begin = out.len();
         out.extend_from_slice(&[0; 4]);
-        codec.encode(py, arg, out, &self.settings).map_err(|error| refused(py, error, arg, position, element))?;
-        let length = i32::try_from(out.len() - begin - 4).unwrap_or(i32::MAX);
-        if let Some(place) = out.get_mut(begin..begin + 4) {
-            place.copy_from_slice(&length.to_be_bytes());
+        if codec.oid() == REALS
+            && let Ok(reals) = arg.cast_exact::<Reals>()
+        {
+            out.extend_from_slice(&reals.get().bytes);
+            return patch(py, out, begin);
         }
-        Ok(())
+        codec.encode(py, arg, out, &self.settings).map_err(|error| refused(py, error, arg, position, element))?;
+        patch(py, out, begin)
     }
 
     fn check_count(&self, py: Python<'_>, given: usize) -> PyResult<()> {
@@ -465,10 +483,7 @@ impl Program {
             let begin = out.len();
             out.extend_from_slice(&[0; 4]);
             codec.encode(py, &value, out, &self.settings)?;
-            let length = i32::try_from(out.len() - begin - 4).unwrap_or(i32::MAX);
-            if let Some(place) = out.get_mut(begin..begin + 4) {
-                place.copy_from_slice(&length.to_be_bytes());
-            }
+            patch(py, out, begin)?;
         }
         Ok(())
     }
@@ -485,6 +500,17 @@ impl Program {
         }
         Ok(())
     }
+}
+
+/// Writes the length of a value into the word in front of it.
+#[inline]
+fn patch(py: Python<'_>, out: &mut [u8], begin: usize) -> PyResult<()> {
+    let length = i32::try_from(out.len() - begin - 4)
+        .map_err(|_| errors::new(py, "InterfaceError", "a value is too large: a message is at most 1 GB"))?;
+    if let Some(place) = out.get_mut(begin..begin + 4) {
+        place.copy_from_slice(&length.to_be_bytes());
+    }
+    Ok(())
 }
 
 /// Says which argument could not be written, and why.
