@@ -41,4 +41,4 @@ __all__: tuple[str, ...] = (
     "create_pool",
     "install_as_asyncpg",
 )
-__all__ += tuple(exceptions.__all__)
+__all__ += exceptions.__all__
