@@ -1,11 +1,12 @@
 //! The native core of the Python package `howdah`.
 //!
 //! [`session`] is one connection: a state machine between requests and bytes that asyncio's transport feeds;
-//! [`codec`] turns values into bytes and back; [`record`] is a row.
+//! [`codec`] turns values into bytes and back; [`columns`] gathers results for Arrow; [`record`] is a row.
 
 use pyo3::prelude::*;
 
 pub mod codec;
+pub mod columns;
 pub mod record;
 pub mod session;
 
@@ -14,6 +15,10 @@ pub mod session;
 mod _core {
     use pyo3::prelude::*;
 
+    #[pymodule_export]
+    use crate::columns::Columns;
+    #[pymodule_export]
+    use crate::columns::object::ColumnObject;
     #[pymodule_export]
     use crate::record::Descriptor;
     #[pymodule_export]
