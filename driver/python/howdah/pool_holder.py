@@ -293,10 +293,10 @@ class PoolConnectionHolder:
         """Called by the connection at its end."""
         self._disarm()
         self._pool._counts.connections_closed += 1
-        self._leave()
         self._con = None
         self._expires = 0.0
         if self._in_use is not None:
+            self._leave()
             self._in_use = None
             self._tell_released()
             self._pool._queue.put_nowait(self)

@@ -160,7 +160,7 @@ impl Session {
             None => {
                 let class = record_class.unwrap_or_else(|| this.record_class.clone_ref(py));
                 let settings = this.settings.clone_ref(py);
-                Py::new(py, Statement::make(stmt_name, query, class, ignore_custom_codec, settings))?
+                Py::new(py, Statement::make(py, stmt_name, query, class, ignore_custom_codec, settings))?
             }
         };
         Op::make(slf, Request::Prepare(statement), timeout)
@@ -335,6 +335,19 @@ impl Session {
         Op::make(slf, Request::CopyEnd(reason), timeout)
     }
 
+    /// Gives a COPY ... FROM STDIN up.
+    fn copy_in_abort(slf: &Bound<'_, Self>, reason: &str) -> PyResult<()> {
+        Session::copy_abort(slf, reason)
+    }
+
+    /// The futures of a cancellation that is under way.
+    fn _cancellation(&self, py: Python<'_>) -> Vec<Py<PyAny>> {
+        match &*brief(&self.cancel_waiters) {
+            Some((sent, over)) => vec![sent.clone_ref(py), over.clone_ref(py)],
+            None => Vec::new(),
+        }
+    }
+
     /// Waits until the transport takes more.
     fn drain<'py>(slf: &Bound<'py, Self>, timeout: Option<Py<PyAny>>) -> PyResult<Bound<'py, Op>> {
         Op::make(slf, Request::Drain, timeout)
@@ -455,20 +468,8 @@ impl Session {
         self.is_closing.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn is_connected(&self) -> bool {
+    fn is_connected(&self) -> bool {
         !self.is_closed() && self.is_connected.load(Ordering::Relaxed)
-    }
-    /// Whether the session is open, idle, and as it was at its beginning as far as a pool's reset goes.
-    fn is_unchanged(&self) -> bool {
-        !self.changed.load(Ordering::Relaxed)
-            && !self.is_closing.load(Ordering::Relaxed)
-            && !self.cancelling.load(Ordering::Relaxed)
-            && !self.in_transaction()
-    }
-
-    /// Takes the session for unchanged: the reset is sent.
-    fn forget_changes(&self) {
-        self.changed.store(false, Ordering::Relaxed);
     }
 
     fn is_in_transaction(&self) -> bool {
@@ -478,6 +479,25 @@ impl Session {
     /// Whether any request is not answered.
     fn is_busy(&self) -> PyResult<bool> {
         Ok(self.writing()?.pending > 0)
+    }
+
+    /// Whether nothing was sent since the last reset that may have changed the session, and nothing is under way.
+    fn is_unchanged(&self) -> PyResult<bool> {
+        Ok(!self.changed.load(Ordering::Relaxed)
+            && !self.in_transaction()
+            && !self.cancelling.load(Ordering::Relaxed)
+            && !self.is_closed()
+            && self.writing()?.pending == 0)
+    }
+
+    /// A reset was sent.
+    fn forget_changes(&self) {
+        self.changed.store(false, Ordering::Relaxed);
+    }
+
+    /// The seconds of a timeout that was given, or of the connection's own; None for ever.
+    fn _get_timeout(&self, py: Python<'_>, timeout: Option<Py<PyAny>>) -> PyResult<Option<f64>> {
+        self.seconds(py, timeout.as_ref())
     }
 
     /// Drops the connection at once.

@@ -112,7 +112,6 @@ pub struct Session {
     connection: Mutex<Option<Py<PyAny>>>,
     /// Query to statement, for the class of records that is the session's own.
     cache: Py<PyDict>,
-    clock: AtomicU64,
     /// The transaction status of the last ReadyForQuery.
     status: AtomicU8,
     /// How many BEGINs are under way.
@@ -130,7 +129,7 @@ pub struct Session {
     pid: AtomicI32,
     secret: Mutex<Vec<u8>>,
     queries: AtomicU64,
-    /// Whether something in the session may not be as it was at its beginning.
+    /// Whether something was sent since the last reset that may have changed the session.
     changed: AtomicBool,
     /// Whether the server has asked who the user is.
     auth_received: AtomicBool,

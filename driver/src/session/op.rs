@@ -173,6 +173,11 @@ impl Op {
         state.outcome.is_some() || matches!(state.phase, Phase::Over)
     }
 
+    /// When its time is up.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.state().deadline
+    }
+
     /// Whether the session watches the deadline already; from now on it does.
     pub fn armed(&self) -> bool {
         std::mem::replace(&mut self.state().armed, true)

@@ -43,7 +43,6 @@ impl Session {
             record_class,
             connection: Mutex::new(None),
             cache: PyDict::new(py).unbind(),
-            clock: AtomicU64::new(0),
             status: AtomicU8::new(b'I'),
             beginning: AtomicI32::new(0),
             is_closing: AtomicBool::new(false),

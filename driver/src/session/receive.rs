@@ -95,9 +95,9 @@ impl Session {
                     let mut fields = Fields::new(b'S', body);
                     let name = fields.cstr("a parameter's name").map_err(|error| broken_message(py, &error))?;
                     let value = fields.cstr("a parameter's value").map_err(|error| broken_message(py, &error))?;
-                    if this.settings.get().set(py, name, value, !this.is_connected())? {
-                        this.note_changes(true);
-                    }
+                    this.settings.get().set(py, name, value)?;
+                    // At the start the server tells all; later, what has changed.
+                    this.note_change(this.is_connected.load(Ordering::Relaxed));
                     Next::More
                 }
                 b'K' => {
@@ -137,7 +137,12 @@ impl Session {
                 }
                 b'Z' => Next::Settled(body.first().copied().unwrap_or(b'I')),
                 tag => match current {
-                    Some(flight) if flight.abandoned => Next::More,
+                    Some(flight) if flight.abandoned => {
+                        if tag == b'G' {
+                            Self::message(slf, flight, tag, body)?;
+                        }
+                        Next::More
+                    }
                     Some(flight)
                         if flight.kind.expects(tag) || (flight.begins && matches!(tag, b'1' | b'2' | b'C' | b'I')) =>
                     {
@@ -188,7 +193,7 @@ impl Session {
                     statement.get().set_columns(py, body)?;
                 }
             }
-            b'G' if flight.kind == Kind::CopyIn => {
+            b'G' if flight.kind == Kind::CopyIn && !flight.abandoned => {
                 flight.copying = true;
                 if let Some(op) = flight.op.take() {
                     op.get().finish(py, Ok(py.None()));

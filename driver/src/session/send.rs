@@ -9,13 +9,14 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyIterator, PyString, PyTuple};
 
+use super::footprint::may_change_session;
 use super::flight::{Flight, Kind, Shape};
 use super::op::{Op, Request, Started};
 use super::statement::{Program, Statement};
 use super::{Exclusive, Session, Writing, brief, errors, lease, outgoing};
 
 /// Argument lists are handed over in pieces of about this size.
-const PIECE: usize = 64 * 1024;
+const PIECE: usize = 128 * 1024;
 /// An outgoing buffer that grew larger is given back.
 const KEEP: usize = 1024 * 1024;
 
@@ -34,7 +35,7 @@ impl Session {
         let py = slf.py();
         let this = slf.get();
         this.check_open(py)?;
-        let deadline = op.get().state().deadline;
+        let deadline = op.get().deadline();
         {
             let mut writing = this.writing()?;
             if let Some(deadline) = deadline {
@@ -62,6 +63,12 @@ impl Session {
         if self.is_closing.load(Ordering::Relaxed) { Err(self.closed_error(py)) } else { Ok(()) }
     }
 
+    pub(crate) fn note_change(&self, changes: bool) {
+        if changes {
+            self.changed.store(true, Ordering::Relaxed);
+        }
+    }
+
     fn dispatch(slf: &Bound<'_, Self>, op: &Bound<'_, Op>) -> PyResult<Started> {
         // The request is out of the operation's lock while encoders of the program's own may run.
         let request = std::mem::replace(&mut op.get().state().request, Request::Nothing);
@@ -78,7 +85,7 @@ impl Session {
                 if record_class.is_none()
                     && let Some(statement) = this.cached(py, query)?
                 {
-                    statement.get().used.store(this.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+                    statement.get().used.store(this.settings.get().clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
                     let shape = shape.clone_ref(py);
                     return Self::send_bind(slf, op, &statement, args.bind(py).as_any(), b"", *limit, shape, true);
                 }
@@ -179,13 +186,6 @@ impl Session {
         }
     }
 
-    /// Remembers that the session may no longer be as it was at its beginning.
-    pub(crate) fn note_changes(&self, changes: bool) {
-        if changes {
-            self.changed.store(true, Ordering::Relaxed);
-        }
-    }
-
     fn need_connection<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.connection(py).ok_or_else(|| self.closed_error(py))
     }
@@ -255,10 +255,10 @@ impl Session {
         let this = slf.get();
         let state = statement.get();
         let program = state.compile(py)?;
-        this.note_changes(state.may_change_session(py));
         let mut flight = Flight::new(Kind::Execute, shape, op);
         flight.program = Some(program.clone());
         flight.statement = Some(statement.clone().unbind());
+        this.note_change(state.changes_session);
         Self::push(slf, flight, |out| {
             let name = state.name.bind(py).to_str()?.as_bytes();
             if !state.prepared() {
@@ -278,7 +278,9 @@ impl Session {
         let py = slf.py();
         let this = slf.get();
         let text = this.settings.get().encode_text(query.bind(py))?;
-        this.note_changes(query.bind(py).to_str().map_or(true, super::footprint::may_change_session));
+        if !this.changed.load(Ordering::Relaxed) {
+            this.note_change(query.bind(py).to_str().map_or(true, may_change_session));
+        }
         let mut flight = Flight::new(kind, Shape::Status, op);
         flight.query = Some(query.clone_ref(py).into_any());
         // As one Query with what it begins: then its failure is the failure of all.
@@ -307,7 +309,7 @@ impl Session {
     ) -> PyResult<Started> {
         let py = slf.py();
         let program = statement.get().compile(py)?;
-        slf.get().note_changes(statement.get().may_change_session(py));
+        slf.get().note_change(statement.get().changes_session);
         let lists = args.try_iter()?.unbind();
         let shape = if rows { Shape::Rows } else { Shape::Nothing };
         let mut flight = Flight::new(Kind::ExecuteMany, shape, op);
@@ -497,7 +499,10 @@ impl Session {
             let now = Instant::now() + std::time::Duration::from_millis(1);
             let mut next: Option<Instant> = None;
             writing.deadlines.retain(|op| {
-                let Some(deadline) = op.get().state().deadline.filter(|_| !op.get().is_over()) else { return false };
+                if op.get().is_over() {
+                    return false;
+                }
+                let Some(deadline) = op.get().deadline() else { return false };
                 if deadline <= now {
                     late.push(op.clone_ref(py));
                     return false;
@@ -536,10 +541,6 @@ impl Session {
             {
                 flight.abandon();
                 cancel = position == 0 && first;
-            }
-            if cancel && writing.exclusive == Some(Exclusive::CopyIn) {
-                // Ended by CopyFail; whoever copies does that.
-                cancel = false;
             }
             if writing.many.is_some() && cancel {
                 writing.many_failed = true;
@@ -678,6 +679,36 @@ impl Session {
             None => return Err(errors::interface(py, "no COPY operation is in progress")),
         }
         Ok(Started::Waits)
+    }
+
+    /// Gives a COPY ... FROM STDIN up: nobody waits for its end.
+    pub(crate) fn copy_abort(slf: &Bound<'_, Self>, reason: &str) -> PyResult<()> {
+        let this = slf.get();
+        if this.is_closing.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let mut under_way = false;
+        {
+            let mut reading = this.reading()?;
+            let mut writing = this.writing()?;
+            if writing.exclusive == Some(Exclusive::CopyIn) {
+                writing.exclusive = None;
+            }
+            if writing.copy_end.take().is_none() {
+                outgoing::copy_fail(&mut writing.out, reason);
+                Self::flush(slf, &mut writing)?;
+                let copying = |flight: &&mut Flight| flight.kind == Kind::CopyIn;
+                let writing = &mut *writing;
+                if let Some(flight) =
+                    reading.current.as_mut().filter(copying).or(writing.flights.iter_mut().find(copying))
+                {
+                    flight.abandon();
+                    under_way = true;
+                }
+            }
+        }
+        // It may be waiting for a lock, and not read what it is sent.
+        if under_way { Self::request_cancel(slf) } else { Self::pump(slf) }
     }
 
     /// Writes data of a COPY; false when the server has ended it already.

@@ -10,6 +10,7 @@ use pyo3::types::{PyString, PyTuple, PyType};
 use wire::frame::Fields;
 
 use super::errors;
+use super::footprint::may_change_session;
 use super::settings::ConnectionSettings;
 use crate::codec::{Codec, Format, RowDecoder, Settings};
 use crate::record::Descriptor;
@@ -65,6 +66,9 @@ pub struct Statement {
     #[pyo3(get)]
     pub ignore_custom_codec: bool,
     settings: Py<ConnectionSettings>,
+    /// Whether running it may leave something in the session that a reset undoes.
+    #[pyo3(get)]
+    pub changes_session: bool,
     closed: AtomicBool,
     prepared: AtomicBool,
     refs: AtomicIsize,
@@ -73,13 +77,13 @@ pub struct Statement {
     parameters: OnceLock<Vec<u32>>,
     columns: OnceLock<Vec<Column>>,
     program: OnceLock<Arc<Program>>,
-    changes: OnceLock<bool>,
 }
 
 #[pymethods]
 impl Statement {
     #[new]
     fn new(
+        py: Python<'_>,
         name: Py<PyString>,
         query: Py<PyString>,
         record_class: Py<PyType>,
@@ -87,6 +91,7 @@ impl Statement {
         settings: Py<ConnectionSettings>,
     ) -> Self {
         Self {
+            changes_session: query.bind(py).to_str().map_or(true, may_change_session),
             name,
             query,
             record_class,
@@ -99,7 +104,6 @@ impl Statement {
             parameters: OnceLock::new(),
             columns: OnceLock::new(),
             program: OnceLock::new(),
-            changes: OnceLock::new(),
         }
     }
 
@@ -125,6 +129,12 @@ impl Statement {
     #[getter(_used)]
     fn last_used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
+    }
+
+    /// Notes that it is used now.
+    fn touch(&self) {
+        let now = self.settings.get().clock.fetch_add(1, Ordering::Relaxed);
+        self.used.store(now, Ordering::Relaxed);
     }
 
     fn attach(&self) {
@@ -168,10 +178,10 @@ impl Statement {
     }
 
     /// The numbers of the types that must be asked for before the statement can be used.
-    fn _init_types(&self, py: Python<'_>) -> PyResult<std::collections::HashSet<u32>> {
+    fn _init_types(&self) -> PyResult<std::collections::HashSet<u32>> {
         let settings = self.settings.get();
         let columns = self.columns().iter().map(|column| column.oid);
-        Ok(self.parameters().iter().copied().chain(columns).filter(|&oid| !settings.knows(py, oid)).collect())
+        Ok(self.parameters().iter().copied().chain(columns).filter(|&oid| !settings.knows(oid, self.ignore_custom_codec)).collect())
     }
 
     /// Compiles how the arguments and rows are turned.
@@ -181,20 +191,16 @@ impl Statement {
 }
 
 impl Statement {
-    /// Whether running it may leave something in the session that a pool has to reset.
-    pub fn may_change_session(&self, py: Python<'_>) -> bool {
-        *self.changes.get_or_init(|| self.query.bind(py).to_str().map_or(true, super::footprint::may_change_session))
-    }
-
     /// A statement of which the server has said nothing yet.
     pub fn make(
+        py: Python<'_>,
         name: Py<PyString>,
         query: Py<PyString>,
         record_class: Py<PyType>,
         ignore_custom_codec: bool,
         settings: Py<ConnectionSettings>,
     ) -> Self {
-        Self::new(name, query, record_class, ignore_custom_codec, settings)
+        Self::new(py, name, query, record_class, ignore_custom_codec, settings)
     }
 
     /// Whether any object uses it.
@@ -258,7 +264,7 @@ impl Statement {
             .iter()
             .map(|&oid| {
                 settings
-                    .codec(py, oid, self.ignore_custom_codec)
+                    .codec(oid, self.ignore_custom_codec)
                     .ok_or_else(|| errors::internal(py, &format!("no encoder for OID {oid}")))
             })
             .collect::<PyResult<Vec<_>>>()?;
@@ -267,7 +273,7 @@ impl Statement {
             .iter()
             .map(|column| {
                 settings
-                    .codec(py, column.oid, self.ignore_custom_codec)
+                    .codec(column.oid, self.ignore_custom_codec)
                     .ok_or_else(|| errors::internal(py, &format!("no decoder for OID {}", column.oid)))
             })
             .collect::<PyResult<Vec<_>>>()?;
