@@ -157,7 +157,7 @@ impl Schema {
             Values::Time(_) => plain("ttu"),
             Values::Timestamp(_) => plain("tsu:"),
             Values::Timestamptz(_) => plain("tsu:UTC"),
-            Values::Interval(_) => plain("tin"),
+            Values::Interval(_) => plain("tDu"),
             Values::Decimal { precision, scale, .. } => plain(&format!("d:{precision},{scale}")),
             Values::Uuid(_) => {
                 Schema::new("w:16", name, metadata("ARROW:extension:name", "arrow.uuid"), Vec::new(), None)

@@ -17,6 +17,8 @@ use crate::codec::{Body, Codec, Context, Format, Scalar, text};
 /// PostgreSQL counts from 2000, Arrow from 1970.
 pub(super) const DAYS: i32 = 10_957;
 pub(super) const MICROSECONDS: i64 = 946_684_800_000_000;
+/// The microseconds of a day.
+const DAY: i64 = 86_400_000_000;
 /// The most digits of Arrow's 128-bit decimals.
 const DIGITS: i32 = 38;
 
@@ -27,15 +29,6 @@ pub struct Column {
     pub(super) validity: Validity,
     pub(super) values: Values,
     len: usize,
-}
-
-/// A span of time as Arrow keeps it: the parts that calendars add one after the other.
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(C)]
-pub struct Span {
-    pub months: i32,
-    pub days: i32,
-    pub nanoseconds: i64,
 }
 
 /// Texts or byte strings, one after the other; each ends where the next begins.
@@ -77,7 +70,8 @@ pub enum Values {
     /// Microseconds since 1970; infinities are the ends of the range.
     Timestamp(Vec<i64>),
     Timestamptz(Vec<i64>),
-    Interval(Vec<Span>),
+    /// Microseconds, a month being 30 days and a year 365, as in the timedeltas that `fetch` gives.
+    Interval(Vec<i64>),
     Decimal {
         values: Vec<i128>,
         precision: u8,
@@ -283,10 +277,11 @@ impl Values {
                 let mut reader = Reader::new(data);
                 let (micros, days, months) = (reader.i64(py)?, reader.i32(py)?, reader.i32(py)?);
                 reader.end(py)?;
-                let Some(nanoseconds) = micros.checked_mul(1000) else {
-                    return Err(python::overflow_error(py, "interval is beyond Arrow's: cast the column to text"));
-                };
-                values.push(Span { months, days, nanoseconds });
+                let days = i64::from(days) + i64::from(months / 12) * 365 + i64::from(months % 12) * 30;
+                match days.checked_mul(DAY).and_then(|days| days.checked_add(micros)) {
+                    Some(all) => values.push(all),
+                    None => return Err(python::overflow_error(py, "interval is too long: cast the column to text")),
+                }
             }
             Values::Decimal { values, precision, scale } => {
                 values.push(decimal::scaled(data, *precision, *scale).map_err(|error| bad_number(py, error))?);
@@ -337,8 +332,7 @@ impl Values {
             Values::Float4(values) => values.push(f32::NAN),
             Values::Float8(values) => values.push(f64::NAN),
             Values::Date(values) => values.push(i32::MIN),
-            Values::Timestamp(values) | Values::Timestamptz(values) => values.push(i64::MIN),
-            Values::Interval(values) => values.push(Span::default()),
+            Values::Timestamp(values) | Values::Timestamptz(values) | Values::Interval(values) => values.push(i64::MIN),
             Values::Decimal { values, .. } => values.push(0),
             Values::Uuid(values) => values.push([0; 16]),
             Values::Text { strings, .. } | Values::Bytes(strings) => repeat_last(&mut strings.offsets),

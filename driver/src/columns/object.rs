@@ -209,7 +209,7 @@ impl ColumnObject {
         format!("<Column {} of {} values, {} of them NULL>", self.name(), self.__len__(), self.nulls())
     }
 
-    /// NumPy's view of the values, without copying: numbers, booleans, dates and timestamps.
+    /// NumPy's view of the values, without copying: numbers, booleans, timestamps and intervals.
     ///
     /// NULLs are NaN and NaT; integers and booleans with NULLs have no such view.
     #[getter]
@@ -221,6 +221,7 @@ impl ColumnObject {
             Values::Float4(values) => ("<f4", values.as_ptr().cast()),
             Values::Float8(values) => ("<f8", values.as_ptr().cast()),
             Values::Timestamp(values) | Values::Timestamptz(values) => ("<M8[us]", values.as_ptr().cast()),
+            Values::Interval(values) => ("<m8[us]", values.as_ptr().cast()),
             _ if holes => return Err(none()),
             Values::Int2(values) => ("<i2", values.as_ptr().cast()),
             Values::Int4(values) => ("<i4", values.as_ptr().cast()),
@@ -357,10 +358,9 @@ impl Column {
                 Scalar::Timestamptz.decode(cx, &wire_micros(at(values, place)).to_be_bytes())
             }
             Values::Interval(values) => {
-                let span = at(values, place);
-                let mut wire = (span.nanoseconds / 1000).to_be_bytes().to_vec();
-                wire.extend_from_slice(&span.days.to_be_bytes());
-                wire.extend_from_slice(&span.months.to_be_bytes());
+                // Days of none make the microseconds the whole of it.
+                let mut wire = at(values, place).to_be_bytes().to_vec();
+                wire.extend_from_slice(&[0; 8]);
                 Scalar::Interval.decode(cx, &wire)
             }
             Values::Decimal { values, scale, .. } => {

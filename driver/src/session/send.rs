@@ -9,8 +9,8 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyIterator, PyString, PyTuple};
 
-use super::footprint::may_change_session;
 use super::flight::{Flight, Kind, Shape};
+use super::footprint::may_change_session;
 use super::op::{Op, Request, Started};
 use super::statement::{Program, Statement};
 use super::{Exclusive, Session, Writing, brief, errors, lease, outgoing};
@@ -85,7 +85,10 @@ impl Session {
                 if record_class.is_none()
                     && let Some(statement) = this.cached(py, query)?
                 {
-                    statement.get().used.store(this.settings.get().clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+                    statement
+                        .get()
+                        .used
+                        .store(this.settings.get().clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
                     let shape = shape.clone_ref(py);
                     return Self::send_bind(slf, op, &statement, args.bind(py).as_any(), b"", *limit, shape, true);
                 }

@@ -181,7 +181,13 @@ impl Statement {
     fn _init_types(&self) -> PyResult<std::collections::HashSet<u32>> {
         let settings = self.settings.get();
         let columns = self.columns().iter().map(|column| column.oid);
-        Ok(self.parameters().iter().copied().chain(columns).filter(|&oid| !settings.knows(oid, self.ignore_custom_codec)).collect())
+        Ok(self
+            .parameters()
+            .iter()
+            .copied()
+            .chain(columns)
+            .filter(|&oid| !settings.knows(oid, self.ignore_custom_codec))
+            .collect())
     }
 
     /// Compiles how the arguments and rows are turned.
