@@ -332,7 +332,7 @@ impl Session {
             Shape::Rows => rows(flight),
             Shape::Row => Ok(flight.rows.drain(..).next().unwrap_or_else(|| py.None())),
             Shape::Columns => match flight.columns.take() {
-                Some(columns) => Ok(columns.finish(py)?.into_any()),
+                Some(columns) => Ok(Py::new(py, columns.finish(py)?)?.into_any()),
                 None => Ok(py.None()),
             },
             Shape::Value(_) | Shape::Bytes => Ok(flight.value.take().unwrap_or_else(|| py.None())),
@@ -516,7 +516,7 @@ fn row(py: Python<'_>, flight: &mut Flight, program: &Program, body: &[u8]) -> P
         ));
     }
     if let Some(columns) = &mut flight.columns {
-        return columns.row(values).map_err(|wrong| errors::protocol(py, wrong));
+        return columns.push_row(py, values, &program.settings);
     }
     if let Shape::Bytes = &flight.shape {
         if flight.value.is_none() {

@@ -9,11 +9,11 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyIterator, PyString, PyTuple};
 
-use super::footprint::may_change_session;
 use super::flight::{Flight, Kind, Shape};
+use super::footprint::may_change_session;
 use super::op::{Op, Request, Started};
-use super::statement::{Program, Statement};
-use crate::columns::build::Builder;
+use super::statement::{Program, Statement, formats};
+use crate::columns::ColumnsBuilder;
 use super::{Exclusive, Session, Writing, brief, errors, lease, outgoing};
 
 /// Argument lists are handed over in pieces of about this size.
@@ -86,7 +86,10 @@ impl Session {
                 if record_class.is_none()
                     && let Some(statement) = this.cached(py, query)?
                 {
-                    statement.get().used.store(this.settings.get().clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+                    statement
+                        .get()
+                        .used
+                        .store(this.settings.get().clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
                     let shape = shape.clone_ref(py);
                     return Self::send_bind(slf, op, &statement, args.bind(py).as_any(), b"", *limit, shape, true);
                 }
@@ -292,9 +295,9 @@ impl Session {
         let this = slf.get();
         let state = statement.get();
         let program = state.compile(py)?;
-        let names = state.columns().iter().map(|column| column.name.extract(py)).collect::<PyResult<Vec<String>>>()?;
-        let builder = Builder::new(program.decoder.codecs(), names, dictionary);
-        let formats = builder.formats();
+        let fields = state.fields(py, dictionary)?;
+        let formats = formats(fields.iter().map(|field| field.codec.format()));
+        let builder = ColumnsBuilder::new(py, fields)?;
         let mut flight = Flight::new(Kind::Execute, Shape::Columns, op);
         flight.program = Some(program.clone());
         flight.statement = Some(statement.clone().unbind());
