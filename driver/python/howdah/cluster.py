@@ -449,6 +449,6 @@ class RunningCluster(Cluster):
         """Refuse."""
         raise ClusterError("cannot modify HBA records of unmanaged cluster")
 
-    def add_hba_entry(self, **kwargs: Any) -> None:  # type: ignore[override]
+    def add_hba_entry(self, **kwargs: Any) -> None:
         """Refuse."""
         raise ClusterError("cannot modify HBA records of unmanaged cluster")

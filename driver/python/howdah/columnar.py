@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 from typing import Any, Optional
 
+from ._parts import ConnectionPart
 from . import _core, exceptions, named
 
 # An array of `real` takes eight bytes a number on the wire, and a message has at most one gigabyte.
@@ -14,7 +15,7 @@ _PREDICT = """\
 SELECT pgml.predict_batch(id, $2) FROM pgml.deployed_models WHERE name = $1"""
 
 
-class ColumnMethods:
+class ColumnMethods(ConnectionPart):
     """Methods of :class:`Connection` about columns and matrices."""
 
     __slots__ = ()
@@ -61,7 +62,7 @@ class ColumnMethods:
         statement = await self._get_statement(query, timeout)
         statement.attach()
         try:
-            return await self._protocol.columns(statement, args, list(dictionary), timeout)
+            return await self._protocol.columns(statement, args, list(dictionary), timeout)  # type: ignore[no-any-return]
         finally:
             statement.detach()
             self._maybe_gc_stmt(statement)

@@ -8,6 +8,7 @@ import sys
 import traceback
 import warnings
 import weakref
+from collections.abc import Coroutine
 from typing import Any, NamedTuple, Optional
 
 from . import (
@@ -226,7 +227,9 @@ class Connection(
         with self._time_and_log(query, args, self._protocol._get_timeout(timeout)):
             return await self._protocol.fetch(query, args, timeout, record_class, limit, shape, column)
 
-    def execute(self, query: str, *args: Any, timeout: Optional[float] = None, **values: Any) -> Any:
+    def execute(
+        self, query: str, *args: Any, timeout: Optional[float] = None, **values: Any
+    ) -> Coroutine[Any, Any, str]:
         """Execute an SQL command, or several without arguments.
 
         Parameters
@@ -253,13 +256,13 @@ class Connection(
         if values:
             query, args = named.bind(query, values)
         if args:
-            return self._ask(query, args, timeout, None, 0, _STATUS, None)
+            return self._ask(query, args, timeout, None, 0, _STATUS, None)  # type: ignore[no-any-return]
         session = self._protocol
         if session is None:
             raise exceptions.InterfaceError("connection is closed")
         if self._query_loggers:
             return self._execute_logged(query, timeout)
-        return session.query(query, timeout)
+        return session.query(query, timeout)  # type: ignore[no-any-return]
 
     async def _execute_logged(self, query: str, timeout: Any) -> Any:
         with self._time_and_log(query, (), timeout):
@@ -272,7 +275,7 @@ class Connection(
         timeout: Optional[float] = None,
         record_class: Optional[type] = None,
         **values: Any,
-    ) -> Any:
+    ) -> Coroutine[Any, Any, list[Any]]:
         """Run a query, and give its rows.
 
         Parameters
@@ -301,12 +304,12 @@ class Connection(
         if values:
             query, args = named.bind(query, values)
         if record_class is not None or self._query_loggers or self._protocol is None:
-            return self._ask(query, args, timeout, record_class, 0, _ROWS, None)
-        return self._protocol.fetch(query, args, timeout, None, 0, 0)
+            return self._ask(query, args, timeout, record_class, 0, _ROWS, None)  # type: ignore[no-any-return]
+        return self._protocol.fetch(query, args, timeout, None, 0, 0)  # type: ignore[no-any-return]
 
     def fetchval(
         self, query: str, *args: Any, column: Any = 0, timeout: Optional[float] = None, **values: Any
-    ) -> Any:
+    ) -> Coroutine[Any, Any, Any]:
         """Run a query, and give one value of its first row.
 
         Parameters
@@ -329,8 +332,8 @@ class Connection(
         if values:
             query, args = named.bind(query, values)
         if self._query_loggers or self._protocol is None:
-            return self._ask(query, args, timeout, None, 1, _VALUE, column)
-        return self._protocol.fetch(query, args, timeout, None, 1, 2, column)
+            return self._ask(query, args, timeout, None, 1, _VALUE, column)  # type: ignore[no-any-return]
+        return self._protocol.fetch(query, args, timeout, None, 1, 2, column)  # type: ignore[no-any-return]
 
     def fetchrow(
         self,
@@ -339,7 +342,7 @@ class Connection(
         timeout: Optional[float] = None,
         record_class: Optional[type] = None,
         **values: Any,
-    ) -> Any:
+    ) -> Coroutine[Any, Any, Any]:
         """Run a query, and give its first row.
 
         Parameters
@@ -359,7 +362,7 @@ class Connection(
         """
         if values:
             query, args = named.bind(query, values)
-        return self._ask(query, args, timeout, record_class, 1, _ROW, None)
+        return self._ask(query, args, timeout, record_class, 1, _ROW, None)  # type: ignore[no-any-return]
 
     async def executemany(self, command: str, args: Any, *, timeout: Optional[float] = None) -> None:
         """Run a command once for each of many argument lists, all or none.
@@ -1047,7 +1050,7 @@ def _check_record_class(record_class: Any) -> None:
         raise exceptions.InterfaceError(
             f"record_class is expected to be a subclass of asyncpg.Record, got {record_class!r}"
         )
-    if record_class.__new__ is not record.__new__ or record_class.__init__ is not record.__init__:  # type: ignore[misc]
+    if record_class.__new__ is not record.__new__ or record_class.__init__ is not record.__init__:
         raise exceptions.InterfaceError("record_class must not redefine __new__ or __init__")
 
 

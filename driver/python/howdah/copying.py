@@ -6,6 +6,7 @@ import collections.abc
 import os
 from typing import Any, Optional
 
+from ._parts import ConnectionPart
 from . import exceptions, utils
 
 _CHUNK = 512 * 1024
@@ -56,7 +57,7 @@ def _table(table_name: str, schema_name: Optional[str], columns: Any) -> str:
     return name
 
 
-class CopyMethods:
+class CopyMethods(ConnectionPart):
     """Methods of :class:`Connection` about COPY."""
 
     __slots__ = ()
@@ -315,7 +316,8 @@ class CopyMethods:
     async def _copy_in(self, statement: str, source: Any, timeout: Optional[float]) -> str:
         run = self._loop.run_in_executor
         path = _path(source)
-        file = reader = data = None
+        file = data = None
+        reader: Any = None
         if path is not None:
             file = await run(None, open, path, "rb")
             reader = _FileReader(self._loop, file)

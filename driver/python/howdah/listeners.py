@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Optional
 
+from ._parts import ConnectionPart
 from . import exceptions, utils
 
 LoggedQuery = collections.namedtuple(
@@ -32,7 +33,7 @@ class _Callback(NamedTuple):
         raise exceptions.InterfaceError(f"expected a callable or an `async def` function,got {cb!r}")
 
 
-class ListenerMethods:
+class ListenerMethods(ConnectionPart):
     """Methods of :class:`Connection` about callbacks."""
 
     __slots__ = ()

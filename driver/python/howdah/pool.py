@@ -429,7 +429,7 @@ class Pool:
         if holder is None:
             async with self.acquire() as proxy:
                 return await proxy.execute(query, *args, timeout=timeout, **named)
-        con = holder._con
+        con: connection.Connection = holder._con  # type: ignore[assignment]
         try:
             return await con.execute(query, *args, timeout=timeout, **named)
         finally:
@@ -490,7 +490,7 @@ class Pool:
         if holder is None:
             async with self.acquire() as proxy:
                 return await proxy.fetch(query, *args, timeout=timeout, record_class=record_class, **named)
-        con = holder._con
+        con: connection.Connection = holder._con  # type: ignore[assignment]
         try:
             return await con.fetch(query, *args, timeout=timeout, record_class=record_class, **named)
         finally:
@@ -527,7 +527,7 @@ class Pool:
         if holder is None:
             async with self.acquire() as proxy:
                 return await proxy.fetchval(query, *args, column=column, timeout=timeout, **named)
-        con = holder._con
+        con: connection.Connection = holder._con  # type: ignore[assignment]
         try:
             return await con.fetchval(query, *args, column=column, timeout=timeout, **named)
         finally:
@@ -569,7 +569,7 @@ class Pool:
         if holder is None:
             async with self.acquire() as proxy:
                 return await proxy.fetchrow(query, *args, timeout=timeout, record_class=record_class, **named)
-        con = holder._con
+        con: connection.Connection = holder._con  # type: ignore[assignment]
         try:
             return await con.fetchrow(query, *args, timeout=timeout, record_class=record_class, **named)
         finally:
@@ -606,7 +606,7 @@ class Pool:
             The rows, in the order of the arguments.
         """
         async with self.acquire() as con:
-            return await con.fetchmany(query, args, timeout=timeout, record_class=record_class)
+            return await con.fetchmany(query, args, timeout=timeout, record_class=record_class)  # type: ignore[no-any-return]
 
     async def copy_from_table(
         self,
@@ -937,11 +937,11 @@ class PoolAcquireContext:
         self.connection: Any = None
         self.done = False
 
-    async def __aenter__(self) -> Any:
+    async def __aenter__(self) -> connection.Connection:
         if self.connection is not None or self.done:
             raise exceptions.InterfaceError("a connection is already acquired")
-        self.connection = await self.pool._acquire(self.timeout)
-        return self.connection
+        self.connection = con = await self.pool._acquire(self.timeout)
+        return con  # type: ignore[no-any-return]
 
     async def __aexit__(
         self,
@@ -954,7 +954,7 @@ class PoolAcquireContext:
         self.connection = None
         await self.pool.release(con)
 
-    def __await__(self) -> Generator[Any, None, Any]:
+    def __await__(self) -> Generator[Any, None, connection.Connection]:
         self.done = True
         return self.pool._acquire(self.timeout).__await__()
 

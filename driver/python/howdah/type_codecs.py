@@ -6,10 +6,11 @@ import json
 from collections.abc import Callable
 from typing import Any, Optional
 
+from ._parts import ConnectionPart
 from . import exceptions, introspection, protocol
 
 
-class TypeCodecMethods:
+class TypeCodecMethods(ConnectionPart):
     """Methods of :class:`Connection` about codecs."""
 
     __slots__ = ()

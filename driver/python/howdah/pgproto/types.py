@@ -206,7 +206,7 @@ class Point(tuple[float, float]):
 
     def __new__(cls, x: _Number, y: _Number) -> Self:
         """Make a point of two numbers."""
-        return super().__new__(cls, (float(x), float(y)))  # type: ignore[arg-type, type-var]
+        return super().__new__(cls, (float(x), float(y)))
 
     __repr__ = _shown
 
@@ -228,7 +228,7 @@ class Box(tuple[Point, Point]):
 
     def __new__(cls, high: Sequence[float], low: Sequence[float]) -> Self:
         """Make a box of two corners."""
-        return super().__new__(cls, (Point(*high), Point(*low)))  # type: ignore[arg-type, type-var]
+        return super().__new__(cls, (Point(*high), Point(*low)))
 
     __repr__ = _shown
 
@@ -250,7 +250,7 @@ class Line(tuple[float, float, float]):
 
     def __new__(cls, A: float, B: float, C: float) -> Self:
         """Make a line of its three coefficients."""
-        return super().__new__(cls, (A, B, C))  # type: ignore[arg-type, type-var]
+        return super().__new__(cls, (A, B, C))
 
     @property
     def A(self) -> float:
@@ -275,7 +275,7 @@ class LineSegment(tuple[Point, Point]):
 
     def __new__(cls, p1: Sequence[float], p2: Sequence[float]) -> Self:
         """Make a segment of its ends."""
-        return super().__new__(cls, (Point(*p1), Point(*p2)))  # type: ignore[arg-type, type-var]
+        return super().__new__(cls, (Point(*p1), Point(*p2)))
 
     __repr__ = _shown
 
@@ -349,7 +349,7 @@ class Circle(tuple[Point, float]):
 
     def __new__(cls, center: Point, radius: float) -> Self:
         """Make a circle of its centre and its radius."""
-        return super().__new__(cls, (center, radius))  # type: ignore[arg-type, type-var]
+        return super().__new__(cls, (center, radius))
 
     @property
     def center(self) -> Point:

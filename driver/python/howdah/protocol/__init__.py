@@ -78,7 +78,7 @@ def python_encoding(name: str) -> str:
         return "utf-8"
 
 
-class Protocol(_core.Session, asyncio.BufferedProtocol):  # type: ignore[misc]
+class Protocol(_core.Session, asyncio.BufferedProtocol):
     """A session, as asyncio's transports want protocols."""
 
     __slots__ = ()
