@@ -556,11 +556,18 @@ impl Session {
                 Self::set_timer(slf, &mut writing, next)?;
             }
         }
+        let mut stuck = false;
         for op in late {
+            // Who waits for a cancelled request to end, and does not see it, cannot use the connection any more.
+            stuck |= this.cancelling.load(Ordering::Relaxed)
+                && this.writing()?.waiting.iter().any(|waiting| waiting.op.is(&op));
             Self::abandon(slf, op.bind(py))?;
             op.get().finish(py, Err(errors::timeout(py)));
         }
-        Ok(())
+        match this.connection(py) {
+            Some(connection) if stuck => connection.call_method0(intern!(py, "terminate")).map(drop),
+            _ => Ok(()),
+        }
     }
 
     /// Gives an operation up: what it asked is cancelled on the server, or never sent.
