@@ -23,6 +23,7 @@ from . import (
     transaction,
 )
 from .additions import ConnectionAdditions
+from .columnar import ColumnMethods
 from .copying import CopyMethods
 from .listeners import ListenerMethods
 from .listeners import LoggedQuery as LoggedQuery
@@ -58,7 +59,9 @@ class ServerCapabilities(NamedTuple):
     jit: bool
 
 
-class Connection(ListenerMethods, CopyMethods, TypeCodecMethods, ConnectionAdditions, metaclass=ConnectionMeta):
+class Connection(
+    ListenerMethods, CopyMethods, TypeCodecMethods, ColumnMethods, ConnectionAdditions, metaclass=ConnectionMeta
+):
     """A session with a server, made by :func:`connect`.
 
     Queries may be asked at the same time, by any number of tasks: they travel together, and are answered in the order
@@ -149,7 +152,7 @@ class Connection(ListenerMethods, CopyMethods, TypeCodecMethods, ConnectionAddit
                     f"unclosed connection {self!r}; run in asyncio debug "
                     "mode to show the traceback of connection origin"
                 )
-            warnings.warn(message, ResourceWarning, source=self)
+            warnings.warn(message, ResourceWarning)
             if not self._loop.is_closed():
                 # A pool that is being collected too must not be woken.
                 self._pool_holder = None
@@ -482,8 +485,10 @@ class Connection(ListenerMethods, CopyMethods, TypeCodecMethods, ConnectionAddit
         record_class: Optional[type] = None,
     ) -> prepared_stmt.PreparedStatement:
         self._check_open()
+        if name is None:
+            name = self._stmt_cache_enabled
         statement = await self._get_statement(
-            query, timeout, named=True if name is None else name, use_cache=use_cache, record_class=record_class
+            query, timeout, named=name, use_cache=use_cache, record_class=record_class
         )
         return prepared_stmt.PreparedStatement(self, query, statement)
 

@@ -281,7 +281,8 @@ class CopyMethods:
         where = self._format_copy_where(where)
         # The columns' types come from a query that gives them.
         names = ", ".join(utils._quote_ident(column) for column in columns) if columns else "*"
-        probe = await self._prepare(f"SELECT {names} FROM {_table(table_name, schema_name, None)}", use_cache=True)
+        query = f"SELECT {names} FROM {_table(table_name, schema_name, None)} LIMIT 1"
+        probe = await self._prepare(query, use_cache=True)
         statement = f"COPY {_table(table_name, schema_name, columns)} FROM STDIN (FORMAT binary) {where}"
         return str(await self._protocol.copy_in(statement, None, None, records, probe._state, timeout))
 

@@ -84,6 +84,18 @@ impl Session {
         Op::make(slf, Request::Bind { statement, args, portal, limit, shape, execute: true }, timeout)
     }
 
+    /// Bind and Execute of a statement, for its result as columns.
+    #[pyo3(signature = (statement, args, dictionary, timeout))]
+    fn columns<'py>(
+        slf: &Bound<'py, Self>,
+        statement: Py<Statement>,
+        args: Py<PyAny>,
+        dictionary: Vec<String>,
+        timeout: Option<Py<PyAny>>,
+    ) -> PyResult<Bound<'py, Op>> {
+        Op::make(slf, Request::Columns { statement, args, dictionary }, timeout)
+    }
+
     /// Bind and Execute of a statement, in asyncpg's form.
     #[pyo3(signature = (state, args, portal_name, limit, return_extra, timeout))]
     fn bind_execute<'py>(

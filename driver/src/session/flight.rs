@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 
 use super::op::Op;
 use super::statement::{Program, Statement};
+use crate::columns::ColumnsBuilder;
 
 /// What a request asks, which decides the answers that may come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +61,10 @@ pub enum Shape {
     Status,
     /// A list of records, the command's tag as bytes or None, and whether the portal is exhausted.
     Extra,
+    /// The bytes of the first value of the first row.
+    Bytes,
+    /// All rows, as columns.
+    Columns,
     /// Nothing but that it succeeded.
     Nothing,
 }
@@ -73,6 +78,8 @@ impl Shape {
             Shape::Value(column) => Shape::Value(column.clone_ref(py)),
             Shape::Status => Shape::Status,
             Shape::Extra => Shape::Extra,
+            Shape::Bytes => Shape::Bytes,
+            Shape::Columns => Shape::Columns,
             Shape::Nothing => Shape::Nothing,
         }
     }
@@ -85,7 +92,8 @@ impl Shape {
             Shape::Value(column) => (2, Some(column.clone_ref(py))),
             Shape::Status => (3, None),
             Shape::Extra => (4, None),
-            Shape::Nothing => (5, None),
+            Shape::Nothing | Shape::Columns => (5, None),
+            Shape::Bytes => (6, None),
         }
     }
 
@@ -97,6 +105,7 @@ impl Shape {
             (2, Some(column)) => Shape::Value(column),
             (3, _) => Shape::Status,
             (4, _) => Shape::Extra,
+            (6, _) => Shape::Bytes,
             _ => Shape::Nothing,
         }
     }
@@ -125,6 +134,8 @@ pub struct Flight {
     pub program: Option<Arc<Program>>,
     /// The rows so far.
     pub rows: Vec<Py<PyAny>>,
+    /// The columns so far, when those are asked for.
+    pub columns: Option<Box<ColumnsBuilder>>,
     /// The one value that is asked for, when only one is.
     pub value: Option<Py<PyAny>>,
     /// The tag of the last command that completed.
@@ -162,6 +173,7 @@ impl Flight {
             statement: None,
             program: None,
             rows: Vec::new(),
+            columns: None,
             value: None,
             tag: None,
             suspended: false,
@@ -179,6 +191,7 @@ impl Flight {
         self.op = None;
         self.program = None;
         self.rows.clear();
+        self.columns = None;
         self.copied.clear();
     }
 

@@ -24,6 +24,8 @@ pub enum Request {
     Fetch { query: Py<PyString>, args: Py<PyTuple>, record_class: Option<Py<PyType>>, limit: u32, shape: Shape },
     /// Bind, and Execute when `execute`, of a statement.
     Bind { statement: Py<Statement>, args: Py<PyAny>, portal: Vec<u8>, limit: u32, shape: Shape, execute: bool },
+    /// Bind and Execute of a statement, for a result as columns; those named keep each different text once.
+    Columns { statement: Py<Statement>, args: Py<PyAny>, dictionary: Vec<String> },
     /// Execute of a bound portal.
     Execute { statement: Py<Statement>, portal: Vec<u8>, limit: u32 },
     /// Many argument lists for one statement, as one unit.

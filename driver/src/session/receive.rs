@@ -77,7 +77,9 @@ impl Session {
             let next = match message.tag {
                 b'R' => {
                     let mut out = Vec::new();
-                    this.auth_received.store(true, Ordering::Relaxed);
+                    if body == [0; 4] {
+                        this.auth_received.store(true, Ordering::Relaxed);
+                    }
                     if !current.as_ref().is_some_and(|flight| flight.kind == Kind::Startup) {
                         return Err(unexpected(py, message.tag));
                     }
@@ -302,7 +304,9 @@ impl Session {
 
     /// What came of a request.
     fn outcome(&self, py: Python<'_>, flight: &mut Flight) -> PyResult<Py<PyAny>> {
-        if let Some(failure) = flight.failure.take() {
+        // Of many argument lists, one that the server refused came before one that could not be written.
+        let server_first = flight.kind == Kind::ExecuteMany && flight.error.is_some();
+        if let Some(failure) = flight.failure.take_if(|_| !server_first) {
             return Err(failure);
         }
         if let Some(mut fields) = flight.error.take() {
@@ -327,7 +331,11 @@ impl Session {
         match &flight.shape {
             Shape::Rows => rows(flight),
             Shape::Row => Ok(flight.rows.drain(..).next().unwrap_or_else(|| py.None())),
-            Shape::Value(_) => Ok(flight.value.take().unwrap_or_else(|| py.None())),
+            Shape::Columns => match flight.columns.take() {
+                Some(columns) => Ok(Py::new(py, columns.finish(py)?)?.into_any()),
+                None => Ok(py.None()),
+            },
+            Shape::Value(_) | Shape::Bytes => Ok(flight.value.take().unwrap_or_else(|| py.None())),
             Shape::Status => {
                 let tag = flight.tag.as_deref().unwrap_or_default();
                 Ok(self.settings.get().decode_text(py, tag)?.into_any().unbind())
@@ -506,6 +514,18 @@ fn row(py: Python<'_>, flight: &mut Flight, program: &Program, body: &[u8]) -> P
                 "the number of columns in the result row ({count}) is different from what was described ({columns})"
             ),
         ));
+    }
+    if let Some(columns) = &mut flight.columns {
+        return columns.push_row(py, values, &program.settings);
+    }
+    if let Shape::Bytes = &flight.shape {
+        if flight.value.is_none() {
+            let value = values
+                .split_first_chunk::<4>()
+                .and_then(|(length, rest)| rest.get(..usize::try_from(i32::from_be_bytes(*length)).ok()?));
+            flight.value = Some(value.map_or_else(|| py.None(), |value| PyBytes::new(py, value).into_any().unbind()));
+        }
+        return Ok(());
     }
     if let Shape::Value(column) = &flight.shape
         && let Ok(column) = column.extract::<usize>(py)

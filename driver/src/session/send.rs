@@ -14,6 +14,7 @@ use super::footprint::may_change_session;
 use super::op::{Op, Request, Started};
 use super::statement::{Program, Statement};
 use super::{Exclusive, Session, Writing, brief, errors, lease, outgoing};
+use crate::columns::ColumnsBuilder;
 
 /// Argument lists are handed over in pieces of about this size.
 const PIECE: usize = 128 * 1024;
@@ -111,6 +112,9 @@ impl Session {
                 shape.clone_ref(py),
                 *execute,
             ),
+            Request::Columns { statement, args, dictionary } => {
+                Self::send_columns(slf, op, statement.bind(py), args.bind(py), dictionary)
+            }
             Request::Execute { statement, portal, limit } => {
                 let mut flight = Flight::new(Kind::Execute, Shape::Extra, op);
                 flight.program = Some(statement.get().compile(py)?);
@@ -217,6 +221,7 @@ impl Session {
         write: impl FnOnce(&mut Vec<u8>) -> PyResult<()>,
     ) -> PyResult<Started> {
         let this = slf.get();
+        let counts = !matches!(flight.kind, Kind::Prepare | Kind::Close);
         let mut writing = this.writing()?;
         let Writing { out, begin, .. } = &mut *writing;
         let start = out.len();
@@ -238,7 +243,9 @@ impl Session {
         }
         writing.flights.push_back(flight);
         writing.pending += 1;
-        this.queries.fetch_add(1, Ordering::Relaxed);
+        if counts {
+            this.queries.fetch_add(1, Ordering::Relaxed);
+        }
         Self::flush_soon(slf, &mut writing)?;
         Ok(Started::Waits)
     }
@@ -272,6 +279,37 @@ impl Session {
             if execute {
                 outgoing::execute(out, portal, limit);
             }
+            outgoing::sync(out);
+            Ok(())
+        })
+    }
+
+    fn send_columns(
+        slf: &Bound<'_, Self>,
+        op: &Bound<'_, Op>,
+        statement: &Bound<'_, Statement>,
+        args: &Bound<'_, PyAny>,
+        dictionary: &[String],
+    ) -> PyResult<Started> {
+        let py = slf.py();
+        let this = slf.get();
+        let state = statement.get();
+        let program = state.compile(py)?;
+        let builder = ColumnsBuilder::new(state.fields(py, dictionary)?);
+        let formats = builder.formats();
+        let mut flight = Flight::new(Kind::Execute, Shape::Columns, op);
+        flight.program = Some(program.clone());
+        flight.statement = Some(statement.clone().unbind());
+        flight.columns = Some(Box::new(builder));
+        this.note_change(state.changes_session);
+        Self::push(slf, flight, |out| {
+            let name = state.name.bind(py).to_str()?.as_bytes();
+            if !state.prepared() {
+                let query = this.settings.get().encode_text(state.query.bind(py))?;
+                outgoing::parse(out, name, &query);
+            }
+            program.bind_for(py, out, b"", name, args, None, &formats)?;
+            outgoing::execute(out, b"", 0);
             outgoing::sync(out);
             Ok(())
         })

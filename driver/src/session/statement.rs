@@ -13,6 +13,8 @@ use super::errors;
 use super::footprint::may_change_session;
 use super::settings::ConnectionSettings;
 use crate::codec::{Codec, Format, RowDecoder, Settings};
+use crate::columns::Field;
+use crate::columns::matrix::{REALS, Reals};
 use crate::record::Descriptor;
 
 /// One column of a statement's result.
@@ -22,6 +24,8 @@ pub struct Column {
     pub name: Py<PyString>,
     /// Its type.
     pub oid: u32,
+    /// What its type was declared with, the precision of a numeric for instance; -1 for nothing.
+    pub modifier: i32,
 }
 
 /// How a statement's arguments are written and its rows read; made once.
@@ -229,6 +233,18 @@ impl Statement {
         self.columns.get().map_or(&[], Vec::as_slice)
     }
 
+    /// The columns for a result as columns, by the built-in codecs; those named keep each different text once.
+    pub fn fields(&self, py: Python<'_>, dictionary: &[String]) -> PyResult<Vec<Field>> {
+        let settings = self.settings.get();
+        let field = |column: &Column| {
+            let name: String = column.name.extract(py)?;
+            let codec = settings.codec(column.oid, true).or_else(|| settings.codec(column.oid, false));
+            let codec = codec.ok_or_else(|| errors::internal(py, &format!("no decoder for OID {}", column.oid)))?;
+            Ok(Field { dictionary: dictionary.contains(&name), name, codec, modifier: column.modifier })
+        };
+        self.columns().iter().map(field).collect()
+    }
+
     /// Takes a ParameterDescription.
     pub fn set_parameters(&self, body: &[u8]) -> Result<(), wire::Error> {
         let mut fields = Fields::new(b't', body);
@@ -252,8 +268,10 @@ impl Statement {
             let name = settings.decode_text(py, fields.cstr("a column's name").map_err(wire_error)?)?.unbind();
             fields.bytes(6, "a column's table").map_err(wire_error)?;
             let oid = fields.i32("a column's type").map_err(wire_error)? as u32;
-            fields.bytes(8, "a column's size, modifier and format").map_err(wire_error)?;
-            columns.push(Column { name, oid });
+            fields.bytes(2, "a column's size").map_err(wire_error)?;
+            let modifier = fields.i32("a column's modifier").map_err(wire_error)?;
+            fields.bytes(2, "a column's format").map_err(wire_error)?;
+            columns.push(Column { name, oid, modifier });
         }
         let _ = self.columns.set(columns);
         Ok(())
@@ -332,8 +350,24 @@ impl Program {
         args: &Bound<'_, PyAny>,
         element: Option<usize>,
     ) -> PyResult<()> {
+        self.bind_for(py, out, portal, name, args, element, &self.tail)
+    }
+
+    /// [`Program::bind`] with other formats for the columns.
+    #[expect(clippy::too_many_arguments, reason = "a message and its parts")]
+    pub fn bind_for(
+        &self,
+        py: Python<'_>,
+        out: &mut Vec<u8>,
+        portal: &[u8],
+        name: &[u8],
+        args: &Bound<'_, PyAny>,
+        element: Option<usize>,
+        tail: &[u8],
+    ) -> PyResult<()> {
         let begin = out.len();
         let result = self.bind_args(py, out, portal, name, args, element);
+        out.extend_from_slice(tail);
         match result {
             Ok(()) => match i32::try_from(out.len() - begin - 1) {
                 Ok(length) => {
@@ -377,7 +411,6 @@ impl Program {
         } else {
             self.bind_sequence(py, out, args, element)?;
         }
-        out.extend_from_slice(&self.tail);
         Ok(())
     }
 
@@ -427,12 +460,14 @@ impl Program {
         }
         let begin = out.len();
         out.extend_from_slice(&[0; 4]);
-        codec.encode(py, arg, out, &self.settings).map_err(|error| refused(py, error, arg, position, element))?;
-        let length = i32::try_from(out.len() - begin - 4).unwrap_or(i32::MAX);
-        if let Some(place) = out.get_mut(begin..begin + 4) {
-            place.copy_from_slice(&length.to_be_bytes());
+        if codec.oid() == REALS
+            && let Ok(reals) = arg.cast_exact::<Reals>()
+        {
+            out.extend_from_slice(&reals.get().bytes);
+            return patch(py, out, begin);
         }
-        Ok(())
+        codec.encode(py, arg, out, &self.settings).map_err(|error| refused(py, error, arg, position, element))?;
+        patch(py, out, begin)
     }
 
     fn check_count(&self, py: Python<'_>, given: usize) -> PyResult<()> {
@@ -471,10 +506,7 @@ impl Program {
             let begin = out.len();
             out.extend_from_slice(&[0; 4]);
             codec.encode(py, &value, out, &self.settings)?;
-            let length = i32::try_from(out.len() - begin - 4).unwrap_or(i32::MAX);
-            if let Some(place) = out.get_mut(begin..begin + 4) {
-                place.copy_from_slice(&length.to_be_bytes());
-            }
+            patch(py, out, begin)?;
         }
         Ok(())
     }
@@ -491,6 +523,17 @@ impl Program {
         }
         Ok(())
     }
+}
+
+/// Writes the length of a value into the word in front of it.
+#[inline]
+fn patch(py: Python<'_>, out: &mut [u8], begin: usize) -> PyResult<()> {
+    let length = i32::try_from(out.len() - begin - 4)
+        .map_err(|_| errors::new(py, "InterfaceError", "a value is too large: a message is at most 1 GB"))?;
+    if let Some(place) = out.get_mut(begin..begin + 4) {
+        place.copy_from_slice(&length.to_be_bytes());
+    }
+    Ok(())
 }
 
 /// Says which argument could not be written, and why.

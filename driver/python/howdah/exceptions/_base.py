@@ -52,7 +52,7 @@ STALE_PLAN = "cached statement plan is invalid due to a database schema or confi
 
 POOLER_HINT = """
 NOTE: a pooler that changes the server connection between transactions
-must keep prepared statements itself (howdah-pooler does, and PgBouncer
+must keep prepared statements itself (howdah-pooler does, and pgbouncer
 from 1.21 with max_prepared_statements set).  Behind one that does not:
 
 * use the connection pool of the driver in place of it; or
