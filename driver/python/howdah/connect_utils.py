@@ -167,7 +167,13 @@ async def _connect_addr(
 
     async def attempt(params: _ConnectionParameters, retry: bool) -> Any:
         session, transport = await _start_session(addr, params, record_class, loop, retry)
-        connection = connection_class(session, transport, loop, addr, config, given)
+        try:
+            if not hasattr(session.get_settings(), "server_version"):
+                raise exceptions.ProtocolError("the server has not said which version it is")
+            connection = connection_class(session, transport, loop, addr, config, given)
+        except BaseException:
+            transport.abort()
+            raise
         session.set_connection(connection)
         return connection
 

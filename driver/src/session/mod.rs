@@ -131,7 +131,7 @@ pub struct Session {
     queries: AtomicU64,
     /// Whether something was sent since the last reset that may have changed the session.
     changed: AtomicBool,
-    /// Whether the server has asked who the user is.
+    /// Whether the server has let the user in (AuthenticationOk).
     auth_received: AtomicBool,
 }
 

@@ -77,7 +77,7 @@ impl Session {
             let next = match message.tag {
                 b'R' => {
                     let mut out = Vec::new();
-                    if body == [0; 4] {
+                    if body.starts_with(&[0; 4]) {
                         this.auth_received.store(true, Ordering::Relaxed);
                     }
                     if !current.as_ref().is_some_and(|flight| flight.kind == Kind::Startup) {

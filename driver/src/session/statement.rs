@@ -233,18 +233,6 @@ impl Statement {
         self.columns.get().map_or(&[], Vec::as_slice)
     }
 
-    /// The columns for a result as columns, by the built-in codecs; those named keep each different text once.
-    pub fn fields(&self, py: Python<'_>, dictionary: &[String]) -> PyResult<Vec<Field>> {
-        let settings = self.settings.get();
-        let field = |column: &Column| {
-            let name: String = column.name.extract(py)?;
-            let codec = settings.codec(column.oid, true).or_else(|| settings.codec(column.oid, false));
-            let codec = codec.ok_or_else(|| errors::internal(py, &format!("no decoder for OID {}", column.oid)))?;
-            Ok(Field { dictionary: dictionary.contains(&name), name, codec, modifier: column.modifier })
-        };
-        self.columns().iter().map(field).collect()
-    }
-
     /// Takes a ParameterDescription.
     pub fn set_parameters(&self, body: &[u8]) -> Result<(), wire::Error> {
         let mut fields = Fields::new(b't', body);
@@ -277,6 +265,22 @@ impl Statement {
         Ok(())
     }
 
+    /// The columns for a result that is not to become Python objects; those named keep each different text once.
+    pub fn fields(&self, py: Python<'_>, dictionary: &[String]) -> PyResult<Vec<Field>> {
+        let settings = self.settings.get();
+        let field = |column: &Column| {
+            let name: String = column.name.extract(py)?;
+            let codec = settings
+                .codec(column.oid, true)
+                // A type that the program spoke of before the server was asked: it comes as text.
+                .or_else(|| settings.codec(column.oid, false))
+                .ok_or_else(|| errors::internal(py, &format!("no decoder for OID {}", column.oid)))?;
+            let dictionary = dictionary.contains(&name);
+            Ok(Field { name, codec, modifier: column.modifier, dictionary })
+        };
+        self.columns().iter().map(field).collect()
+    }
+
     /// How arguments and rows are turned; fails when a type is not known.
     pub fn compile(&self, py: Python<'_>) -> PyResult<Arc<Program>> {
         if let Some(program) = self.program.get() {
@@ -302,10 +306,10 @@ impl Statement {
             })
             .collect::<PyResult<Vec<_>>>()?;
         let names: Vec<_> = self.columns().iter().map(|column| column.name.bind(py).clone()).collect();
-        let mut head = formats(&encoders);
+        let mut head = formats(encoders.iter().map(|codec| codec.format()));
         head.extend_from_slice(&(encoders.len() as u16).to_be_bytes());
         let program = Arc::new(Program {
-            tail: formats(&decoders),
+            tail: formats(decoders.iter().map(|codec| codec.format())),
             head,
             descriptor: Descriptor::of_names(py, &names)?,
             record_class: self.record_class.clone_ref(py),
@@ -319,20 +323,14 @@ impl Statement {
 }
 
 /// The count of format codes and the codes: one for all where they agree.
-fn formats(codecs: &[Arc<Codec>]) -> Vec<u8> {
-    let mut out = Vec::new();
-    match codecs.first() {
-        None => out.extend_from_slice(&[0, 0]),
-        Some(first) if codecs.iter().all(|codec| codec.format() == first.format()) => {
-            out.extend_from_slice(&[0, 1]);
-            out.extend_from_slice(&(first.format() as i16).to_be_bytes());
-        }
-        Some(_) => {
-            out.extend_from_slice(&(codecs.len() as u16).to_be_bytes());
-            for codec in codecs {
-                out.extend_from_slice(&(codec.format() as i16).to_be_bytes());
-            }
-        }
+pub fn formats(each: impl Iterator<Item = Format>) -> Vec<u8> {
+    let mut codes: Vec<i16> = each.map(|format| format as i16).collect();
+    if codes.iter().all(|code| codes.first() == Some(code)) {
+        codes.truncate(1);
+    }
+    let mut out = (codes.len() as u16).to_be_bytes().to_vec();
+    for code in codes {
+        out.extend_from_slice(&code.to_be_bytes());
     }
     out
 }
