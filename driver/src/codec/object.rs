@@ -156,7 +156,7 @@ impl CodecMap {
         let field = |(name, oid, modifier, dictionary)| {
             self.codec(oid).map(|codec| Field { name, codec, modifier, dictionary })
         };
-        let mut builder = ColumnsBuilder::new(py, fields.into_iter().map(field).collect::<PyResult<_>>()?)?;
+        let mut builder = ColumnsBuilder::new(fields.into_iter().map(field).collect::<PyResult<_>>()?);
         for body in &bodies {
             builder.push_row(py, body, &self.registry)?;
         }

@@ -5,18 +5,18 @@ use std::collections::HashMap;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-use std::sync::Arc;
-
 use super::Field;
 use super::bits::{Bits, Validity};
 use super::decimal;
-use crate::codec::python::{self, Done, OrRaise, Raised, exception, exception_with, protocol_error};
+use crate::codec::python::{self, Done, OrRaise, Raised, exception, protocol_error};
 use crate::codec::reader::{Reader, fixed};
 use crate::codec::{Body, Codec, Context, Format, Scalar, text};
 
 /// PostgreSQL counts from 2000, Arrow from 1970.
 pub(super) const DAYS: i32 = 10_957;
 pub(super) const MICROSECONDS: i64 = 946_684_800_000_000;
+/// `pg_lsn`, whose number nobody knows it by.
+const LSN: u32 = 3220;
 /// The microseconds of a day.
 const DAY: i64 = 86_400_000_000;
 /// The most digits of Arrow's 128-bit decimals.
@@ -39,16 +39,12 @@ pub struct Strings {
 }
 
 /// How text comes out of a value.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub enum Form {
     /// As it is.
     Plain,
     /// Behind a byte that says which version of jsonb or jsonpath it is.
     Versioned,
-    /// Out of a numeric's digits.
-    Numeric,
-    /// By `str()` of the Python value.
-    Printed(Arc<Codec>),
 }
 
 /// The values of a column; where one is NULL, something stands in its place that has no meaning: NaN in floats and
@@ -138,14 +134,24 @@ fn too_long(py: Python<'_>) -> Raised {
 }
 
 impl Column {
-    /// An empty column.
-    pub(super) fn new(py: Python<'_>, field: &Field) -> PyResult<Self> {
-        let values = Values::new(py, &field.codec, field.modifier, field.dictionary)?;
-        Ok(Column { name: field.name.clone(), validity: Validity::default(), values, len: 0 })
+    /// An empty column, and the format in which its values must come.
+    pub(super) fn new(field: &Field) -> (Self, Format) {
+        let (values, format) = match Values::of(&field.codec, field.modifier) {
+            Some(values) => (values, Format::Binary),
+            None => (Values::Text { strings: Strings::new(), form: Form::Plain }, Format::Text),
+        };
+        let values = match values {
+            Values::Text { strings: words, form } if field.dictionary => {
+                Values::Dictionary { places: Vec::new(), known: HashMap::new(), words, form }
+            }
+            values => values,
+        };
+        (Column { name: field.name.clone(), validity: Validity::default(), values, len: 0 }, format)
     }
 
-    fn part(py: Python<'_>, name: &str, codec: &Arc<Codec>) -> PyResult<Self> {
-        Column::new(py, &Field { name: name.to_owned(), codec: codec.clone(), modifier: -1, dictionary: false })
+    fn part(name: &str, codec: &Codec) -> Option<Self> {
+        let values = Values::of(codec, -1)?;
+        Some(Column { name: name.to_owned(), validity: Validity::default(), values, len: 0 })
     }
 
     /// The column's name.
@@ -216,53 +222,47 @@ impl Column {
 }
 
 impl Values {
-    fn new(py: Python<'_>, codec: &Arc<Codec>, modifier: i32, dictionary: bool) -> PyResult<Self> {
-        let of_text = |form: Form| {
-            if dictionary {
-                let words = Strings::new();
-                Values::Dictionary { places: Vec::new(), known: HashMap::new(), words, form }
-            } else {
-                Values::Text { strings: Strings::new(), form }
-            }
-        };
+    /// The buffers for a type's binary form, if Arrow has one for it.
+    fn of(codec: &Codec, modifier: i32) -> Option<Self> {
+        let text = |form| Values::Text { strings: Strings::new(), form };
+        if codec.format != Format::Binary {
+            return None;
+        }
         let scalar = match &codec.body {
-            Body::Array { element, .. } if codec.format == Format::Binary => {
-                let element = Box::new(Column::part(py, "item", element)?);
-                return Ok(Values::List { offsets: vec![0], element });
+            Body::Array { element, .. } => {
+                return Some(Values::List { offsets: vec![0], element: Box::new(Column::part("item", element)?) });
             }
             Body::Composite(composite) => {
                 let parts = composite.names.iter().zip(&composite.codecs);
-                let fields = parts.map(|(name, codec)| Column::part(py, name, codec)).collect::<PyResult<_>>()?;
-                return Ok(Values::Struct { oids: composite.oids.clone(), fields });
+                let fields = parts.map(|(name, codec)| Column::part(name, codec)).collect::<Option<_>>()?;
+                return Some(Values::Struct { oids: composite.oids.clone(), fields });
             }
-            _ if codec.format == Format::Text => return Ok(of_text(Form::Plain)),
             Body::Scalar(scalar) => *scalar,
-            _ => return Err(no_form(py, codec)),
+            _ => return None,
         };
-        Ok(match scalar {
+        Some(match scalar {
             Scalar::Bool => Values::Bool(Bits::default()),
             Scalar::Int2 => Values::Int2(Vec::new()),
             Scalar::Int4 => Values::Int4(Vec::new()),
-            Scalar::Int8 => Values::Int8(Vec::new()),
+            Scalar::Int8 if codec.oid != LSN => Values::Int8(Vec::new()),
             Scalar::Uint4 => Values::Uint4(Vec::new()),
             Scalar::Uint8 => Values::Uint8(Vec::new()),
             Scalar::Float4 => Values::Float4(Vec::new()),
             Scalar::Float8 => Values::Float8(Vec::new()),
-            Scalar::Text | Scalar::TextOut => of_text(Form::Plain),
-            Scalar::Jsonb | Scalar::Jsonpath => of_text(Form::Versioned),
+            Scalar::Text | Scalar::TextOut => text(Form::Plain),
+            Scalar::Jsonb | Scalar::Jsonpath => text(Form::Versioned),
             Scalar::Bytea | Scalar::ByteaOut => Values::Bytes(Strings::new()),
-            Scalar::Numeric => match precision(modifier) {
-                Some((precision, scale)) => Values::Decimal { values: Vec::new(), precision, scale },
-                None => of_text(Form::Numeric),
-            },
+            Scalar::Numeric => {
+                let (precision, scale) = precision(modifier)?;
+                Values::Decimal { values: Vec::new(), precision, scale }
+            }
             Scalar::Uuid => Values::Uuid(Vec::new()),
             Scalar::Date => Values::Date(Vec::new()),
             Scalar::Time => Values::Time(Vec::new()),
             Scalar::Timestamp => Values::Timestamp(Vec::new()),
             Scalar::Timestamptz => Values::Timestamptz(Vec::new()),
             Scalar::Interval => Values::Interval(Vec::new()),
-            Scalar::Inet | Scalar::Cidr | Scalar::Timetz => of_text(Form::Printed(codec.clone())),
-            _ => return Err(no_form(py, codec)),
+            _ => return None,
         })
     }
 
@@ -363,7 +363,6 @@ impl Form {
     fn append(&self, cx: &Context<'_, '_>, data: &[u8], out: &mut Vec<u8>) -> Done {
         let py = cx.py;
         let value = match self {
-            Form::Numeric => return decimal::print(data, out).map_err(|error| bad_number(py, error)),
             Form::Plain if cx.utf8 => {
                 out.extend_from_slice(data);
                 return Ok(());
@@ -378,7 +377,6 @@ impl Form {
             }
             Form::Plain => text::decode(cx, data)?,
             Form::Versioned => text::decode_versioned(cx, "JSON", data)?,
-            Form::Printed(codec) => codec.decode_value(cx, data)?.str().or_raise(py)?.into_any(),
         };
         let value = value.cast::<PyString>().map_err(PyErr::from).or_raise(py)?;
         out.extend_from_slice(python::as_utf8(py, value)?);
@@ -440,10 +438,4 @@ fn bad_number(py: Python<'_>, error: decimal::Error) -> Raised {
         decimal::Error::Malformed => protocol_error(py, error.to_string()),
         _ => python::value_error(py, error.to_string()),
     }
-}
-
-#[cold]
-fn no_form(py: Python<'_>, codec: &Codec) -> PyErr {
-    let message = format!("type {}.{} has no form in columns", codec.schema, codec.name);
-    exception_with(py, "UnsupportedClientFeatureError", &message, &[("hint", "Cast the column to text.")])
 }

@@ -3,8 +3,10 @@
 //! - [`ColumnsBuilder`] takes the bodies of DataRow messages and fills one [`Column`] for each of a statement's.
 //! - [`column`] says which buffers a type has and how its bytes are read into them.
 //! - [`arrow`] hands the buffers out by the Arrow C data interface; they are freed by their last reader.
-//! - [`matrix`] is arrays of `real` from and to the memory of matrices.
 //! - [`object`] is what Python sees: `Columns` and `Column`.
+//! - [`matrix`] is arrays of `real`, which models take.
+//!
+//! A type without a form in Arrow is asked for as text.
 //!
 //! NULLs are bits in validity bitmaps, which exist only where there are NULLs. Text is checked to be UTF-8 before it is
 //! handed out, since Arrow's readers take that for granted.
@@ -15,7 +17,7 @@ use pyo3::prelude::*;
 
 use crate::codec::python::{Done, Raised, protocol_error};
 use crate::codec::reader::Reader;
-use crate::codec::{Codec, Context, Settings};
+use crate::codec::{Codec, Context, Format, Settings};
 
 pub mod arrow;
 pub mod bits;
@@ -63,12 +65,17 @@ pub struct ColumnsBuilder {
 
 impl ColumnsBuilder {
     /// Empty columns.
-    ///
-    /// # Errors
-    /// `UnsupportedClientFeatureError` for a type that has no form in Arrow, saying which.
-    pub fn new(py: Python<'_>, fields: Vec<Field>) -> PyResult<Self> {
-        let batch = empty(py, &fields)?;
-        Ok(ColumnsBuilder { fields, batch, received: 0, full: Vec::new() })
+    pub fn new(fields: Vec<Field>) -> Self {
+        let (batch, _) = empty(&fields);
+        ColumnsBuilder { fields, batch, received: 0, full: Vec::new() }
+    }
+
+    /// The formats to ask for, as Bind has them: their count, and each.
+    pub fn formats(&self) -> Vec<u8> {
+        let (_, formats) = empty(&self.fields);
+        let mut out = (formats.len() as u16).to_be_bytes().to_vec();
+        formats.iter().for_each(|format| out.extend_from_slice(&(*format as i16).to_be_bytes()));
+        out
     }
 
     /// Takes the body of a DataRow after its count of columns.
@@ -101,7 +108,7 @@ impl ColumnsBuilder {
     }
 
     fn close_batch(&mut self, py: Python<'_>) -> PyResult<()> {
-        let next = empty(py, &self.fields)?;
+        let (next, _) = empty(&self.fields);
         let mut batch = std::mem::replace(&mut self.batch, next);
         self.received = 0;
         batch.check(py).map_err(|raised| raised.into_err(py))?;
@@ -110,9 +117,9 @@ impl ColumnsBuilder {
     }
 }
 
-fn empty(py: Python<'_>, fields: &[Field]) -> PyResult<Batch> {
-    let columns = fields.iter().map(|field| Column::new(py, field)).collect::<PyResult<_>>()?;
-    Ok(Batch { rows: 0, columns })
+fn empty(fields: &[Field]) -> (Batch, Vec<Format>) {
+    let (columns, formats) = fields.iter().map(Column::new).unzip();
+    (Batch { rows: 0, columns }, formats)
 }
 
 impl Batch {

@@ -43,8 +43,8 @@ impl Columns {
         Columns { batches: Arc::new(batches) }
     }
 
-    fn names(&self) -> impl Iterator<Item = &str> {
-        self.batches.first().into_iter().flat_map(|batch| batch.columns.iter().map(Column::name))
+    fn names(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.batches.first().map_or(&[][..], |batch| batch.columns.as_slice()).iter().map(Column::name)
     }
 
     fn source(&self) -> Source {
@@ -70,6 +70,12 @@ impl Columns {
     #[getter]
     fn column_names<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         PyList::new(py, self.names())
+    }
+
+    /// The names of the columns, in order.
+    #[getter(names)]
+    fn name_tuple<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.names())
     }
 
     /// The names of the columns, in order.

@@ -520,9 +520,9 @@ fn row(py: Python<'_>, flight: &mut Flight, program: &Program, body: &[u8]) -> P
     }
     if let Shape::Bytes = &flight.shape {
         if flight.value.is_none() {
-            let value = values.split_first_chunk::<4>().and_then(|(length, rest)| {
-                rest.get(..usize::try_from(i32::from_be_bytes(*length)).ok()?)
-            });
+            let value = values
+                .split_first_chunk::<4>()
+                .and_then(|(length, rest)| rest.get(..usize::try_from(i32::from_be_bytes(*length)).ok()?));
             flight.value = Some(value.map_or_else(|| py.None(), |value| PyBytes::new(py, value).into_any().unbind()));
         }
         return Ok(());

@@ -12,9 +12,9 @@ use pyo3::types::{PyBytes, PyIterator, PyString, PyTuple};
 use super::flight::{Flight, Kind, Shape};
 use super::footprint::may_change_session;
 use super::op::{Op, Request, Started};
-use super::statement::{Program, Statement, formats};
-use crate::columns::ColumnsBuilder;
+use super::statement::{Program, Statement};
 use super::{Exclusive, Session, Writing, brief, errors, lease, outgoing};
+use crate::columns::ColumnsBuilder;
 
 /// Argument lists are handed over in pieces of about this size.
 const PIECE: usize = 128 * 1024;
@@ -295,9 +295,8 @@ impl Session {
         let this = slf.get();
         let state = statement.get();
         let program = state.compile(py)?;
-        let fields = state.fields(py, dictionary)?;
-        let formats = formats(fields.iter().map(|field| field.codec.format()));
-        let builder = ColumnsBuilder::new(py, fields)?;
+        let builder = ColumnsBuilder::new(state.fields(py, dictionary)?);
+        let formats = builder.formats();
         let mut flight = Flight::new(Kind::Execute, Shape::Columns, op);
         flight.program = Some(program.clone());
         flight.statement = Some(statement.clone().unbind());

@@ -12,9 +12,9 @@ use wire::frame::Fields;
 use super::errors;
 use super::footprint::may_change_session;
 use super::settings::ConnectionSettings;
+use crate::codec::{Codec, Format, RowDecoder, Settings};
 use crate::columns::Field;
 use crate::columns::matrix::{REALS, Reals};
-use crate::codec::{Codec, Format, RowDecoder, Settings};
 use crate::record::Descriptor;
 
 /// One column of a statement's result.
@@ -24,7 +24,7 @@ pub struct Column {
     pub name: Py<PyString>,
     /// Its type.
     pub oid: u32,
-    /// Its type's modifier, as the precision of `numeric(10, 2)`; -1 without one.
+    /// What its type was declared with, the precision of a numeric for instance; -1 for nothing.
     pub modifier: i32,
 }
 
@@ -272,6 +272,8 @@ impl Statement {
             let name: String = column.name.extract(py)?;
             let codec = settings
                 .codec(column.oid, true)
+                // A type that the program spoke of before the server was asked: it comes as text.
+                .or_else(|| settings.codec(column.oid, false))
                 .ok_or_else(|| errors::internal(py, &format!("no decoder for OID {}", column.oid)))?;
             let dictionary = dictionary.contains(&name);
             Ok(Field { name, codec, modifier: column.modifier, dictionary })
