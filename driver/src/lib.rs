@@ -1,7 +1,7 @@
 //! The native core of the Python package `howdah`.
 //!
 //! [`session`] is one connection: a state machine between requests and bytes that asyncio's transport feeds;
-//! [`codec`] turns values into bytes and back; [`record`] is a row, [`columns`] a result as columns.
+//! [`codec`] turns values into bytes and back; [`columns`] gathers results for Arrow; [`record`] is a row.
 
 use pyo3::prelude::*;
 
@@ -16,9 +16,11 @@ mod _core {
     use pyo3::prelude::*;
 
     #[pymodule_export]
+    use crate::columns::Columns;
+    #[pymodule_export]
     use crate::columns::matrix::{Reals, pack_matrix, pack_row, unpack_reals};
     #[pymodule_export]
-    use crate::columns::{Column, Columns};
+    use crate::columns::object::ColumnObject;
     #[pymodule_export]
     use crate::record::Descriptor;
     #[pymodule_export]

@@ -481,7 +481,7 @@ unsafe fn repr_text(py: Python<'_>, this: *mut ffi::PyObject) -> PyResult<String
     unsafe {
         let values = RecordObject::items(this.cast());
         let keys = descriptor(py, this)?.get().keys.bind(py);
-        let mut text = String::from("<Record");
+        let mut text = format!("<{}", Bound::from_borrowed_ptr(py, this).get_type().name()?);
         for (position, &value) in values.iter().enumerate() {
             let key = keys.get_item(position).map_err(|_| PyRuntimeError::new_err("invalid record mapping"))?;
             text.push(' ');

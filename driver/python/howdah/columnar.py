@@ -33,8 +33,10 @@ class ColumnMethods(ConnectionPart):
         """Run a query, and give its result as columns.
 
         The values go from the wire into Arrow's buffers without becoming Python objects. NULLs are in validity bitmaps.
-        Numbers, bool, date, timestamps, time, uuid, bytea, text and jsonb have Arrow types of their own; the values of
-        other types are text as the server writes it.
+        Numbers, bool, date, timestamps, time, interval (a duration: a month is 30 days, a year 365), uuid, bytea, text,
+        json and jsonb (text) have Arrow types of their own, a numeric declared with its precision is a decimal, arrays of
+        one dimension are lists and composites structs; the values of other types are text as the server writes it.
+        Codecs set on the connection are left aside.
 
         Parameters
         ----------

@@ -153,7 +153,8 @@ class Connection(
                     f"unclosed connection {self!r}; run in asyncio debug "
                     "mode to show the traceback of connection origin"
                 )
-            warnings.warn(message, ResourceWarning)
+            # Not with itself as the source: whoever collects warnings would keep it alive.
+            warnings.warn(message, ResourceWarning, stacklevel=2)
             if not self._loop.is_closed():
                 # A pool that is being collected too must not be woken.
                 self._pool_holder = None

@@ -7,6 +7,8 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 
+use crate::columns::{Columns, ColumnsBuilder, Field};
+
 use super::registry::Named;
 use super::{Codec, Kind, Registry, RowDecoder, catalog, introspect};
 
@@ -142,6 +144,23 @@ impl CodecMap {
             values = PyTuple::new(py, taken)?;
         }
         Ok(values)
+    }
+
+    /// Reads the bodies of rows into columns. `fields` are `(name, oid, type modifier, dictionary)`.
+    fn columns(
+        &self,
+        py: Python<'_>,
+        fields: Vec<(String, u32, i32, bool)>,
+        bodies: Vec<Vec<u8>>,
+    ) -> PyResult<Columns> {
+        let field = |(name, oid, modifier, dictionary)| {
+            self.codec(oid).map(|codec| Field { name, codec, modifier, dictionary })
+        };
+        let mut builder = ColumnsBuilder::new(fields.into_iter().map(field).collect::<PyResult<_>>()?);
+        for body in &bodies {
+            builder.push_row(py, body, &self.registry)?;
+        }
+        builder.finish(py)
     }
 }
 

@@ -1,154 +1,149 @@
-//! Results as columns: each value goes straight from the wire into its column's buffer.
+//! Results as columns: values go from the wire into Arrow's buffers without becoming Python objects.
 //!
-//! [`build`] fills the buffers while rows come, [`export`] lends them by Arrow's C interfaces and NumPy's without
-//! copying; [`matrix`] is arrays of `real`.
+//! - [`ColumnsBuilder`] takes the bodies of DataRow messages and fills one [`Column`] for each of a statement's.
+//! - [`column`] says which buffers a type has and how its bytes are read into them.
+//! - [`arrow`] hands the buffers out by the Arrow C data interface; they are freed by their last reader.
+//! - [`object`] is what Python sees: `Columns` and `Column`.
+//! - [`matrix`] is arrays of `real`, which models take.
+//!
+//! A type without a form in Arrow is asked for as text.
+//!
+//! NULLs are bits in validity bitmaps, which exist only where there are NULLs. Text is checked to be UTF-8 before it is
+//! handed out, since Arrow's readers take that for granted.
 
 use std::sync::Arc;
 
-use pyo3::exceptions::{PyIndexError, PyKeyError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString, PyTuple};
 
-pub mod build;
-pub mod export;
+use crate::codec::python::{Done, Raised, protocol_error};
+use crate::codec::reader::Reader;
+use crate::codec::{Codec, Context, Format, Settings};
+
+pub mod arrow;
+pub mod bits;
+pub mod column;
+pub mod decimal;
 pub mod matrix;
+pub mod object;
 
-use build::{Filled, Kind};
+pub use column::Column;
+pub use object::Columns;
 
-/// A result as columns: an Arrow stream of one batch (of more, where a column's text is longer than a batch can hold).
-#[pyclass(frozen, module = "howdah")]
-pub struct Columns {
-    pub(crate) names: Vec<String>,
-    pub(crate) batches: Vec<Arc<Vec<Filled>>>,
-    pub(crate) kinds: Vec<Kind>,
-}
+/// A batch is closed when so many bytes have come in, long before an offset of 32 bits could overflow.
+const BATCH_BYTES: usize = 1 << 30;
 
-/// One column of a result.
-#[pyclass(frozen, module = "howdah")]
-pub struct Column {
-    name: String,
-    kind: Kind,
-    batch: Arc<Vec<Filled>>,
-    position: usize,
-}
-
-impl Column {
-    fn filled(&self) -> PyResult<&Filled> {
-        self.batch.get(self.position).ok_or_else(|| PyIndexError::new_err("no such column"))
-    }
-}
-
-#[pymethods]
-impl Columns {
-    /// The names of the columns.
-    #[getter]
-    fn names<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        PyTuple::new(py, &self.names)
-    }
-
-    /// How many rows there are.
-    #[getter]
-    fn num_rows(&self) -> usize {
-        self.batches.iter().map(|batch| batch.first().map_or(0, |column| column.rows)).sum()
-    }
-
-    fn __len__(&self) -> usize {
-        self.names.len()
-    }
-
-    fn __repr__(&self) -> String {
-        format!("<Columns {} x {}: {}>", self.num_rows(), self.names.len(), self.names.join(", "))
-    }
-
-    fn __getitem__(&self, key: &Bound<'_, PyAny>) -> PyResult<Column> {
-        let position = match key.cast::<PyString>() {
-            Ok(name) => {
-                let name = name.to_str()?;
-                self.names.iter().position(|other| other == name).ok_or_else(|| PyKeyError::new_err(name.to_owned()))?
-            }
-            Err(_) => key.extract::<usize>()?,
-        };
-        let (Some(name), Some(kind)) = (self.names.get(position), self.kinds.get(position)) else {
-            return Err(PyIndexError::new_err("column index out of range"));
-        };
-        let [batch] = self.batches.as_slice() else {
-            return Err(PyTypeError::new_err("the result is in several batches: read it as an Arrow stream"));
-        };
-        Ok(Column { name: name.clone(), kind: kind.clone(), batch: batch.clone(), position })
-    }
-
-    /// Lends the columns as an Arrow C stream.
-    #[pyo3(signature = (requested_schema=None))]
-    fn __arrow_c_stream__<'py>(
-        &self,
-        py: Python<'py>,
-        requested_schema: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let _ = requested_schema;
-        export::stream(py, self)
-    }
-
-    /// Tells the columns' types as an Arrow C schema.
-    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        export::schema_capsule(py, export::table_schema(&self.names, &self.kinds))
-    }
-}
-
-#[pymethods]
-impl Column {
+/// One column of a result as the statement describes it.
+#[derive(Clone, Debug)]
+pub struct Field {
     /// The column's name.
-    #[getter]
-    fn name(&self) -> &str {
-        &self.name
+    pub name: String,
+    /// How its values travel. Codecs of the program's own have no columns: take the built-in ones.
+    pub codec: Arc<Codec>,
+    /// `pg_attribute.atttypmod`, by which `numeric(10,2)` becomes a decimal; -1 when it is not known.
+    pub modifier: i32,
+    /// Whether each text is to be kept once, and rows are to be positions in that dictionary.
+    pub dictionary: bool,
+}
+
+/// Rows that came in together, column by column.
+#[derive(Debug)]
+pub struct Batch {
+    /// How many values each column has.
+    pub rows: usize,
+    /// The columns in their order.
+    pub columns: Vec<Column>,
+}
+
+/// Rows on their way into columns.
+#[derive(Debug)]
+pub struct ColumnsBuilder {
+    fields: Vec<Field>,
+    batch: Batch,
+    received: usize,
+    full: Vec<Batch>,
+}
+
+impl ColumnsBuilder {
+    /// Empty columns.
+    pub fn new(fields: Vec<Field>) -> Self {
+        let (batch, _) = empty(&fields);
+        ColumnsBuilder { fields, batch, received: 0, full: Vec::new() }
     }
 
-    /// How many values are NULL.
-    #[getter]
-    fn null_count(&self) -> PyResult<usize> {
-        Ok(self.filled()?.nulls)
+    /// The formats to ask for, as Bind has them: their count, and each.
+    pub fn formats(&self) -> Vec<u8> {
+        let (_, formats) = empty(&self.fields);
+        let mut out = (formats.len() as u16).to_be_bytes().to_vec();
+        formats.iter().for_each(|format| out.extend_from_slice(&(*format as i16).to_be_bytes()));
+        out
     }
 
-    fn __len__(&self) -> PyResult<usize> {
-        Ok(self.filled()?.rows)
-    }
-
-    /// Lends the column as an Arrow C array, with its schema.
-    #[pyo3(signature = (requested_schema=None))]
-    fn __arrow_c_array__<'py>(
-        &self,
-        py: Python<'py>,
-        requested_schema: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyTuple>> {
-        let _ = requested_schema;
-        let schema = export::schema_capsule(py, export::column_schema(&self.name, &self.kind))?;
-        let array = export::array_capsule(py, export::column_array(&self.batch, self.position))?;
-        PyTuple::new(py, [schema, array])
-    }
-
-    /// Lends the values to NumPy; floating-point ones with NaN for NULL.
-    #[getter]
-    fn __array_interface__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
-        let py = slf.py();
-        let this = slf.get();
-        let filled = this.filled()?;
-        let Some((code, _)) = this.kind.numpy() else {
-            return Err(PyTypeError::new_err(format!(
-                "column {:?} has no NumPy form: read it by its Arrow interface",
-                this.name
-            )));
-        };
-        if filled.nulls > 0 && !code.starts_with("<f") {
-            return Err(PyTypeError::new_err(format!(
-                "column {:?} has {} NULLs, for which NumPy has no value: read it by its Arrow interface",
-                this.name, filled.nulls
-            )));
+    /// Takes the body of a DataRow after its count of columns.
+    ///
+    /// # Errors
+    /// `ProtocolError` when the row is not of these columns. After an error the builder is of no use.
+    pub fn push_row(&mut self, py: Python<'_>, body: &[u8], settings: &Settings) -> PyResult<()> {
+        if self.received.saturating_add(body.len()) > BATCH_BYTES && self.batch.rows > 0 {
+            self.close_batch(py)?;
         }
-        let dict = PyDict::new(py);
-        dict.set_item("version", 3)?;
-        dict.set_item("typestr", code)?;
-        dict.set_item("shape", (filled.rows,))?;
-        // The address stays good for as long as the column lives, which NumPy keeps alive.
-        dict.set_item("data", (filled.values.as_ptr() as usize, true))?;
-        Ok(dict)
+        self.received += body.len();
+        let cx = settings.context(py)?;
+        self.batch.push_row(&cx, body).map_err(|raised| raised.into_err(py))
+    }
+
+    /// The rows taken so far.
+    pub fn rows(&self) -> usize {
+        self.batch.rows + self.full.iter().map(|batch| batch.rows).sum::<usize>()
+    }
+
+    /// The columns, whole.
+    ///
+    /// # Errors
+    /// `ProtocolError` when text is not UTF-8.
+    pub fn finish(mut self, py: Python<'_>) -> PyResult<Columns> {
+        if self.batch.rows > 0 || self.full.is_empty() {
+            self.close_batch(py)?;
+        }
+        Ok(Columns::new(self.full))
+    }
+
+    fn close_batch(&mut self, py: Python<'_>) -> PyResult<()> {
+        let (next, _) = empty(&self.fields);
+        let mut batch = std::mem::replace(&mut self.batch, next);
+        self.received = 0;
+        batch.check(py).map_err(|raised| raised.into_err(py))?;
+        self.full.push(batch);
+        Ok(())
+    }
+}
+
+fn empty(fields: &[Field]) -> (Batch, Vec<Format>) {
+    let (columns, formats) = fields.iter().map(Column::new).unzip();
+    (Batch { rows: 0, columns }, formats)
+}
+
+impl Batch {
+    fn push_row(&mut self, cx: &Context<'_, '_>, body: &[u8]) -> Done {
+        let mut reader = Reader::new(body);
+        for column in &mut self.columns {
+            match reader.field(cx.py)? {
+                Some(data) => column.push(cx, data)?,
+                None => column.push_null(),
+            }
+        }
+        reader.end(cx.py)?;
+        self.rows += 1;
+        Ok(())
+    }
+
+    /// Makes sure of what Arrow's readers rely on.
+    fn check(&mut self, py: Python<'_>) -> Result<(), Raised> {
+        for column in &mut self.columns {
+            if column.len() != self.rows {
+                return Err(protocol_error(py, "columns of different lengths"));
+            }
+            column.check(py)?;
+        }
+        Ok(())
     }
 }

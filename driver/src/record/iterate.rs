@@ -1,28 +1,58 @@
 //! The iterators over a record's values and items.
 
+use std::sync::{Mutex, MutexGuard};
+
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Iterates over the values of a record.
-#[pyclass(frozen, module = "howdah")]
-pub struct RecordIterator {
-    record: Py<PyAny>,
-    next: AtomicUsize,
-}
+/// A record on its way, until its end; and the position that is next.
+struct Walk(Mutex<(Option<Py<PyAny>>, usize)>);
 
-impl RecordIterator {
-    /// An iterator at the start of `record`.
-    pub fn new(record: Py<PyAny>) -> Self {
-        Self { record, next: AtomicUsize::new(0) }
+impl Walk {
+    fn new(record: Py<PyAny>) -> Self {
+        Self(Mutex::new((Some(record), 0)))
+    }
+
+    fn state(&self) -> MutexGuard<'_, (Option<Py<PyAny>>, usize)> {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// The next value and its position; the record is let go at the end.
+    fn next<'py>(&self, py: Python<'py>) -> Option<(usize, Bound<'py, PyAny>)> {
+        let mut state = self.state();
+        let (record, position) = (state.0.as_ref()?.bind(py).clone(), state.1);
+        if position >= length(&record) {
+            state.0 = None;
+            drop(state);
+            return None;
+        }
+        state.1 += 1;
+        drop(state);
+        Some((position, record.get_item(position).ok()?))
+    }
+
+    fn left(&self, py: Python<'_>) -> usize {
+        let state = self.state();
+        state.0.as_ref().map_or(0, |record| length(record.bind(py)).saturating_sub(state.1))
     }
 }
 
 /// The number of values of a record.
-fn length(py: Python<'_>, record: &Py<PyAny>) -> usize {
+fn length(record: &Bound<'_, PyAny>) -> usize {
     // SAFETY: only records are given to these iterators, and they are of variable size.
-    usize::try_from(unsafe { ffi::Py_SIZE(record.bind(py).as_ptr()) }).unwrap_or(0)
+    usize::try_from(unsafe { ffi::Py_SIZE(record.as_ptr()) }).unwrap_or(0)
+}
+
+/// Iterates over the values of a record.
+#[pyclass(frozen, module = "howdah")]
+pub struct RecordIterator(Walk);
+
+impl RecordIterator {
+    /// An iterator at the start of `record`.
+    pub fn new(record: Py<PyAny>) -> Self {
+        Self(Walk::new(record))
+    }
 }
 
 #[pymethods]
@@ -31,32 +61,26 @@ impl RecordIterator {
         slf
     }
 
-    fn __next__(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        let position = self.next.load(Ordering::Relaxed);
-        if position >= length(py, &self.record) {
-            return None;
-        }
-        self.next.store(position + 1, Ordering::Relaxed);
-        self.record.bind(py).get_item(position).ok().map(Bound::unbind)
+    fn __next__<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
+        self.0.next(py).map(|(_, value)| value)
     }
 
     fn __length_hint__(&self, py: Python<'_>) -> usize {
-        length(py, &self.record).saturating_sub(self.next.load(Ordering::Relaxed))
+        self.0.left(py)
     }
 }
 
 /// Iterates over the pairs of name and value of a record.
 #[pyclass(frozen, module = "howdah")]
 pub struct RecordItems {
-    record: Py<PyAny>,
+    walk: Walk,
     keys: Py<PyTuple>,
-    next: AtomicUsize,
 }
 
 impl RecordItems {
     /// An iterator at the start of `record`.
     pub fn new(record: Py<PyAny>, keys: Py<PyTuple>) -> Self {
-        Self { record, keys, next: AtomicUsize::new(0) }
+        Self { walk: Walk::new(record), keys }
     }
 }
 
@@ -66,16 +90,15 @@ impl RecordItems {
         slf
     }
 
-    fn __next__<'py>(&self, py: Python<'py>) -> Option<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
-        if self.__length_hint__(py) == 0 {
-            return None;
-        }
-        let position = self.next.fetch_add(1, Ordering::Relaxed);
-        Some((self.keys.bind(py).get_item(position).ok()?, self.record.bind(py).get_item(position).ok()?))
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<(Bound<'py, PyAny>, Bound<'py, PyAny>)>> {
+        let Some((position, value)) = self.walk.next(py) else { return Ok(None) };
+        let Ok(key) = self.keys.bind(py).get_item(position) else {
+            return Err(pyo3::exceptions::PyRuntimeError::new_err("invalid record descriptor"));
+        };
+        Ok(Some((key, value)))
     }
 
     fn __length_hint__(&self, py: Python<'_>) -> usize {
-        let whole = length(py, &self.record).min(self.keys.bind(py).len());
-        whole.saturating_sub(self.next.load(Ordering::Relaxed))
+        self.walk.left(py)
     }
 }

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 
 use super::op::Op;
 use super::statement::{Program, Statement};
-use crate::columns::build::Builder;
+use crate::columns::ColumnsBuilder;
 
 /// What a request asks, which decides the answers that may come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,7 +135,7 @@ pub struct Flight {
     /// The rows so far.
     pub rows: Vec<Py<PyAny>>,
     /// The columns so far, when those are asked for.
-    pub columns: Option<Box<Builder>>,
+    pub columns: Option<Box<ColumnsBuilder>>,
     /// The one value that is asked for, when only one is.
     pub value: Option<Py<PyAny>>,
     /// The tag of the last command that completed.

@@ -77,7 +77,7 @@ impl Session {
             let next = match message.tag {
                 b'R' => {
                     let mut out = Vec::new();
-                    if body == [0; 4] {
+                    if body.starts_with(&[0; 4]) {
                         this.auth_received.store(true, Ordering::Relaxed);
                     }
                     if !current.as_ref().is_some_and(|flight| flight.kind == Kind::Startup) {
@@ -332,7 +332,7 @@ impl Session {
             Shape::Rows => rows(flight),
             Shape::Row => Ok(flight.rows.drain(..).next().unwrap_or_else(|| py.None())),
             Shape::Columns => match flight.columns.take() {
-                Some(columns) => Ok(columns.finish(py)?.into_any()),
+                Some(columns) => Ok(Py::new(py, columns.finish(py)?)?.into_any()),
                 None => Ok(py.None()),
             },
             Shape::Value(_) | Shape::Bytes => Ok(flight.value.take().unwrap_or_else(|| py.None())),
@@ -516,13 +516,13 @@ fn row(py: Python<'_>, flight: &mut Flight, program: &Program, body: &[u8]) -> P
         ));
     }
     if let Some(columns) = &mut flight.columns {
-        return columns.row(values).map_err(|wrong| errors::protocol(py, wrong));
+        return columns.push_row(py, values, &program.settings);
     }
     if let Shape::Bytes = &flight.shape {
         if flight.value.is_none() {
-            let value = values.split_first_chunk::<4>().and_then(|(length, rest)| {
-                rest.get(..usize::try_from(i32::from_be_bytes(*length)).ok()?)
-            });
+            let value = values
+                .split_first_chunk::<4>()
+                .and_then(|(length, rest)| rest.get(..usize::try_from(i32::from_be_bytes(*length)).ok()?));
             flight.value = Some(value.map_or_else(|| py.None(), |value| PyBytes::new(py, value).into_any().unbind()));
         }
         return Ok(());

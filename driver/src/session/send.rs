@@ -9,12 +9,12 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyIterator, PyString, PyTuple};
 
-use super::footprint::may_change_session;
 use super::flight::{Flight, Kind, Shape};
+use super::footprint::may_change_session;
 use super::op::{Op, Request, Started};
 use super::statement::{Program, Statement};
-use crate::columns::build::Builder;
 use super::{Exclusive, Session, Writing, brief, errors, lease, outgoing};
+use crate::columns::ColumnsBuilder;
 
 /// Argument lists are handed over in pieces of about this size.
 const PIECE: usize = 128 * 1024;
@@ -86,7 +86,10 @@ impl Session {
                 if record_class.is_none()
                     && let Some(statement) = this.cached(py, query)?
                 {
-                    statement.get().used.store(this.settings.get().clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+                    statement
+                        .get()
+                        .used
+                        .store(this.settings.get().clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
                     let shape = shape.clone_ref(py);
                     return Self::send_bind(slf, op, &statement, args.bind(py).as_any(), b"", *limit, shape, true);
                 }
@@ -292,8 +295,7 @@ impl Session {
         let this = slf.get();
         let state = statement.get();
         let program = state.compile(py)?;
-        let names = state.columns().iter().map(|column| column.name.extract(py)).collect::<PyResult<Vec<String>>>()?;
-        let builder = Builder::new(program.decoder.codecs(), names, dictionary);
+        let builder = ColumnsBuilder::new(state.fields(py, dictionary)?);
         let formats = builder.formats();
         let mut flight = Flight::new(Kind::Execute, Shape::Columns, op);
         flight.program = Some(program.clone());
@@ -553,11 +555,18 @@ impl Session {
                 Self::set_timer(slf, &mut writing, next)?;
             }
         }
+        let mut stuck = false;
         for op in late {
+            // Who waits for a cancelled request to end, and does not see it, cannot use the connection any more.
+            stuck |= this.cancelling.load(Ordering::Relaxed)
+                && this.writing()?.waiting.iter().any(|waiting| waiting.op.is(&op));
             Self::abandon(slf, op.bind(py))?;
             op.get().finish(py, Err(errors::timeout(py)));
         }
-        Ok(())
+        match this.connection(py) {
+            Some(connection) if stuck => connection.call_method0(intern!(py, "terminate")).map(drop),
+            _ => Ok(()),
+        }
     }
 
     /// Gives an operation up: what it asked is cancelled on the server, or never sent.

@@ -86,8 +86,12 @@ impl ConnectionSettings {
 impl ConnectionSettings {
     /// Of a session that has not begun.
     pub fn new(py: Python<'_>) -> Self {
-        Self { values: PyDict::new(py).unbind(), registry: Registry::new(),
-            clock: AtomicU64::new(1), encoding: Mutex::new(None) }
+        Self {
+            values: PyDict::new(py).unbind(),
+            registry: Registry::new(),
+            clock: AtomicU64::new(1),
+            encoding: Mutex::new(None),
+        }
     }
 
     /// Takes a parameter's report.

@@ -12,8 +12,9 @@ use wire::frame::Fields;
 use super::errors;
 use super::footprint::may_change_session;
 use super::settings::ConnectionSettings;
-use crate::columns::matrix::{REALS, Reals};
 use crate::codec::{Codec, Format, RowDecoder, Settings};
+use crate::columns::Field;
+use crate::columns::matrix::{REALS, Reals};
 use crate::record::Descriptor;
 
 /// One column of a statement's result.
@@ -23,6 +24,8 @@ pub struct Column {
     pub name: Py<PyString>,
     /// Its type.
     pub oid: u32,
+    /// What its type was declared with, the precision of a numeric for instance; -1 for nothing.
+    pub modifier: i32,
 }
 
 /// How a statement's arguments are written and its rows read; made once.
@@ -182,7 +185,13 @@ impl Statement {
     fn _init_types(&self) -> PyResult<std::collections::HashSet<u32>> {
         let settings = self.settings.get();
         let columns = self.columns().iter().map(|column| column.oid);
-        Ok(self.parameters().iter().copied().chain(columns).filter(|&oid| !settings.knows(oid, self.ignore_custom_codec)).collect())
+        Ok(self
+            .parameters()
+            .iter()
+            .copied()
+            .chain(columns)
+            .filter(|&oid| !settings.knows(oid, self.ignore_custom_codec))
+            .collect())
     }
 
     /// Compiles how the arguments and rows are turned.
@@ -247,11 +256,29 @@ impl Statement {
             let name = settings.decode_text(py, fields.cstr("a column's name").map_err(wire_error)?)?.unbind();
             fields.bytes(6, "a column's table").map_err(wire_error)?;
             let oid = fields.i32("a column's type").map_err(wire_error)? as u32;
-            fields.bytes(8, "a column's size, modifier and format").map_err(wire_error)?;
-            columns.push(Column { name, oid });
+            fields.bytes(2, "a column's size").map_err(wire_error)?;
+            let modifier = fields.i32("a column's modifier").map_err(wire_error)?;
+            fields.bytes(2, "a column's format").map_err(wire_error)?;
+            columns.push(Column { name, oid, modifier });
         }
         let _ = self.columns.set(columns);
         Ok(())
+    }
+
+    /// The columns for a result that is not to become Python objects; those named keep each different text once.
+    pub fn fields(&self, py: Python<'_>, dictionary: &[String]) -> PyResult<Vec<Field>> {
+        let settings = self.settings.get();
+        let field = |column: &Column| {
+            let name: String = column.name.extract(py)?;
+            let codec = settings
+                .codec(column.oid, true)
+                // A type that the program spoke of before the server was asked: it comes as text.
+                .or_else(|| settings.codec(column.oid, false))
+                .ok_or_else(|| errors::internal(py, &format!("no decoder for OID {}", column.oid)))?;
+            let dictionary = dictionary.contains(&name);
+            Ok(Field { name, codec, modifier: column.modifier, dictionary })
+        };
+        self.columns().iter().map(field).collect()
     }
 
     /// How arguments and rows are turned; fails when a type is not known.
@@ -279,10 +306,10 @@ impl Statement {
             })
             .collect::<PyResult<Vec<_>>>()?;
         let names: Vec<_> = self.columns().iter().map(|column| column.name.bind(py).clone()).collect();
-        let mut head = formats(&encoders);
+        let mut head = formats(encoders.iter().map(|codec| codec.format()));
         head.extend_from_slice(&(encoders.len() as u16).to_be_bytes());
         let program = Arc::new(Program {
-            tail: formats(&decoders),
+            tail: formats(decoders.iter().map(|codec| codec.format())),
             head,
             descriptor: Descriptor::of_names(py, &names)?,
             record_class: self.record_class.clone_ref(py),
@@ -296,20 +323,14 @@ impl Statement {
 }
 
 /// The count of format codes and the codes: one for all where they agree.
-fn formats(codecs: &[Arc<Codec>]) -> Vec<u8> {
-    let mut out = Vec::new();
-    match codecs.first() {
-        None => out.extend_from_slice(&[0, 0]),
-        Some(first) if codecs.iter().all(|codec| codec.format() == first.format()) => {
-            out.extend_from_slice(&[0, 1]);
-            out.extend_from_slice(&(first.format() as i16).to_be_bytes());
-        }
-        Some(_) => {
-            out.extend_from_slice(&(codecs.len() as u16).to_be_bytes());
-            for codec in codecs {
-                out.extend_from_slice(&(codec.format() as i16).to_be_bytes());
-            }
-        }
+pub fn formats(each: impl Iterator<Item = Format>) -> Vec<u8> {
+    let mut codes: Vec<i16> = each.map(|format| format as i16).collect();
+    if codes.iter().all(|code| codes.first() == Some(code)) {
+        codes.truncate(1);
+    }
+    let mut out = (codes.len() as u16).to_be_bytes().to_vec();
+    for code in codes {
+        out.extend_from_slice(&code.to_be_bytes());
     }
     out
 }

@@ -171,7 +171,6 @@ def test_void_unknown_and_pseudo_types_are_read_alike(sides):
         "SELECT adbin FROM pg_attrdef LIMIT 1",
         "SELECT stxdmcv FROM pg_statistic_ext_data LIMIT 1",
         "SELECT typdefaultbin FROM pg_type WHERE typdefaultbin IS NOT NULL LIMIT 1",
-        "SELECT most_common_vals FROM pg_stats LIMIT 1",
         "SELECT '{a,b}'::name[]",
         "SELECT t FROM pg_type AS t LIMIT 1",
         "SELECT a FROM pg_am AS a ORDER BY oid LIMIT 1",
