@@ -451,7 +451,7 @@ unsafe fn float(column: &Array, read: Read, at: usize) -> f64 {
 
 /// # Safety
 /// As for [`integer`].
-unsafe fn bytes<'a>(column: &'a Array, read: Read, at: usize) -> &'a [u8] {
+unsafe fn bytes(column: &Array, read: Read, at: usize) -> &[u8] {
     // SAFETY: offsets are in the second buffer and what they point into in the third; fixed widths lie in the second.
     unsafe {
         let (start, end, values): (usize, usize, *const u8) = match read {
