@@ -5,6 +5,7 @@ import io
 import random
 
 import howdah
+
 from driver.tests import chaos
 
 # What an operation over a broken network may end with. ValueError: a value that cannot be right.

@@ -1,7 +1,6 @@
 """Parameters by name: what is a parameter, and what only looks like one."""
 
 import pytest
-
 from howdah import exceptions
 from howdah.named import bind
 

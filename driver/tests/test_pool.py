@@ -3,9 +3,9 @@
 import asyncio
 import random
 
+import howdah
 import pytest
 
-import howdah
 from driver.tests.chaos import ChaosProxy
 
 
@@ -209,7 +209,9 @@ async def test_a_thousand_tasks_outlive_the_killing_of_their_backends(spec):
         assert ends["right"] + ends["killed"] == 5000
         assert ends["right"] > 4000
         # And the pool is whole.
-        assert sorted(await asyncio.gather(*(pool.fetchval("select $1::int", n) for n in range(100)))) == list(range(100))
+        assert sorted(await asyncio.gather(*(pool.fetchval("select $1::int", n) for n in range(100)))) == list(
+            range(100)
+        )
         assert pool.get_statistics().in_use == 0
         assert pool.get_statistics().waiting == 0
         assert pool._queue.qsize() == 10

@@ -25,9 +25,20 @@ CHAPTERS = [
         "Types",
         [
             f"howdah.types:{name}"
-            for name in (
-                "Type Attribute ServerVersion Range BitString Point Path Polygon Box Line LineSegment Circle"
-            ).split()
+            for name in [
+                "Type",
+                "Attribute",
+                "ServerVersion",
+                "Range",
+                "BitString",
+                "Point",
+                "Path",
+                "Polygon",
+                "Box",
+                "Line",
+                "LineSegment",
+                "Circle",
+            ]
         ],
     ),
 ]
@@ -93,6 +104,7 @@ def signature(function):
     ]
     line = str(inspect.Signature(parameters))
     line = re.sub(r"<class '([^']+)'>", r"\1", line)
+    line = re.sub(r"<function ([^ ]+) at 0x[0-9a-f]+>", r"\1", line)
     return line
 
 

@@ -185,7 +185,9 @@ class Cluster:
     def reset_wal(self, *, oid: Optional[int] = None, xid: Optional[int] = None) -> None:
         """Set the next OID or transaction id of a server that is stopped."""
         self._require("change", "stopped", "cannot modify WAL status: cluster is not stopped")
-        options = [text for flag, value in (("-o", oid), ("-x", xid)) if value is not None for text in (flag, str(value))]
+        options = [
+            text for flag, value in (("-o", oid), ("-x", xid)) if value is not None for text in (flag, str(value))
+        ]
         if options:
             self._run([self._program("pg_resetwal"), *options, self._data_dir])
 
@@ -336,7 +338,12 @@ class Cluster:
                 connection = await connect(
                     database="postgres", user="postgres", timeout=5, **(self._connection_addr or {})
                 )
-            except (OSError, asyncio.TimeoutError, exceptions.CannotConnectNowError, exceptions.PostgresConnectionError):
+            except (
+                OSError,
+                asyncio.TimeoutError,
+                exceptions.CannotConnectNowError,
+                exceptions.PostgresConnectionError,
+            ):
                 return False
             except exceptions.PostgresError:
                 return True

@@ -5,8 +5,8 @@ from __future__ import annotations
 import array
 from typing import Any, Optional
 
-from ._parts import ConnectionPart
 from . import _core, exceptions, named, utils
+from ._parts import ConnectionPart
 
 # An array of `real` takes eight bytes a number on the wire, and a message has at most one gigabyte.
 _CELLS = 100_000_000

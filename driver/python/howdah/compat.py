@@ -52,7 +52,7 @@ else:
 
         __str__ = str.__str__
 
-    class timeout:  # noqa: N801
+    class timeout:
         """An asynchronous context that is cancelled after `delay` seconds, and then raises `asyncio.TimeoutError`.
 
         Parameters

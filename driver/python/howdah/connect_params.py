@@ -168,7 +168,7 @@ def _take_dsn(wanted: _Wanted, dsn: str) -> dict[str, str]:
     parsed = urllib.parse.urlparse(dsn)
     if parsed.scheme not in ("postgresql", "postgres"):
         raise exceptions.ClientConfigurationError(
-            'invalid DSN: scheme is expected to be either "postgresql" or "postgres", ' f"got {parsed.scheme!r}"
+            f'invalid DSN: scheme is expected to be either "postgresql" or "postgres", got {parsed.scheme!r}'
         )
     credentials, at, hosts = parsed.netloc.partition("@")
     if not at:
@@ -264,9 +264,7 @@ def _parse_connect_dsn_and_args(
     negotiation = tls.negotiation(direct_tls, values.get("sslnegotiation"))
     context, sslmode = tls.resolve(ssl, values)
     if negotiation is tls.SSLNegotiation.direct and sslmode < tls.SSLMode.require:
-        raise exceptions.ClientConfigurationError(
-            "direct TLS requires sslmode=require, verify-ca, or verify-full"
-        )
+        raise exceptions.ClientConfigurationError("direct TLS requires sslmode=require, verify-ca, or verify-full")
     parameters = _ConnectionParameters(
         user=user,
         password=password,
@@ -341,9 +339,7 @@ def _gss_library(name: Optional[str]) -> str:
     if name is None:
         name = os.environ.get("PGGSSLIB") or ("sspi" if compat.SYSTEM == "Windows" else "gssapi")
     if name not in ("gssapi", "sspi"):
-        raise exceptions.ClientConfigurationError(
-            f"gsslib parameter must be either 'gssapi' or 'sspi', got {name!r}"
-        )
+        raise exceptions.ClientConfigurationError(f"gsslib parameter must be either 'gssapi' or 'sspi', got {name!r}")
     return name
 
 

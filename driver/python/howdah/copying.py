@@ -6,8 +6,8 @@ import collections.abc
 import os
 from typing import Any, Optional
 
-from ._parts import ConnectionPart
 from . import exceptions, utils
+from ._parts import ConnectionPart
 
 _CHUNK = 512 * 1024
 

@@ -15,7 +15,7 @@ _DESCRIPTOR = RecordDescriptor({"oid": 0, "elemtype": 1, "kind": 2}, ("oid", "el
 SCALAR_TYPE_KINDS = (b"b", b"d", b"e")
 
 
-def TypeRecord(values: tuple[Any, ...]) -> Any:  # noqa: N802
+def TypeRecord(values: tuple[Any, ...]) -> Any:
     """What the server would say of a type."""
     return _DESCRIPTOR.make_record(Record, values)
 

@@ -11,8 +11,8 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Optional
 
-from ._parts import ConnectionPart
 from . import exceptions, utils
+from ._parts import ConnectionPart
 
 LoggedQuery = collections.namedtuple(
     "LoggedQuery", ["query", "args", "timeout", "elapsed", "exception", "conn_addr", "conn_params"]

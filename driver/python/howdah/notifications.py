@@ -94,7 +94,9 @@ class Notifications:
     async def __anext__(self) -> Notification:
         while not self._queue:
             if self._connection.is_closed():
-                raise exceptions.ConnectionDoesNotExistError("the connection was closed while waiting for notifications")
+                raise exceptions.ConnectionDoesNotExistError(
+                    "the connection was closed while waiting for notifications"
+                )
             if self._closed:
                 raise StopAsyncIteration
             if self._waiter is not None:

@@ -27,8 +27,7 @@ def _read_password_file(passfile: pathlib.Path) -> list[tuple[str, ...]]:
             return []
         if compat.SYSTEM != "Windows" and passfile.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
             warnings.warn(
-                f"password file {str(passfile)!r} has group or world access; "
-                "permissions should be u=rw (0600) or less",
+                f"password file {str(passfile)!r} has group or world access; permissions should be u=rw (0600) or less",
                 stacklevel=2,
             )
             return []

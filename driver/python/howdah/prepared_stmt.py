@@ -161,9 +161,7 @@ class PreparedStatement(connresource.ConnectionResource):
 
     def _check_open(self, meth_name: str) -> None:
         if self._state.closed:
-            raise exceptions.InterfaceError(
-                f"cannot call PreparedStmt.{meth_name}(): the prepared statement is closed"
-            )
+            raise exceptions.InterfaceError(f"cannot call PreparedStmt.{meth_name}(): the prepared statement is closed")
 
     def _check_conn_validity(self, meth_name: str) -> None:
         self._check_open(meth_name)

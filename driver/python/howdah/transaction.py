@@ -164,9 +164,7 @@ class Transaction(connresource.ConnectionResource):
         connection = self._connection
         if connection._top_xact is None:
             if connection._protocol.is_in_transaction():
-                raise exceptions.InterfaceError(
-                    "cannot use Connection.transaction() in a manually started transaction"
-                )
+                raise exceptions.InterfaceError("cannot use Connection.transaction() in a manually started transaction")
             connection._top_xact = self
             try:
                 connection._protocol.begin(self._begin())
@@ -199,8 +197,7 @@ class Transaction(connresource.ConnectionResource):
             outer = ISOLATION_LEVELS_BY_VALUE[await connection.fetchval("SHOW transaction_isolation;")]
         if self._isolation != outer:
             raise exceptions.InterfaceError(
-                "nested transaction has a different isolation level: "
-                f"current {self._isolation!r} != outer {outer!r}"
+                f"nested transaction has a different isolation level: current {self._isolation!r} != outer {outer!r}"
             )
 
     async def _run(self, command: Awaitable[Any], after: TransactionState) -> None:

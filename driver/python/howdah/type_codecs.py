@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable
 from typing import Any, Optional
 
-from ._parts import ConnectionPart
 from . import exceptions, introspection, protocol
+from ._parts import ConnectionPart
 
 
 class TypeCodecMethods(ConnectionPart):
@@ -79,8 +79,7 @@ class TypeCodecMethods(ConnectionPart):
             parts = await self._introspect_types((typeinfo["oid"],), 10)
         else:
             raise exceptions.InterfaceError(
-                f"cannot use custom codec on type {schema}.{typename}: "
-                "it is neither a scalar type nor a composite type"
+                f"cannot use custom codec on type {schema}.{typename}: it is neither a scalar type nor a composite type"
             )
         if introspection.is_domain_type(typeinfo):
             raise exceptions.UnsupportedClientFeatureError(

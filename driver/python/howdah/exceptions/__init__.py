@@ -8,4 +8,6 @@ from . import _base, _generated
 from ._base import *  # noqa: F403
 from ._generated import *  # noqa: F403
 
-__all__ = _base.__all__ + _generated.__all__
+__all__: tuple[str, ...] = ()
+__all__ += _base.__all__
+__all__ += _generated.__all__

@@ -120,9 +120,7 @@ class Protocol(_core.Session, asyncio.BufferedProtocol):
             raise asyncio.TimeoutError
         return float(left)
 
-    async def copy_out(
-        self, copy_stmt: str, sink: Callable[[bytes], Awaitable[Any]], timeout: Optional[float]
-    ) -> str:
+    async def copy_out(self, copy_stmt: str, sink: Callable[[bytes], Awaitable[Any]], timeout: Optional[float]) -> str:
         """Run COPY ... TO STDOUT and give its data to `sink`; the command's status."""
         async with compat.timeout(self._get_timeout(timeout)):
             await self.copy_out_begin(copy_stmt, NO_TIMEOUT)
