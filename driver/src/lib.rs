@@ -18,6 +18,8 @@ mod _core {
     #[pymodule_export]
     use crate::columns::Columns;
     #[pymodule_export]
+    use crate::columns::import::ColumnSource;
+    #[pymodule_export]
     use crate::columns::matrix::{Reals, pack_matrix, pack_row, unpack_reals};
     #[pymodule_export]
     use crate::columns::object::ColumnObject;

@@ -19,6 +19,8 @@ mod spare;
 
 use iterate::{RecordItems, RecordIterator};
 
+use crate::codec::python::new_ref;
+
 /// The names of a row's columns, shared by all rows of a statement.
 #[pyclass(frozen, module = "howdah._core", name = "RecordDescriptor")]
 pub struct Descriptor {
@@ -142,7 +144,7 @@ impl NewRecord {
         for place in self.fields() {
             if place.is_null() {
                 // SAFETY: None is a valid object and the place owns the new reference.
-                unsafe { *place = ffi::Py_NewRef(ffi::Py_None()) };
+                unsafe { *place = new_ref(ffi::Py_None()) };
             }
         }
         let object: *mut ffi::PyObject = self.0.cast();
@@ -300,7 +302,7 @@ unsafe extern "C" fn item(this: *mut ffi::PyObject, position: ffi::Py_ssize_t) -
     // SAFETY: `this` is a record; the reference given out is new.
     unsafe {
         match usize::try_from(position).ok().and_then(|position| RecordObject::items(this.cast()).get(position)) {
-            Some(&item) => ffi::Py_NewRef(item),
+            Some(&item) => new_ref(item),
             None => {
                 ffi::PyErr_SetString(ffi::PyExc_IndexError, c"record index out of range".as_ptr());
                 ptr::null_mut()
@@ -353,7 +355,7 @@ unsafe extern "C" fn subscript(this: *mut ffi::PyObject, key: *mut ffi::PyObject
         guarded(ptr::null_mut(), |py| {
             if ffi::PyUnicode_CheckExact(key) != 0 {
                 return match by_name(py, this, key)? {
-                    Some(item) => Ok(ffi::Py_NewRef(item)),
+                    Some(item) => Ok(new_ref(item)),
                     None => Err(PyKeyError::new_err(Bound::from_borrowed_ptr(py, key).unbind())),
                 };
             }
@@ -375,7 +377,7 @@ unsafe extern "C" fn subscript(this: *mut ffi::PyObject, key: *mut ffi::PyObject
                 return values.as_any().get_item(Bound::from_borrowed_ptr(py, key)).map(Bound::into_ptr);
             }
             match by_name(py, this, key)? {
-                Some(item) => Ok(ffi::Py_NewRef(item)),
+                Some(item) => Ok(new_ref(item)),
                 None => Err(PyKeyError::new_err(Bound::from_borrowed_ptr(py, key).unbind())),
             }
         })
@@ -452,7 +454,7 @@ unsafe extern "C" fn richcompare(left: *mut ffi::PyObject, right: *mut ffi::PyOb
                     let answer = ffi::PyObject_RichCompare(whole(&left)?.as_ptr(), whole(&right)?.as_ptr(), op);
                     if answer.is_null() { Err(PyErr::fetch(py)) } else { Ok(answer) }
                 }
-                _ => Ok(ffi::Py_NewRef(ffi::Py_NotImplemented())),
+                _ => Ok(new_ref(ffi::Py_NotImplemented())),
             }
         })
     }
@@ -539,9 +541,9 @@ unsafe extern "C" fn get(this: *mut ffi::PyObject, args: *mut ffi::PyObject) -> 
                 return Err(PyTypeError::new_err(format!("Record.get() expected 1 or 2 arguments, got {given}")));
             }
             match by_name(py, this, args.get_item(0)?.as_ptr())? {
-                Some(item) => Ok(ffi::Py_NewRef(item)),
+                Some(item) => Ok(new_ref(item)),
                 None if args.len() == 2 => Ok(args.get_item(1)?.into_ptr()),
-                None => Ok(ffi::Py_NewRef(ffi::Py_None())),
+                None => Ok(new_ref(ffi::Py_None())),
             }
         })
     }

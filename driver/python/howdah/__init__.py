@@ -23,12 +23,14 @@ from .pool import Pool as Pool
 from .pool import PoolStatistics as PoolStatistics
 from .pool import create_pool as create_pool
 from .protocol import Record as Record
+from .records import AttributeRecord as AttributeRecord
 from .replacement import install_as_asyncpg as install_as_asyncpg
 from .training import ProgressBar as ProgressBar
 from .training import TrainingProgress as TrainingProgress
 from .types import *  # noqa: F403
 
 __all__: tuple[str, ...] = (
+    "AttributeRecord",
     "Connection",
     "Notification",
     "Notifications",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import array
 from typing import Any, Optional
 
-from . import _core, exceptions, named
+from . import _core, exceptions, named, utils
 from ._parts import ConnectionPart
 
 # An array of `real` takes eight bytes a number on the wire, and a message has at most one gigabyte.
@@ -68,6 +68,58 @@ class ColumnMethods(ConnectionPart):
         finally:
             statement.detach()
             self._maybe_gc_stmt(statement)
+
+    async def copy_columns_to_table(
+        self,
+        table_name: str,
+        *,
+        source: Any,
+        columns: Any = None,
+        schema_name: Optional[str] = None,
+        timeout: Optional[float] = None,
+    ) -> str:
+        """Copy columns to a table, in binary, without making Python objects of their values.
+
+        Parameters
+        ----------
+        table_name : str
+            The table.
+        source : object with Arrow's C interface
+            A table of pyarrow, polars or pandas, a record batch, or what :meth:`fetch_columns` gives.
+        columns : list of str, optional
+            The table's columns, in the order of the source's; by default those of the source's names.
+        schema_name : str, optional
+            The table's schema.
+        timeout : float, optional
+            Seconds for the whole.
+
+        Returns
+        -------
+        str
+            The status, as `COPY 100`.
+
+        Raises
+        ------
+        TypeError
+            A column has a type that the table's does not take.
+        OverflowError
+            A value is out of the range of its column.
+
+        Examples
+        --------
+        >>> await connection.copy_columns_to_table("flights", source=pyarrow.table({"id": [1, 2]}))
+        'COPY 2'
+        """
+        self._check_open()
+        lent = _core.ColumnSource(source)
+        names = lent.names if columns is None else columns
+        listed = ", ".join(utils._quote_ident(name) for name in names)
+        table = utils._quote_ident(table_name)
+        if schema_name:
+            table = f"{utils._quote_ident(schema_name)}.{table}"
+        probe = await self._prepare(f"SELECT {listed} FROM {table} LIMIT 1", use_cache=True)
+        statement = f"COPY {table} ({listed}) FROM STDIN (FORMAT binary)"
+        return str(await self._protocol.copy_in(statement, None, None, lent, probe._state, timeout))
 
     async def predict(self, project_name: str, features: Any, *, timeout: Optional[float] = None) -> Any:
         """Predict for each row of a matrix, by the project's deployed model on the server.

@@ -18,6 +18,7 @@ from . import (
     exceptions,
     introspection,
     named,
+    pipeline,
     prepared_stmt,
     protocol,
     serverversion,
@@ -411,6 +412,27 @@ class Connection(
         """
         self._check_open()
         return await self._executemany(query, args, timeout, return_rows=True, record_class=record_class)
+
+    def pipeline(self) -> pipeline.Pipeline:
+        """Send queries without waiting for their answers, within a block.
+
+        Queries of tasks that run at the same time travel together without this too.
+
+        Returns
+        -------
+        Pipeline
+            A block with the connection's methods that run one query, which give futures.
+
+        Examples
+        --------
+        >>> async with connection.pipeline() as pipeline:
+        ...     first = pipeline.fetchval("select 1")
+        ...     second = pipeline.fetchval("select 2")
+        >>> first.result() + second.result()
+        3
+        """
+        self._check_open()
+        return pipeline.Pipeline(self)
 
     def cursor(
         self,

@@ -65,6 +65,17 @@ pub unsafe fn own<'py>(py: Python<'py>, object: *mut ffi::PyObject) -> Value<'py
     }
 }
 
+/// Another reference to an object; Python 3.9 has no such function.
+///
+/// # Safety
+/// `object` is a live object.
+#[inline(always)]
+pub unsafe fn new_ref(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    // SAFETY: the caller says that the object lives.
+    unsafe { ffi::Py_INCREF(object) };
+    object
+}
+
 /// The end of a C function that answers with a number and says "look at the error indicator" by -1.
 #[inline]
 pub fn check(py: Python<'_>) -> Done {
@@ -124,7 +135,7 @@ pub fn float(py: Python<'_>, value: f64) -> Value<'_> {
 #[inline(always)]
 pub fn boolean(py: Python<'_>, value: bool) -> Value<'_> {
     // SAFETY: both live as long as the interpreter; Py_NewRef gives a reference of our own.
-    unsafe { own(py, ffi::Py_NewRef(if value { ffi::Py_True() } else { ffi::Py_False() })) }
+    unsafe { own(py, new_ref(if value { ffi::Py_True() } else { ffi::Py_False() })) }
 }
 
 /// A list or tuple being filled from the front.

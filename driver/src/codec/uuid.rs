@@ -129,11 +129,15 @@ fn make<'py>(py: Python<'py>, class: &UuidClass, slots: Slots, bytes: &[u8; 16])
     // pointers inside it, checked by `find_slots`, and the references put there are given away. The object refers to
     // an int and an enumeration's member only, which cannot refer back, so the collector need not know it.
     unsafe {
+        #[cfg(not(Py_3_13))]
         let int = python::own(py, ffi::_PyLong_FromByteArray(bytes.as_ptr(), 16, 0, 0))?;
+        // No flags: the most significant byte comes first.
+        #[cfg(Py_3_13)]
+        let int = python::own(py, ffi::PyLong_FromUnsignedNativeBytes(bytes.as_ptr().cast(), 16, 0))?;
         let object = python::own(py, ffi::PyType_GenericAlloc(class.class.as_ptr().cast(), 0))?;
         let start = object.as_ptr().cast::<u8>();
         start.add(slots.int).cast::<*mut ffi::PyObject>().write(int.into_ptr());
-        start.add(slots.is_safe).cast::<*mut ffi::PyObject>().write(ffi::Py_NewRef(class.unknown.as_ptr()));
+        start.add(slots.is_safe).cast::<*mut ffi::PyObject>().write(python::new_ref(class.unknown.as_ptr()));
         ffi::PyObject_GC_UnTrack(object.as_ptr().cast());
         Ok(object)
     }

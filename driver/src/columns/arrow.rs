@@ -18,42 +18,42 @@ const NULLABLE: i64 = 2;
 #[derive(Debug)]
 #[repr(C)]
 pub struct Schema {
-    format: *const c_char,
-    name: *const c_char,
-    metadata: *const c_char,
-    flags: i64,
-    n_children: i64,
-    children: *mut *mut Schema,
-    dictionary: *mut Schema,
-    release: Option<unsafe extern "C" fn(*mut Schema)>,
-    private: *mut c_void,
+    pub(crate) format: *const c_char,
+    pub(crate) name: *const c_char,
+    pub(crate) metadata: *const c_char,
+    pub(crate) flags: i64,
+    pub(crate) n_children: i64,
+    pub(crate) children: *mut *mut Schema,
+    pub(crate) dictionary: *mut Schema,
+    pub(crate) release: Option<unsafe extern "C" fn(*mut Schema)>,
+    pub(crate) private: *mut c_void,
 }
 
 /// `struct ArrowArray`.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Array {
-    length: i64,
-    null_count: i64,
-    offset: i64,
-    n_buffers: i64,
-    n_children: i64,
-    buffers: *mut *const c_void,
-    children: *mut *mut Array,
-    dictionary: *mut Array,
-    release: Option<unsafe extern "C" fn(*mut Array)>,
-    private: *mut c_void,
+    pub(crate) length: i64,
+    pub(crate) null_count: i64,
+    pub(crate) offset: i64,
+    pub(crate) n_buffers: i64,
+    pub(crate) n_children: i64,
+    pub(crate) buffers: *mut *const c_void,
+    pub(crate) children: *mut *mut Array,
+    pub(crate) dictionary: *mut Array,
+    pub(crate) release: Option<unsafe extern "C" fn(*mut Array)>,
+    pub(crate) private: *mut c_void,
 }
 
 /// `struct ArrowArrayStream`.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Stream {
-    get_schema: Option<unsafe extern "C" fn(*mut Stream, *mut Schema) -> c_int>,
-    get_next: Option<unsafe extern "C" fn(*mut Stream, *mut Array) -> c_int>,
-    get_last_error: Option<unsafe extern "C" fn(*mut Stream) -> *const c_char>,
-    release: Option<unsafe extern "C" fn(*mut Stream)>,
-    private: *mut c_void,
+    pub(crate) get_schema: Option<unsafe extern "C" fn(*mut Stream, *mut Schema) -> c_int>,
+    pub(crate) get_next: Option<unsafe extern "C" fn(*mut Stream, *mut Array) -> c_int>,
+    pub(crate) get_last_error: Option<unsafe extern "C" fn(*mut Stream) -> *const c_char>,
+    pub(crate) release: Option<unsafe extern "C" fn(*mut Stream)>,
+    pub(crate) private: *mut c_void,
 }
 
 /// What of a result is handed out.

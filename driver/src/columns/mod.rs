@@ -4,6 +4,7 @@
 //! - [`column`] says which buffers a type has and how its bytes are read into them.
 //! - [`arrow`] hands the buffers out by the Arrow C data interface; they are freed by their last reader.
 //! - [`object`] is what Python sees: `Columns` and `Column`.
+//! - [`import`] reads columns that others lend, to be copied into a table.
 //! - [`matrix`] is arrays of `real`, which models take.
 //!
 //! A type without a form in Arrow is asked for as text.
@@ -23,6 +24,7 @@ pub mod arrow;
 pub mod bits;
 pub mod column;
 pub mod decimal;
+pub mod import;
 pub mod matrix;
 pub mod object;
 

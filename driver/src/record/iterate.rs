@@ -90,12 +90,9 @@ impl RecordItems {
         slf
     }
 
-    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<(Bound<'py, PyAny>, Bound<'py, PyAny>)>> {
-        let Some((position, value)) = self.walk.next(py) else { return Ok(None) };
-        let Ok(key) = self.keys.bind(py).get_item(position) else {
-            return Err(pyo3::exceptions::PyRuntimeError::new_err("invalid record descriptor"));
-        };
-        Ok(Some((key, value)))
+    fn __next__<'py>(&self, py: Python<'py>) -> Option<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+        let (position, value) = self.walk.next(py)?;
+        Some((self.keys.bind(py).get_item(position).ok()?, value))
     }
 
     fn __length_hint__(&self, py: Python<'_>) -> usize {

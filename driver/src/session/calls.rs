@@ -13,6 +13,7 @@ use super::op::{Op, Request};
 use super::settings::ConnectionSettings;
 use super::statement::Statement;
 use super::{Session, brief, errors, outgoing};
+use crate::columns::import::ColumnSource;
 
 static NO_TIMEOUT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
@@ -329,6 +330,19 @@ impl Session {
             }
         }
         Session::copy_write(slf, &out)
+    }
+
+    /// Writes rows of a binary COPY from columns; whether there may be more.
+    fn copy_in_columns(
+        slf: &Bound<'_, Self>,
+        statement: &Bound<'_, Statement>,
+        source: &Bound<'_, ColumnSource>,
+    ) -> PyResult<bool> {
+        let fields = statement.get().fields(slf.py(), &[])?;
+        let codecs: Vec<_> = fields.into_iter().map(|field| field.codec).collect();
+        let mut out = Vec::with_capacity(320 * 1024);
+        let more = source.get().write(&codecs, &mut out, 256 * 1024)?;
+        Ok(Session::copy_write(slf, &out)? && more)
     }
 
     /// Fails when a column of the statement has no binary form.

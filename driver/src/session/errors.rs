@@ -56,7 +56,7 @@ pub fn timeout(py: Python<'_>) -> PyErr {
 
 /// Whether an exception is of the named class.
 pub fn is(py: Python<'_>, error: &PyErr, class: &str) -> PyResult<bool> {
-    Ok(error.get_type(py).is_subclass(&exceptions(py)?.getattr(class)?)?)
+    error.get_type(py).is_subclass(&exceptions(py)?.getattr(class)?)
 }
 
 /// The exception for an error of the server, whose fields are keyed by their letters.

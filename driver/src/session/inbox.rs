@@ -75,7 +75,7 @@ impl Inbox {
 
     /// The next whole message, which is thereby read; `None` when more bytes are needed.
     #[inline]
-    pub fn next(&mut self) -> Result<Option<Message>, wire::Error> {
+    pub fn message(&mut self) -> Result<Option<Message>, wire::Error> {
         let unread = self.buffer.get(self.start..self.end).unwrap_or_default();
         let Some(header) = frame::header(unread)? else { return Ok(None) };
         if unread.len() < header.total() {
@@ -119,7 +119,7 @@ mod tests {
             let mut seen = Vec::new();
             for part in stream.chunks(cut) {
                 inbox.feed(part);
-                while let Some(message) = inbox.next().unwrap() {
+                while let Some(message) = inbox.message().unwrap() {
                     seen.push((message.tag, inbox.body(message).to_vec()));
                 }
             }
@@ -132,7 +132,7 @@ mod tests {
     fn a_claimed_length_allocates_nothing() {
         let mut inbox = Inbox::default();
         inbox.feed(&[b'D', 0x3f, 0xff, 0xff, 0x00, 1, 2, 3]);
-        assert_eq!(inbox.next(), Ok(None));
+        assert_eq!(inbox.message(), Ok(None));
         inbox.space();
         assert!(inbox.buffer.len() <= 2 * CHUNK);
     }
@@ -141,9 +141,9 @@ mod tests {
     fn impossible_lengths_are_errors() {
         for length in [[0, 0, 0, 3], [0xff, 0xff, 0xff, 0xff], [0x40, 0, 0, 5]] {
             let mut inbox = Inbox::default();
-            inbox.feed(&[b'D']);
+            inbox.feed(b"D");
             inbox.feed(&length);
-            assert!(inbox.next().is_err());
+            assert!(inbox.message().is_err());
         }
     }
 
@@ -151,7 +151,7 @@ mod tests {
     fn a_buffer_made_large_by_one_message_is_given_back() {
         let mut inbox = Inbox::default();
         inbox.feed(&message(b'D', &vec![1; 3 * KEEP]));
-        assert!(inbox.next().unwrap().is_some());
+        assert!(inbox.message().unwrap().is_some());
         inbox.space();
         assert!(inbox.buffer.len() <= KEEP);
     }

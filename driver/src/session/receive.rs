@@ -37,10 +37,8 @@ impl Session {
                 Self::pump(slf)
             }
             Ok(false) => Ok(()),
-            Err(error) => Self::broken(slf, error).map_err(|other| {
-                other.clone_ref(py).write_unraisable(py, Some(slf.as_any()));
-                other
-            }),
+            Err(error) => Self::broken(slf, error)
+                .inspect_err(|other| other.clone_ref(py).write_unraisable(py, Some(slf.as_any()))),
         }
     }
 
@@ -52,7 +50,7 @@ impl Session {
         let mut settled = false;
         loop {
             let reading = &mut *guard;
-            let message = match reading.inbox.next() {
+            let message = match reading.inbox.message() {
                 Ok(Some(message)) => message,
                 Ok(None) => break,
                 Err(error) => return Err(errors::protocol(py, &error.to_string())),

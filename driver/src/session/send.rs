@@ -690,7 +690,7 @@ impl Session {
 
     /// Has the transport read, or not read: the server is held up when nobody takes what it copies.
     pub(crate) fn set_reading(&self, py: Python<'_>, on: bool) -> PyResult<()> {
-        if self.paused_reading.swap(!on, Ordering::Relaxed) == !on {
+        if self.paused_reading.swap(!on, Ordering::Relaxed) != on {
             return Ok(());
         }
         let transport = self.writing()?.transport.as_ref().map(|transport| transport.clone_ref(py));

@@ -78,6 +78,10 @@ def python_encoding(name: str) -> str:
         return "utf-8"
 
 
+# The signature of a binary COPY, with no flags and no more of a header.
+_COPY_HEAD = b"PGCOPY\n\xff\r\n\0" + bytes(8)
+
+
 class Protocol(_core.Session, asyncio.BufferedProtocol):
     """A session, as asyncio's transports want protocols."""
 
@@ -141,7 +145,11 @@ class Protocol(_core.Session, asyncio.BufferedProtocol):
         async with compat.timeout(self._get_timeout(timeout)):
             await self.copy_in_begin(copy_stmt, NO_TIMEOUT)
             try:
-                if record_stmt is not None:
+                if isinstance(records, _core.ColumnSource):
+                    self.copy_in_write(_COPY_HEAD)
+                    await self._copy_batch(records, record_stmt, self.copy_in_columns)
+                    self.copy_in_write(b"\xff\xff")
+                elif record_stmt is not None:
                     self.check_binary(record_stmt)
                     await self._copy_records(records, record_stmt)
                 elif reader is not None:
@@ -162,7 +170,7 @@ class Protocol(_core.Session, asyncio.BufferedProtocol):
             return str(await self.copy_in_end(None, NO_TIMEOUT))
 
     async def _copy_records(self, records: Any, record_stmt: Any) -> None:
-        self.copy_in_write(b"PGCOPY\n\xff\r\n\0" + bytes(8))
+        self.copy_in_write(_COPY_HEAD)
         if isinstance(records, collections.abc.AsyncIterable):
             batch = []
             async for record in records:
@@ -175,8 +183,11 @@ class Protocol(_core.Session, asyncio.BufferedProtocol):
             await self._copy_batch(iter(records), record_stmt)
         self.copy_in_write(b"\xff\xff")
 
-    async def _copy_batch(self, records: Any, record_stmt: Any) -> None:
-        while self.copy_in_rows(record_stmt, records):
+    async def _copy_batch(
+        self, records: Any, record_stmt: Any, write: Optional[Callable[[Any, Any], bool]] = None
+    ) -> None:
+        write = write or self.copy_in_rows
+        while write(record_stmt, records):
             # The loop has a turn between pieces, however fast the server takes them.
             await (self.drain(NO_TIMEOUT) if self.is_writing_paused() else asyncio.sleep(0))
 
