@@ -54,7 +54,8 @@ async def test_references_are_given_back(spec):
             pass
     gc.collect()
     after = sys.getrefcount(argument), sys.getrefcount(None), sys.getrefcount(howdah.Record)
-    assert after[0] - before[0] < 3
+    # A few rows may be kept for their memory; 2000 are not.
+    assert after[0] - before[0] < 50
     assert abs(after[1] - before[1]) < 300
     assert after[2] - before[2] < 3
     await connection.close()
