@@ -1,6 +1,7 @@
 """Nothing is kept that should not be: memory, objects, connections."""
 
 import asyncio
+import contextlib
 import gc
 import resource
 import sys
