@@ -8,7 +8,7 @@ import weakref
 
 import howdah
 
-QUERIES = 100_000
+QUERIES = 40_000
 
 
 def memory():
