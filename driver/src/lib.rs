@@ -37,6 +37,7 @@ mod _core {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         let py = module.py();
+        crate::session::inbox::settle_allocator();
         crate::session::op::install(py)?;
         crate::codec::object::publish(module)?;
         module.add("Record", crate::record::record_class(py)?)?;
