@@ -4,12 +4,11 @@ import asyncio
 import contextlib
 import gc
 import resource
-import sys
 import weakref
 
 import howdah
 
-QUERIES = 100_000
+QUERIES = 40_000
 
 
 def memory():
@@ -37,28 +36,6 @@ async def test_memory_does_not_grow_with_queries(spec):
     gc.collect()
     assert memory() - before < 3000
     assert len(gc.get_objects()) - objects < 200
-    await connection.close()
-
-
-async def test_references_are_given_back(spec):
-    connection = await howdah.connect(**spec)
-    argument = "an argument of its own"
-    for _ in range(10):
-        await connection.fetch("select $1::text", argument)
-    before = sys.getrefcount(argument), sys.getrefcount(None), sys.getrefcount(howdah.Record)
-    for _ in range(2000):
-        (row,) = await connection.fetch("select $1::text, null, null", argument)
-        del row
-        try:
-            await connection.fetchval("select $1::int / 0", 1)
-        except howdah.DivisionByZeroError:
-            pass
-    gc.collect()
-    after = sys.getrefcount(argument), sys.getrefcount(None), sys.getrefcount(howdah.Record)
-    # A few rows may be kept for their memory; 2000 are not.
-    assert after[0] - before[0] < 50
-    assert abs(after[1] - before[1]) < 300
-    assert after[2] - before[2] < 3
     await connection.close()
 
 

@@ -285,6 +285,7 @@ from .pool import Pool as Pool
 from .pool import PoolStatistics as PoolStatistics
 from .pool import create_pool as create_pool
 from .protocol import Record as Record
+from .records import AttributeRecord as AttributeRecord
 from .replacement import install_as_asyncpg as install_as_asyncpg
 from .training import ProgressBar as ProgressBar
 from .training import TrainingProgress as TrainingProgress
@@ -302,6 +303,7 @@ from .types import ServerVersion as ServerVersion
 from .types import Type as Type
 
 __all__ = (
+    "AttributeRecord",
     "Connection",
     "Notification",
     "Notifications",

@@ -7,7 +7,7 @@ from typing import Any
 from .protocol import Record
 
 
-class AttributeRecord(Record):  # type: ignore[misc]
+class AttributeRecord(Record):
     """A :class:`Record` whose values can be read as attributes; given as `record_class`.
 
     Columns that are called as methods of records are (`keys`, `values`, `items`, `get`) are read by `row["keys"]`.
