@@ -5,6 +5,7 @@ import shutil
 import subprocess
 
 from devkit import Problem, postgres
+from devkit.driver import build_driver
 from devkit.extension import build_into, environment_for
 from devkit.places import ROOT
 from devkit.say import note, step, timed
@@ -24,6 +25,8 @@ def test(majors, update, pytest_arguments):
         run(["cargo", "test", "--workspace", "--exclude=pgml", "--locked"], environment)
     with timed("building the pooler, with its assertions"):
         run(["cargo", "build", "--package=howdah-pooler", "--locked"])
+    with timed("building the driver"):
+        build_driver(python)
     for major in majors:
         build_into(postgres.tree(major))
     chosen = [f"--pg={major}" for major in majors]
@@ -31,7 +34,7 @@ def test(majors, update, pytest_arguments):
         chosen.append("--update-expected")
     # Last, and nothing after it: the last line of the output is what the tests came to.
     step(f"pytest: SQL and live servers, on PostgreSQL {', '.join(map(str, majors))}")
-    run([str(python), "-m", "pytest", *chosen, *(pytest_arguments or ["tests"])])
+    run([str(python), "-m", "pytest", *chosen, *(pytest_arguments or ["tests", "driver/tests"])])
 
 
 def lint():

@@ -165,7 +165,9 @@ def unpack(wheel, target, inner):
 
 def python_for(purpose):
     """Installs the packages of `test` or `bench` into the virtual environment; gives its Python."""
-    wanted = ["test"] if purpose == "test" else ["test", purpose]
+    # Benches compare with what the tests do.
+    wanted = ["test", "driver", purpose] if purpose in ("test", "bench") else ["test", purpose]
+    wanted = list(dict.fromkeys(wanted))
     python = venv()
     for name in wanted:
         pins = REQUIREMENTS / f"{name}.txt"

@@ -1,0 +1,237 @@
+"""Results as columns, and models' predictions for matrices."""
+
+from __future__ import annotations
+
+import array
+from typing import Any, Optional
+
+from . import _core, exceptions, named, utils
+from ._parts import ConnectionPart
+
+# An array of `real` takes eight bytes a number on the wire, and a message has at most one gigabyte.
+_CELLS = 100_000_000
+
+_PREDICT = """\
+SELECT pgml.predict_batch(id, $2) FROM pgml.deployed_models WHERE name = $1"""
+
+
+class ColumnMethods(ConnectionPart):
+    """Methods of :class:`Connection` about columns and matrices."""
+
+    __slots__ = ()
+
+    _protocol: Any
+
+    async def fetch_columns(
+        self,
+        query: str,
+        *args: Any,
+        dictionary: Any = (),
+        timeout: Optional[float] = None,
+        **values: Any,
+    ) -> _core.Columns:
+        """Run a query, and give its result as columns.
+
+        The values go from the wire into Arrow's buffers without becoming Python objects. NULLs are in validity bitmaps.
+        Numbers, bool, date, timestamps, time, interval (a duration: a month is 30 days, a year 365), uuid, bytea, text,
+        json and jsonb (text) have Arrow types of their own, a numeric declared with its precision is a decimal, arrays of
+        one dimension are lists and composites structs; the values of other types are text as the server writes it.
+        Codecs set on the connection are left aside.
+
+        Parameters
+        ----------
+        query, args, timeout, values
+            As in :meth:`fetch`.
+        dictionary : sequence of str
+            The names of text columns that are to keep each different text once.
+
+        Returns
+        -------
+        Columns
+            Something that Arrow's libraries take without copying (`pyarrow.table(columns)`,
+            `polars.from_arrow(columns)`), and of which each column is something that NumPy takes
+            (`numpy.asarray(columns["delay"])`).
+
+        Examples
+        --------
+        >>> columns = await connection.fetch_columns("select id, delay, carrier from flights", dictionary=["carrier"])
+        >>> numpy.asarray(columns["delay"]).mean()
+        12.5
+        """
+        self._check_open()
+        if values:
+            query, args = named.bind(query, values)
+        statement = await self._get_statement(query, timeout)
+        statement.attach()
+        try:
+            return await self._protocol.columns(statement, args, list(dictionary), timeout)  # type: ignore[no-any-return]
+        finally:
+            statement.detach()
+            self._maybe_gc_stmt(statement)
+
+    async def copy_columns_to_table(
+        self,
+        table_name: str,
+        *,
+        source: Any,
+        columns: Any = None,
+        schema_name: Optional[str] = None,
+        timeout: Optional[float] = None,
+    ) -> str:
+        """Copy columns to a table, in binary, without making Python objects of their values.
+
+        Parameters
+        ----------
+        table_name : str
+            The table.
+        source : object with Arrow's C interface
+            A table of pyarrow, polars or pandas, a record batch, or what :meth:`fetch_columns` gives.
+        columns : list of str, optional
+            The table's columns, in the order of the source's; by default those of the source's names.
+        schema_name : str, optional
+            The table's schema.
+        timeout : float, optional
+            Seconds for the whole.
+
+        Returns
+        -------
+        str
+            The status, as `COPY 100`.
+
+        Raises
+        ------
+        TypeError
+            A column has a type that the table's does not take.
+        OverflowError
+            A value is out of the range of its column.
+
+        Examples
+        --------
+        >>> await connection.copy_columns_to_table("flights", source=pyarrow.table({"id": [1, 2]}))
+        'COPY 2'
+        """
+        self._check_open()
+        lent = _core.ColumnSource(source)
+        names = lent.names if columns is None else columns
+        listed = ", ".join(utils._quote_ident(name) for name in names)
+        table = utils._quote_ident(table_name)
+        if schema_name:
+            table = f"{utils._quote_ident(schema_name)}.{table}"
+        probe = await self._prepare(f"SELECT {listed} FROM {table} LIMIT 1", use_cache=True)
+        statement = f"COPY {table} ({listed}) FROM STDIN (FORMAT binary)"
+        return str(await self._protocol.copy_in(statement, None, None, lent, probe._state, timeout))
+
+    async def predict(self, project_name: str, features: Any, *, timeout: Optional[float] = None) -> Any:
+        """Predict for each row of a matrix, by the project's deployed model on the server.
+
+        Parameters
+        ----------
+        project_name : str
+            The project.
+        features : matrix of float32 or float64
+            A NumPy array, or anything with Python's buffer interface or of an Arrow table's kind: a row for each
+            prediction, a column for each feature. NaN is a missing value.
+        timeout : float, optional
+            Seconds for each round trip; there is one for each hundred million numbers.
+
+        Returns
+        -------
+        numpy.ndarray or array.array of float32
+            The predictions, in order; NumPy's where NumPy is installed.
+
+        Raises
+        ------
+        PostgresError
+            There is no such project or model, or it has another number of features.
+        TypeError, ValueError
+            `features` is no such matrix.
+
+        Examples
+        --------
+        >>> await connection.predict("flights", matrix)
+        array([12.5, 3.25], dtype=float32)
+        """
+        self._check_open()
+        matrix = _matrix(features)
+        rows, width = matrix.shape
+        step = max(1, _CELLS // max(width, 1))
+        parts = []
+        for start in range(0, rows, step) if rows else [0]:
+            packed = _core.pack_matrix(matrix, start, min(start + step, rows))
+            reals = await self._fetch_bytes(_PREDICT, (project_name, packed), timeout)
+            if reals is None:
+                # Nothing is deployed under the name: the function says it in its own words.
+                await self.fetchval("SELECT pgml.predict_batch($1::text, ARRAY[]::real[])", project_name)
+                raise exceptions.InterfaceError(f"no model is deployed for the project {project_name!r}")
+            parts.append(_core.unpack_reals(reals))
+        return _floats(b"".join(parts))
+
+    async def predict_proba(self, project_name: str, features: Any, *, timeout: Optional[float] = None) -> Any:
+        """Predict the probabilities of each class for each row of a matrix.
+
+        Parameters
+        ----------
+        project_name, features, timeout
+            As in :meth:`predict`.
+
+        Returns
+        -------
+        numpy.ndarray of float32, or list of array.array
+            A row for each row, a column for each class.
+
+        Examples
+        --------
+        >>> await connection.predict_proba("digits", matrix)
+        array([[0.9, 0.1]], dtype=float32)
+        """
+        self._check_open()
+        matrix = _matrix(features)
+        rows, _ = matrix.shape
+        statement = await self._get_statement("SELECT pgml.predict_proba($1::text, $2::real[])", timeout)
+        # A request for each row, which all travel together: the function takes one row.
+        answers = await self._protocol.bind_execute_many(
+            statement, ((project_name, _core.pack_row(matrix, row)) for row in range(rows)), "", timeout, True
+        )
+        numpy = _numpy()
+        if numpy is None:
+            return [array.array("f", answer[0]) for answer in answers]
+        return numpy.array([answer[0] for answer in answers], dtype=numpy.float32)
+
+    async def _fetch_bytes(self, query: str, args: tuple[Any, ...], timeout: Optional[float]) -> Any:
+        statement = await self._get_statement(query, timeout)
+        return await self._protocol.bind_run(statement, args, "", 0, 6, timeout)
+
+
+def _numpy() -> Any:
+    try:
+        import numpy
+    except ImportError:
+        return None
+    return numpy
+
+
+def _matrix(features: Any) -> Any:
+    """Something with a shape and Python's buffer interface."""
+    if hasattr(features, "__arrow_c_stream__") and not hasattr(features, "__array_interface__"):
+        numpy = _numpy()
+        if numpy is not None and hasattr(features, "__dataframe__"):
+            features = numpy.column_stack([numpy.asarray(column) for column in features])
+    shape = getattr(features, "shape", None)
+    if shape is None:
+        features = memoryview(features)
+        shape = features.shape
+    if len(shape) != 2:
+        raise ValueError(f"expected a matrix of two dimensions, got {len(shape)}")
+    numpy = _numpy()
+    if numpy is not None and not isinstance(features, memoryview):
+        kind = getattr(features, "dtype", None)
+        if kind is None or kind not in (numpy.float32, numpy.float64) or not features.flags.c_contiguous:
+            features = numpy.ascontiguousarray(features, dtype=numpy.float32)
+    return features
+
+
+def _floats(data: bytes) -> Any:
+    numpy = _numpy()
+    if numpy is not None:
+        return numpy.frombuffer(bytearray(data), dtype=numpy.float32)
+    return array.array("f", data)

@@ -1,0 +1,384 @@
+"""From the arguments of `connect` to addresses and parameters.
+
+What is wanted may be said in five places. In order: the arguments, the query and the other parts of the DSN, the
+service file's section, the environment, and the defaults.
+"""
+
+from __future__ import annotations
+
+import configparser
+import enum
+import getpass
+import os
+import pathlib
+import re
+import urllib.parse
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Optional, Union
+
+from . import compat, exceptions, tls
+from .passfile import PGPASSFILE, _read_password_from_pgpass
+
+PG_SERVICEFILE = ".pg_service.conf"
+
+DEFAULT_PORT = 5432
+
+# Where servers on this machine are looked for when no host is given.
+_LOCAL_HOSTS = ["/run/postgresql", "/var/run/postgresql", "/tmp", "/private/tmp", "localhost"]
+
+# Parameters of a DSN or a service section, and the arguments that they stand for; others, in a DSN, are settings of
+# the server.
+_PARAMETERS = {
+    "database": "database",
+    "dbname": "database",
+    "gsslib": "gsslib",
+    "krbsrvname": "krbsrvname",
+    "passfile": "passfile",
+    "password": "password",
+    "ssl_max_protocol_version": "ssl_max_protocol_version",
+    "ssl_min_protocol_version": "ssl_min_protocol_version",
+    "sslcert": "sslcert",
+    "sslcrl": "sslcrl",
+    "sslkey": "sslkey",
+    "sslmode": "ssl",
+    "sslnegotiation": "sslnegotiation",
+    "sslpassword": "sslpassword",
+    "sslrootcert": "sslrootcert",
+    "target_session_attrs": "target_session_attrs",
+    "user": "user",
+}
+
+Address = Union[str, tuple[str, int]]
+
+
+class SessionAttribute(str, enum.Enum):
+    """What a server must be to be connected to: libpq's `target_session_attrs`."""
+
+    any = "any"
+    primary = "primary"
+    standby = "standby"
+    prefer_standby = "prefer-standby"
+    read_write = "read-write"
+    read_only = "read-only"
+
+
+class _ConnectionParameters(NamedTuple):
+    """What is sent to a server, and how it is reached."""
+
+    user: str
+    password: Any
+    database: str
+    ssl: Any
+    sslmode: tls.SSLMode
+    ssl_negotiation: tls.SSLNegotiation
+    server_settings: Optional[dict[str, str]]
+    target_session_attrs: SessionAttribute
+    krbsrvname: Optional[str]
+    gsslib: str
+
+
+class _ClientConfiguration(NamedTuple):
+    """How the client itself behaves."""
+
+    command_timeout: Optional[float]
+    statement_cache_size: int
+    max_cached_statement_lifetime: float
+    max_cacheable_statement_size: int
+
+
+def _validate_port_spec(hosts: Sequence[str], port: Any) -> list[Any]:
+    """One port for each host."""
+    if not isinstance(port, (list, tuple)):
+        return [port] * len(hosts)
+    if len(port) == 1:
+        return [port[0]] * len(hosts)
+    if len(port) != len(hosts):
+        raise exceptions.ClientConfigurationError(f"could not match {len(port)} port numbers to {len(hosts)} hosts")
+    return list(port)
+
+
+def _environment_port() -> Any:
+    """The port or ports of the environment, else the default."""
+    spec = os.environ.get("PGPORT")
+    if not spec:
+        return DEFAULT_PORT
+    return [int(port) for port in spec.split(",")] if "," in spec else int(spec)
+
+
+def _parse_hostlist(hostlist: str, port: Any, *, unquote: bool = False) -> tuple[list[str], Any]:
+    """The hosts of a list like ``a:1,[::1]:2,/tmp``, and their ports (`port`, if there is one).
+
+    Raises
+    ------
+    ClientConfigurationError
+        An address in it is malformed, or the ports are not as many as the hosts.
+    """
+    specs = hostlist.split(",")
+    given = _validate_port_spec(specs, port) if port else None
+    defaults = _validate_port_spec(specs, _environment_port()) if given is None else None
+    hosts = []
+    ports = []
+    for position, spec in enumerate(specs):
+        own: Optional[str] = None
+        if spec.startswith("/"):
+            address = spec
+        elif spec.startswith("["):
+            found = re.match(r"\[([^\]]+)\](?::([0-9]+))?", spec)
+            if found is None:
+                raise exceptions.ClientConfigurationError(f"invalid IPv6 address in the connection URI: {spec!r}")
+            address, own = found.groups()
+        else:
+            address, _, own = spec.partition(":")
+        hosts.append(urllib.parse.unquote(address) if unquote else address)
+        if defaults is not None:
+            own = urllib.parse.unquote(own) if own and unquote else own
+            ports.append(int(own) if own else defaults[position])
+    return hosts, given if given is not None else ports
+
+
+class _Wanted:
+    """The values found so far; the first place that gives a value wins."""
+
+    def __init__(self, host: Any, port: Any, **values: Any) -> None:
+        self.host = host
+        self.port = port
+        self.values = values
+
+    def offer(self, name: str, value: Any) -> None:
+        if self.values.get(name) is None:
+            self.values[name] = value
+
+    def offer_hosts(self, hostlist: str, *, unquote: bool = False) -> None:
+        if not self.host and hostlist:
+            self.host, self.port = _parse_hostlist(hostlist, self.port, unquote=unquote)
+
+    def take(self, parameters: dict[str, str]) -> None:
+        """Take the parameters that are known out of `parameters`, leave the others."""
+        ports = parameters.pop("port", "")
+        if ports and not self.port:
+            self.port = [int(port) for port in ports.split(",")]
+        self.offer_hosts(parameters.pop("host", ""))
+        for name, argument in _PARAMETERS.items():
+            if name in parameters:
+                self.offer(argument, parameters.pop(name))
+
+
+def _take_dsn(wanted: _Wanted, dsn: str) -> dict[str, str]:
+    """Take what `dsn` says; gives the parameters in it that only the server knows."""
+    parsed = urllib.parse.urlparse(dsn)
+    if parsed.scheme not in ("postgresql", "postgres"):
+        raise exceptions.ClientConfigurationError(
+            f'invalid DSN: scheme is expected to be either "postgresql" or "postgres", got {parsed.scheme!r}'
+        )
+    credentials, at, hosts = parsed.netloc.partition("@")
+    if not at:
+        credentials, hosts = "", parsed.netloc
+    wanted.offer_hosts(hosts, unquote=True)
+    if parsed.path:
+        wanted.offer("database", urllib.parse.unquote(parsed.path.removeprefix("/")))
+    user, _, password = credentials.partition(":")
+    if user:
+        wanted.offer("user", urllib.parse.unquote(user))
+    if password:
+        wanted.offer("password", urllib.parse.unquote(password))
+    if not parsed.query:
+        return {}
+    query = {name: values[-1] for name, values in urllib.parse.parse_qs(parsed.query, strict_parsing=True).items()}
+    service = query.pop("service", "")
+    if service and not wanted.values.get("service"):
+        wanted.values["service"] = service
+    wanted.take(query)
+    return query
+
+
+def _take_service(wanted: _Wanted) -> None:
+    """Take what the section of the service in the service file says."""
+    service = wanted.values.get("service") or os.environ.get("PGSERVICE")
+    path = wanted.values.get("servicefile") or os.environ.get("PGSERVICEFILE")
+    if path is None:
+        home = compat.get_pg_home_directory()
+        path = home / PG_SERVICEFILE if home else None
+    if not service or path is None:
+        return
+    file = configparser.ConfigParser(interpolation=None)
+    file.read(path)
+    if file.has_section(service):
+        wanted.take(dict(file[service]))
+
+
+def _parse_connect_dsn_and_args(
+    *,
+    dsn: Optional[str],
+    host: Any,
+    port: Any,
+    user: Optional[str],
+    password: Any,
+    passfile: Any,
+    database: Optional[str],
+    ssl: Any,
+    service: Optional[str],
+    servicefile: Any,
+    direct_tls: Optional[bool],
+    server_settings: Optional[dict[str, str]],
+    target_session_attrs: Any,
+    krbsrvname: Optional[str],
+    gsslib: Optional[str],
+) -> tuple[list[Address], _ConnectionParameters]:
+    """The addresses to try, in order, and the parameters, from every place where they may be given."""
+    wanted = _Wanted(
+        host,
+        port,
+        user=user,
+        password=password,
+        passfile=passfile,
+        database=database,
+        ssl=ssl,
+        service=service,
+        servicefile=servicefile,
+        target_session_attrs=target_session_attrs,
+        krbsrvname=krbsrvname,
+        gsslib=gsslib,
+    )
+    if dsn:
+        extra = _take_dsn(wanted, dsn)
+        if extra:
+            server_settings = extra if server_settings is None else {**extra, **server_settings}
+    _take_service(wanted)
+    values = wanted.values
+
+    hosts, auth_hosts, ports = _hosts_and_ports(wanted)
+    user = values["user"] if values["user"] is not None else os.environ.get("PGUSER") or getpass.getuser()
+    password = _or_environment(values["password"], "PGPASSWORD")
+    database = _or_environment(values["database"], "PGDATABASE")
+    if database is None:
+        database = user
+    if password is None:
+        password = _read_password_from_pgpass(
+            passfile=_passfile(values["passfile"]), hosts=auth_hosts, ports=ports, database=database, user=user
+        )
+
+    addresses = [_address(name, number) for name, number in zip(hosts, ports)]
+    ssl = _or_environment(values["ssl"], "PGSSLMODE")
+    if ssl is None and any(not isinstance(address, str) for address in addresses):
+        ssl = tls.SSLMode.prefer
+    negotiation = tls.negotiation(direct_tls, values.get("sslnegotiation"))
+    context, sslmode = tls.resolve(ssl, values)
+    if negotiation is tls.SSLNegotiation.direct and sslmode < tls.SSLMode.require:
+        raise exceptions.ClientConfigurationError("direct TLS requires sslmode=require, verify-ca, or verify-full")
+    parameters = _ConnectionParameters(
+        user=user,
+        password=password,
+        database=database,
+        ssl=context,
+        sslmode=sslmode,
+        ssl_negotiation=negotiation,
+        server_settings=_checked_settings(server_settings),
+        target_session_attrs=_session_attribute(values["target_session_attrs"]),
+        krbsrvname=_or_environment(values["krbsrvname"], "PGKRBSRVNAME"),
+        gsslib=_gss_library(values["gsslib"]),
+    )
+    return addresses, parameters
+
+
+def _or_environment(value: Any, variable: str) -> Any:
+    return os.environ.get(variable) if value is None else value
+
+
+def _hosts_and_ports(wanted: _Wanted) -> tuple[list[str], list[str], list[int]]:
+    """The hosts, their names for the password file, and the port of each."""
+    if not wanted.host:
+        wanted.offer_hosts(os.environ.get("PGHOST", ""))
+    hosts = wanted.host
+    auth_hosts = None
+    if not hosts:
+        auth_hosts = ["localhost"]
+        hosts = ["localhost"] if compat.SYSTEM == "Windows" else list(_LOCAL_HOSTS)
+    if not isinstance(hosts, (list, tuple)):
+        hosts = [hosts]
+    port = wanted.port or _environment_port()
+    port = [int(one) for one in port] if isinstance(port, (list, tuple)) else int(port)
+    return list(hosts), list(auth_hosts or hosts), _validate_port_spec(hosts, port)
+
+
+def _address(host: str, port: int) -> Address:
+    if not host.startswith("/"):
+        return host, port
+    return host if ".s.PGSQL." in host else os.path.join(host, f".s.PGSQL.{port}")
+
+
+def _passfile(path: Any) -> Optional[pathlib.Path]:
+    path = _or_environment(path, "PGPASSFILE")
+    if path is not None:
+        return pathlib.Path(path)
+    home = compat.get_pg_home_directory()
+    return home / PGPASSFILE if home else None
+
+
+def _checked_settings(settings: Any) -> Optional[dict[str, str]]:
+    if settings is not None and not (
+        isinstance(settings, dict)
+        and all(isinstance(name, str) and isinstance(value, str) for name, value in settings.items())
+    ):
+        raise exceptions.ClientConfigurationError("server_settings is expected to be None or a Dict[str, str]")
+    return settings
+
+
+def _session_attribute(name: Any) -> SessionAttribute:
+    if name is None:
+        name = os.environ.get("PGTARGETSESSIONATTRS", SessionAttribute.any)
+    try:
+        return SessionAttribute(name)
+    except ValueError:
+        known = [attribute.value for attribute in SessionAttribute]
+        raise exceptions.ClientConfigurationError(
+            f"target_session_attrs is expected to be one of {known!r}, got {name!r}"
+        ) from None
+
+
+def _gss_library(name: Optional[str]) -> str:
+    if name is None:
+        name = os.environ.get("PGGSSLIB") or ("sspi" if compat.SYSTEM == "Windows" else "gssapi")
+    if name not in ("gssapi", "sspi"):
+        raise exceptions.ClientConfigurationError(f"gsslib parameter must be either 'gssapi' or 'sspi', got {name!r}")
+    return name
+
+
+def _parse_connect_arguments(
+    *,
+    command_timeout: Any,
+    statement_cache_size: Any,
+    max_cached_statement_lifetime: Any,
+    max_cacheable_statement_size: Any,
+    **arguments: Any,
+) -> tuple[list[Address], _ConnectionParameters, _ClientConfiguration]:
+    """The addresses, the parameters and the client's own configuration that the arguments of `connect` stand for.
+
+    Raises
+    ------
+    ValueError
+        A size, a lifetime or the timeout is out of its range.
+    ClientConfigurationError
+        Another argument is.
+    """
+    sizes: Mapping[str, Any] = {
+        "statement_cache_size": statement_cache_size,
+        "max_cached_statement_lifetime": max_cached_statement_lifetime,
+        "max_cacheable_statement_size": max_cacheable_statement_size,
+    }
+    for name, value in sizes.items():
+        if value is None or isinstance(value, bool) or value < 0:
+            raise ValueError(f"{name} is expected to be greater or equal to 0, got {value!r}")
+    addresses, parameters = _parse_connect_dsn_and_args(**arguments)
+    return addresses, parameters, _ClientConfiguration(command_timeout=_checked_timeout(command_timeout), **sizes)
+
+
+def _checked_timeout(timeout: Any) -> Optional[float]:
+    if timeout is None:
+        return None
+    try:
+        seconds = 0.0 if isinstance(timeout, bool) else float(timeout)
+    except ValueError:
+        seconds = 0.0
+    if seconds <= 0:
+        raise ValueError(f"invalid command_timeout value: expected greater than 0 float (got {timeout!r})")
+    return seconds

@@ -1,0 +1,1085 @@
+"""A session with a server."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import sys
+import traceback
+import warnings
+import weakref
+from collections.abc import Coroutine
+from typing import Any, NamedTuple, Optional
+
+from . import (
+    compat,
+    connect_utils,
+    cursor,
+    exceptions,
+    introspection,
+    named,
+    pipeline,
+    prepared_stmt,
+    protocol,
+    serverversion,
+    transaction,
+)
+from .additions import ConnectionAdditions
+from .columnar import ColumnMethods
+from .copying import CopyMethods
+from .listeners import ListenerMethods
+from .listeners import LoggedQuery as LoggedQuery
+from .listeners import _Callback as _Callback
+from .statement_cache import _StatementCache as _StatementCache
+from .type_codecs import TypeCodecMethods
+
+# In which form the session gives a query's answer.
+_ROWS, _ROW, _VALUE, _STATUS, _EXTRA = range(5)
+
+
+class _ConnectionProxy:
+    """The base of a pool's proxies, which pass for connections."""
+
+    __slots__ = ()
+
+
+class ConnectionMeta(type):
+    def __instancecheck__(cls, instance: object) -> bool:
+        mro = type(instance).__mro__
+        return Connection in mro or _ConnectionProxy in mro
+
+
+class ServerCapabilities(NamedTuple):
+    """What the server can do, for servers that only speak PostgreSQL's protocol are not all PostgreSQL."""
+
+    advisory_locks: bool
+    notifications: bool
+    plpgsql: bool
+    sql_reset: bool
+    sql_close_all: bool
+    sql_copy_from_where: bool
+    jit: bool
+
+
+class Connection(
+    ListenerMethods, CopyMethods, TypeCodecMethods, ColumnMethods, ConnectionAdditions, metaclass=ConnectionMeta
+):
+    """A session with a server, made by :func:`connect`.
+
+    Queries may be asked at the same time, by any number of tasks: they travel together, and are answered in the order
+    in which they were asked. Within a transaction's block the connection belongs to the tasks of the block.
+
+    Examples
+    --------
+    >>> connection = await howdah.connect("postgres://localhost/app")
+    >>> await connection.fetchval("select count(*) from flights where carrier = $1", "LH")
+    42
+    >>> await connection.close()
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_aborted",
+        "_addr",
+        "_cancellations",
+        "_config",
+        "_intro_query",
+        "_listeners",
+        "_log_listeners",
+        "_loop",
+        "_params",
+        "_pool_holder",
+        "_pool_release_ctr",
+        "_protocol",
+        "_proxy",
+        "_query_loggers",
+        "_reset_query",
+        "_server_caps",
+        "_server_version",
+        "_source_traceback",
+        "_stmt_cache",
+        "_stmt_cache_enabled",
+        "_stmts_to_close",
+        "_termination_listeners",
+        "_top_xact",
+        "_transport",
+    )
+
+    def __init__(
+        self, protocol: Any, transport: Any, loop: asyncio.AbstractEventLoop, addr: Any, config: Any, params: Any
+    ) -> None:
+        self._protocol: Any = protocol
+        self._transport = transport
+        self._loop = loop
+        self._addr = addr
+        self._config = config
+        self._params = params
+        self._top_xact: Any = None
+        self._aborted = False
+        # Counts how often the connection went back to its pool: what was made before is not valid after.
+        self._pool_release_ctr = 0
+        self._stmt_cache = _StatementCache(
+            loop=loop,
+            max_size=config.statement_cache_size,
+            on_remove=functools.partial(_weak_maybe_gc_stmt, weakref.ref(self)),
+            max_lifetime=config.max_cached_statement_lifetime,
+            session=protocol,
+        )
+        self._stmts_to_close: set[Any] = set()
+        self._stmt_cache_enabled = config.statement_cache_size > 0
+        self._listeners: dict[str, set[_Callback]] = {}
+        self._log_listeners: set[_Callback] = set()
+        self._cancellations: set[Any] = set()
+        self._termination_listeners: set[_Callback] = set()
+        self._query_loggers: set[_Callback] = set()
+        settings = protocol.get_settings()
+        self._server_version = serverversion.split_server_version_string(settings.server_version)
+        self._server_caps = _detect_server_capabilities(self._server_version, settings)
+        if self._server_version < (14, 0):
+            self._intro_query = introspection.INTRO_LOOKUP_TYPES_13
+        else:
+            self._intro_query = introspection.INTRO_LOOKUP_TYPES
+        self._reset_query: Optional[str] = None
+        self._proxy: Any = None
+        self._pool_holder: Any = None
+        self._source_traceback = _extract_stack() if loop.get_debug() else None
+        protocol.set_connection(self)
+
+    def __del__(self) -> None:
+        if not self.is_closed() and self._protocol is not None:
+            if self._source_traceback:
+                message = f"unclosed connection {self!r}; created at:\n {self._source_traceback}"
+            else:
+                message = (
+                    f"unclosed connection {self!r}; run in asyncio debug "
+                    "mode to show the traceback of connection origin"
+                )
+            # Not with itself as the source: whoever collects warnings would keep it alive.
+            warnings.warn(message, ResourceWarning, stacklevel=2)
+            if not self._loop.is_closed():
+                # A pool that is being collected too must not be woken.
+                self._pool_holder = None
+                self.terminate()
+
+    # What the server is.
+
+    def get_server_pid(self) -> int:
+        """Return the process id of the backend."""
+        return int(self._protocol.get_server_pid())
+
+    def get_server_version(self) -> Any:
+        """Return the server's version, a :class:`ServerVersion` tuple."""
+        return self._server_version
+
+    def get_settings(self) -> Any:
+        """Return the parameters that the server has reported, as attributes of an object."""
+        return self._protocol.get_settings()
+
+    # Transactions.
+
+    def transaction(
+        self, *, isolation: Optional[str] = None, readonly: bool = False, deferrable: bool = False
+    ) -> transaction.Transaction:
+        """Make a transaction, or a savepoint within one.
+
+        Parameters
+        ----------
+        isolation : {"read_uncommitted", "read_committed", "repeatable_read", "serializable"}, optional
+            The isolation level; the server's default without it.
+        readonly : bool, default False
+            Whether nothing is to be written.
+        deferrable : bool, default False
+            Whether a serializable transaction that only reads may wait at its beginning so that it cannot fail.
+
+        Returns
+        -------
+        Transaction
+            For `async with`, or to be started and ended by its methods.
+
+        Examples
+        --------
+        >>> async with connection.transaction():
+        ...     await connection.execute("delete from flights")
+        """
+        self._check_open()
+        return transaction.Transaction(self, isolation, readonly, deferrable)
+
+    def is_in_transaction(self) -> bool:
+        """Return whether the session is in a transaction."""
+        return bool(self._protocol.is_in_transaction())
+
+    # Queries.
+
+    def _ask(
+        self, query: str, args: tuple[Any, ...], timeout: Any, record_class: Any, limit: int, shape: int, column: Any
+    ) -> Any:
+        """What is common to queries that are not the plain case."""
+        if self._protocol is None:
+            raise exceptions.InterfaceError("connection is closed")
+        if record_class is not None:
+            _check_record_class(record_class)
+        if self._query_loggers:
+            return self._logged(query, args, timeout, record_class, limit, shape, column)
+        return self._protocol.fetch(query, args, timeout, record_class, limit, shape, column)
+
+    async def _logged(
+        self, query: str, args: tuple[Any, ...], timeout: Any, record_class: Any, limit: int, shape: int, column: Any
+    ) -> Any:
+        with self._time_and_log(query, args, self._protocol._get_timeout(timeout)):
+            return await self._protocol.fetch(query, args, timeout, record_class, limit, shape, column)
+
+    def execute(
+        self, query: str, *args: Any, timeout: Optional[float] = None, **values: Any
+    ) -> Coroutine[Any, Any, str]:
+        """Execute an SQL command, or several without arguments.
+
+        Parameters
+        ----------
+        query : str
+            The commands; only one when there are arguments.
+        *args
+            The values of `$1`, `$2` and so on.
+        timeout : float, optional
+            Seconds; the connection's `command_timeout` by default.
+        **values
+            The values of `:name` parameters, in place of `args`.
+
+        Returns
+        -------
+        str
+            The status of the last command, as `INSERT 0 1`.
+
+        Examples
+        --------
+        >>> await connection.execute("delete from flights where id = :id", id=1)
+        'DELETE 1'
+        """
+        if values:
+            query, args = named.bind(query, values)
+        if args:
+            return self._ask(query, args, timeout, None, 0, _STATUS, None)  # type: ignore[no-any-return]
+        session = self._protocol
+        if session is None:
+            raise exceptions.InterfaceError("connection is closed")
+        if self._query_loggers:
+            return self._execute_logged(query, timeout)
+        return session.query(query, timeout)  # type: ignore[no-any-return]
+
+    async def _execute_logged(self, query: str, timeout: Any) -> Any:
+        with self._time_and_log(query, (), timeout):
+            return await self._protocol.query(query, timeout)
+
+    def fetch(
+        self,
+        query: str,
+        *args: Any,
+        timeout: Optional[float] = None,
+        record_class: Optional[type] = None,
+        **values: Any,
+    ) -> Coroutine[Any, Any, list[Any]]:
+        """Run a query, and give its rows.
+
+        Parameters
+        ----------
+        query : str
+            The query.
+        *args
+            The values of `$1`, `$2` and so on.
+        timeout : float, optional
+            Seconds; the connection's `command_timeout` by default.
+        record_class : type, optional
+            The class of the rows, derived from :class:`Record`; the connection's own by default.
+        **values
+            The values of `:name` parameters, in place of `args`.
+
+        Returns
+        -------
+        list of Record
+            The rows.
+
+        Examples
+        --------
+        >>> await connection.fetch("select id, carrier from flights where day = $1", 3)
+        [<Record id=1 carrier='LH'>]
+        """
+        if values:
+            query, args = named.bind(query, values)
+        if record_class is not None or self._query_loggers or self._protocol is None:
+            return self._ask(query, args, timeout, record_class, 0, _ROWS, None)  # type: ignore[no-any-return]
+        return self._protocol.fetch(query, args, timeout, None, 0, 0)  # type: ignore[no-any-return]
+
+    def fetchval(
+        self, query: str, *args: Any, column: Any = 0, timeout: Optional[float] = None, **values: Any
+    ) -> Coroutine[Any, Any, Any]:
+        """Run a query, and give one value of its first row.
+
+        Parameters
+        ----------
+        query, args, timeout, values
+            As in :meth:`fetch`.
+        column : int or str, default 0
+            Which value.
+
+        Returns
+        -------
+        object
+            The value; None if it is NULL or there is no row.
+
+        Examples
+        --------
+        >>> await connection.fetchval("select count(*) from flights")
+        42
+        """
+        if values:
+            query, args = named.bind(query, values)
+        if self._query_loggers or self._protocol is None:
+            return self._ask(query, args, timeout, None, 1, _VALUE, column)  # type: ignore[no-any-return]
+        return self._protocol.fetch(query, args, timeout, None, 1, 2, column)  # type: ignore[no-any-return]
+
+    def fetchrow(
+        self,
+        query: str,
+        *args: Any,
+        timeout: Optional[float] = None,
+        record_class: Optional[type] = None,
+        **values: Any,
+    ) -> Coroutine[Any, Any, Any]:
+        """Run a query, and give its first row.
+
+        Parameters
+        ----------
+        query, args, timeout, record_class, values
+            As in :meth:`fetch`.
+
+        Returns
+        -------
+        Record or None
+            The row; None if there is none.
+
+        Examples
+        --------
+        >>> await connection.fetchrow("select id, carrier from flights where id = $1", 1)
+        <Record id=1 carrier='LH'>
+        """
+        if values:
+            query, args = named.bind(query, values)
+        return self._ask(query, args, timeout, record_class, 1, _ROW, None)  # type: ignore[no-any-return]
+
+    async def executemany(self, command: str, args: Any, *, timeout: Optional[float] = None) -> None:
+        """Run a command once for each of many argument lists, all or none.
+
+        Parameters
+        ----------
+        command : str
+            The command.
+        args : iterable of sequences
+            The argument lists; taken piece by piece while they are sent.
+        timeout : float, optional
+            Seconds for the whole.
+
+        Examples
+        --------
+        >>> await connection.executemany("insert into flights values ($1, $2)", [(1, "LH"), (2, "AF")])
+        """
+        self._check_open()
+        await self._executemany(command, args, timeout)
+
+    async def fetchmany(
+        self, query: str, args: Any, *, timeout: Optional[float] = None, record_class: Optional[type] = None
+    ) -> Any:
+        """Run a query once for each of many argument lists, and give the rows of all.
+
+        Parameters
+        ----------
+        query : str
+            The query.
+        args : iterable of sequences
+            The argument lists.
+        timeout : float, optional
+            Seconds for the whole.
+        record_class : type, optional
+            As in :meth:`fetch`.
+
+        Returns
+        -------
+        list of Record
+            The rows.
+
+        Examples
+        --------
+        >>> await connection.fetchmany("insert into flights values ($1) returning id", [(1,), (2,)])
+        [<Record id=1>, <Record id=2>]
+        """
+        self._check_open()
+        return await self._executemany(query, args, timeout, return_rows=True, record_class=record_class)
+
+    def pipeline(self) -> pipeline.Pipeline:
+        """Send queries without waiting for their answers, within a block.
+
+        Queries of tasks that run at the same time travel together without this too.
+
+        Returns
+        -------
+        Pipeline
+            A block with the connection's methods that run one query, which give futures.
+
+        Examples
+        --------
+        >>> async with connection.pipeline() as pipeline:
+        ...     first = pipeline.fetchval("select 1")
+        ...     second = pipeline.fetchval("select 2")
+        >>> first.result() + second.result()
+        3
+        """
+        self._check_open()
+        return pipeline.Pipeline(self)
+
+    def cursor(
+        self,
+        query: str,
+        *args: Any,
+        prefetch: Optional[int] = None,
+        timeout: Optional[float] = None,
+        record_class: Optional[type] = None,
+    ) -> cursor.CursorFactory:
+        """Read a query's rows piece by piece, within a transaction.
+
+        Parameters
+        ----------
+        query, args, record_class
+            As in :meth:`fetch`.
+        prefetch : int, optional
+            How many rows the iterator fetches at a time; 50 by default.
+        timeout : float, optional
+            Seconds for each step.
+
+        Returns
+        -------
+        CursorFactory
+            For `async for`; or to be awaited, for a :class:`Cursor`.
+
+        Examples
+        --------
+        >>> async with connection.transaction():
+        ...     async for row in connection.cursor("select * from flights"):
+        ...         print(row)
+        """
+        self._check_open()
+        return cursor.CursorFactory(self, query, None, args, prefetch, timeout, record_class)
+
+    async def prepare(
+        self,
+        query: str,
+        *,
+        name: Optional[str] = None,
+        timeout: Optional[float] = None,
+        record_class: Optional[type] = None,
+    ) -> prepared_stmt.PreparedStatement:
+        """Prepare a statement, to be run many times or to learn its types.
+
+        Parameters
+        ----------
+        query : str
+            The query.
+        name : str, optional
+            Its name on the server; one is made up without it, and an empty one is the server's unnamed statement.
+        timeout : float, optional
+            Seconds.
+        record_class : type, optional
+            As in :meth:`fetch`.
+
+        Returns
+        -------
+        PreparedStatement
+            The statement.
+
+        Examples
+        --------
+        >>> statement = await connection.prepare("select $1::int + 1")
+        >>> await statement.fetchval(41)
+        42
+        """
+        return await self._prepare(query, name=name, timeout=timeout, record_class=record_class)
+
+    async def _prepare(
+        self,
+        query: str,
+        *,
+        name: Any = None,
+        timeout: Optional[float] = None,
+        use_cache: bool = False,
+        record_class: Optional[type] = None,
+    ) -> prepared_stmt.PreparedStatement:
+        self._check_open()
+        if name is None:
+            name = self._stmt_cache_enabled
+        statement = await self._get_statement(
+            query, timeout, named=name, use_cache=use_cache, record_class=record_class
+        )
+        return prepared_stmt.PreparedStatement(self, query, statement)
+
+    # Statements.
+
+    async def _get_statement(
+        self,
+        query: str,
+        timeout: Optional[float],
+        *,
+        named: Any = False,
+        use_cache: bool = True,
+        ignore_custom_codec: bool = False,
+        record_class: Optional[type] = None,
+    ) -> Any:
+        """The state of a statement, from the cache or from the server."""
+        session = self._protocol
+        if record_class is None:
+            record_class = session.get_record_class()
+        else:
+            _check_record_class(record_class)
+        key = (query, record_class, ignore_custom_codec)
+        if use_cache:
+            statement = self._stmt_cache.get(key)
+            if statement is not None:
+                return statement
+            limit = self._config.max_cacheable_statement_size
+            use_cache = self._stmt_cache_enabled and (not limit or len(query) <= limit)
+        if isinstance(named, str):
+            name = named
+        else:
+            name = self._get_unique_id("stmt") if use_cache or named else ""
+        statement = await session.prepare(
+            name, query, timeout, record_class=record_class, ignore_custom_codec=ignore_custom_codec
+        )
+        await self._learn_types(statement, timeout)
+        if not name:
+            # Whatever is asked in the meantime may take the unnamed statement's place: it is parsed with each use.
+            statement.mark_unprepared()
+        if use_cache:
+            other = self._stmt_cache.get(key)
+            if other is not None:
+                # Another task has asked the same in the meantime.
+                self._maybe_gc_stmt(statement)
+                statement = other
+            else:
+                self._stmt_cache.put(key, statement)
+        if self._stmts_to_close:
+            await self._cleanup_stmts()
+        return statement
+
+    async def _learn_types(self, statement: Any, timeout: Optional[float]) -> None:
+        """Ask for the types of a statement that are not known, and make its codecs."""
+        tries = 0
+        while missing := statement._init_types():
+            types = await self._introspect_types(missing, timeout)
+            self._protocol.get_settings().register_data_types(types)
+            tries += 1
+            if tries > 5:
+                raise exceptions.InternalClientError(
+                    f"could not resolve query result and/or argument types in {tries} attempts"
+                )
+        statement._init_codecs()
+
+    async def _introspect_types(self, typeoids: Any, timeout: Optional[float]) -> Any:
+        # Compiling the query takes longer than running it.
+        jit = "off"
+        if self._server_caps.jit:
+            try:
+                rows = await self._fetch_plain(
+                    "SELECT current_setting('jit') AS cur, set_config('jit', 'off', false) AS new", (), timeout
+                )
+                jit = rows[0]["cur"]
+            except exceptions.UndefinedObjectError:
+                pass
+        types = await self._fetch_plain(self._intro_query, (list(typeoids),), timeout)
+        if jit != "off":
+            await self._fetch_plain("SELECT set_config('jit', $1, false)", (jit,), timeout)
+        return types
+
+    async def _fetch_plain(self, query: str, args: tuple[Any, ...], timeout: Optional[float]) -> Any:
+        """Rows of a query of the driver's own, whatever codecs the program has set."""
+        statement = await self._get_statement(query, timeout, ignore_custom_codec=True)
+        return await self._protocol.bind_run(statement, args, "", 0, _ROWS, timeout)
+
+    async def _fetch_unprepared(
+        self, query: str, args: Any, limit: int, shape: int, column: Any, record_class: Any, timeout: Optional[float]
+    ) -> Any:
+        """A query whose statement the session does not find by itself."""
+        before = self._loop.time()
+        statement = await self._get_statement(query, timeout, record_class=record_class)
+        if timeout is not None:
+            timeout -= self._loop.time() - before
+        statement.attach()
+        try:
+            return await self._protocol.bind_run(statement, args, "", limit, shape, timeout, column)
+        except exceptions.OutdatedSchemaCacheError as error:
+            return await self._fetch_again(error, query, args, limit, shape, column, record_class, timeout)
+        except exceptions.InvalidCachedStatementError as error:
+            return await self._fetch_again(error, query, args, limit, shape, column, record_class, timeout)
+        finally:
+            statement.detach()
+            self._maybe_gc_stmt(statement)
+
+    async def _fetch_again(
+        self,
+        error: BaseException,
+        query: str,
+        args: Any,
+        limit: int,
+        shape: int,
+        column: Any,
+        record_class: Any,
+        timeout: Optional[float],
+    ) -> Any:
+        """A second try of a query whose types or tables have changed since its statement was prepared."""
+        if isinstance(error, exceptions.OutdatedSchemaCacheError):
+            # The query was run already.
+            await self.reload_schema_state()
+            raise error
+        self._drop_global_statement_cache()
+        if self._protocol.is_in_transaction():
+            raise error
+        statement = await self._get_statement(query, timeout, record_class=record_class)
+        return await self._protocol.bind_run(statement, args, "", limit, shape, timeout, column)
+
+    async def _executemany(
+        self,
+        query: str,
+        args: Any,
+        timeout: Optional[float],
+        return_rows: bool = False,
+        record_class: Optional[type] = None,
+    ) -> Any:
+        timeout = self._protocol._get_timeout(timeout)
+        if self._query_loggers:
+            with self._time_and_log(query, args, timeout):
+                return await self._run_many(query, args, timeout, return_rows, record_class)
+        return await self._run_many(query, args, timeout, return_rows, record_class)
+
+    async def _run_many(
+        self, query: str, args: Any, timeout: Optional[float], return_rows: bool, record_class: Optional[type]
+    ) -> Any:
+        before = self._loop.time()
+        for attempt in (1, 2):
+            statement = await self._get_statement(query, timeout, record_class=record_class)
+            if timeout is not None:
+                timeout -= self._loop.time() - before
+            try:
+                return await self._protocol.bind_execute_many(statement, args, "", timeout, return_rows)
+            except exceptions.OutdatedSchemaCacheError:
+                await self.reload_schema_state()
+                raise
+            except exceptions.InvalidCachedStatementError:
+                self._drop_global_statement_cache()
+                if attempt == 2 or self._protocol.is_in_transaction():
+                    raise
+
+    async def _execute(
+        self,
+        query: str,
+        args: Any,
+        limit: int,
+        timeout: Optional[float],
+        *,
+        return_status: bool = False,
+        ignore_custom_codec: bool = False,
+        record_class: Optional[type] = None,
+    ) -> Any:
+        """A query in the form in which libraries on asyncpg ask it."""
+        statement = await self._get_statement(
+            query, timeout, record_class=record_class, ignore_custom_codec=ignore_custom_codec
+        )
+        return await self._protocol.bind_execute(statement, args, "", limit, return_status, timeout)
+
+    def _get_unique_id(self, prefix: str) -> str:
+        global _uid
+        _uid += 1
+        return f"__howdah_{prefix}_{_uid:x}__"
+
+    def _maybe_gc_stmt(self, statement: Any) -> None:
+        """Have a statement closed that nobody can use any more."""
+        if (
+            statement.refs == 0
+            and statement.name
+            and not statement.closed
+            and not self._stmt_cache.has((statement.query, statement.record_class, statement.ignore_custom_codec))
+        ):
+            statement.mark_closed()
+            self._stmts_to_close.add(statement)
+
+    async def _cleanup_stmts(self) -> None:
+        closing, self._stmts_to_close = self._stmts_to_close, set()
+        for statement in closing:
+            # Or they would stay on the server: for this there is no timeout.
+            await self._protocol.close_statement(statement, protocol.NO_TIMEOUT)
+
+    def _mark_stmts_as_closed(self) -> None:
+        for statement in self._stmt_cache.iter_statements():
+            statement.mark_closed()
+        for statement in self._stmts_to_close:
+            statement.mark_closed()
+        self._stmt_cache.clear()
+        self._stmts_to_close.clear()
+
+    def _drop_local_statement_cache(self) -> None:
+        self._stmt_cache.clear()
+
+    def _drop_global_statement_cache(self) -> None:
+        holder = None if self._pool_holder is None else self._pool_holder()
+        if holder is not None:
+            holder._pool._drop_statement_cache()
+        else:
+            self._drop_local_statement_cache()
+
+    def _drop_local_type_cache(self) -> None:
+        self._protocol.get_settings().clear_type_cache()
+
+    def _drop_global_type_cache(self) -> None:
+        holder = None if self._pool_holder is None else self._pool_holder()
+        if holder is not None:
+            holder._pool._drop_type_cache()
+        else:
+            self._drop_local_type_cache()
+
+    async def reload_schema_state(self) -> None:
+        """Forget what is known of the database's types, because they have been changed.
+
+        The driver notices most changes by itself; this avoids the :exc:`OutdatedSchemaCacheError` by which it says so.
+        """
+        self._drop_global_type_cache()
+        self._drop_global_statement_cache()
+
+    # The session's end, and its being made as new.
+
+    def is_closed(self) -> bool:
+        """Return whether the connection is closed."""
+        session = self._protocol
+        return session is None or self._aborted or not session.is_connected()
+
+    def _check_open(self) -> None:
+        if self.is_closed():
+            raise exceptions.InterfaceError("connection is closed")
+
+    async def close(self, *, timeout: Optional[float] = None) -> None:
+        """Close the connection politely.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds; after that the connection is dropped.
+        """
+        try:
+            if not self.is_closed():
+                await self._protocol.close(timeout)
+        except (Exception, asyncio.CancelledError):
+            self._abort()
+            raise
+        finally:
+            self._cleanup()
+
+    def terminate(self) -> None:
+        """Drop the connection, whatever is under way."""
+        if not self._aborted and self._protocol is not None:
+            self._abort()
+        self._cleanup()
+
+    def _abort(self) -> None:
+        self._aborted = True
+        if self._protocol is not None:
+            self._protocol.abort()
+            self._protocol = None
+
+    def _cleanup(self) -> None:
+        """Give up what the connection holds; called whenever it has ended."""
+        self._call_termination_listeners()
+        if self._pool_holder is not None:
+            holder, self._pool_holder = self._pool_holder(), None
+            if holder is not None and holder._con is self:
+                holder._release_on_close()
+        self._mark_stmts_as_closed()
+        self._listeners.clear()
+        self._log_listeners.clear()
+        self._query_loggers.clear()
+        self._clean_tasks()
+
+    def _clean_tasks(self) -> None:
+        if self._cancellations:
+            try:
+                current = asyncio.current_task(self._loop)
+            except RuntimeError:
+                current = None
+            for task in self._cancellations:
+                if task is not current and not task.done():
+                    task.cancel()
+            self._cancellations.clear()
+
+    async def _reset(self) -> None:
+        self._check_open()
+        self._listeners.clear()
+        self._log_listeners.clear()
+        if self._protocol.is_in_transaction() or self._top_xact is not None:
+            if self._top_xact is None or not self._top_xact._managed:
+                # A block ends its transaction by itself, one begun by hand was forgotten.
+                self._loop.call_exception_handler(
+                    {"message": f"Resetting connection with an active transaction {self!r}"}
+                )
+            transaction, self._top_xact = self._top_xact, None
+            await self._protocol.finish("ROLLBACK")
+            if transaction is not None:
+                transaction._give_lease_back()
+
+    async def reset(self, *, timeout: Optional[float] = None) -> None:
+        """Make the session as new: no transaction, cursors, settings, listeners or advisory locks.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds.
+        """
+        async with compat.timeout(timeout):
+            await self._reset()
+            query = self.get_reset_query()
+            if query:
+                await self.execute(query)
+
+    def get_reset_query(self) -> str:
+        """Return the commands that make the session as new, which a derived class may change."""
+        if self._reset_query is None:
+            caps = self._server_caps
+            commands = []
+            if caps.advisory_locks:
+                commands.append("SELECT pg_advisory_unlock_all();")
+            if caps.sql_close_all:
+                commands.append("CLOSE ALL;")
+            if caps.notifications and caps.plpgsql:
+                commands.append("UNLISTEN *;")
+            if caps.sql_reset:
+                commands.append("RESET ALL;")
+            self._reset_query = "\n".join(commands)
+        return self._reset_query
+
+    def _set_proxy(self, proxy: Any) -> None:
+        if self._proxy is not None and proxy is not None:
+            raise exceptions.InterfaceError("internal error: connection is already proxied")
+        self._proxy = proxy
+
+    def _on_release(self, stacklevel: int = 1) -> None:
+        """Called when the connection goes back to its pool."""
+        self._pool_release_ctr += 1
+        if self._listeners:
+            callbacks = [callback for group in self._listeners.values() for callback in group]
+            self._check_listeners(callbacks, "notification")
+        if self._log_listeners:
+            self._check_listeners(self._log_listeners, "log")
+
+    # Cancellation.
+
+    def _cancel_current_command(self, waiter: Any, cancel_waiter: Any = None) -> None:
+        self._cancellations.add(self._loop.create_task(self._cancel(waiter, cancel_waiter)))
+
+    async def _cancel(self, waiter: Any, cancel_waiter: Any = None) -> None:
+        """Ask the server to cancel the current command, and wait until it has ended."""
+        try:
+            async with compat.timeout(self._config.command_timeout):
+                try:
+                    await connect_utils._cancel(
+                        loop=self._loop,
+                        addr=self._addr,
+                        params=self._params,
+                        backend_pid=self._protocol.backend_pid,
+                        backend_secret=self._protocol.backend_secret,
+                    )
+                except ConnectionResetError:
+                    # Some servers end the connection that way once they have read the request.
+                    pass
+                if not waiter.done():
+                    waiter.set_result(None)
+                if cancel_waiter is not None:
+                    await asyncio.shield(cancel_waiter)
+        except asyncio.CancelledError:
+            pass
+        except Exception:
+            if not self._aborted:
+                # Nobody knows whether the request will hit something later.
+                self.terminate()
+        finally:
+            self._cancellations.discard(asyncio.current_task(self._loop))
+            if not waiter.done():
+                waiter.set_result(None)
+
+
+async def connect(
+    dsn: Optional[str] = None,
+    *,
+    host: Any = None,
+    port: Any = None,
+    user: Optional[str] = None,
+    password: Any = None,
+    passfile: Any = None,
+    service: Optional[str] = None,
+    servicefile: Any = None,
+    database: Optional[str] = None,
+    loop: Optional[asyncio.AbstractEventLoop] = None,
+    timeout: Optional[float] = 60,
+    statement_cache_size: int = 100,
+    max_cached_statement_lifetime: float = 300,
+    max_cacheable_statement_size: int = 1024 * 15,
+    command_timeout: Optional[float] = None,
+    ssl: Any = None,
+    direct_tls: Optional[bool] = None,
+    connection_class: Any = Connection,
+    record_class: Any = protocol.Record,
+    server_settings: Optional[dict[str, str]] = None,
+    target_session_attrs: Any = None,
+    krbsrvname: Optional[str] = None,
+    gsslib: Optional[str] = None,
+) -> Any:
+    """Connect to a server.
+
+    What is not given comes from the environment (PGHOST and the like), the service file and the password file, as with
+    libpq.
+
+    Parameters
+    ----------
+    dsn : str, optional
+        A URI: `postgres://user:password@host1:port1,host2:port2/database?option=value`, with libpq's options; unknown
+        ones are settings of the server.
+    host : str or list of str, optional
+        Host names, addresses or directories of Unix sockets, tried one after the other.
+    port : int or list of int, optional
+        One port for all hosts or one for each.
+    user, database : str, optional
+        Who logs in, and to which database.
+    password : str or callable, optional
+        The password, or a function or coroutine function that gives it.
+    passfile, service, servicefile : str or path, optional
+        Where passwords are, and a service with the file that describes it.
+    loop : asyncio.AbstractEventLoop, optional
+        The loop; the running one by default.
+    timeout : float, default 60
+        Seconds for connecting.
+    statement_cache_size : int, default 100
+        How many statements to keep prepared; 0 for none.
+    max_cached_statement_lifetime : float, default 300
+        Seconds for which a statement is kept; 0 for ever.
+    max_cacheable_statement_size : int, default 15360
+        Queries longer than this are not kept; 0 for any.
+    command_timeout : float, optional
+        Seconds for each operation that is not given its own.
+    ssl : bool, str or ssl.SSLContext, optional
+        One of libpq's modes (`prefer` by default over TCP), or a context; True is `verify-full` with the system's
+        certificates.
+    direct_tls : bool, optional
+        Whether to begin with TLS at once, without asking the server.
+    connection_class : type
+        The class of the connection, derived from :class:`Connection`.
+    record_class : type
+        The class of rows, derived from :class:`Record`.
+    server_settings : dict, optional
+        Settings of the session.
+    target_session_attrs : {"any", "primary", "standby", "prefer-standby", "read-write", "read-only"}, optional
+        What the server has to be.
+    krbsrvname, gsslib : str, optional
+        The service name and the library for GSSAPI.
+
+    Returns
+    -------
+    Connection
+        The connection.
+
+    Raises
+    ------
+    OSError
+        No host can be reached.
+    PostgresError
+        The server refuses.
+    ClientConfigurationError
+        The parameters contradict each other or cannot be read.
+    asyncio.TimeoutError
+        It takes too long.
+
+    Examples
+    --------
+    >>> connection = await howdah.connect("postgres://app@localhost/app", command_timeout=10)
+    """
+    if not issubclass(connection_class, Connection):
+        raise exceptions.InterfaceError(
+            f"connection_class is expected to be a subclass of asyncpg.Connection, got {connection_class!r}"
+        )
+    if record_class is not protocol.Record:
+        _check_record_class(record_class)
+    if loop is None:
+        loop = asyncio.get_event_loop()
+    async with compat.timeout(timeout):
+        return await connect_utils._connect(
+            loop=loop,
+            connection_class=connection_class,
+            record_class=record_class,
+            dsn=dsn,
+            host=host,
+            port=port,
+            user=user,
+            password=password,
+            passfile=passfile,
+            service=service,
+            servicefile=servicefile,
+            ssl=ssl,
+            direct_tls=direct_tls,
+            database=database,
+            server_settings=server_settings,
+            command_timeout=command_timeout,
+            statement_cache_size=statement_cache_size,
+            max_cached_statement_lifetime=max_cached_statement_lifetime,
+            max_cacheable_statement_size=max_cacheable_statement_size,
+            target_session_attrs=target_session_attrs,
+            krbsrvname=krbsrvname,
+            gsslib=gsslib,
+        )
+
+
+def _detect_server_capabilities(server_version: Any, settings: Any) -> ServerCapabilities:
+    if hasattr(settings, "padb_revision"):
+        # Amazon Redshift.
+        return ServerCapabilities(False, False, False, True, False, False, False)
+    if hasattr(settings, "crdb_version") or hasattr(settings, "crate_version"):
+        # CockroachDB, CrateDB.
+        return ServerCapabilities(False, False, False, False, False, False, False)
+    return ServerCapabilities(
+        advisory_locks=True,
+        notifications=True,
+        plpgsql=True,
+        sql_reset=True,
+        sql_close_all=True,
+        sql_copy_from_where=server_version.major >= 12,
+        jit=server_version >= (11, 0),
+    )
+
+
+def _extract_stack(limit: int = 10) -> str:
+    """Where the program is, outside of this package."""
+    stack = traceback.StackSummary.extract(traceback.walk_stack(sys._getframe().f_back), lookup_lines=False)
+    here = __file__.rpartition("connection.py")[0]
+    frames = list(stack)
+    while frames and frames[0].filename.startswith(here):
+        frames.pop(0)
+    return "".join(traceback.format_list(frames[:limit][::-1]))
+
+
+def _check_record_class(record_class: Any) -> None:
+    record = protocol.Record
+    if record_class is record:
+        return
+    if not (isinstance(record_class, type) and issubclass(record_class, record)):
+        raise exceptions.InterfaceError(
+            f"record_class is expected to be a subclass of asyncpg.Record, got {record_class!r}"
+        )
+    if record_class.__new__ is not record.__new__ or record_class.__init__ is not record.__init__:
+        raise exceptions.InterfaceError("record_class must not redefine __new__ or __init__")
+
+
+def _weak_maybe_gc_stmt(weak_ref: Any, statement: Any) -> None:
+    connection = weak_ref()
+    if connection is not None:
+        connection._maybe_gc_stmt(statement)
+
+
+_uid = 0

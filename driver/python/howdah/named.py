@@ -1,0 +1,103 @@
+"""Parameters by name: `:name` in a query, as `$1`, `$2` and so on."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from . import exceptions
+
+# What is skipped whole, and what a parameter looks like. A cast (`::`) is skipped, as is `:=`.
+_PART = re.compile(
+    r"""
+    --[^\n]*                                            # a comment to the end of the line
+    | /\*                                               # a comment, which may hold others
+    | (?<![\w$]) [eE] ' (?: [^'\\] | '' | \\. )* '      # a string with escapes
+    | ' (?: [^'] | '' )* '                              # a string
+    | " (?: [^"] | "" )* "                              # an identifier
+    | (?<![\w$]) \$ (?: [^\W\d] \w* )? \$               # the beginning of a string in dollars
+    | :: | :=
+    | [\[\]]
+    | : (?P<name> [^\W\d] \w* )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_COMMENT = re.compile(r"/\*|\*/")
+
+
+def bind(query: str, named: Mapping[str, Any]) -> tuple[str, tuple[Any, ...]]:
+    """Put numbers in place of the names in a query, and the values in their order.
+
+    Strings, comments, quoted identifiers and casts are left alone, and so is the bound of an array's slice, as in
+    `days[1:n]`, unless there is a value of that name.
+
+    Parameters
+    ----------
+    query : str
+        SQL with `:name` in place of values. A name may be used more than once.
+    named : mapping of str to object
+        The values.
+
+    Returns
+    -------
+    tuple of str and tuple
+        The query as the server takes it, and the arguments.
+
+    Raises
+    ------
+    InterfaceError
+        A name has no value, or a value is not used.
+
+    Examples
+    --------
+    >>> bind("select * from flights where id = :id", {"id": 1})
+    ('select * from flights where id = $1', (1,))
+    """
+    text, names = _translate(query, frozenset(named))
+    return text, tuple(named[name] for name in names)
+
+
+@functools.lru_cache(maxsize=1024)
+def _translate(query: str, given: frozenset[str]) -> tuple[str, tuple[str, ...]]:
+    numbers: dict[str, int] = {}
+    pieces: list[str] = []
+    copied = position = depth = 0
+    while (found := _PART.search(query, position)) is not None:
+        part, position = found[0], found.end()
+        name = found["name"]
+        if part == "/*":
+            position = _end_of_comment(query, position)
+        elif part[0] == "$":
+            end = query.find(part, position)
+            position = len(query) if end < 0 else end + len(part)
+        elif part == "[":
+            depth += 1
+        elif part == "]":
+            depth -= 1
+        elif name is not None:
+            if name not in given:
+                if depth > 0:
+                    continue
+                raise exceptions.InterfaceError(f"there is no value for the parameter :{name} of the query")
+            pieces += (query[copied : found.start()], f"${numbers.setdefault(name, len(numbers) + 1)}")
+            copied = position
+    unused = given.difference(numbers)
+    if unused:
+        raise exceptions.InterfaceError(
+            "the query has no parameters " + ", ".join(f":{name}" for name in sorted(unused))
+        )
+    pieces.append(query[copied:])
+    return "".join(pieces), tuple(numbers)
+
+
+def _end_of_comment(query: str, position: int) -> int:
+    depth = 1
+    while depth:
+        found = _COMMENT.search(query, position)
+        if found is None:
+            return len(query)
+        depth += 1 if found[0] == "/*" else -1
+        position = found.end()
+    return position

@@ -1,0 +1,172 @@
+"""Prepared statements that a program holds."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Optional
+
+from . import connresource, cursor, exceptions
+
+
+class PreparedStatement(connresource.ConnectionResource):
+    """A prepared statement, made by :meth:`Connection.prepare`.
+
+    Examples
+    --------
+    >>> statement = await connection.prepare("select id from flights where carrier = $1")
+    >>> await statement.fetch("LH")
+    [<Record id=1>]
+    """
+
+    __slots__ = ("_last_status", "_query", "_state")
+
+    def __init__(self, connection: Any, query: str, state: Any) -> None:
+        super().__init__(connection)
+        self._state = state
+        self._query = query
+        state.attach()
+        self._last_status: Optional[bytes] = None
+
+    @connresource.guarded
+    def get_name(self) -> str:
+        """Return the statement's name on the server."""
+        return str(self._state.name)
+
+    @connresource.guarded
+    def get_query(self) -> str:
+        """Return the statement's text."""
+        return self._query
+
+    @connresource.guarded
+    def get_statusmsg(self) -> Optional[str]:
+        """Return the status of its last execution, as `SELECT 1`; None before any."""
+        return None if self._last_status is None else self._last_status.decode()
+
+    @connresource.guarded
+    def get_parameters(self) -> tuple[Any, ...]:
+        """Return the types of its parameters, a tuple of :class:`~howdah.types.Type`."""
+        return tuple(self._state._get_parameters())
+
+    @connresource.guarded
+    def get_attributes(self) -> tuple[Any, ...]:
+        """Return the names and types of its columns, a tuple of :class:`~howdah.types.Attribute`."""
+        return tuple(self._state._get_attributes())
+
+    @connresource.guarded
+    def cursor(
+        self, *args: Any, prefetch: Optional[int] = None, timeout: Optional[float] = None
+    ) -> cursor.CursorFactory:
+        """Read its rows piece by piece, within a transaction.
+
+        Parameters
+        ----------
+        *args
+            The arguments.
+        prefetch, timeout
+            As in :meth:`Connection.cursor`.
+
+        Returns
+        -------
+        CursorFactory
+            For `async for`; or to be awaited, for a :class:`Cursor`.
+        """
+        return cursor.CursorFactory(
+            self._connection, self._query, self._state, args, prefetch, timeout, self._state.record_class
+        )
+
+    @connresource.guarded
+    async def explain(self, *args: Any, analyze: bool = False) -> Any:
+        """Return the server's plan for it.
+
+        Parameters
+        ----------
+        *args
+            The arguments.
+        analyze : bool, default False
+            Whether to run it, and give the times too; what it writes is rolled back.
+
+        Returns
+        -------
+        list
+            What EXPLAIN says, decoded from JSON.
+        """
+        options = "FORMAT JSON, VERBOSE, ANALYZE" if analyze else "FORMAT JSON, VERBOSE"
+        query = f"EXPLAIN ({options}) {self._state.query}"
+        if not analyze:
+            return json.loads(await self._connection.fetchval(query, *args))
+        block = self._connection.transaction()
+        await block.start()
+        try:
+            return json.loads(await self._connection.fetchval(query, *args))
+        finally:
+            await block.rollback()
+
+    @connresource.guarded
+    async def fetch(self, *args: Any, timeout: Optional[float] = None) -> list[Any]:
+        """Run it, and give its rows.
+
+        Parameters
+        ----------
+        *args
+            The arguments.
+        timeout : float, optional
+            Seconds.
+
+        Returns
+        -------
+        list of Record
+            The rows.
+        """
+        rows: list[Any] = await self._run(args, 0, timeout)
+        return rows
+
+    @connresource.guarded
+    async def fetchval(self, *args: Any, column: Any = 0, timeout: Optional[float] = None) -> Any:
+        """Run it, and give one value of its first row, or None; see :meth:`Connection.fetchval`."""
+        rows = await self._run(args, 1, timeout)
+        return rows[0][column] if rows else None
+
+    @connresource.guarded
+    async def fetchrow(self, *args: Any, timeout: Optional[float] = None) -> Any:
+        """Run it, and give its first row, or None."""
+        rows = await self._run(args, 1, timeout)
+        return rows[0] if rows else None
+
+    @connresource.guarded
+    async def fetchmany(self, args: Any, *, timeout: Optional[float] = None) -> list[Any]:
+        """Run it for each of many argument lists, and give the rows of all."""
+        rows: list[Any] = await self._guard(
+            self._connection._protocol.bind_execute_many(self._state, args, "", timeout, True)
+        )
+        return rows
+
+    @connresource.guarded
+    async def executemany(self, args: Any, *, timeout: Optional[float] = None) -> None:
+        """Run it for each of many argument lists, all or none."""
+        await self._guard(self._connection._protocol.bind_execute_many(self._state, args, "", timeout, False))
+
+    async def _run(self, args: tuple[Any, ...], limit: int, timeout: Optional[float]) -> Any:
+        rows, self._last_status, _ = await self._guard(
+            self._connection._protocol.bind_execute(self._state, args, "", limit, True, timeout)
+        )
+        return rows
+
+    async def _guard(self, operation: Any) -> Any:
+        try:
+            return await operation
+        except exceptions.OutdatedSchemaCacheError:
+            await self._connection.reload_schema_state()
+            self._state.mark_closed()
+            raise
+
+    def _check_open(self, meth_name: str) -> None:
+        if self._state.closed:
+            raise exceptions.InterfaceError(f"cannot call PreparedStmt.{meth_name}(): the prepared statement is closed")
+
+    def _check_conn_validity(self, meth_name: str) -> None:
+        self._check_open(meth_name)
+        super()._check_conn_validity(meth_name)
+
+    def __del__(self) -> None:
+        self._state.detach()
+        self._connection._maybe_gc_stmt(self._state)

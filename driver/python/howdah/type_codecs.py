@@ -1,0 +1,155 @@
+"""How a program has values of a type turned by itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, Optional
+
+from . import exceptions, introspection, protocol
+from ._parts import ConnectionPart
+
+
+class TypeCodecMethods(ConnectionPart):
+    """Methods of :class:`Connection` about codecs."""
+
+    __slots__ = ()
+
+    _protocol: Any
+
+    async def _introspect_type(self, typename: str, schema: str) -> Any:
+        if schema == "pg_catalog" and not typename.endswith("[]"):
+            oid = protocol.BUILTIN_TYPE_NAME_MAP.get(typename.lower())
+            if oid is not None:
+                return introspection.TypeRecord((oid, None, b"b"))
+        rows = await self._fetch_plain(introspection.TYPE_BY_NAME, (typename, schema), None)
+        if not rows:
+            raise ValueError(f"unknown type: {schema}.{typename}")
+        return rows[0]
+
+    async def set_type_codec(
+        self,
+        typename: str,
+        *,
+        schema: str = "public",
+        encoder: Callable[[Any], Any],
+        decoder: Callable[[Any], Any],
+        format: str = "text",
+    ) -> None:
+        """Have values of a type turned by functions of the program.
+
+        Parameters
+        ----------
+        typename : str
+            The type's name: a base type or a composite.
+        schema : str, default "public"
+            The schema it is in; that of built-in types is "pg_catalog".
+        encoder : callable
+            Takes a value, gives what `format` says.
+        decoder : callable
+            Takes what `format` says, gives a value.
+        format : {"text", "binary", "tuple"}
+            What the functions exchange: str, bytes in the type's binary form, or a tuple, the form of which is the
+            type's own (of a composite: its attributes).
+
+        Raises
+        ------
+        InterfaceError
+            The type is neither a base type nor a composite, or has no such form.
+        UnsupportedClientFeatureError
+            The type is a domain, or a composite and `format` is not "tuple".
+
+        Examples
+        --------
+        >>> await connection.set_type_codec("json", schema="pg_catalog", encoder=json.dumps, decoder=json.loads)
+        """
+        self._check_open()
+        settings = self._protocol.get_settings()
+        typeinfo = await self._introspect_type(typename, schema)
+        parts: Any = []
+        if introspection.is_scalar_type(typeinfo):
+            kind = "scalar"
+        elif introspection.is_composite_type(typeinfo):
+            if format != "tuple":
+                raise exceptions.UnsupportedClientFeatureError(
+                    "only tuple-format codecs can be used on composite types",
+                    hint="Use `set_type_codec(..., format='tuple')` and pass/interpret data as a Python tuple.",
+                )
+            kind = "composite"
+            parts = await self._introspect_types((typeinfo["oid"],), 10)
+        else:
+            raise exceptions.InterfaceError(
+                f"cannot use custom codec on type {schema}.{typename}: it is neither a scalar type nor a composite type"
+            )
+        if introspection.is_domain_type(typeinfo):
+            raise exceptions.UnsupportedClientFeatureError(
+                "custom codecs on domain types are not supported",
+                hint="Set the codec on the base type.",
+                detail="PostgreSQL does not distinguish domains from their base types in query results at the "
+                "protocol level.",
+            )
+        settings.add_python_codec(typeinfo["oid"], typename, schema, parts, kind, encoder, decoder, format)
+        self._drop_local_statement_cache()
+
+    async def reset_type_codec(self, typename: str, *, schema: str = "public") -> None:
+        """Undo :meth:`set_type_codec`.
+
+        Parameters
+        ----------
+        typename, schema : str
+            As there.
+        """
+        typeinfo = await self._introspect_type(typename, schema)
+        self._protocol.get_settings().remove_python_codec(typeinfo["oid"], typename, schema)
+        self._drop_local_statement_cache()
+
+    async def set_builtin_type_codec(
+        self, typename: str, *, schema: str = "public", codec_name: Any, format: Optional[str] = None
+    ) -> None:
+        """Have values of a type turned as those of a built-in one.
+
+        Parameters
+        ----------
+        typename, schema : str
+            The type, which travels as the other does.
+        codec_name : str or int
+            The built-in type's name or number, or "pg_contrib.hstore".
+        format : {"text", "binary"}, optional
+            Only in this form; by default in any that there is.
+
+        Raises
+        ------
+        InterfaceError
+            The type is no base type, or there is no such codec.
+
+        Examples
+        --------
+        >>> await connection.set_builtin_type_codec("hstore", codec_name="pg_contrib.hstore")
+        """
+        self._check_open()
+        typeinfo = await self._introspect_type(typename, schema)
+        if not introspection.is_scalar_type(typeinfo):
+            raise exceptions.InterfaceError(f"cannot alias non-scalar type {schema}.{typename}")
+        self._protocol.get_settings().set_builtin_type_codec(
+            typeinfo["oid"], typename, schema, "scalar", codec_name, format
+        )
+        self._drop_local_statement_cache()
+
+    async def decode_json(
+        self, encoder: Callable[[Any], str] = json.dumps, decoder: Callable[[str], Any] = json.loads
+    ) -> None:
+        """Have json and jsonb values decoded and encoded, in place of being text.
+
+        Parameters
+        ----------
+        encoder, decoder : callable
+            By default those of the module json.
+
+        Examples
+        --------
+        >>> await connection.decode_json()
+        >>> await connection.fetchval("select '[1, 2]'::jsonb")
+        [1, 2]
+        """
+        for typename in ("json", "jsonb"):
+            await self.set_type_codec(typename, schema="pg_catalog", encoder=encoder, decoder=decoder)

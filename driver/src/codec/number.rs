@@ -1,0 +1,149 @@
+//! Booleans, integers and floats.
+//!
+//! Integers are taken from anything with `__int__`, as asyncpg does, so that NumPy's scalars work; a `str` has none
+//! and is refused by Python itself.
+
+use pyo3::exceptions::PyOverflowError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyInt};
+
+use super::python::{self, Done, OrRaise, Raised, overflow_error, type_error, type_name, value_error};
+
+/// Appends a `bool`, and nothing but a `bool`.
+pub fn encode_bool(py: Python<'_>, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Done {
+    match value.cast_exact::<PyBool>() {
+        Ok(truth) => {
+            out.push(truth.is_true().into());
+            Ok(())
+        }
+        Err(_) => Err(type_error(py, format!("a boolean is required (got type {})", type_name(value)))),
+    }
+}
+
+/// The integer that a value stands for, `None` when it fits no 64 bits.
+#[inline]
+pub fn to_i64(py: Python<'_>, value: &Bound<'_, PyAny>) -> Result<Option<i64>, Raised> {
+    if value.is_exact_instance_of::<PyInt>() {
+        let mut overflow = 0;
+        // SAFETY: the object is an int, so the call cannot fail otherwise than by overflow.
+        let number = unsafe { ffi::PyLong_AsLongLongAndOverflow(value.as_ptr(), &mut overflow) };
+        return Ok((overflow == 0).then_some(number));
+    }
+    let converted = convert(py, value)?;
+    let Some(converted) = converted else { return Ok(None) };
+    let mut overflow = 0;
+    // SAFETY: the object is live; a wrong type sets an exception, which is looked for.
+    let number = unsafe { ffi::PyLong_AsLongLongAndOverflow(converted.as_ptr(), &mut overflow) };
+    if overflow == 0 && number == -1 {
+        python::check(py)?;
+    }
+    Ok((overflow == 0).then_some(number))
+}
+
+/// The same for unsigned numbers.
+pub fn to_u64(py: Python<'_>, value: &Bound<'_, PyAny>) -> Result<Option<u64>, Raised> {
+    let Some(converted) = convert(py, value)? else { return Ok(None) };
+    // SAFETY: the object is live; any failure sets an exception, which is looked for.
+    let number = unsafe { ffi::PyLong_AsUnsignedLongLong(converted.as_ptr()) };
+    if number == u64::MAX {
+        match python::check(py) {
+            Ok(()) => {}
+            Err(raised) => return overflow_is_none(py, raised),
+        }
+    }
+    Ok(Some(number))
+}
+
+/// `int(value)` for what is no int but has `__int__`; the value itself otherwise.
+fn convert<'py>(py: Python<'py>, value: &Bound<'py, PyAny>) -> Result<Option<Bound<'py, PyAny>>, Raised> {
+    if value.is_exact_instance_of::<PyInt>() || !value.get_type().hasattr("__int__").or_raise(py)? {
+        return Ok(Some(value.clone()));
+    }
+    // SAFETY: the object is live; the answer is owned or null with an exception.
+    match unsafe { python::own(py, ffi::PyNumber_Long(value.as_ptr())) } {
+        Ok(number) => Ok(Some(number)),
+        Err(raised) => overflow_is_none(py, raised),
+    }
+}
+
+fn overflow_is_none<T>(py: Python<'_>, raised: Raised) -> Result<Option<T>, Raised> {
+    let err = raised.into_err(py);
+    if err.is_instance_of::<PyOverflowError>(py) { Ok(None) } else { Err(Raised::from_err(py, err)) }
+}
+
+/// Appends an int2.
+pub fn encode_int2(py: Python<'_>, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Done {
+    match to_i64(py, value)?.and_then(|number| i16::try_from(number).ok()) {
+        Some(number) => out.extend_from_slice(&number.to_be_bytes()),
+        None => return Err(overflow_error(py, "value out of int16 range")),
+    }
+    Ok(())
+}
+
+/// Appends an int4.
+#[inline]
+pub fn encode_int4(py: Python<'_>, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Done {
+    match to_i64(py, value)?.and_then(|number| i32::try_from(number).ok()) {
+        Some(number) => out.extend_from_slice(&number.to_be_bytes()),
+        None => return Err(overflow_error(py, "value out of int32 range")),
+    }
+    Ok(())
+}
+
+/// Appends an int8.
+#[inline]
+pub fn encode_int8(py: Python<'_>, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Done {
+    match to_i64(py, value)? {
+        Some(number) => out.extend_from_slice(&number.to_be_bytes()),
+        None => return Err(overflow_error(py, "value out of int64 range")),
+    }
+    Ok(())
+}
+
+/// Appends an oid or another unsigned number of four bytes.
+pub fn encode_uint4(py: Python<'_>, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Done {
+    match to_u64(py, value)?.and_then(|number| u32::try_from(number).ok()) {
+        Some(number) => out.extend_from_slice(&number.to_be_bytes()),
+        None => return Err(overflow_error(py, "value out of uint32 range")),
+    }
+    Ok(())
+}
+
+/// Appends an xid8 or another unsigned number of eight bytes.
+pub fn encode_uint8(py: Python<'_>, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Done {
+    match to_u64(py, value)? {
+        Some(number) => out.extend_from_slice(&number.to_be_bytes()),
+        None => return Err(overflow_error(py, "value out of uint64 range")),
+    }
+    Ok(())
+}
+
+/// The float that a value stands for.
+#[inline]
+pub fn to_f64(py: Python<'_>, value: &Bound<'_, PyAny>) -> Result<f64, Raised> {
+    // SAFETY: the object is live; a wrong type sets an exception, which is looked for.
+    let number = unsafe { ffi::PyFloat_AsDouble(value.as_ptr()) };
+    if number == -1.0 {
+        python::check(py)?;
+    }
+    Ok(number)
+}
+
+/// Appends a float4; what rounds to infinity without being infinite is refused.
+pub fn encode_float4(py: Python<'_>, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Done {
+    let double = to_f64(py, value)?;
+    let single = double as f32;
+    if single.is_infinite() && !double.is_infinite() {
+        return Err(value_error(py, "value out of float32 range"));
+    }
+    out.extend_from_slice(&single.to_be_bytes());
+    Ok(())
+}
+
+/// Appends a float8.
+#[inline]
+pub fn encode_float8(py: Python<'_>, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Done {
+    out.extend_from_slice(&to_f64(py, value)?.to_be_bytes());
+    Ok(())
+}

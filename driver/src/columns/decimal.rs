@@ -1,0 +1,105 @@
+//! `numeric` without Python: as an integer of its column's scale.
+
+/// Why a value has no place in a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The bytes are no numeric.
+    #[error("malformed numeric value")]
+    Malformed,
+    /// NaN or an infinity, which Arrow's decimals do not have.
+    #[error("NaN and infinity have no place in a column of decimals: cast the column to float8 or text")]
+    Special,
+    /// More digits than were announced.
+    #[error("numeric value does not fit its column's precision")]
+    TooLong,
+}
+
+const NEGATIVE: u16 = 0x4000;
+
+/// What travels: groups of four digits, the first of weight 10000^weight.
+struct Parts<'a> {
+    groups: &'a [u8],
+    weight: i64,
+    sign: u16,
+}
+
+impl<'a> Parts<'a> {
+    fn new(data: &'a [u8]) -> Result<Self, Error> {
+        let Some(([c0, c1, w0, w1, s0, s1, _, _], groups)) = data.split_first_chunk::<8>() else {
+            return Err(Error::Malformed);
+        };
+        let count = usize::from(u16::from_be_bytes([*c0, *c1]));
+        let parts =
+            Parts { groups, weight: i16::from_be_bytes([*w0, *w1]).into(), sign: u16::from_be_bytes([*s0, *s1]) };
+        let digits = parts.digits().all(|group| group <= 9999);
+        if groups.len() == count * 2 && digits { Ok(parts) } else { Err(Error::Malformed) }
+    }
+
+    fn digits(&self) -> impl Iterator<Item = u16> + '_ {
+        self.groups.chunks_exact(2).map(|pair| match pair {
+            [high, low] => u16::from_be_bytes([*high, *low]),
+            _ => 0,
+        })
+    }
+}
+
+/// The value times 10^scale.
+///
+/// # Errors
+/// When the bytes are no numeric, or the value is no number, or needs more than `precision` digits or another scale.
+pub fn scaled(data: &[u8], precision: u8, scale: u8) -> Result<i128, Error> {
+    let parts = Parts::new(data)?;
+    if parts.sign != 0 && parts.sign != NEGATIVE {
+        return Err(Error::Special);
+    }
+    let mut sum = 0_i128;
+    for group in parts.digits() {
+        sum = sum.checked_mul(10_000).and_then(|sum| sum.checked_add(group.into())).ok_or(Error::TooLong)?;
+    }
+    let count = (parts.groups.len() / 2) as i64;
+    let shift = (parts.weight + 1 - count) * 4 + i64::from(scale);
+    let power = |exponent: i64| u32::try_from(exponent).ok().and_then(|exponent| 10_i128.checked_pow(exponent));
+    let value = if sum == 0 {
+        0
+    } else if shift >= 0 {
+        power(shift).and_then(|power| sum.checked_mul(power)).ok_or(Error::TooLong)?
+    } else {
+        // The last group may hold zeros past the scale, never digits.
+        let power = power(-shift).ok_or(Error::TooLong)?;
+        if sum % power != 0 {
+            return Err(Error::TooLong);
+        }
+        sum / power
+    };
+    if power(precision.into()).is_some_and(|limit| value >= limit) {
+        return Err(Error::TooLong);
+    }
+    Ok(if parts.sign == NEGATIVE { -value } else { value })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wire(groups: &[u16], weight: i16, sign: u16, scale: u16) -> Vec<u8> {
+        let mut out = Vec::new();
+        for word in [groups.len() as u16, weight as u16, sign, scale].iter().chain(groups) {
+            out.extend_from_slice(&word.to_be_bytes());
+        }
+        out
+    }
+
+    #[test]
+    fn numbers_of_a_scale_become_integers() {
+        assert_eq!(scaled(&wire(&[1, 2345, 6789], 1, 0, 4), 10, 4), Ok(123_456_789));
+        assert_eq!(scaled(&wire(&[1, 2345, 6700], 1, NEGATIVE, 2), 10, 2), Ok(-1_234_567));
+        assert_eq!(scaled(&wire(&[], 0, 0, 2), 10, 2), Ok(0));
+        assert_eq!(scaled(&wire(&[9999], 0, 0, 0), 4, 0), Ok(9999));
+        assert_eq!(scaled(&wire(&[1], 1, 0, 0), 4, 0), Err(Error::TooLong));
+        assert_eq!(scaled(&wire(&[1, 2345, 6789], 1, 0, 4), 10, 2), Err(Error::TooLong));
+        assert_eq!(scaled(&wire(&[1], 3000, 0, 0), 38, 0), Err(Error::TooLong));
+        assert_eq!(scaled(&wire(&[], 0, 0xC000, 0), 38, 0), Err(Error::Special));
+        assert_eq!(scaled(&wire(&[10_000], 0, 0, 0), 38, 0), Err(Error::Malformed));
+        assert_eq!(scaled(b"\0\x05", 38, 0), Err(Error::Malformed));
+    }
+}

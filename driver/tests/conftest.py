@@ -1,0 +1,76 @@
+"""What the driver's tests share: tests that are coroutines, on asyncio's loop and on uvloop, and a server to talk to."""
+
+import asyncio
+import contextlib
+import gc
+import inspect
+
+import pytest
+import uvloop
+
+from devkit import postgres
+from devkit.server import Server, end_on_signals
+
+SECONDS = 90
+
+
+def pytest_addoption(parser):
+    # Registered by tests/conftest.py already when both are run together.
+    with contextlib.suppress(ValueError):
+        parser.addoption("--pg", type=int, action="append", help="a PostgreSQL to test on (again for more)")
+
+
+def pytest_configure():
+    end_on_signals()
+
+
+def pytest_generate_tests(metafunc):
+    if "major" in metafunc.fixturenames:
+        chosen = metafunc.config.getoption("--pg") or postgres.majors()
+        metafunc.parametrize("major", chosen, ids=[f"pg{major}" for major in chosen], scope="session")
+    if inspect.iscoroutinefunction(metafunc.function):
+        metafunc.fixturenames.append("event_loop_kind")
+        metafunc.parametrize("event_loop_kind", ["asyncio", "uvloop"])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem):
+    """Runs a test that is a coroutine on a loop of its own; what the loop complains of fails the test."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    new_loop = uvloop.new_event_loop if pyfuncitem.callspec.params["event_loop_kind"] == "uvloop" else None
+    complaints = []
+
+    async def run():
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: complaints.append(context))
+        await asyncio.wait_for(pyfuncitem.obj(**arguments), SECONDS)
+        gc.collect()
+        await asyncio.sleep(0)
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(run())
+    expected = getattr(pyfuncitem.obj, "expected_complaint", None)
+    unexpected = [context for context in complaints if expected is None or expected not in context["message"]]
+    assert not unexpected, unexpected
+    return True
+
+
+@pytest.fixture(scope="session")
+def server(major):
+    """A server of this major version, shared by the tests."""
+    with Server(postgres.tree(major), settings={"max_connections": "200"}) as running:
+        yield running
+
+
+@pytest.fixture
+def spec(server):
+    """Arguments for `howdah.connect`."""
+    return {
+        "host": "127.0.0.1",
+        "port": server.port,
+        "user": "postgres",
+        "password": server.password,
+        "database": "postgres",
+    }

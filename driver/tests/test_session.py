@@ -1,0 +1,185 @@
+"""One connection: queries at the same time, transactions' leases, cancellation, COPY, columns."""
+
+import asyncio
+import datetime
+import io
+
+import numpy
+import pyarrow
+import pytest
+
+import howdah
+
+
+@pytest.fixture
+def connect(spec):
+    """Opens a connection to the shared server."""
+    return lambda **more: howdah.connect(**{**spec, **more})
+
+
+async def test_queries_at_the_same_time_are_answered_each(connect):
+    connection = await connect()
+    found = await asyncio.gather(*(connection.fetchval("select $1::int", i) for i in range(500)))
+    assert found == list(range(500))
+    await connection.close()
+
+
+async def test_each_query_fails_alone(connect):
+    connection = await connect()
+    queries = [connection.fetchval(f"select 10 / {i % 3}") for i in range(9)]
+    found = await asyncio.gather(*queries, return_exceptions=True)
+    for i, result in enumerate(found):
+        if i % 3:
+            assert result == 10 // (i % 3)
+        else:
+            assert isinstance(result, howdah.DivisionByZeroError)
+    await connection.close()
+
+
+async def test_a_cancelled_query_leaves_its_neighbours_alone(connect):
+    connection = await connect()
+    await asyncio.gather(*(connection.fetchval("select 1") for _ in range(2)))
+    slow = asyncio.ensure_future(connection.fetchval("select pg_sleep(20)"))
+    others = [asyncio.ensure_future(connection.fetchval("select $1::int", i)) for i in range(20)]
+    await asyncio.sleep(0.1)
+    slow.cancel()
+    started = asyncio.get_running_loop().time()
+    assert await asyncio.gather(*others) == list(range(20))
+    assert asyncio.get_running_loop().time() - started < 10
+    with pytest.raises(asyncio.CancelledError):
+        await slow
+    assert await connection.fetchval("select 1") == 1
+    await connection.close()
+
+
+async def test_a_query_given_up_before_its_turn_is_not_waited_for(connect):
+    connection = await connect()
+    first = asyncio.ensure_future(connection.fetchval("select 1 from pg_sleep(0.3)"))
+    await asyncio.sleep(0.05)
+    with pytest.raises(asyncio.TimeoutError):
+        await connection.fetchval("select pg_sleep(20)", timeout=0.05)
+    assert await first == 1
+    assert await asyncio.wait_for(connection.fetchval("select 2"), 10) == 2
+    await connection.close()
+
+
+async def test_a_block_has_the_connection_to_itself(connect):
+    connection = await connect()
+    await connection.execute("create temp table seen (a int)")
+    order = []
+
+    async def outside():
+        order.append(("outside", await connection.fetchval("select count(*) from seen")))
+
+    async with connection.transaction():
+        await connection.execute("insert into seen values (1)")
+        waiting = asyncio.get_running_loop().create_task(outside(), **_empty_context())
+        await asyncio.sleep(0.05)
+        # Tasks made inside belong to the block.
+        inside = await asyncio.gather(*(connection.fetchval("select count(*) from seen") for _ in range(3)))
+        order.append(("inside", inside))
+        await connection.execute("insert into seen values (2)")
+    await waiting
+    assert order == [("inside", [1, 1, 1]), ("outside", 2)]
+    await connection.close()
+
+
+def _empty_context():
+    import contextvars
+
+    return {"context": contextvars.Context()}
+
+
+async def test_begin_travels_with_the_first_query(connect):
+    connection = await connect()
+    await connection.fetchval("select 1")
+    before = connection._protocol.queries_count
+    async with connection.transaction():
+        assert connection.is_in_transaction()
+        await connection.fetchval("select 1")
+    assert connection._protocol.queries_count - before == 2
+    async with connection.transaction():
+        pass
+    assert connection._protocol.queries_count - before == 2
+    with pytest.raises(howdah.PostgresSyntaxError):
+        async with connection.transaction():
+            await connection.fetch("selekt")
+    assert not connection.is_in_transaction()
+    await connection.close()
+
+
+async def test_a_pipeline_gives_futures(connect):
+    connection = await connect()
+    async with connection.pipeline() as pipeline:
+        first = pipeline.fetchval("select 1")
+        rows = pipeline.fetch("select generate_series(1, 3) as i")
+    assert first.result() == 1
+    assert [row["i"] for row in rows.result()] == [1, 2, 3]
+    with pytest.raises(howdah.DivisionByZeroError):
+        async with connection.pipeline() as pipeline:
+            pipeline.fetchval("select 1 / 0")
+            good = pipeline.fetchval("select 2")
+    assert good.result() == 2
+    await connection.close()
+
+
+async def test_rows_have_attributes_on_request(connect):
+    connection = await connect()
+    row = await connection.fetchrow("select 1 as id", record_class=howdah.AttributeRecord)
+    assert row.id == row["id"] == 1
+    with pytest.raises(AttributeError):
+        row.other
+    await connection.close()
+
+
+async def test_json_is_decoded_on_request(connect):
+    connection = await connect()
+    await connection.decode_json()
+    assert await connection.fetchval("select $1::jsonb", {"a": [1, None]}) == {"a": [1, None]}
+    await connection.close()
+
+
+async def test_a_failed_copy_leaves_the_connection_usable(connect):
+    connection = await connect()
+    await connection.execute("create temp table copied (a int)")
+
+    async def broken():
+        yield b"1\n"
+        raise ValueError("no more")
+
+    with pytest.raises(ValueError):
+        await connection.copy_to_table("copied", source=broken())
+    assert await connection.fetchval("select count(*) from copied") == 0
+    with pytest.raises(howdah.BadCopyFileFormatError):
+        await connection.copy_to_table("copied", source=io.BytesIO(b"1\t2\n"))
+    assert await connection.copy_to_table("copied", source=io.BytesIO(b"1\n2\n")) == "COPY 2"
+    await connection.close()
+
+
+async def test_columns_come_and_go(connect):
+    connection = await connect()
+    columns = await connection.fetch_columns(
+        "select i, i / 2.0::float8 as half, case when i % 3 = 0 then null else 'k' || i % 5 end as text,"
+        " date '2020-01-01' + i as day, timestamptz '2020-01-01 00:00+00' + interval '1 s' * i as moment"
+        " from generate_series(1, 1000) i",
+        dictionary=["text"],
+    )
+    table = pyarrow.table(columns)
+    table.validate(full=True)
+    assert table.num_rows == 1000
+    assert table["text"].null_count == 333
+    assert numpy.asarray(columns["half"])[:3].tolist() == [0.5, 1.0, 1.5]
+    assert table["day"][0].as_py() == datetime.date(2020, 1, 2)
+    await connection.execute(
+        "create temp table target (i bigint, half real, text text, day date, moment timestamptz)"
+    )
+    assert await connection.copy_columns_to_table("target", source=table) == "COPY 1000"
+    assert await connection.copy_columns_to_table("target", source=columns) == "COPY 1000"
+    again = pyarrow.table(await connection.fetch_columns("select * from target limit 1000"))
+    assert again["moment"].to_pylist() == table["moment"].to_pylist()
+    assert again["text"].to_pylist() == table["text"].to_pylist()
+    with pytest.raises(OverflowError):
+        await connection.execute("create temp table small (i smallint)")
+        await connection.copy_columns_to_table("small", source=pyarrow.table({"i": [1 << 20]}))
+    assert await connection.fetchval("select count(*) from small") == 0
+    await connection.close()
