@@ -17,6 +17,8 @@ from tests.pooler import raw
 from tests.pooler.process import PROGRAM, Pooler, ask, wait_until
 from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, parse, query
 
+NEWEST_ONLY = True
+
 SHOWS = [
     "CLIENTS",
     "CONFIG",

@@ -14,6 +14,8 @@ import pytest
 
 from tests.pooler.process import Pooler, ask, wait_until
 
+NEWEST_ONLY = True
+
 
 def setting(pooler, name):
     """A setting as the console shows it."""

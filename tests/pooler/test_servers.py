@@ -7,6 +7,8 @@ import time
 from tests.pooler.process import Pooler, wait_until
 from tests.pooler.trio import processes
 
+NEWEST_ONLY = True
+
 
 def watched(trio, **options):
     """A pooler in front of the three."""

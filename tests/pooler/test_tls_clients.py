@@ -17,6 +17,8 @@ from tests.pooler.certificates import serial_of
 from tests.pooler.process import PASSWORD, Pooler, ask, wait_until
 from tests.pooler.raw import SSL_REQUEST, Raw, code, message, query, values
 
+NEWEST_ONLY = True
+
 
 def tls(pair, sslmode="require", **more):
     """The settings for TLS with clients."""
