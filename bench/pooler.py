@@ -5,11 +5,15 @@ A pool size is chosen for each side from a few by a first sweep at 100 clients. 
 bench says so and measures nothing.
 """
 
+import itertools
 import os
 import re
+import resource
 import shutil
+import socket
 import subprocess
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -29,10 +33,58 @@ TARGETS = {1: (None, 1.05), 10: (1.05, 0.95), 100: (1.8, 0.55), 1000: (1.4, 0.65
 SIZES = (2, 5, 10, 20)
 
 
-class Side:
-    """One pooler, started with a pool size."""
+class Direct:
+    """The server itself."""
 
-    def __init__(self, name, command, server, size):
+    def __init__(self, server):
+        self.name, self.server, self.port, self.process = "direct", server, server.port, None
+
+    def cpu(self):
+        """Nothing stands between."""
+        return 0.0
+
+    def pgbench(self, mode, clients, script, seconds, *more):
+        """What pgbench counted: transactions, and transactions a second."""
+        command = [self.server.tree.program("pgbench"), "-h", "127.0.0.1", "-p", str(self.port), "-U", SUPERUSER, "-n"]
+        command += [*script, "-M", mode, "-c", str(clients), "-j", str(min(clients, 2)), "-T", str(seconds), *more]
+        done = subprocess.run([*command, "postgres"], capture_output=True, text=True, env=environment(), check=False)
+        counted = re.search(r"actually processed: (\d+)", done.stdout)
+        if done.returncode != 0 or not counted:
+            raise Problem(f"pgbench through {self.name}: {done.stderr.strip()[-300:]}")
+        return int(counted.group(1)), float(re.search(r"tps = ([\d.]+)", done.stdout).group(1))
+
+    def measure(self, mode, clients, script, seconds, costs=None):
+        """Transactions a second; the CPU a transaction, in microseconds, is appended to `costs`."""
+        before = self.cpu()
+        count, tps = self.pgbench(mode, clients, script, seconds)
+        if costs is not None:
+            costs.append((self.cpu() - before) / max(count, 1) * 1e6)
+        return tps
+
+    def latencies(self, mode, clients, script, seconds):
+        """How long transactions took, in milliseconds, in order."""
+        with tempfile.TemporaryDirectory(prefix="howdah-bench-", dir="/tmp") as folder:
+            self.pgbench(mode, clients, script, seconds, "--log", f"--log-prefix={folder}/log")
+            lines = (line for path in Path(folder).iterdir() for line in path.read_text().splitlines())
+            return sorted(int(line.split()[2]) / 1000 for line in lines)
+
+    def ask(self, sql):
+        """Runs a statement and throws its rows away."""
+        place = ["-h", "127.0.0.1", "-p", str(self.port), "-U", SUPERUSER, "-d", "postgres"]
+        command = [self.server.tree.program("psql"), "--no-psqlrc", "-qAt", *place, "-c", sql]
+        done = subprocess.run(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment(), check=False
+        )
+        if done.returncode != 0:
+            raise Problem(f"psql through {self.name}: {done.stderr.decode().strip()[-300:]}")
+
+
+class Side(Direct):
+    """One pooler, started with a pool size and these other settings; as one of several servers where `cluster` says
+    whether reads are told from writes.
+    """
+
+    def __init__(self, name, command, server, size, settings="", cluster=None):
         self.name, self.server, self.port = name, server, free_port()
         self.folder = Path(tempfile.mkdtemp(prefix="howdah-bench-", dir="/tmp"))
         self.folder.chmod(0o755)
@@ -50,8 +102,28 @@ class Side:
             max_client_conn = 5000
             log_connections = 0
             log_disconnections = 0
+            {settings}
             """
         )
+        if cluster is not None:
+            ini = self.folder / "howdah.toml"
+            ini.write_text(
+                f"""[pooler]
+                listen_addr = "127.0.0.1"
+                listen_port = {self.port}
+                unix_socket_dir = ""
+                auth_type = "any"
+                default_pool_size = {size}
+                max_client_conn = 5000
+                log_connections = false
+                log_disconnections = false
+                [databases."*"]
+                user = "{SUPERUSER}"
+                servers = [{{host = "{server.socket_folder}", port = {server.port}}}]
+                primary_reads = "on"
+                read_write_splitting = {str(cluster).lower()}
+                """
+            )
         with open(self.folder / "log", "w") as log:
             self.process = subprocess.Popen([*command, ini], stderr=log, stdout=log, cwd="/", **as_server_user())
         for _ in range(100):
@@ -66,23 +138,15 @@ class Side:
         self.process.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
 
+    def memory(self):
+        """Bytes of memory that are its own (PSS)."""
+        lines = Path(f"/proc/{self.process.pid}/smaps_rollup").read_text()
+        return int(re.search(r"^Pss:\s+(\d+)", lines, re.MULTILINE).group(1)) * 1024
+
     def cpu(self):
         """CPU seconds used."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-    def measure(self, mode, clients, script, seconds, costs=None):
-        """Transactions a second; the CPU a transaction, in microseconds, is appended to `costs`."""
-        before = self.cpu()
-        command = [self.server.tree.program("pgbench"), "-h", "127.0.0.1", "-p", str(self.port), "-U", SUPERUSER, "-n"]
-        command += [*script, "-M", mode, "-c", str(clients), "-j", str(min(clients, 2)), "-T", str(seconds), "postgres"]
-        done = subprocess.run(command, capture_output=True, text=True, env=environment(), check=False)
-        counted = re.search(r"actually processed: (\d+)", done.stdout)
-        if done.returncode != 0 or not counted:
-            raise Problem(f"pgbench through {self.name}: {done.stderr.strip()[-300:]}")
-        if costs is not None:
-            costs.append((self.cpu() - before) / max(int(counted.group(1)), 1) * 1e6)
-        return float(re.search(r"tps = ([\d.]+)", done.stdout).group(1))
 
 
 def measure(quick):
@@ -111,6 +175,7 @@ def measure(quick):
                     sides[name] = Side(name, command, server, size)
                 for mode, clients, script in CASES:
                     compare(report, sides, mode, clients, script, rounds, seconds)
+                beyond(report, sides, own, server, rounds, seconds)
             finally:
                 for side in sides.values():
                     side.stop()
@@ -151,3 +216,121 @@ def compare(report, sides, mode, clients, script, rounds, seconds):
     report.add(f"{case}: howdah / pgbouncer", ratios(taken["howdah"], taken["pgbouncer"]), target=faster)
     cost = ratios(costs["howdah"][1:], costs["pgbouncer"][1:])
     report.add(f"{case}: CPU, howdah / pgbouncer", cost, target=cheaper, at_most=True)
+
+
+def beyond(report, sides, own, server, rounds, seconds):
+    """What is not a transaction rate beside PgBouncer's."""
+    howdah, bouncer, direct = sides["howdah"], sides["pgbouncer"], Direct(server)
+    size = report.content["howdah_pool_size"]
+    for mode in ("simple", "prepared"):
+        run = {side: lambda side=side: side.measure(mode, 100, ["-S"], seconds) for side in (howdah, direct)}  # noqa: B023
+        taken = interleave({side.name: call for side, call in run.items()}, rounds)
+        report.add(f"-S {mode}, 100 clients: howdah / direct", ratios(taken["howdah"], taken["direct"]), target=2.5)
+
+    plain = Side("howdah", [own], server, size, "pipelining = 0")
+    try:
+        for clients in (1, 100):
+            costs = {"howdah": [], "pgbouncer": []}
+            taken = interleave(
+                {
+                    side.name: lambda side=side: side.measure("simple", clients, ["-S"], seconds, costs[side.name])  # noqa: B023
+                    for side in (plain, bouncer)
+                },
+                rounds,
+            )
+            case = f"pipelining off, -S simple, {clients} clients"
+            slower = ratios(taken["pgbouncer"], taken["howdah"])
+            report.add(f"{case}: time a transaction, howdah / pgbouncer", slower, target=1.05, at_most=True)
+            cost = ratios(costs["howdah"][1:], costs["pgbouncer"][1:])
+            report.add(f"{case}: CPU, howdah / pgbouncer", cost, target=1.05, at_most=True)
+    finally:
+        plain.stop()
+
+    split, whole = (Side("howdah", [own], server, size, cluster=cluster) for cluster in (True, False))
+    try:
+        costs = {"on": [], "off": []}
+        for _ in range(rounds + 1):
+            split.measure("simple", 100, ["-S"], seconds, costs["on"])
+            whole.measure("simple", 100, ["-S"], seconds, costs["off"])
+        cost = ratios(costs["on"][1:], costs["off"][1:])
+        report.add("read/write splitting on / off, 100 clients: CPU a query", cost, target=1.1, at_most=True)
+    finally:
+        split.stop()
+        whole.stop()
+
+    tails = []
+    for _ in range(rounds):
+        found = howdah.latencies("simple", 1000, ["-S"], seconds)
+        tails.append(at(found, 0.99) / at(found, 0.5))
+    report.add("-S simple, 1000 clients: p99 / p50", Spread.of(tails), target=3, at_most=True)
+    ratio = [
+        with_sleepers(howdah, seconds) / at(howdah.latencies("simple", 100, ["-S"], seconds), 0.99)
+        for _ in range(rounds)
+    ]
+    report.add(
+        "100 clients: p99 among pg_sleep(1) of new shapes / p99 without", Spread.of(ratio), target=2, at_most=True
+    )
+
+    large = "SELECT repeat('x', 1000) FROM generate_series(1, 100000)"
+    taken = interleave({side.name: lambda side=side: timed(side, large) for side in (howdah, direct)}, rounds)
+    report.add("a result of 100 MB: throughput, howdah / direct", ratios(taken["direct"], taken["howdah"]), target=0.8)
+    report.add("memory of an idle client", Spread.of([idle_bytes(howdah)]), unit="bytes", target=2048, at_most=True)
+
+
+def at(ordered, share):
+    """The quantile of ordered values."""
+    return ordered[min(int(len(ordered) * share), len(ordered) - 1)]
+
+
+def with_sleepers(side, seconds):
+    """The p99 of short statements of 100 clients while four others send ones of a second, each of a new shape."""
+    ending = threading.Event()
+
+    def sleep(number):
+        for turn in itertools.count():
+            if ending.is_set():
+                return
+            side.ask(f"SELECT pg_sleep(1) AS shape_{number}_{turn}_{time.monotonic_ns()}")
+
+    sleepers = [threading.Thread(target=sleep, args=(number,)) for number in range(4)]
+    for sleeper in sleepers:
+        sleeper.start()
+    try:
+        return at(side.latencies("simple", 100, ["-S"], max(seconds, 3)), 0.99)
+    finally:
+        ending.set()
+        for sleeper in sleepers:
+            sleeper.join()
+
+
+def timed(side, sql):
+    """Seconds that a statement takes."""
+    began = time.monotonic()
+    side.ask(sql)
+    return time.monotonic() - began
+
+
+def idle_bytes(side, count=4000):
+    """Memory that an idle client costs, by the difference that these make."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, count + 1000), hard))
+    startup = b"\0\x03\0\0user\0" + SUPERUSER.encode() + b"\0database\0postgres\0\0"
+    startup = (len(startup) + 4).to_bytes(4, "big") + startup
+    clients = []
+    try:
+        before = side.memory()
+        for _ in range(count):
+            client = socket.create_connection(("127.0.0.1", side.port))
+            client.sendall(startup)
+            told = b""
+            while b"Z\0\0\0\x05I" not in told:
+                come = client.recv(4096)
+                if not come:
+                    raise Problem("the pooler let an idle client not in")
+                told += come
+            clients.append(client)
+        return (side.memory() - before) / count
+    finally:
+        for client in clients:
+            client.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
