@@ -47,7 +47,8 @@ class Direct:
         """What pgbench counted: transactions, and transactions a second."""
         command = [self.server.tree.program("pgbench"), "-h", "127.0.0.1", "-p", str(self.port), "-U", SUPERUSER, "-n"]
         command += [*script, "-M", mode, "-c", str(clients), "-j", str(min(clients, 2)), "-T", str(seconds), *more]
-        done = subprocess.run([*command, "postgres"], capture_output=True, text=True, env=environment(), check=False)
+        environ = environment() | {"PGPASSWORD": self.server.password}
+        done = subprocess.run([*command, "postgres"], capture_output=True, text=True, env=environ, check=False)
         counted = re.search(r"actually processed: (\d+)", done.stdout)
         if done.returncode != 0 or not counted:
             raise Problem(f"pgbench through {self.name}: {done.stderr.strip()[-300:]}")

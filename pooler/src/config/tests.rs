@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use balancer::Configured;
+use balancer::{Configured, Strategy};
 
 use super::*;
 
@@ -196,13 +196,7 @@ servers = [['10.0.0.1', 5433, 'replica'], ['10.0.0.2', 5433, 'Replica']]
     );
     assert_eq!((routing.limits.ban_millis, routing.limits.patience_millis), (7000, 250));
     assert_eq!(app.servers.len(), 2);
-    assert_eq!(
-        config.remarks,
-        [
-            "[general] healthcheck_delay does nothing: the servers of a pool are asked every healthcheck_interval",
-            "pools.app: query_parser_max_length is not supported and does nothing",
-        ]
-    );
+    assert_eq!(config.remarks, ["pools.app: query_parser_max_length is not supported and does nothing"]);
     let broken = PGCAT.replace("'replica'", "'secondary'");
     assert_eq!(pgcat(&broken).unwrap_err(), "pools.app: secondary is not a role: expected primary or replica");
 }

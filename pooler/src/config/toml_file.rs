@@ -44,7 +44,7 @@ pub fn read(table: &Table) -> Result<Config, String> {
                             continue;
                         }
                         let outcome = database.set(key, &text(value));
-                        let known = Database::names().chain(["servers"]);
+                        let known = ["servers"].into_iter().chain(Database::names());
                         judge(outcome, &section, key, value, known)?;
                     }
                     if entry.contains_key("servers") {
