@@ -73,9 +73,8 @@ class Direct:
         """Runs a statement and throws its rows away."""
         place = ["-h", "127.0.0.1", "-p", str(self.port), "-U", SUPERUSER, "-d", "postgres"]
         command = [self.server.tree.program("psql"), "--no-psqlrc", "-qAt", *place, "-c", sql]
-        done = subprocess.run(
-            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment(), check=False
-        )
+        environ = environment() | {"PGPASSWORD": self.server.password}
+        done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environ, check=False)
         if done.returncode != 0:
             raise Problem(f"psql through {self.name}: {done.stderr.decode().strip()[-300:]}")
 

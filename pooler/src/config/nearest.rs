@@ -5,10 +5,13 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     let bound = (name.len() / 3).max(2);
     candidates
         .into_iter()
-        .map(|candidate| (if is_cut(name, candidate) { 1 } else { distance(name, candidate) }, candidate))
-        .filter(|(distance, _)| *distance <= bound)
+        .map(|candidate| {
+            let steps = distance(name, candidate);
+            (if is_cut(name, candidate) { 1 } else { steps }, steps, candidate)
+        })
+        .filter(|(near, ..)| *near <= bound)
         .min()
-        .map(|(_, candidate)| candidate)
+        .map(|(.., candidate)| candidate)
 }
 
 /// Whether one is the beginning of the other, and long enough to mean it.
