@@ -50,9 +50,10 @@ class Direct:
         environ = environment() | {"PGPASSWORD": self.server.password}
         done = subprocess.run([*command, "postgres"], capture_output=True, text=True, env=environ, check=False)
         counted = re.search(r"actually processed: (\d+)", done.stdout)
-        if done.returncode != 0 or not counted:
-            raise Problem(f"pgbench through {self.name}: {done.stderr.strip()[-300:]}")
-        return int(counted.group(1)), float(re.search(r"tps = ([\d.]+)", done.stdout).group(1))
+        rate = re.search(r"tps = ([\d.]+)", done.stdout)
+        if done.returncode != 0 or not counted or not rate:
+            raise Problem(f"pgbench through {self.name}: {(done.stderr or done.stdout).strip()[-300:]}")
+        return int(counted.group(1)), float(rate.group(1))
 
     def measure(self, mode, clients, script, seconds, costs=None):
         """Transactions a second; the CPU a transaction, in microseconds, is appended to `costs`."""

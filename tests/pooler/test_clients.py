@@ -11,7 +11,7 @@ from devkit.driver import PACKAGE
 from tests.pooler.process import SUPERUSER, Pooler
 
 sys.path.insert(0, str(PACKAGE))
-import howdah  # noqa: E402
+import howdah
 
 CONNECTIONS = 20
 
