@@ -564,9 +564,14 @@ impl Worker {
             // A cancel request that was meant for a neighbour.
             ("57014", _) => lane.cancelling && !lane.units.front().is_some_and(|unit| unit.cancelled || unit.writes),
             // The plan of a statement of ours is stale: it is prepared afresh.
-            ("0A000", Some(Request::Bind(Some(statement)) | Request::Execute(Some(statement))))
-                if report.routine == "RevalidateCachedQuery" =>
-            {
+            (
+                "0A000",
+                Some(
+                    Request::Bind(Some(statement))
+                    | Request::Describe(Some(statement))
+                    | Request::Execute(Some(statement)),
+                ),
+            ) if report.routine == "RevalidateCachedQuery" => {
                 statement.generation.set(statement.generation.get() + 1);
                 true
             }
