@@ -298,7 +298,9 @@ impl Worker {
         // The plan of a statement of ours is stale: the next to use it prepares it afresh.
         if report.code == "0A000"
             && report.routine == "RevalidateCachedQuery"
-            && let Some(Request::Bind(Some(statement)) | Request::Execute(Some(statement))) = server.requests.front()
+            && let Some(
+                Request::Bind(Some(statement)) | Request::Describe(Some(statement)) | Request::Execute(Some(statement)),
+            ) = server.requests.front()
         {
             statement.generation.set(statement.generation.get() + 1);
         }

@@ -192,6 +192,8 @@ impl Worker {
             }
             server.sets = client.sets.clone();
         }
+        // Who asks before the server has answered must see what it will be.
+        server.vars.take_over(&client.vars);
         if !sql.is_empty() {
             frontend::write_query(server.io.out(), &sql);
             server.requests.push_back(Request::Align);

@@ -192,7 +192,7 @@ impl Worker {
         }
         let client_key = server.client.take();
         let in_message = matches!(server.passing, (1.., Some(Passing::On)));
-        let units = server.requests.iter().filter(|request| request.ends_unit()).count();
+        let units = server.requests.iter().filter(|request| request.ends_clients_unit()).count();
         let begun = !server.requests.is_empty();
         let idle = server.status == Status::Idle;
         let is_errand = server.target.is_some();
@@ -232,9 +232,13 @@ impl Worker {
         // What was answered before a Sync is not committed before it either.
         if begun || client.unsynced {
             let message = format!("server connection lost, the outcome of the statement is unknown: {why}");
-            backend::write_error(client.io.out(), "ERROR", code, &message);
+            let out = client.io.out();
             for _ in 0..units {
-                backend::write_ready_for_query(client.io.out(), Status::Idle);
+                backend::write_error(out, "ERROR", code, &message);
+                backend::write_ready_for_query(out, Status::Idle);
+            }
+            if client.unsynced || units == 0 {
+                backend::write_error(client.io.out(), "ERROR", code, &message);
             }
         }
         if client.unsynced {

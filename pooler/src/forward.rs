@@ -376,6 +376,19 @@ fn remember(server: &mut Server, statement: &Rc<Statement>, limit: usize, name: 
     }
 }
 
+/// Whether the last Parse of the unnamed statement has been answered, or is of the same unit as what comes now. One of
+/// a unit before may be cancelled yet, and leave the statement of somebody else.
+fn parse_is_safe(server: &Server) -> bool {
+    for request in server.requests.iter().rev() {
+        match request {
+            Request::Parse { unnamed: true, .. } => return true,
+            request if request.ends_unit() => return false,
+            _ => (),
+        }
+    }
+    true
+}
+
 /// The statement that a client means, made known to the server, and its name there. A name that the client does not
 /// have is passed on as it is, and the server's error is the right one.
 fn name_on_server(
@@ -390,7 +403,8 @@ fn name_on_server(
             // The server may have another client's unnamed statement, so it must not be asked for that.
             return (None, b"howdah has no unnamed statement".to_vec());
         };
-        if !server.unnamed.as_ref().is_some_and(|unnamed| Rc::ptr_eq(unnamed, &statement)) {
+        let is_there = server.unnamed.as_ref().is_some_and(|unnamed| Rc::ptr_eq(unnamed, &statement));
+        if !is_there || !parse_is_safe(server) {
             frontend::write_parse(server.io.out(), b"", &statement.definition);
             let statement = Some(statement.clone());
             server.unnamed = statement.clone();

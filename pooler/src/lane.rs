@@ -25,6 +25,7 @@ use crate::monitor::Met;
 use crate::pool::{Pool, PoolKey};
 use crate::server::{Request, Server, ServerKey, State};
 use crate::shape::{Shape, Why};
+use crate::statement::Statement;
 use crate::worker::{Step, Turn, Worker};
 
 /// A unit longer than this gets a connection to itself.
@@ -51,6 +52,8 @@ pub struct Unit {
     cancelled: bool,
     /// It is no read: it is asked again only where the server did not do it.
     writes: bool,
+    /// Its client's unnamed statement before it.
+    unnamed: Option<Rc<Statement>>,
 }
 
 /// What a server connection needs to know as a lane.
@@ -461,6 +464,7 @@ impl Worker {
         if client.lane.is_none() {
             client.request_since = now;
         }
+        let unnamed = client.unnamed.clone();
         let mut at = 0;
         while let Ok(Some(head)) = header(unit.get(at..).unwrap_or_default()) {
             let left = unit.get(at..at + head.total()).unwrap_or_default();
@@ -494,7 +498,7 @@ impl Worker {
         {
             pool.stats.waited(server.place, std::mem::take(&mut self.waited));
         }
-        lane.units.push_back(Unit { client: owner, shape, size: unit.len(), cancelled: false, writes });
+        lane.units.push_back(Unit { client: owner, shape, size: unit.len(), cancelled: false, writes, unnamed });
         if !std::mem::replace(&mut lane.unflushed, true) {
             self.unflushed.push(Turn::Server(server_key));
         }
@@ -560,9 +564,14 @@ impl Worker {
             // A cancel request that was meant for a neighbour.
             ("57014", _) => lane.cancelling && !lane.units.front().is_some_and(|unit| unit.cancelled || unit.writes),
             // The plan of a statement of ours is stale: it is prepared afresh.
-            ("0A000", Some(Request::Bind(Some(statement)) | Request::Execute(Some(statement))))
-                if report.routine == "RevalidateCachedQuery" =>
-            {
+            (
+                "0A000",
+                Some(
+                    Request::Bind(Some(statement))
+                    | Request::Describe(Some(statement))
+                    | Request::Execute(Some(statement)),
+                ),
+            ) if report.routine == "RevalidateCachedQuery" => {
                 statement.generation.set(statement.generation.get() + 1);
                 true
             }
@@ -681,16 +690,25 @@ impl Worker {
         let mut start = lane.done;
         let mut bytes = Vec::new();
         let mut count = 0;
+        let mut unnamed = None;
         for (place, unit) in lane.units.iter_mut().enumerate() {
             let end = start + unit.size;
             if place >= from && unit.client == Some(client_key) {
                 bytes.extend_from_slice(lane.history.get(start..end).unwrap_or_default());
                 unit.client = None;
+                let before = unit.unnamed.take();
+                if count == 0 {
+                    unnamed = before;
+                }
                 count += 1;
             }
             start = end;
         }
         if let Some(client) = self.clients.get_mut(client_key.0) {
+            // Units behind the first may have prepared another, which those before them must not meet.
+            if count > 0 {
+                client.unnamed = unnamed;
+            }
             client.replay += bytes.len();
             bytes.append(&mut client.io.rest);
             client.io.rest = bytes;

@@ -105,6 +105,11 @@ pub enum Request {
 }
 
 impl Request {
+    /// Whether it is answered by a ReadyForQuery that its client sees.
+    pub fn ends_clients_unit(&self) -> bool {
+        matches!(self, Self::Query(_) | Self::Call | Self::Sync)
+    }
+
     /// Whether it is answered by a ReadyForQuery.
     pub fn ends_unit(&self) -> bool {
         matches!(

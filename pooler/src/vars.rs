@@ -63,6 +63,15 @@ impl Vars {
         }
     }
 
+    /// Takes over each value that `other` has.
+    pub fn take_over(&mut self, other: &Self) {
+        for (place, value) in other.0.iter().enumerate() {
+            if let Some(value) = value {
+                self.set(place, value);
+            }
+        }
+    }
+
     /// Appends the statements that make a session with `server`'s values one with these. With `all`, every value,
     /// as after a RESET ALL.
     pub fn write_changes(&self, server: &Self, all: bool, tracked: &Tracked, sql: &mut String) {
