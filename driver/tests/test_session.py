@@ -4,11 +4,10 @@ import asyncio
 import datetime
 import io
 
+import howdah
 import numpy
 import pyarrow
 import pytest
-
-import howdah
 
 
 @pytest.fixture
@@ -128,7 +127,7 @@ async def test_rows_have_attributes_on_request(connect):
     row = await connection.fetchrow("select 1 as id", record_class=howdah.AttributeRecord)
     assert row.id == row["id"] == 1
     with pytest.raises(AttributeError):
-        row.other
+        _ = row.other
     await connection.close()
 
 

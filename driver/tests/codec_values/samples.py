@@ -6,8 +6,8 @@ import decimal
 import ipaddress
 from typing import Any
 
-from hypothesis import strategies as st
 from howdah.types import BitString, Box, Circle, Line, LineSegment, Path, Point, Polygon
+from hypothesis import strategies as st
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,6 +13,7 @@ from howdah import _core, exceptions
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ..examples import examples
 from .samples import SAMPLES
 
 EVERY = {
@@ -163,7 +164,7 @@ def test_an_empty_result_has_its_types(sides):
         columns["a"][0]
 
 
-@settings(max_examples=200, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(100), deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_any_values_come_out_as_they_went_in(data):
     codecs = _core.CodecMap()
@@ -184,7 +185,7 @@ def test_any_values_come_out_as_they_went_in(data):
             assert repr(found) == repr(expected)
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=examples(150), deadline=None, derandomize=True)
 @given(st.lists(st.sampled_from([16, 20, 23, 25, 17, 701, 1007, 1082, 1184, 1186, 1700, 2950, 3802]), max_size=4), st.binary(max_size=60), st.booleans())
 def test_hostile_rows_are_refused(oids, body, dictionary):
     codecs = _core.CodecMap()

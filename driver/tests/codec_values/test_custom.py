@@ -26,6 +26,7 @@ class Both:
         return self.ask("set_builtin_type_codec", name, schema=schema, **options)
 
     def ask(self, method, *args, **options):
+        """Calls the same method of both; both must take or refuse it alike."""
         ours = self.sides.outcome(self.sides.ours, method, *args, **options)
         theirs = self.sides.outcome(self.sides.theirs, method, *args, **options)
         assert difference(ours, theirs) is None, f"{method} {args}: howdah: {ours}, asyncpg: {theirs}"
