@@ -69,7 +69,9 @@ def read(codecs, oid, data):
         return refusal
 
 
-COUNTS = st.sampled_from([0, 1, 2, 3, 6, 7, 8, 255, 2**15, 2**16 - 1, 2**31 - 1, 2**31, 2**32 - 1, INT4, TEXT, COMPOSITE])
+COUNTS = st.sampled_from(
+    [0, 1, 2, 3, 6, 7, 8, 255, 2**15, 2**16 - 1, 2**31 - 1, 2**31, 2**32 - 1, INT4, TEXT, COMPOSITE]
+)
 WORDS = st.one_of(
     COUNTS.map(lambda number: struct.pack("!I", number)),
     st.sampled_from([0, 1, 4, 0xFFFF, 0x4000, 0xC000, 0x7FFF, 10_000]).map(lambda number: struct.pack("!H", number)),
@@ -92,7 +94,9 @@ def test_any_bytes_are_read_or_refused(codecs, oid):
     each()
 
 
-@pytest.mark.parametrize("sample", [sample for sample in SAMPLES if "(" not in sample.name], ids=lambda sample: sample.name)
+@pytest.mark.parametrize(
+    "sample", [sample for sample in SAMPLES if "(" not in sample.name], ids=lambda sample: sample.name
+)
 def test_a_value_with_one_wrong_byte_is_read_or_refused(codecs, sample):
     name = {'"char"': "char"}.get(sample.name, sample.name)
     oid = next(oid for oid, known in _core.BUILTIN_TYPE_OID_MAP.items() if known == name)
@@ -157,7 +161,10 @@ def test_braces_within_braces_end_at_six(codecs):
 
 
 @settings(max_examples=examples(200), deadline=None, derandomize=True)
-@given(st.lists(st.sampled_from([INT4, TEXT, NUMERIC, 1184, 2950, 1007]), max_size=5), st.lists(WORDS, max_size=20).map(b"".join))
+@given(
+    st.lists(st.sampled_from([INT4, TEXT, NUMERIC, 1184, 2950, 1007]), max_size=5),
+    st.lists(WORDS, max_size=20).map(b"".join),
+)
 def test_any_row_is_read_or_refused(oids, body):
     codecs = _core.CodecMap()
     try:
