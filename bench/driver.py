@@ -61,7 +61,8 @@ def measure(quick):
         for loop in LOOPS:
             for case, cheaper, faster in CASES:
                 compare(report, there, loop, case, (cheaper, faster), (rounds, seconds, url), ratios)
-            four = [statistics.geometric_mean(each) for each in zip(*(ratios[loop, case] for case in FOUR), strict=True)]
+            rounds_of_four = zip(*(ratios[loop, case] for case in FOUR), strict=True)
+            four = [statistics.geometric_mean(each) for each in rounds_of_four]
             report.add(f"{loop}: rows a second, mean of the four", Spread.of(four), target=1.3, unit="times")
     return report
 
@@ -83,8 +84,9 @@ def compare(report, there, loop, case, targets, how, ratios):
     if not others:
         return
     ours = taken["howdah"]
-    cost = [min(each["cpu"] for each in others_now) / mine["cpu"] for mine, *others_now in zip(ours, *others, strict=True)]
-    rate = [mine["rate"] / max(each["rate"] for each in others_now) for mine, *others_now in zip(ours, *others, strict=True)]
+    matched = list(zip(ours, *others, strict=True))
+    cost = [min(each["cpu"] for each in others_now) / mine["cpu"] for mine, *others_now in matched]
+    rate = [mine["rate"] / max(each["rate"] for each in others_now) for mine, *others_now in matched]
     ratios[loop, case] = rate
     cheaper, faster = targets
     report.add(f"{loop}, {case}: CPU, best of the others / howdah", Spread.of(cost), target=cheaper)

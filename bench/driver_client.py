@@ -1,6 +1,6 @@
 """One driver measured on one case, in a process of its own: prints rows a second and CPU a row as JSON.
 
-    python -m bench.driver_client DRIVER LOOP CASE SECONDS URL
+python -m bench.driver_client DRIVER LOOP CASE SECONDS URL
 """
 
 import asyncio
@@ -85,7 +85,8 @@ class Asyncpg:
         elif case == "copy out":
 
             async def run(connection):
-                await connection.copy_from_query("select * from bench_big limit 20000", output=io.BytesIO(), format="binary")
+                query = "select * from bench_big limit 20000"
+                await connection.copy_from_query(query, output=io.BytesIO(), format="binary")
                 return 20000
         elif case == "columns":
 

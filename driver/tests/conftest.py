@@ -2,9 +2,12 @@
 
 import asyncio
 import contextlib
+import faulthandler
 import gc
 import inspect
+import sys
 
+import howdah
 import pytest
 import uvloop
 
@@ -36,6 +39,14 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("event_loop_kind", ["asyncio", "uvloop"])
 
 
+async def end_connections(loop):
+    """Ends what a failed test left open on this loop."""
+    for left in gc.get_objects():
+        if type(left) is howdah.Connection and left._loop is loop and not left.is_closed():
+            left.terminate()
+    await asyncio.sleep(0.05)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem):
     """Runs a test that is a coroutine on a loop of its own; what the loop complains of fails the test."""
@@ -44,16 +55,26 @@ def pytest_pyfunc_call(pyfuncitem):
     arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
     new_loop = uvloop.new_event_loop if pyfuncitem.callspec.params["event_loop_kind"] == "uvloop" else None
     complaints = []
+    # Also ends what hangs outside of Python, where no exception can be raised: uvloop's closing of a loop.
+    faulthandler.dump_traceback_later(SECONDS + 30, exit=True, file=sys.__stderr__)
 
     async def run():
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, context: complaints.append(context))
-        await asyncio.wait_for(pyfuncitem.obj(**arguments), SECONDS)
+        try:
+            await asyncio.wait_for(pyfuncitem.obj(**arguments), SECONDS)
+        except BaseException:
+            # A loop of uvloop waits for ever at its end for a transport that the failure's traceback keeps.
+            await end_connections(loop)
+            raise
         gc.collect()
         await asyncio.sleep(0)
 
-    with asyncio.Runner(loop_factory=new_loop) as runner:
-        runner.run(run())
+    try:
+        with asyncio.Runner(loop_factory=new_loop) as runner:
+            runner.run(run())
+    finally:
+        faulthandler.cancel_dump_traceback_later()
     expected = getattr(pyfuncitem.obj, "expected_complaint", None)
     unexpected = [context for context in complaints if expected is None or expected not in context["message"]]
     assert not unexpected, unexpected

@@ -57,6 +57,7 @@ class Outcomes:
         self.skipped = 0
 
     def pytest_runtest_logreport(self, report):
+        """Notes how a test, or a subtest of it, ended."""
         name = report.nodeid.partition("::")[2] or report.nodeid
         file = pathlib.PurePath(report.nodeid.partition("::")[0]).stem
         name = f"{file}::{name}"

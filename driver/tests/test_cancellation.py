@@ -1,11 +1,11 @@
 """Cancellation and timeouts at every await, of every kind of operation: the connection is usable after, or closed."""
 
 import asyncio
+import contextlib
 import io
 
-import pytest
-
 import howdah
+import pytest
 
 
 async def in_transaction(connection):
@@ -104,10 +104,8 @@ async def test_cancelled_at_each_wait(spec, operation):
         async def run(turns=turns):
             await turns
 
-        try:
+        with contextlib.suppress(asyncio.CancelledError):
             await asyncio.wait_for(asyncio.ensure_future(run()), 10)
-        except asyncio.CancelledError:
-            pass
         if connection.is_closed():
             closed += 1
             connection = await connect(spec)

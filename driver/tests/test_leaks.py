@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import gc
 import resource
+import sys
 import weakref
 
 import howdah
@@ -36,6 +37,28 @@ async def test_memory_does_not_grow_with_queries(spec):
     gc.collect()
     assert memory() - before < 3000
     assert len(gc.get_objects()) - objects < 200
+    await connection.close()
+
+
+async def test_references_are_given_back(spec):
+    connection = await howdah.connect(**spec)
+    argument = "-".join(["an argument", "of its own"])
+
+    async def work(rounds):
+        for _ in range(rounds):
+            (row,) = await connection.fetch("select $1::text, null, null", argument)
+            del row
+            with contextlib.suppress(howdah.DivisionByZeroError):
+                await connection.fetchval("select $1::int / 0", 1)
+        gc.collect()
+        return sys.getrefcount(argument), sys.getrefcount(None), sys.getrefcount(howdah.Record)
+
+    # The first rounds make what is kept for good: two prepared statements, each with the class of its rows.
+    before = await work(100)
+    after = await work(2000)
+    assert after[0] == before[0]
+    assert abs(after[1] - before[1]) < 300
+    assert after[2] == before[2]
     await connection.close()
 
 

@@ -4,11 +4,10 @@ import asyncio
 import datetime
 import io
 
+import howdah
 import numpy
 import pyarrow
 import pytest
-
-import howdah
 
 
 @pytest.fixture
@@ -128,7 +127,7 @@ async def test_rows_have_attributes_on_request(connect):
     row = await connection.fetchrow("select 1 as id", record_class=howdah.AttributeRecord)
     assert row.id == row["id"] == 1
     with pytest.raises(AttributeError):
-        row.other
+        _ = row.other
     await connection.close()
 
 
@@ -170,9 +169,7 @@ async def test_columns_come_and_go(connect):
     assert table["text"].null_count == 333
     assert numpy.asarray(columns["half"])[:3].tolist() == [0.5, 1.0, 1.5]
     assert table["day"][0].as_py() == datetime.date(2020, 1, 2)
-    await connection.execute(
-        "create temp table target (i bigint, half real, text text, day date, moment timestamptz)"
-    )
+    await connection.execute("create temp table target (i bigint, half real, text text, day date, moment timestamptz)")
     assert await connection.copy_columns_to_table("target", source=table) == "COPY 1000"
     assert await connection.copy_columns_to_table("target", source=columns) == "COPY 1000"
     again = pyarrow.table(await connection.fetch_columns("select * from target limit 1000"))

@@ -1,6 +1,7 @@
 """Libraries that people use with asyncpg, on howdah in its place, each in a process of its own."""
 
 import json
+import os
 import subprocess
 import sys
 import textwrap
@@ -21,6 +22,7 @@ def run(spec, program, loop):
     source = PRELUDE + textwrap.dedent(program) + "\n" + start + "\n"
     done = subprocess.run(
         [sys.executable, "-W", "error::ResourceWarning", "-c", source, json.dumps(spec)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         capture_output=True,
         text=True,
         timeout=120,

@@ -129,6 +129,7 @@ def generate(texts):
 
 
 def main():
+    """Writes the exceptions, or checks that those written are current."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="fail when the file is not current, write nothing")
     parser.add_argument("lists", nargs="+", type=Path, help="errcodes.txt, the oldest server's first")

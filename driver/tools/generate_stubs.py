@@ -1,6 +1,6 @@
 """Writes the stubs of the modules that export whole lists of names, which type checkers cannot follow otherwise.
 
-    PYTHONPATH=driver/python python driver/tools/generate_stubs.py
+PYTHONPATH=driver/python python driver/tools/generate_stubs.py
 """
 
 import pathlib

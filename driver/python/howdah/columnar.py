@@ -34,8 +34,8 @@ class ColumnMethods(ConnectionPart):
 
         The values go from the wire into Arrow's buffers without becoming Python objects. NULLs are in validity bitmaps.
         Numbers, bool, date, timestamps, time, interval (a duration: a month is 30 days, a year 365), uuid, bytea, text,
-        json and jsonb (text) have Arrow types of their own, a numeric declared with its precision is a decimal, arrays of
-        one dimension are lists and composites structs; the values of other types are text as the server writes it.
+        json and jsonb (text) have Arrow types of their own, a numeric declared with its precision is a decimal, arrays
+        of one dimension are lists and composites structs; the values of other types are text as the server writes it.
         Codecs set on the connection are left aside.
 
         Parameters

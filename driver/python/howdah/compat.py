@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import enum
 import pathlib
 import platform
@@ -27,10 +28,8 @@ def get_pg_home_directory() -> Optional[pathlib.Path]:
 
 async def wait_closed(stream: asyncio.StreamWriter) -> None:
     """Wait until `stream` is closed; that the peer was faster is no error."""
-    try:
+    with contextlib.suppress(ConnectionResetError):
         await stream.wait_closed()
-    except ConnectionResetError:
-        pass
 
 
 if sys.version_info >= (3, 12):

@@ -85,7 +85,7 @@ class _RetryConnectSignal(Exception):
 
 
 class _NextHostSignal(Exception):
-    """This server cannot be used now, another one may; the error is its cause."""
+    """The server cannot be used now, another one may; the error is its cause."""
 
 
 async def _create_ssl_connection(
@@ -360,6 +360,12 @@ async def _cancel(
 
     Parameters
     ----------
+    loop : asyncio.AbstractEventLoop
+        The loop that the connection is on.
+    addr : str or tuple
+        Where the server listens: the path of a socket, or a host and a port.
+    params : _ConnectionParameters
+        How the connection was made; the request takes the same TLS mode.
     backend_pid : int
         The process id of the backend, as it reported it.
     backend_secret : int or bytes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import sys
 import traceback
@@ -44,6 +45,8 @@ class _ConnectionProxy:
 
 
 class ConnectionMeta(type):
+    """Makes a pool's proxy pass for an instance of the connection's class."""
+
     def __instancecheck__(cls, instance: object) -> bool:
         mro = type(instance).__mro__
         return Connection in mro or _ConnectionProxy in mro
@@ -543,10 +546,7 @@ class Connection(
                 return statement
             limit = self._config.max_cacheable_statement_size
             use_cache = self._stmt_cache_enabled and (not limit or len(query) <= limit)
-        if isinstance(named, str):
-            name = named
-        else:
-            name = self._get_unique_id("stmt") if use_cache or named else ""
+        name = named if isinstance(named, str) else self._get_unique_id("stmt") if use_cache or named else ""
         statement = await session.prepare(
             name, query, timeout, record_class=record_class, ignore_custom_codec=ignore_custom_codec
         )
@@ -880,7 +880,8 @@ class Connection(
         """Ask the server to cancel the current command, and wait until it has ended."""
         try:
             async with compat.timeout(self._config.command_timeout):
-                try:
+                # Some servers end the connection that way once they have read the request.
+                with contextlib.suppress(ConnectionResetError):
                     await connect_utils._cancel(
                         loop=self._loop,
                         addr=self._addr,
@@ -888,9 +889,6 @@ class Connection(
                         backend_pid=self._protocol.backend_pid,
                         backend_secret=self._protocol.backend_secret,
                     )
-                except ConnectionResetError:
-                    # Some servers end the connection that way once they have read the request.
-                    pass
                 if not waiter.done():
                     waiter.set_result(None)
                 if cancel_waiter is not None:

@@ -32,9 +32,8 @@ class _FileReader:
 def _options(**options: Any) -> str:
     """The options of COPY as SQL."""
     written = []
-    if isinstance(options.get("force_quote"), bool):
-        if options.pop("force_quote"):
-            written.append("FORCE_QUOTE *")
+    if isinstance(options.get("force_quote"), bool) and options.pop("force_quote"):
+        written.append("FORCE_QUOTE *")
     for name, value in options.items():
         if value is None:
             continue

@@ -197,5 +197,6 @@ class ListenerMethods(ConnectionPart):
             warnings.warn(
                 exceptions.InterfaceWarning(
                     f"{self!r} is being released to the pool but has {count} active {listener_type} listener{plural}"
-                )
+                ),
+                stacklevel=2,
             )

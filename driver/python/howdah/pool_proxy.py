@@ -34,6 +34,7 @@ class PoolConnectionProxyMeta(type):
     def __new__(
         mcls, name: str, bases: tuple[type, ...], members: dict[str, Any], *, wrap: bool = False
     ) -> PoolConnectionProxyMeta:
+        """Make the class, with the public methods of connections if it is to `wrap` them."""
         if wrap:
             for method_name in dir(connection.Connection):
                 if method_name.startswith("_") or method_name in members:
@@ -45,7 +46,8 @@ class PoolConnectionProxyMeta(type):
         return super().__new__(mcls, name, bases, members)
 
 
-class PoolConnectionProxy(connection._ConnectionProxy, metaclass=PoolConnectionProxyMeta, wrap=True):
+# Its docstring is the connection's, which its metaclass gives it.
+class PoolConnectionProxy(connection._ConnectionProxy, metaclass=PoolConnectionProxyMeta, wrap=True):  # noqa: D101
     __slots__ = ("_con", "_holder")
 
     def __init__(self, holder: PoolConnectionHolder, con: connection.Connection) -> None:

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Optional, TextIO, Union
 
 _ROUND = re.compile(
-    r"Round (?P<round>\d+) of (?P<rounds>\d+)(?:, (?P<metric>\S+) (?P<value>[-+.\deE]+|NaN|-?inf))?, (?P<left>\d+) s left"
+    r"Round (?P<round>\d+) of (?P<rounds>\d+)(?:, (?P<metric>\S+) (?P<value>[-+.\deE]+|NaN|-?inf))?"
+    r", (?P<left>\d+) s left"
 )
 _ROWS = re.compile(r"(?P<rows>\d+) rows read")
 

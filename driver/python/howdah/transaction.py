@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 from collections.abc import Awaitable
 from types import TracebackType
@@ -52,8 +53,8 @@ class Transaction(connresource.ConnectionResource):
     Made by :meth:`Connection.transaction`; used as a block (``async with``), or by :meth:`start`, :meth:`commit` and
     :meth:`rollback`.
 
-    A block has the connection to itself: tasks that are made inside of it, by ``asyncio.gather`` and the like, belong to
-    it, others wait with their queries until it ends. A transaction that is started by hand belongs to nobody.
+    A block has the connection to itself: tasks that are made inside of it, by ``asyncio.gather`` and the like, belong
+    to it, others wait with their queries until it ends. A transaction that is started by hand belongs to nobody.
 
     The command that begins the transaction travels with the first one that follows it, so what the server may have
     against it is said there.
@@ -117,11 +118,9 @@ class Transaction(connresource.ConnectionResource):
         lease, self._lease = self._lease, None
         if lease is None:
             return
-        try:
+        # The block may end in another context than it began in, as that of a fixture does.
+        with contextlib.suppress(ValueError):
             _core.leases.reset(self._context)
-        except ValueError:
-            # The block ends in another context than it began in, as that of a fixture may.
-            pass
         self._session.unlease(lease)
         self._session = self._context = None
 

@@ -1,0 +1,1 @@
+"""Tests of the values of all types, against the server and beside asyncpg."""

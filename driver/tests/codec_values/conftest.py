@@ -5,6 +5,7 @@ import asyncio
 import asyncpg
 import howdah
 import pytest
+
 from devkit import postgres
 from devkit.server import Server
 

@@ -6,8 +6,8 @@ import decimal
 import ipaddress
 from typing import Any
 
-from hypothesis import strategies as st
 from howdah.types import BitString, Box, Circle, Line, LineSegment, Path, Point, Polygon
+from hypothesis import strategies as st
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,12 +101,20 @@ DECIMALS = st.one_of(
 IPV4 = st.integers(0, 2**32 - 1).map(ipaddress.IPv4Address)
 IPV6 = st.integers(0, 2**128 - 1).map(ipaddress.IPv6Address)
 INTERFACES = st.one_of(
-    st.builds(lambda address, bits: ipaddress.ip_interface((int(address).to_bytes(4, "big"), bits)), IPV4, st.integers(0, 32)),
-    st.builds(lambda address, bits: ipaddress.ip_interface((int(address).to_bytes(16, "big"), bits)), IPV6, st.integers(0, 128)),
+    st.builds(
+        lambda address, bits: ipaddress.ip_interface((int(address).to_bytes(4, "big"), bits)), IPV4, st.integers(0, 32)
+    ),
+    st.builds(
+        lambda address, bits: ipaddress.ip_interface((int(address).to_bytes(16, "big"), bits)),
+        IPV6,
+        st.integers(0, 128),
+    ),
 )
 BITS = st.text("01", max_size=40).map(BitString)
-SNAPSHOTS = st.lists(st.integers(10, 2**40), min_size=2, max_size=6, unique=True).map(sorted).map(
-    lambda numbers: (numbers[0], numbers[-1] + 1, tuple(numbers[:-1]))
+SNAPSHOTS = (
+    st.lists(st.integers(10, 2**40), min_size=2, max_size=6, unique=True)
+    .map(sorted)
+    .map(lambda numbers: (numbers[0], numbers[-1] + 1, tuple(numbers[:-1])))
 )
 NO_TEXT = (1, b"bytes", None.__class__, [], 1.5, Broken(), "a\0b", "\ud800")
 NO_NUMBER = ("x", b"1", [], object(), Broken(), 10**400)
@@ -148,7 +156,9 @@ SAMPLES = [
         ("00000000-0000-0000-0000-000000000000",),
         ("x" * 36, "0" * 31, "0" * 33, "0" * 37, "é" * 32, "0" * 31 + "'", "0" * 31 + "\\", 5, b"0" * 16, object()),
     ),
-    Sample("date", DATES, ("infinity", "-infinity", "0001-01-01", "9999-12-31", "4000-01-01 BC", "12000-01-01"), NO_MOMENT),
+    Sample(
+        "date", DATES, ("infinity", "-infinity", "0001-01-01", "9999-12-31", "4000-01-01 BC", "12000-01-01"), NO_MOMENT
+    ),
     Sample("time", st.times(), ("24:00", "00:00:00.000001"), ("x", 5, object(), datetime.date(2020, 1, 1))),
     Sample(
         "timetz",
@@ -174,28 +184,73 @@ SAMPLES = [
         ("1 year 2 mons", "-1 mons 5 days -00:00:01", "00:00:00.000001", "-1 microsecond"),
         ("1 day", 5, object(), datetime.timedelta.max, datetime.timedelta.min),
     ),
-    Sample("inet", st.one_of(IPV4, IPV6, INTERFACES), ("10.0.0.1/8", "::1"), ("x", -1, [], object(), "1.2.3.4/99", b"1")),
+    Sample(
+        "inet", st.one_of(IPV4, IPV6, INTERFACES), ("10.0.0.1/8", "::1"), ("x", -1, [], object(), "1.2.3.4/99", b"1")
+    ),
     Sample("cidr", INTERFACES.map(lambda interface: interface.network), ("10.0.0.0/8",), ("x", "10.0.0.1/8", [], b"1")),
     Sample("macaddr", st.sampled_from(["08:00:2b:01:02:03", "00:00:00:00:00:00"]), wrong=(1, "x")),
     Sample("macaddr8", st.sampled_from(["08:00:2b:01:02:03:04:05"]), wrong=(1, "x")),
-    Sample("money", st.integers(-(10**6), 10**6).map(lambda number: f"{number}.25"), wrong=(1, decimal.Decimal(1), "x")),
-    Sample("bit(5)", st.text("01", min_size=5, max_size=5).map(BitString), ("10101",), ("10101", 5, []), parts=False, rangeable=False),
+    Sample(
+        "money", st.integers(-(10**6), 10**6).map(lambda number: f"{number}.25"), wrong=(1, decimal.Decimal(1), "x")
+    ),
+    Sample(
+        "bit(5)",
+        st.text("01", min_size=5, max_size=5).map(BitString),
+        ("10101",),
+        ("10101", 5, []),
+        parts=False,
+        rangeable=False,
+    ),
     Sample("varbit", st.one_of(BITS, st.binary(max_size=5)), ("", "1"), ("10101", 5, [], object())),
     Sample("point", POINTS, ("(1,2)", "(NaN,-Infinity)"), (1, "xy", (1,), ("a", "b"), []), rangeable=False),
     Sample("box", st.builds(Box, POINTS, POINTS), ("(1,2),(3,4)",), (1, (1, 2), []), rangeable=False),
     Sample("lseg", st.builds(LineSegment, POINTS, POINTS), ("[(1,2),(3,4)]",), (1, (1, 2), []), rangeable=False),
-    Sample("line", st.builds(Line, st.integers(1, 5), COORDINATES, COORDINATES), ("{1,2,3}",), (1, (1, 2), (0, 0, 1)), rangeable=False),
+    Sample(
+        "line",
+        st.builds(Line, st.integers(1, 5), COORDINATES, COORDINATES),
+        ("{1,2,3}",),
+        (1, (1, 2), (0, 0, 1)),
+        rangeable=False,
+    ),
     Sample(
         "path",
-        st.builds(lambda points, closed: Path(*points, is_closed=closed), st.lists(POINTS, min_size=1, max_size=5), st.booleans()),
+        st.builds(
+            lambda points, closed: Path(*points, is_closed=closed),
+            st.lists(POINTS, min_size=1, max_size=5),
+            st.booleans(),
+        ),
         ("[(1,2),(3,4)]", "((1,2),(3,4))"),
         (1, "x", [1], ["ab"]),
         rangeable=False,
     ),
-    Sample("polygon", st.lists(POINTS, min_size=1, max_size=5).map(lambda points: Polygon(*points)), ("((1,2),(3,4))",), (1, [1]), rangeable=False),
-    Sample("circle", st.builds(Circle, POINTS, st.floats(0, 1e6)), ("<(1,2),3>",), (1, (1, 2), ((1, 2), "x")), rangeable=False),
-    Sample("tid", st.tuples(integers(32, signed=False), integers(16, signed=False)), ("(1,2)",), (1, (1,), (-1, 1), (1, 2**16), (2**32, 1), ("a", 1), "ab"), rangeable=False),
-    Sample("txid_snapshot", SNAPSHOTS, ("10:20:11,12",), (1, (1, 2), (1, 2, 3), (1, 2, ("x",)), (-1, 2, ())), rangeable=False),
+    Sample(
+        "polygon",
+        st.lists(POINTS, min_size=1, max_size=5).map(lambda points: Polygon(*points)),
+        ("((1,2),(3,4))",),
+        (1, [1]),
+        rangeable=False,
+    ),
+    Sample(
+        "circle",
+        st.builds(Circle, POINTS, st.floats(0, 1e6)),
+        ("<(1,2),3>",),
+        (1, (1, 2), ((1, 2), "x")),
+        rangeable=False,
+    ),
+    Sample(
+        "tid",
+        st.tuples(integers(32, signed=False), integers(16, signed=False)),
+        ("(1,2)",),
+        (1, (1,), (-1, 1), (1, 2**16), (2**32, 1), ("a", 1), "ab"),
+        rangeable=False,
+    ),
+    Sample(
+        "txid_snapshot",
+        SNAPSHOTS,
+        ("10:20:11,12",),
+        (1, (1, 2), (1, 2, 3), (1, 2, ("x",)), (-1, 2, ())),
+        rangeable=False,
+    ),
     Sample("pg_snapshot", SNAPSHOTS, ("10:20:",), (1, (1, 2), (5, 1, ())), rangeable=False),
     Sample("tsvector", st.sampled_from(["'a' 'b':1", "'x'"]), wrong=(1, [])),
     Sample("tsquery", st.sampled_from(["'a' & 'b'", "'x'"]), wrong=(1, "& &"), rangeable=False),

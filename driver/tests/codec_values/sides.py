@@ -44,7 +44,7 @@ class Sides:
         """What a method of a connection gives or raises."""
         try:
             return Outcome(self.run(getattr(connection, method)(*args, **options)))
-        except Exception as error:  # noqa: BLE001 (whatever it is, it is compared)
+        except Exception as error:
             return Outcome(error=error)
 
     def same(self, sql, *args, **theirs):

@@ -13,6 +13,7 @@ from howdah import _core, exceptions
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ..examples import examples
 from .samples import SAMPLES
 
 EVERY = {
@@ -55,7 +56,10 @@ def query(nulls):
     """A query for a column of each type, a third of the rows NULL if asked."""
     parts = [f"CASE WHEN {nulls} AND n % 3 = 1 THEN NULL ELSE {part} END AS {name}" for name, part in EVERY.items()]
     # A cast around it all, since CASE forgets what its numeric was declared with.
-    parts = [part.replace("CASE", "(CASE").replace("END", "END)::numeric(20, 6)") if "numeric" in part else part for part in parts]
+    parts = [
+        part.replace("CASE", "(CASE").replace("END", "END)::numeric(20, 6)") if "numeric" in part else part
+        for part in parts
+    ]
     return f"SELECT {', '.join(parts)} FROM generate_series(0, 40) AS n ORDER BY n"
 
 
@@ -113,11 +117,15 @@ def test_numpy_sees_numbers_in_place(sides):
 
 
 def test_infinities_are_the_ends_of_time(sides):
-    columns = sides.run(sides.ours.fetch_columns("SELECT x::timestamp AS t, x::date AS d FROM unnest('{infinity,-infinity}'::text[]) x"))
+    columns = sides.run(
+        sides.ours.fetch_columns("SELECT x::timestamp AS t, x::date AS d FROM unnest('{infinity,-infinity}'::text[]) x")
+    )
     table = pyarrow.table(columns)
     assert table.column("t").cast("int64").to_pylist() == [2**63 - 1, -(2**63)]
     assert table.column("d").cast("int32").to_pylist() == [2**31 - 1, -(2**31)]
-    rows = sides.run(sides.ours.fetch("SELECT x::timestamp AS t, x::date AS d FROM unnest('{infinity,-infinity}'::text[]) x"))
+    rows = sides.run(
+        sides.ours.fetch("SELECT x::timestamp AS t, x::date AS d FROM unnest('{infinity,-infinity}'::text[]) x")
+    )
     assert columns["t"].to_pylist() == [row["t"] for row in rows]
     assert columns["d"].to_pylist() == [row["d"] for row in rows]
 
@@ -126,7 +134,14 @@ def test_types_without_a_form_are_text(sides):
     sides.execute("DROP TYPE IF EXISTS spot CASCADE; CREATE TYPE spot AS (x int, y text)")
     sql = "SELECT 1.50 AS n, int4range(1, 3) AS r, inet '10.0.0.1/8' AS i, point '(1,2)' AS p, pg_lsn '0/10' AS l, array['1.5'::money] AS m"
     columns = sides.run(sides.ours.fetch_columns(sql))
-    assert columns.to_pydict() == {"n": ["1.50"], "r": ["[1,3)"], "i": ["10.0.0.1/8"], "p": ["(1,2)"], "l": ["0/10"], "m": ["{$1.50}"]}
+    assert columns.to_pydict() == {
+        "n": ["1.50"],
+        "r": ["[1,3)"],
+        "i": ["10.0.0.1/8"],
+        "p": ["(1,2)"],
+        "l": ["0/10"],
+        "m": ["{$1.50}"],
+    }
     table = pyarrow.table(sides.run(sides.ours.fetch_columns("SELECT row(1, 'a')::spot AS s UNION ALL SELECT NULL")))
     assert table.column("s").to_pylist() == [{"x": 1, "y": "a"}, None]
 
@@ -163,7 +178,7 @@ def test_an_empty_result_has_its_types(sides):
         columns["a"][0]
 
 
-@settings(max_examples=200, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(100), deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_any_values_come_out_as_they_went_in(data):
     codecs = _core.CodecMap()
@@ -184,8 +199,12 @@ def test_any_values_come_out_as_they_went_in(data):
             assert repr(found) == repr(expected)
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
-@given(st.lists(st.sampled_from([16, 20, 23, 25, 17, 701, 1007, 1082, 1184, 1186, 1700, 2950, 3802]), max_size=4), st.binary(max_size=60), st.booleans())
+@settings(max_examples=examples(150), deadline=None, derandomize=True)
+@given(
+    st.lists(st.sampled_from([16, 20, 23, 25, 17, 701, 1007, 1082, 1184, 1186, 1700, 2950, 3802]), max_size=4),
+    st.binary(max_size=60),
+    st.booleans(),
+)
 def test_hostile_rows_are_refused(oids, body, dictionary):
     codecs = _core.CodecMap()
     try:

@@ -26,6 +26,7 @@ class Both:
         return self.ask("set_builtin_type_codec", name, schema=schema, **options)
 
     def ask(self, method, *args, **options):
+        """Calls the same method of both; both must take or refuse it alike."""
         ours = self.sides.outcome(self.sides.ours, method, *args, **options)
         theirs = self.sides.outcome(self.sides.theirs, method, *args, **options)
         assert difference(ours, theirs) is None, f"{method} {args}: howdah: {ours}, asyncpg: {theirs}"
@@ -180,7 +181,9 @@ def test_a_custom_codec_of_an_enum_is_used(both):
 
 
 def test_a_changed_composite_is_told_apart_alike(sides):
-    sides.execute("DROP TABLE IF EXISTS changing; CREATE TABLE changing (a int, b text); INSERT INTO changing VALUES (1, 'x')")
+    sides.execute(
+        "DROP TABLE IF EXISTS changing; CREATE TABLE changing (a int, b text); INSERT INTO changing VALUES (1, 'x')"
+    )
     sides.same("SELECT changing FROM changing")
     sides.execute("ALTER TABLE changing ADD COLUMN c date")
     sides.same("SELECT changing AS again FROM changing")

@@ -10,10 +10,11 @@ from howdah import _core, exceptions
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ..examples import examples
 from .samples import SAMPLES
 
 INT4, TEXT, NUMERIC, JSONB, HSTORE, RECORD = 23, 25, 1700, 3802, 90_001, 2249
-TYPES = sorted(_core.BUILTIN_TYPE_OID_MAP) + [1007, 1231, 1185, 199, 1041, 775, 3904, 3905, 4451, 6150, 2287, 30]
+TYPES = [*sorted(_core.BUILTIN_TYPE_OID_MAP), 1007, 1231, 1185, 199, 1041, 775, 3904, 3905, 4451, 6150, 2287, 30]
 COMPOSITE, ENUM, DOMAIN, COMPOSITES = 90_002, 90_004, 90_005, 90_003
 # What a decoder may raise: a broken promise of the protocol, or Python's own refusal of a value out of its range.
 REFUSALS = (
@@ -68,7 +69,9 @@ def read(codecs, oid, data):
         return refusal
 
 
-COUNTS = st.sampled_from([0, 1, 2, 3, 6, 7, 8, 255, 2**15, 2**16 - 1, 2**31 - 1, 2**31, 2**32 - 1, INT4, TEXT, COMPOSITE])
+COUNTS = st.sampled_from(
+    [0, 1, 2, 3, 6, 7, 8, 255, 2**15, 2**16 - 1, 2**31 - 1, 2**31, 2**32 - 1, INT4, TEXT, COMPOSITE]
+)
 WORDS = st.one_of(
     COUNTS.map(lambda number: struct.pack("!I", number)),
     st.sampled_from([0, 1, 4, 0xFFFF, 0x4000, 0xC000, 0x7FFF, 10_000]).map(lambda number: struct.pack("!H", number)),
@@ -83,7 +86,7 @@ def test_any_bytes_are_read_or_refused(codecs, oid):
     if not codecs.knows(oid):
         pytest.fail(f"{oid} is not known")
 
-    @settings(max_examples=80, deadline=None, derandomize=True)
+    @settings(max_examples=examples(40), deadline=None, derandomize=True)
     @given(st.one_of(st.binary(max_size=64), st.lists(WORDS, max_size=14).map(b"".join)))
     def each(data):
         read(codecs, oid, data)
@@ -91,12 +94,14 @@ def test_any_bytes_are_read_or_refused(codecs, oid):
     each()
 
 
-@pytest.mark.parametrize("sample", [sample for sample in SAMPLES if "(" not in sample.name], ids=lambda sample: sample.name)
+@pytest.mark.parametrize(
+    "sample", [sample for sample in SAMPLES if "(" not in sample.name], ids=lambda sample: sample.name
+)
 def test_a_value_with_one_wrong_byte_is_read_or_refused(codecs, sample):
     name = {'"char"': "char"}.get(sample.name, sample.name)
     oid = next(oid for oid, known in _core.BUILTIN_TYPE_OID_MAP.items() if known == name)
 
-    @settings(max_examples=30, deadline=None, derandomize=True)
+    @settings(max_examples=examples(15), deadline=None, derandomize=True)
     @given(sample.values, st.data())
     def each(value, data):
         good = codecs.encode(oid, value)
@@ -155,8 +160,11 @@ def test_braces_within_braces_end_at_six(codecs):
         codecs.decode(791, b"{" * 100_000)
 
 
-@settings(max_examples=400, deadline=None, derandomize=True)
-@given(st.lists(st.sampled_from([INT4, TEXT, NUMERIC, 1184, 2950, 1007]), max_size=5), st.lists(WORDS, max_size=20).map(b"".join))
+@settings(max_examples=examples(200), deadline=None, derandomize=True)
+@given(
+    st.lists(st.sampled_from([INT4, TEXT, NUMERIC, 1184, 2950, 1007]), max_size=5),
+    st.lists(WORDS, max_size=20).map(b"".join),
+)
 def test_any_row_is_read_or_refused(oids, body):
     codecs = _core.CodecMap()
     try:

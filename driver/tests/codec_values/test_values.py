@@ -8,13 +8,14 @@ from howdah.types import Range
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ..examples import examples
 from .samples import SAMPLES
 from .sides import translated
 
 NAMES = [sample.name for sample in SAMPLES]
 each_sample = pytest.mark.parametrize("sample", SAMPLES, ids=NAMES)
 unhurried = settings(
-    max_examples=40,
+    max_examples=examples(15),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
