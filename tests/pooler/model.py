@@ -31,7 +31,7 @@ WATCHED = ["work_mem", "application_name", "TimeZone", "my.tag", "transaction_is
 SHOWN = ", ".join(f"coalesce(current_setting('{name}', true), '')" for name in WATCHED)
 CHOICES = {"work_mem": ["1MB", "2MB"], "TimeZone": ["UTC", "Asia/Tokyo"]}
 # A unit that is not answered in this time, in seconds, is taken for lost.
-PATIENCE = 30
+PATIENCE = 12
 # With these a server, or the pooler in its place, says that the connection to it has ended.
 LOST = {"08006", "08003", "08000", "57P01", "57P02", "57P03"}
 CANCELED = "57014"
