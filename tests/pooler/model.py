@@ -35,6 +35,7 @@ PATIENCE = 12
 # With these a server, or the pooler in its place, says that the connection to it has ended.
 LOST = {"08006", "08003", "08000", "57P01", "57P02", "57P03"}
 CANCELED = "57014"
+DYING = "terminating connection because of crash of another server process"
 IN_FAILED_TRANSACTION = "25P02"
 BIG = 100_000
 # How many statements a client has prepared at most.
@@ -172,6 +173,7 @@ class Crowd:
         # Reads that were told of a server's death, which is allowed only where it strikes twice.
         self.unanswered = 0
         self.cancelled = 0
+        self.losses = Counter()
         self.dropped = Counter()
         # What became of each row, by client and number: whether it was told to be there, or not, or nothing (None).
         self.rows = {}
@@ -636,7 +638,10 @@ class Client:
         self._follow(unit, before, told, command)
 
     def _check_notices(self, statement, messages, errors, before):
+        told = {code(body) for body in errors}
         notices = [field[1:].decode() for kind, body in messages if kind == b"N" for field in body.split(b"\0") if field[:1] == b"M"]
+        if told & LOST and notices == [DYING]:
+            return
         if before == b"I" and statement.kind in ("commit", "rollback"):
             # Its BEGIN has failed.
             return
@@ -654,6 +659,7 @@ class Client:
         elif told in LOST:
             if statement.read and before == b"I" and not unit.flush and not statement.big:
                 self.crowd.unanswered += 1
+                self.crowd.losses[text.split("\0M")[-1].split("\0")[0][:160]] += 1
         elif before == b"E":
             if told not in (IN_FAILED_TRANSACTION, "26000"):
                 raise Wrong("not the error of a transaction that has failed")

@@ -98,6 +98,7 @@ def go(server, pooler, clients, seconds):
     crowd.account(server)
     print(f"{crowd.units} units in {took:.0f} s; {misfortune.terminated} processes ended, {misfortune.killed} killed")
     print(f"rows {len(crowd.rows)}, cancelled {crowd.cancelled}, reads told of a loss {crowd.unanswered}")
+    print(f"losses {dict(crowd.losses)}")
     print(f"told {dict(crowd.told)}; dropped {dict(crowd.dropped)}; kinds {dict(crowd.kinds)}")
     assert not crowd.wrong, "\n".join(crowd.wrong[:20])
     return crowd, misfortune
