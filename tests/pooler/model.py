@@ -31,7 +31,7 @@ WATCHED = ["work_mem", "application_name", "TimeZone", "my.tag", "transaction_is
 SHOWN = ", ".join(f"coalesce(current_setting('{name}', true), '')" for name in WATCHED)
 CHOICES = {"work_mem": ["1MB", "2MB"], "TimeZone": ["UTC", "Asia/Tokyo"]}
 # A unit that is not answered in this time, in seconds, is taken for lost.
-PATIENCE = 12
+PATIENCE = 30
 # With these a server, or the pooler in its place, says that the connection to it has ended.
 LOST = {"08006", "08003", "08000", "57P01", "57P02", "57P03"}
 CANCELED = "57014"
@@ -161,9 +161,10 @@ class Link(asyncio.Protocol):
 class Crowd:
     """All clients, what they count and what was wrong."""
 
-    def __init__(self, port, seed, defaults, database="postgres"):
+    def __init__(self, port, seed, defaults, pipelining=True, database="postgres"):
         self.port = port
         self.defaults = defaults
+        self.pipelining = pipelining
         self.seed = seed
         self.database = database
         self.wrong = []
@@ -173,6 +174,9 @@ class Crowd:
         # Reads that were told of a server's death, which is allowed only where it strikes twice.
         self.unanswered = 0
         self.cancelled = 0
+        # Reads that met a plan that had grown stale: before the catalog has been read no read can be asked again.
+        self.stale = 0
+        # What was told of servers that were lost or not to be had.
         self.losses = Counter()
         self.dropped = Counter()
         # What became of each row, by client and number: whether it was told to be there, or not, or nothing (None).
@@ -324,7 +328,7 @@ class Client:
             if self.open_end:
                 break
         self.open_end = False
-        lent = False
+        lent = not self.crowd.pipelining
         for unit in units:
             # What comes behind a unit that is lent a connection may go down the same.
             lent |= unit.flush or not unit.statement.read
@@ -657,9 +661,10 @@ class Client:
                 raise Wrong("cancelled, but not by its client")
             self.crowd.cancelled += 1
         elif told in LOST:
-            if statement.read and before == b"I" and not unit.flush and not statement.big:
+            begun = "server connection lost" in text
+            self.crowd.losses[text.split("\0M")[-1].split("\0")[0].split(":")[0]] += 1
+            if begun and statement.read and before == b"I" and not unit.flush and not statement.big:
                 self.crowd.unanswered += 1
-                self.crowd.losses[text.split("\0M")[-1].split("\0")[0][:160]] += 1
         elif before == b"E":
             if told not in (IN_FAILED_TRANSACTION, "26000"):
                 raise Wrong("not the error of a transaction that has failed")
@@ -668,7 +673,7 @@ class Client:
                 raise Wrong("what was prepared is not there")
         elif told == "0A000" and statement.kind == "shifting":
             if before == b"I" and not unit.flush:
-                raise Wrong("a stale plan")
+                self.crowd.stale += 1
         elif told != statement.error or statement.text not in text:
             raise Wrong(f"another error: {text!r}")
 
