@@ -124,9 +124,11 @@ class Link(asyncio.Protocol):
         self.closed = False
 
     def connection_made(self, transport):
+        """It is open."""
         self.transport = transport
 
     def data_received(self, data):
+        """Bytes have come."""
         self.held += data
         at, held = 0, self.held
         while len(held) - at >= 5:
@@ -143,6 +145,7 @@ class Link(asyncio.Protocol):
         self._wake()
 
     def connection_lost(self, _error):
+        """It has ended."""
         self.closed = True
         self._wake()
 
@@ -551,7 +554,9 @@ class Client:
 
     def _formed(self, statement):
         """A statement as one or two units, in some form."""
-        form = self.dice.choice(["simple", "simple", "unnamed", "described", "named", "named", "named", "split", "flush"])
+        form = self.dice.choice(
+            ["simple", "simple", "unnamed", "described", "named", "named", "named", "split", "flush"]
+        )
         if statement.kind == "copy" or (form == "split" and self.cancels):
             # A Parse that is cancelled may leave the statement before it, and what follows meets that.
             form = "simple"
@@ -576,9 +581,13 @@ class Client:
         # Clients number their names alike, for statements that differ.
         name = self.planned.get(sql)
         if name is None and len(self.planned) < NAMES:
-            name = self.planned[sql] = next(n for n in map("s{}".format, range(NAMES)) if n not in self.planned.values())
+            name = self.planned[sql] = next(
+                n for n in map("s{}".format, range(NAMES)) if n not in self.planned.values()
+            )
             if self.dice.random() < 0.5:
-                return [Unit(statement, parse(name, sql) + bind_with(name, *params) + EXECUTE + SYNC, "12CZ", prepares=name)]
+                return [
+                    Unit(statement, parse(name, sql) + bind_with(name, *params) + EXECUTE + SYNC, "12CZ", prepares=name)
+                ]
             return [
                 Unit(statement, parse(name, sql) + describe(name) + SYNC, f"1t{row}Z", prepares=name, runs=False),
                 Unit(statement, bind_with(name, *params) + EXECUTE + SYNC, "2CZ", needs=name),
@@ -592,7 +601,13 @@ class Client:
         if self.dice.random() < 0.1:
             # Twice in one unit.
             twice = bind_with(name, *params) + EXECUTE
-            if statement.columns and not statement.row and not statement.error and not statement.notices and not statement.done:
+            if (
+                statement.columns
+                and not statement.row
+                and not statement.error
+                and not statement.notices
+                and not statement.done
+            ):
                 return [Unit(statement, first + twice + twice + SYNC, f"{'' if name else '1'}2C2CZ", needs, prepares)]
         parts = first + bind_with(name, *params) + EXECUTE + SYNC
         return [Unit(statement, parts, f"{'' if name else '1'}2CZ", needs, prepares)]
@@ -643,7 +658,13 @@ class Client:
 
     def _check_notices(self, statement, messages, errors, before):
         told = {code(body) for body in errors}
-        notices = [field[1:].decode() for kind, body in messages if kind == b"N" for field in body.split(b"\0") if field[:1] == b"M"]
+        notices = [
+            field[1:].decode()
+            for kind, body in messages
+            if kind == b"N"
+            for field in body.split(b"\0")
+            if field[:1] == b"M"
+        ]
         if told & LOST and notices == [DYING]:
             return
         if before == b"I" and statement.kind in ("commit", "rollback"):
@@ -679,7 +700,11 @@ class Client:
 
     def _check_rows(self, unit, messages, errors, before):
         statement = unit.statement
-        rows = [[body.decode().rstrip("\n")] if kind == b"d" else values([(kind, body)]) for kind, body in messages if kind in b"Dd"]
+        rows = [
+            [body.decode().rstrip("\n")] if kind == b"d" else values([(kind, body)])
+            for kind, body in messages
+            if kind in b"Dd"
+        ]
         if not unit.runs:
             expected = []
         elif statement.kind == "set_config" and not errors:
@@ -690,7 +715,7 @@ class Client:
             expected = expected * (2 if unit.kinds.count("C") == 2 and unit.kinds.count("2") == 2 else 1)
         if errors and rows != expected:
             expected = expected[: len(rows)]
-        if len(rows) != len(expected) or not all(fits(row, want) for row, want in zip(rows, expected)):
+        if len(rows) != len(expected) or not all(fits(row, want) for row, want in zip(rows, expected, strict=True)):
             raise Wrong(f"not its rows: {str(rows)[:300]}, but {str(expected)[:300]}; its session: {list(self.trail)}")
 
     def _follow(self, unit, before, told, command):
@@ -722,4 +747,6 @@ def fits(row, want):
     """Whether a row is as the model wants it: a set stands for any of its members."""
     if want and want[-1] == ANYTHING:
         return row[: len(want) - 1] == want[:-1]
-    return len(row) == len(want) and all(v in w if isinstance(w, set) else v == w for v, w in zip(row, want))
+    return len(row) == len(want) and all(
+        v in w if isinstance(w, set) else v == w for v, w in zip(row, want, strict=True)
+    )

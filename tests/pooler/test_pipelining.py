@@ -84,7 +84,9 @@ def go(server, pooler, clients, seconds, pipelining=True):
     shown = ", ".join(f"coalesce(current_setting('{name}', true), '')" for name in WATCHED)
     defaults = dict(zip(WATCHED, server.psql(f"SET application_name = ''; SELECT {shown}").split("|"), strict=True))
     crowd = Crowd(pooler.port, seed, defaults, pipelining)
-    crowd.show = lambda _: print(*(row for what in ("CLIENTS", "SERVERS", "POOLS") for row in pooler.show(what)), sep="\n")
+    crowd.show = lambda _: print(
+        *(row for what in ("CLIENTS", "SERVERS", "POOLS") for row in pooler.show(what)), sep="\n"
+    )
     misfortune = Misfortune(server, random.Random(seed))
     began = time.monotonic()
     asyncio.run(crowd.run(clients, seconds, misfortune.terminate(), misfortune.kill(), misfortune.shift()))
@@ -96,7 +98,9 @@ def go(server, pooler, clients, seconds, pipelining=True):
     time.sleep(1)
     crowd.account(server)
     print(f"{crowd.units} units in {took:.0f} s; {misfortune.terminated} processes ended, {misfortune.killed} killed")
-    print(f"rows {len(crowd.rows)}, cancelled {crowd.cancelled}, reads told of a loss {crowd.unanswered}, stale {crowd.stale}")
+    print(
+        f"rows {len(crowd.rows)}, cancelled {crowd.cancelled}, reads told of a loss {crowd.unanswered}, stale {crowd.stale}"
+    )
     print(f"losses {dict(crowd.losses)}")
     print(f"told {dict(crowd.told)}; dropped {dict(crowd.dropped)}; kinds {dict(crowd.kinds)}")
     assert not crowd.wrong, "\n".join(crowd.wrong[:20])
