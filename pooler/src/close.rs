@@ -194,6 +194,8 @@ impl Worker {
         let in_message = matches!(server.passing, (1.., Some(Passing::On)));
         let units = server.requests.iter().filter(|request| request.ends_clients_unit()).count();
         let begun = !server.requests.is_empty();
+        // The unit at the head has been told of an error of its own.
+        let failed = server.failed;
         let idle = server.status == Status::Idle;
         let is_errand = server.target.is_some();
         self.close_server(key, &why);
@@ -215,7 +217,7 @@ impl Worker {
                     };
                     self.fatal(client_key, &code, &message);
                 } else {
-                    self.tell_of_loss(client_key, &code, &why, units, begun);
+                    self.tell_of_loss(client_key, &code, &why, units, begun, failed);
                 }
             }
         }
@@ -223,7 +225,7 @@ impl Worker {
     }
 
     /// A client outside a transaction has lost its server: the statement in flight has failed, the client stays.
-    fn tell_of_loss(&mut self, key: ClientKey, code: &str, why: &str, units: usize, begun: bool) {
+    fn tell_of_loss(&mut self, key: ClientKey, code: &str, why: &str, units: usize, begun: bool, failed: bool) {
         let Some(client) = self.clients.get_mut(key.0) else { return };
         client.transaction_since = None;
         client.needs_own = false;
@@ -233,11 +235,13 @@ impl Worker {
         if begun || client.unsynced {
             let message = format!("server connection lost, the outcome of the statement is unknown: {why}");
             let out = client.io.out();
-            for _ in 0..units {
-                backend::write_error(out, "ERROR", code, &message);
+            for unit in 0..units {
+                if unit > 0 || !failed {
+                    backend::write_error(out, "ERROR", code, &message);
+                }
                 backend::write_ready_for_query(out, Status::Idle);
             }
-            if client.unsynced || units == 0 {
+            if (client.unsynced || units == 0) && (units > 0 || !failed) {
                 backend::write_error(client.io.out(), "ERROR", code, &message);
             }
         }

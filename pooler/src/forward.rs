@@ -103,6 +103,10 @@ impl Worker {
         }
         if client.discard == Discard::Unit {
             client.passing = head.body;
+            // As in PostgreSQL, one that fails has ended the unnamed statement before it.
+            if head.tag == tag::QUERY || head.tag == tag::PARSE && left.get(HEADER).is_none_or(|first| *first == 0) {
+                client.unnamed = None;
+            }
             if matches!(head.tag, tag::QUERY | tag::SYNC | tag::FUNCTION_CALL) {
                 client.discard = Discard::No;
                 client.unsynced = false;

@@ -304,6 +304,10 @@ impl Worker {
                 client.io.rest = if held.is_empty() { Vec::new() } else { held };
             }
         }
+        // What came while it waited is still in its socket, and no event will tell of it again.
+        if fresh.is_empty() && self.clients.get(key.0).is_some_and(|client| client.io.readable) {
+            self.give_turn(Turn::Client(key));
+        }
     }
 
     fn server_turn(&mut self, key: ServerKey) {

@@ -35,6 +35,7 @@ PATIENCE = 30
 # With these a server, or the pooler in its place, says that the connection to it has ended.
 LOST = {"08006", "08003", "08000", "57P01", "57P02", "57P03"}
 CANCELED = "57014"
+DYING = "terminating connection because of crash of another server process"
 IN_FAILED_TRANSACTION = "25P02"
 BIG = 100_000
 # How many statements a client has prepared at most.
@@ -123,9 +124,11 @@ class Link(asyncio.Protocol):
         self.closed = False
 
     def connection_made(self, transport):
+        """It is open."""
         self.transport = transport
 
     def data_received(self, data):
+        """Bytes have come."""
         self.held += data
         at, held = 0, self.held
         while len(held) - at >= 5:
@@ -142,6 +145,7 @@ class Link(asyncio.Protocol):
         self._wake()
 
     def connection_lost(self, _error):
+        """It has ended."""
         self.closed = True
         self._wake()
 
@@ -160,9 +164,10 @@ class Link(asyncio.Protocol):
 class Crowd:
     """All clients, what they count and what was wrong."""
 
-    def __init__(self, port, seed, defaults, database="postgres"):
+    def __init__(self, port, seed, defaults, pipelining=True, database="postgres"):
         self.port = port
         self.defaults = defaults
+        self.pipelining = pipelining
         self.seed = seed
         self.database = database
         self.wrong = []
@@ -172,6 +177,10 @@ class Crowd:
         # Reads that were told of a server's death, which is allowed only where it strikes twice.
         self.unanswered = 0
         self.cancelled = 0
+        # Reads that met a plan that had grown stale: before the catalog has been read no read can be asked again.
+        self.stale = 0
+        # What was told of servers that were lost or not to be had.
+        self.losses = Counter()
         self.dropped = Counter()
         # What became of each row, by client and number: whether it was told to be there, or not, or nothing (None).
         self.rows = {}
@@ -322,7 +331,7 @@ class Client:
             if self.open_end:
                 break
         self.open_end = False
-        lent = False
+        lent = not self.crowd.pipelining
         for unit in units:
             # What comes behind a unit that is lent a connection may go down the same.
             lent |= unit.flush or not unit.statement.read
@@ -545,7 +554,9 @@ class Client:
 
     def _formed(self, statement):
         """A statement as one or two units, in some form."""
-        form = self.dice.choice(["simple", "simple", "unnamed", "described", "named", "named", "named", "split", "flush"])
+        form = self.dice.choice(
+            ["simple", "simple", "unnamed", "described", "named", "named", "named", "split", "flush"]
+        )
         if statement.kind == "copy" or (form == "split" and self.cancels):
             # A Parse that is cancelled may leave the statement before it, and what follows meets that.
             form = "simple"
@@ -570,9 +581,13 @@ class Client:
         # Clients number their names alike, for statements that differ.
         name = self.planned.get(sql)
         if name is None and len(self.planned) < NAMES:
-            name = self.planned[sql] = next(n for n in map("s{}".format, range(NAMES)) if n not in self.planned.values())
+            name = self.planned[sql] = next(
+                n for n in map("s{}".format, range(NAMES)) if n not in self.planned.values()
+            )
             if self.dice.random() < 0.5:
-                return [Unit(statement, parse(name, sql) + bind_with(name, *params) + EXECUTE + SYNC, "12CZ", prepares=name)]
+                return [
+                    Unit(statement, parse(name, sql) + bind_with(name, *params) + EXECUTE + SYNC, "12CZ", prepares=name)
+                ]
             return [
                 Unit(statement, parse(name, sql) + describe(name) + SYNC, f"1t{row}Z", prepares=name, runs=False),
                 Unit(statement, bind_with(name, *params) + EXECUTE + SYNC, "2CZ", needs=name),
@@ -586,7 +601,13 @@ class Client:
         if self.dice.random() < 0.1:
             # Twice in one unit.
             twice = bind_with(name, *params) + EXECUTE
-            if statement.columns and not statement.row and not statement.error and not statement.notices and not statement.done:
+            if (
+                statement.columns
+                and not statement.row
+                and not statement.error
+                and not statement.notices
+                and not statement.done
+            ):
                 return [Unit(statement, first + twice + twice + SYNC, f"{'' if name else '1'}2C2CZ", needs, prepares)]
         parts = first + bind_with(name, *params) + EXECUTE + SYNC
         return [Unit(statement, parts, f"{'' if name else '1'}2CZ", needs, prepares)]
@@ -636,7 +657,16 @@ class Client:
         self._follow(unit, before, told, command)
 
     def _check_notices(self, statement, messages, errors, before):
-        notices = [field[1:].decode() for kind, body in messages if kind == b"N" for field in body.split(b"\0") if field[:1] == b"M"]
+        told = {code(body) for body in errors}
+        notices = [
+            field[1:].decode()
+            for kind, body in messages
+            if kind == b"N"
+            for field in body.split(b"\0")
+            if field[:1] == b"M"
+        ]
+        if told & LOST and notices == [DYING]:
+            return
         if before == b"I" and statement.kind in ("commit", "rollback"):
             # Its BEGIN has failed.
             return
@@ -652,7 +682,9 @@ class Client:
                 raise Wrong("cancelled, but not by its client")
             self.crowd.cancelled += 1
         elif told in LOST:
-            if statement.read and before == b"I" and not unit.flush and not statement.big:
+            begun = "server connection lost" in text
+            self.crowd.losses[text.split("\0M")[-1].split("\0")[0].split(":")[0]] += 1
+            if begun and statement.read and before == b"I" and not unit.flush and not statement.big:
                 self.crowd.unanswered += 1
         elif before == b"E":
             if told not in (IN_FAILED_TRANSACTION, "26000"):
@@ -662,13 +694,17 @@ class Client:
                 raise Wrong("what was prepared is not there")
         elif told == "0A000" and statement.kind == "shifting":
             if before == b"I" and not unit.flush:
-                raise Wrong("a stale plan")
+                self.crowd.stale += 1
         elif told != statement.error or statement.text not in text:
             raise Wrong(f"another error: {text!r}")
 
     def _check_rows(self, unit, messages, errors, before):
         statement = unit.statement
-        rows = [[body.decode().rstrip("\n")] if kind == b"d" else values([(kind, body)]) for kind, body in messages if kind in b"Dd"]
+        rows = [
+            [body.decode().rstrip("\n")] if kind == b"d" else values([(kind, body)])
+            for kind, body in messages
+            if kind in b"Dd"
+        ]
         if not unit.runs:
             expected = []
         elif statement.kind == "set_config" and not errors:
@@ -679,7 +715,7 @@ class Client:
             expected = expected * (2 if unit.kinds.count("C") == 2 and unit.kinds.count("2") == 2 else 1)
         if errors and rows != expected:
             expected = expected[: len(rows)]
-        if len(rows) != len(expected) or not all(fits(row, want) for row, want in zip(rows, expected)):
+        if len(rows) != len(expected) or not all(fits(row, want) for row, want in zip(rows, expected, strict=True)):
             raise Wrong(f"not its rows: {str(rows)[:300]}, but {str(expected)[:300]}; its session: {list(self.trail)}")
 
     def _follow(self, unit, before, told, command):
@@ -711,4 +747,6 @@ def fits(row, want):
     """Whether a row is as the model wants it: a set stands for any of its members."""
     if want and want[-1] == ANYTHING:
         return row[: len(want) - 1] == want[:-1]
-    return len(row) == len(want) and all(v in w if isinstance(w, set) else v == w for v, w in zip(row, want))
+    return len(row) == len(want) and all(
+        v in w if isinstance(w, set) else v == w for v, w in zip(row, want, strict=True)
+    )

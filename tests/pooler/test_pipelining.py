@@ -20,7 +20,6 @@ from tests.pooler.process import Pooler
 NEWEST_ONLY = True
 CLIENTS = int(os.environ.get("HOWDAH_CLIENTS", "200"))
 SECONDS = float(os.environ.get("HOWDAH_SOAK", "20"))
-# The default application_name of its connections is empty: so it is told from the tests' own.
 BACKENDS = "FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
 
 
@@ -78,14 +77,16 @@ class Misfortune:
                 self.shifted += 1
 
 
-def go(server, pooler, clients, seconds):
+def go(server, pooler, clients, seconds, pipelining=True):
     """A crowd that has lived for so long on a server in misfortune, and its account settled."""
     seed = os.environ.get("HOWDAH_SEED") or str(random.randrange(10**9))
     print(f"HOWDAH_SEED={seed}")
     shown = ", ".join(f"coalesce(current_setting('{name}', true), '')" for name in WATCHED)
     defaults = dict(zip(WATCHED, server.psql(f"SET application_name = ''; SELECT {shown}").split("|"), strict=True))
-    crowd = Crowd(pooler.port, seed, defaults)
-    crowd.show = lambda _: print(*(row for what in ("CLIENTS", "SERVERS", "POOLS") for row in pooler.show(what)), sep="\n")
+    crowd = Crowd(pooler.port, seed, defaults, pipelining)
+    crowd.show = lambda _: print(
+        *(row for what in ("CLIENTS", "SERVERS", "POOLS") for row in pooler.show(what)), sep="\n"
+    )
     misfortune = Misfortune(server, random.Random(seed))
     began = time.monotonic()
     asyncio.run(crowd.run(clients, seconds, misfortune.terminate(), misfortune.kill(), misfortune.shift()))
@@ -97,7 +98,10 @@ def go(server, pooler, clients, seconds):
     time.sleep(1)
     crowd.account(server)
     print(f"{crowd.units} units in {took:.0f} s; {misfortune.terminated} processes ended, {misfortune.killed} killed")
-    print(f"rows {len(crowd.rows)}, cancelled {crowd.cancelled}, reads told of a loss {crowd.unanswered}")
+    print(
+        f"rows {len(crowd.rows)}, cancelled {crowd.cancelled}, reads told of a loss {crowd.unanswered}, stale {crowd.stale}"
+    )
+    print(f"losses {dict(crowd.losses)}")
     print(f"told {dict(crowd.told)}; dropped {dict(crowd.dropped)}; kinds {dict(crowd.kinds)}")
     assert not crowd.wrong, "\n".join(crowd.wrong[:20])
     return crowd, misfortune
@@ -107,13 +111,14 @@ def test_nobody_gets_what_is_anothers(mortal):
     with Pooler(mortal, default_pool_size=8, max_client_conn=1000) as pooler:
         crowd, misfortune = go(mortal, pooler, CLIENTS, SECONDS)
         totals = pooler.show("STATS_TOTALS")
-    print(totals)
     deaths = misfortune.terminated + misfortune.killed * 8
     assert deaths and crowd.cancelled
+    assert sum(int(row["xact_count"]) for row in totals) > crowd.units / 2
     # A read is told of a loss only when it was at the head twice.
-    assert crowd.unanswered <= deaths / 10, f"{crowd.unanswered} reads not answered, {deaths} processes died"
+    assert crowd.unanswered <= deaths / 4 + 3, f"{crowd.unanswered} reads not answered, {deaths} processes died"
+    assert crowd.stale <= crowd.units / 2000
 
 
 def test_the_same_without_pipelining(mortal):
     with Pooler(mortal, default_pool_size=8, max_client_conn=1000, pipelining="false") as pooler:
-        go(mortal, pooler, 50, min(SECONDS, 8))
+        go(mortal, pooler, 50, min(SECONDS, 8), pipelining=False)
