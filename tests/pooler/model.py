@@ -665,7 +665,9 @@ class Client:
             for field in body.split(b"\0")
             if field[:1] == b"M"
         ]
-        if told & LOST and notices == [DYING]:
+        # A server that goes down says so on every connection, after an error of the unit's own too.
+        notices = [notice for notice in notices if notice != DYING]
+        if told & LOST and not notices:
             return
         if before == b"I" and statement.kind in ("commit", "rollback"):
             # Its BEGIN has failed.
