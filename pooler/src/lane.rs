@@ -575,6 +575,11 @@ impl Worker {
                 statement.generation.set(statement.generation.get() + 1);
                 true
             }
+            // It was taken for unknown here when a neighbour's Parse failed, but another's has succeeded since.
+            ("42P05", Some(Request::Parse { statement: Some(statement), unnamed: false, .. })) => {
+                statement.generation.set(statement.generation.get() + 1);
+                true
+            }
             // A neighbour's Parse of the same statement has failed.
             ("26000", Some(Request::Bind(Some(statement)) | Request::Describe(Some(statement)))) => {
                 server.known.remove(statement);
