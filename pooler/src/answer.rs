@@ -295,6 +295,16 @@ impl Worker {
             self.lane_error(key, message, &report);
             return Ok(());
         }
+        // What the server knows is not what was thought: whoever uses the statement next prepares it afresh.
+        match (report.code.as_str(), server.requests.front()) {
+            ("26000", Some(Request::Bind(Some(statement)) | Request::Describe(Some(statement)))) => {
+                server.known.remove(statement);
+            }
+            ("42P05", Some(Request::Parse { statement: Some(statement), unnamed: false, .. })) => {
+                statement.generation.set(statement.generation.get() + 1);
+            }
+            _ => (),
+        }
         // The plan of a statement of ours is stale: the next to use it prepares it afresh.
         if report.code == "0A000"
             && report.routine == "RevalidateCachedQuery"

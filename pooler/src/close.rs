@@ -9,7 +9,7 @@ use crate::config::PoolMode;
 use crate::log::Subject;
 use crate::monitor::Met;
 use crate::pool::PoolKey;
-use crate::server::{Passing, Server, ServerKey, State};
+use crate::server::{Passing, Request, Server, ServerKey, State};
 use crate::shared::{Ending, lock};
 use crate::worker::{Turn, Worker};
 
@@ -198,6 +198,20 @@ impl Worker {
         let failed = server.failed;
         let idle = server.status == Status::Idle;
         let is_errand = server.target.is_some();
+        // What was being prepared was not, as far as the client will know.
+        let names: Vec<Box<[u8]>> = server
+            .requests
+            .iter_mut()
+            .filter_map(|request| match request {
+                Request::Parse { name, .. } | Request::Invented { name, .. } => name.take(),
+                _ => None,
+            })
+            .collect();
+        if let Some(client) = client_key.and_then(|client| self.clients.get_mut(client.0)) {
+            for name in names {
+                client.statements.remove(&name);
+            }
+        }
         self.close_server(key, &why);
         if is_errand {
             return;

@@ -575,7 +575,7 @@ impl Worker {
                 statement.generation.set(statement.generation.get() + 1);
                 true
             }
-            // The server knows it after all: a neighbour's Parse was under way when it was thought forgotten.
+            // It was taken for unknown here when a neighbour's Parse failed, but another's has succeeded since.
             ("42P05", Some(Request::Parse { statement: Some(statement), unnamed: false, .. })) => {
                 statement.generation.set(statement.generation.get() + 1);
                 true
