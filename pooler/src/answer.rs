@@ -170,7 +170,7 @@ impl Worker {
             || matches!(
                 (tag, self.servers.get(key.0).and_then(|server| server.requests.front())),
                 (tag::PARSE_COMPLETE, Some(Request::Parse { hidden: true, .. }))
-                    | (tag::CLOSE_COMPLETE, Some(Request::Evict(_)))
+                    | (tag::CLOSE_COMPLETE, Some(Request::Evict(..)))
             );
         if !hidden && let Some(server) = self.servers.get_mut(key.0) {
             let client = server.client.and_then(|client| self.clients.get_mut(client.0));
@@ -195,7 +195,7 @@ impl Worker {
             (server.requests.front(), tag),
             (Some(Request::Parse { .. }), tag::PARSE_COMPLETE)
                 | (Some(Request::Bind(_)), tag::BIND_COMPLETE)
-                | (Some(Request::Close | Request::Evict(_)), tag::CLOSE_COMPLETE)
+                | (Some(Request::Close | Request::Evict(..)), tag::CLOSE_COMPLETE)
                 | (Some(Request::Describe(_)), tag::ROW_DESCRIPTION | tag::NO_DATA)
                 | (
                     Some(Request::Execute(_)),
@@ -280,6 +280,12 @@ impl Worker {
                 _ => "cannot set a client's parameters on a server",
             };
             let text = format!("{what}: {}", report.message);
+            if report.code == "57014" && matches!(server.requests.front(), Some(Request::Align)) {
+                // Its client was quick to cancel: it is told so, and stays.
+                server.farewell = Some((report.code, report.message));
+                self.server_gone(key, &text);
+                return Ok(());
+            }
             let client = server.client;
             server.client = None;
             if let Some(client) = client {
@@ -452,7 +458,7 @@ fn undo(server: &mut Server, client: Option<&mut Client>, request: Request) {
             }
         }
         // It was not closed after all.
-        Request::Evict(statement) => server.known.restore(&statement),
+        Request::Evict(statement, generation) => server.known.restore(&statement, generation),
         Request::Invented { tag: tag::PARSE_COMPLETE, name: Some(name) } => {
             if let Some(client) = client {
                 client.statements.remove(&name);

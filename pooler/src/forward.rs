@@ -374,9 +374,9 @@ fn prepare(server: &mut Server, statement: &Rc<Statement>, limit: usize) {
 fn remember(server: &mut Server, statement: &Rc<Statement>, limit: usize, name: Option<Box<[u8]>>, hidden: bool) {
     let request = Request::Parse { statement: Some(statement.clone()), name, unnamed: false, hidden };
     server.requests.push_back(request);
-    if let Some(oldest) = server.known.add(statement, limit) {
-        frontend::write_statement_target(server.io.out(), tag::CLOSE, &oldest.name());
-        server.requests.push_back(Request::Evict(oldest));
+    if let Some((oldest, generation)) = server.known.add(statement, limit) {
+        frontend::write_statement_target(server.io.out(), tag::CLOSE, &oldest.name_of(generation));
+        server.requests.push_back(Request::Evict(oldest, generation));
     }
 }
 

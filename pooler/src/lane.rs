@@ -714,6 +714,17 @@ impl Worker {
             if count > 0 {
                 client.unnamed = unnamed;
             }
+            // What they prepare is prepared when they are sent again, which may never be.
+            let mut left = bytes.as_slice();
+            while let Ok(Some(message)) = wire::frame::message(left) {
+                if message.tag == tag::PARSE
+                    && let Ok(parse) = frontend::parse(message.body)
+                    && client.statements.get(parse.name).is_some_and(|known| *known.definition == *parse.definition)
+                {
+                    client.statements.remove(parse.name);
+                }
+                left = message.rest;
+            }
             client.replay += bytes.len();
             bytes.append(&mut client.io.rest);
             client.io.rest = bytes;

@@ -86,7 +86,7 @@ pub enum Request {
     /// A Close that the client sent.
     Close,
     /// A Close of ours: this statement makes room.
-    Evict(Rc<Statement>),
+    Evict(Rc<Statement>, u64),
     /// An answer that the client gets without the server being asked.
     Invented {
         /// Its type byte.

@@ -26,7 +26,12 @@ pub struct Statement {
 impl Statement {
     /// The name that servers know it by.
     pub fn name(&self) -> Vec<u8> {
-        format!("HOWDAH_{}_{}", self.id, self.generation.get()).into_bytes()
+        self.name_of(self.generation.get())
+    }
+
+    /// The name that an earlier generation of it has on servers.
+    pub fn name_of(&self, generation: u64) -> Vec<u8> {
+        format!("HOWDAH_{}_{generation}", self.id).into_bytes()
     }
 }
 
@@ -92,8 +97,8 @@ impl Known {
         }
     }
 
-    /// Notes that it is being prepared; gives one that must be closed to keep within `limit`.
-    pub fn add(&mut self, statement: &Rc<Statement>, limit: usize) -> Option<Rc<Statement>> {
+    /// Notes that it is being prepared; gives one that must be closed to keep within `limit`, and its generation there.
+    pub fn add(&mut self, statement: &Rc<Statement>, limit: usize) -> Option<(Rc<Statement>, u64)> {
         self.clock += 1;
         let entry = (statement.clone(), statement.generation.get(), self.clock);
         self.by_id.insert(statement.id, entry);
@@ -101,7 +106,7 @@ impl Known {
             return None;
         }
         let oldest = self.by_id.iter().min_by_key(|(_, (_, _, used))| *used).map(|(&id, _)| id)?;
-        self.by_id.remove(&oldest).map(|(statement, _, _)| statement)
+        self.by_id.remove(&oldest).map(|(statement, generation, _)| (statement, generation))
     }
 
     /// Forgets one: it was not prepared after all.
@@ -109,9 +114,9 @@ impl Known {
         self.by_id.remove(&statement.id);
     }
 
-    /// Notes that the server knows it still.
-    pub fn restore(&mut self, statement: &Rc<Statement>) {
-        self.by_id.entry(statement.id).or_insert_with(|| (statement.clone(), statement.generation.get(), 0));
+    /// Notes that the server knows this generation of it still.
+    pub fn restore(&mut self, statement: &Rc<Statement>, generation: u64) {
+        self.by_id.entry(statement.id).or_insert_with(|| (statement.clone(), generation, 0));
     }
 
     /// Forgets all.

@@ -99,7 +99,8 @@ def go(server, pooler, clients, seconds, pipelining=True):
     crowd.account(server)
     print(f"{crowd.units} units in {took:.0f} s; {misfortune.terminated} processes ended, {misfortune.killed} killed")
     print(
-        f"rows {len(crowd.rows)}, cancelled {crowd.cancelled}, reads told of a loss {crowd.unanswered}, stale {crowd.stale}"
+        f"rows {len(crowd.rows)}, cancelled {crowd.cancelled}, reads told of a loss {crowd.unanswered}, stale {crowd.stale}, "
+        f"misnamed {crowd.misnamed}"
     )
     print(f"losses {dict(crowd.losses)}")
     print(f"told {dict(crowd.told)}; dropped {dict(crowd.dropped)}; kinds {dict(crowd.kinds)}")
@@ -117,6 +118,7 @@ def test_nobody_gets_what_is_anothers(mortal):
     # A read is told of a loss only when it was at the head twice.
     assert crowd.unanswered <= deaths / 4 + 3, f"{crowd.unanswered} reads not answered, {deaths} processes died"
     assert crowd.stale <= crowd.units / 2000
+    assert crowd.misnamed <= crowd.units / 10_000
 
 
 def test_the_same_without_pipelining(mortal):

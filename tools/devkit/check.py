@@ -34,7 +34,9 @@ def test(majors, update, pytest_arguments):
         chosen.append("--update-expected")
     # Last, and nothing after it: the last line of the output is what the tests came to.
     step(f"pytest: SQL and live servers, on PostgreSQL {', '.join(map(str, majors))}")
-    run([str(python), "-m", "pytest", *chosen, *(pytest_arguments or ["tests", "driver/tests"])])
+    # One by one: each folder is a package of its own.
+    for what in [pytest_arguments] if pytest_arguments else [["driver/tests"], ["tests"]]:
+        run([str(python), "-m", "pytest", *chosen, *what])
 
 
 def lint():
