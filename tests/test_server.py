@@ -13,10 +13,12 @@ from devkit import Problem, postgres
 from devkit.places import ROOT
 from devkit.server import Server, is_alive, sweep
 
+# A process that is started in the background ignores SIGINT, and so would this.
 STARTER = """
-import sys, time
+import signal, sys, time
 from devkit import postgres
 from devkit.server import Server, end_on_signals
+signal.signal(signal.SIGINT, signal.default_int_handler)
 end_on_signals()
 with Server(postgres.tree(int(sys.argv[1]))) as server:
     print(server.home, server.sockets.readlink(), server.pid, flush=True)
