@@ -179,7 +179,7 @@ def test_who_waits_is_cancelled_over_tls(tls_server, certificate):
         holder.kinds(query("BEGIN"))
         waiter.send(query("SELECT 1"))
         rows = "POOLS"
-        console = {"database": "pgbouncer", "options": ["-F", "\t"], "sslmode": "require"}
+        console = {"database": "pgbouncer", "flags": ["-F", "\t"], "sslmode": "require"}
         wait_until(lambda: re.search(r"^postgres\tpostgres\t1\t1\t", pooler.psql(f"SHOW {rows}", **console), re.M))
         key = next(body for kind, body in waiter.greeting if kind == b"K")
         with Raw(pooler.port, login=False, context=context) as canceller:
