@@ -110,7 +110,7 @@ def test_the_table_holds_all_that_the_installed_pgbouncer_tells(server, tmp_path
                     compared += 1
                 assert compared >= 20
         finally:
-            real.send_signal(signal.SIGQUIT)
+            real.kill()
             real.wait(10)
     finally:
         for left in folder.iterdir():
