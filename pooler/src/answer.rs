@@ -117,6 +117,7 @@ impl Worker {
                 if let Some(place) = place {
                     server.vars.set(place, value);
                 }
+                server.note_standby(name, value);
                 // In a lane it is nobody's doing: the server's configuration has changed.
                 let shared = matches!(server.state, State::Lane);
                 if let (false, Some(client)) =

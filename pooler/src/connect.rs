@@ -281,6 +281,7 @@ impl Worker {
                 if let Some(place) = self.tracked.place(name) {
                     server.vars.set(place, value);
                 }
+                server.note_standby(name, value);
                 server.welcome.push((name.to_owned(), value.to_owned()));
                 Ok(())
             }

@@ -59,6 +59,8 @@ impl Worker {
         };
         let whole = left.get(HEADER..head.total());
         let client_has_server = client.server.is_some();
+        // What was judged is of this unit only: a later one may be as long, and of another client in the same place.
+        self.judged = None;
         if !client_has_server
             && client.home.is_some()
             && matches!(

@@ -38,6 +38,8 @@ const COMPACT: usize = 65_536;
 const ATTEMPTS: u8 = 1;
 /// How often a unit is asked again on account of its neighbours.
 const RETRIES: u8 = 8;
+/// How often a write is sent again that replicas refuse: a promotion takes seconds, a tenth of one lies between two.
+const REFUSALS: u8 = 100;
 
 /// A unit that was sent and is not answered.
 #[derive(Debug)]
@@ -553,8 +555,9 @@ impl Worker {
         let Some(lane) = server.lane.as_mut() else { return };
         let mut wrote_to_replica = false;
         let again = match (report.code.as_str(), server.requests.front()) {
-            // The primary has become a replica, or never was the primary: it has done nothing.
-            ("25006", _) => {
+            // The primary has become a replica, or never was the primary: it has done nothing. From a server that is none
+            // it is the error of a read-only transaction, and the client's to see.
+            ("25006", _) if server.standby != Some(false) => {
                 wrote_to_replica = self.pools.get(server.pool.0).is_some_and(|pool| pool.home.is_some());
                 if let Some(shape) = lane.units.front().and_then(|unit| unit.shape.as_ref()) {
                     shape.lied();
@@ -589,7 +592,11 @@ impl Worker {
         };
         let Some(client_key) = server.client else { return };
         match self.clients.get_mut(client_key.0) {
-            Some(client) if again && !lane.forwarded && (client.retries < RETRIES || wrote_to_replica) => {
+            Some(client)
+                if again
+                    && !lane.forwarded
+                    && (client.retries < RETRIES || wrote_to_replica && client.retries < REFUSALS) =>
+            {
                 client.retries = client.retries.saturating_add(1);
                 lane.again = true;
                 if wrote_to_replica {

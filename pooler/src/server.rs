@@ -187,6 +187,8 @@ pub struct Server {
     pub target: Option<ServerKey>,
     /// The bytes that a cancel request consists of, on a connection for one.
     pub errand: Vec<u8>,
+    /// Whether it says that it is a standby; none before PostgreSQL 14, which does not say.
+    pub standby: Option<bool>,
     /// What it needs to know as a lane; kept for the next time.
     pub lane: Option<Box<Lane>>,
     /// What TLS is to be on it.
@@ -196,6 +198,13 @@ pub struct Server {
 }
 
 impl Server {
+    /// Takes note of a parameter that tells whether the server is a standby.
+    pub fn note_standby(&mut self, name: &str, value: &str) {
+        if name == "in_hot_standby" {
+            self.standby = Some(value == "on");
+        }
+    }
+
     /// A connection being made.
     pub fn new(io: Io, host: String, port: u16, pool: PoolKey, now: Instant) -> Self {
         Self {
@@ -227,6 +236,7 @@ impl Server {
             farewell: None,
             target: None,
             errand: Vec::new(),
+            standby: None,
             lane: None,
             sslmode: SslMode::Disable,
             second_attempt: false,

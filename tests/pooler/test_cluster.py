@@ -177,6 +177,17 @@ def test_a_write_that_looks_like_a_read_is_done_on_the_primary_once(calm):
         assert sum(refused) > 0, "none met a replica: nothing was tried"
 
 
+def test_a_session_that_may_only_read_is_told_so_at_once(calm):
+    with pooled(calm) as pooler, Raw(pooler.port, "app") as client:
+        assert "C" in client.kinds(query("SET default_transaction_read_only = on"))
+        began = time.monotonic()
+        client.send(query("INSERT INTO ledger VALUES (1, 1)"))
+        assert told(client.until(b"Z")) == ["25006"], "the primary's own error is nothing to ask again for"
+        assert time.monotonic() - began < 2
+        assert "C" in client.kinds(query("SET default_transaction_read_only = off"))
+        assert client.kinds(query("INSERT INTO ledger VALUES (2, 2)")) == "CZ"
+
+
 def test_transactions_stay_on_one_server(calm):
     with pooled(calm) as pooler, Raw(pooler.port, "app") as client:
         for begin, expected in (("BEGIN", ports(calm.primary)), ("BEGIN READ ONLY", ports(*calm.servers))):
