@@ -243,7 +243,7 @@ impl Session {
     }
 
     /// Gives a lease back.
-    fn unlease(slf: &Bound<'_, Self>, token: &Bound<'_, PyAny>) -> PyResult<()> {
+    pub(crate) fn unlease(slf: &Bound<'_, Self>, token: &Bound<'_, PyAny>) -> PyResult<()> {
         {
             let mut writing = slf.get().writing()?;
             if writing.lease.as_ref().is_some_and(|lease| lease.is(token)) {
@@ -274,7 +274,7 @@ impl Session {
     }
 
     /// Gives the COPY that is read up.
-    fn copy_out_abort(slf: &Bound<'_, Self>) -> PyResult<()> {
+    pub(crate) fn copy_out_abort(slf: &Bound<'_, Self>) -> PyResult<()> {
         let this = slf.get();
         let mut cancel = false;
         {

@@ -600,6 +600,17 @@ impl Session {
         Self::pump(slf)
     }
 
+    /// Ends what an operation has begun whose task was cancelled before it learned of that.
+    pub(crate) fn give_back(slf: &Bound<'_, Self>, op: &Op, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let request = std::mem::replace(&mut op.state().request, Request::Nothing);
+        match request {
+            Request::Lease => Self::unlease(slf, value),
+            Request::CopyIn(_) => Self::copy_abort(slf, "COPY was cancelled"),
+            Request::CopyOut(_) => Self::copy_out_abort(slf),
+            _ => Ok(()),
+        }
+    }
+
     /// Asks the server to cancel the request that it is at.
     pub(crate) fn request_cancel(slf: &Bound<'_, Self>) -> PyResult<()> {
         let py = slf.py();
