@@ -246,8 +246,9 @@ impl Session {
     pub(crate) fn unlease(slf: &Bound<'_, Self>, token: &Bound<'_, PyAny>) -> PyResult<()> {
         {
             let mut writing = slf.get().writing()?;
-            if writing.lease.as_ref().is_some_and(|lease| lease.is(token)) {
-                writing.lease = None;
+            if let Some(place) = writing.leases.iter().position(|lease| lease.is(token)) {
+                // With those inside of it.
+                writing.leases.truncate(place);
             }
         }
         Session::pump(slf)

@@ -13,7 +13,7 @@ use super::flight::{Flight, Kind, Shape};
 use super::footprint::may_change_session;
 use super::op::{Op, Request, Started};
 use super::statement::{Program, Statement};
-use super::{Exclusive, Session, Writing, brief, errors, lease, outgoing};
+use super::{Exclusive, Session, Writing, brief, errors, outgoing};
 use crate::columns::ColumnsBuilder;
 
 /// Argument lists are handed over in pieces of about this size.
@@ -42,7 +42,7 @@ impl Session {
             if let Some(deadline) = deadline {
                 Self::arm(slf, &mut writing, op, deadline)?;
             }
-            if !op.get().passes() && !this.admit(py, &mut writing, op, lease::is_lease(op.get()))? {
+            if !op.get().passes() && !this.admit(py, &mut writing, op)? {
                 return Ok(Started::Waits);
             }
         }
