@@ -8,8 +8,8 @@ import matplotlib
 
 matplotlib.use("svg")
 
-from matplotlib import pyplot  # noqa: E402
-from matplotlib.ticker import FuncFormatter, NullFormatter  # noqa: E402
+from matplotlib import pyplot
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 # Okabe and Ito's colours (2008).
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8A8A8A", "#B3A300", "#7B3294"]

@@ -68,9 +68,7 @@ def targets(found):
         bound = [case for case in content["cases"] if "met" in case]
         met = sum(case["met"] for case in bound)
         rows.append(f"| [{name}](#{name}) | {met} of {len(bound)} | {content['taken'][:10]} |")
-    return "\n".join(
-        ["## In short", "", "| bench | targets met | measured on |", "|---|---|---|", *rows]
-    )
+    return "\n".join(["## In short", "", "| bench | targets met | measured on |", "|---|---|---|", *rows])
 
 
 def section(name, meaning, path, content):

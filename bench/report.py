@@ -88,8 +88,8 @@ class Report:
         say.note(line)
 
     def plot(self, name, title, x_label, y_label, series, kind="line", log_x=False, log_y=False):
-        """A picture that `bench.draw` makes of figures of this report: `series` gives the points (x, y) of each line, or
-        of each colour of bars, where x is a word.
+        """A picture that `bench.draw` makes of figures of this report: `series` gives the points (x, y) of each line,
+        or of each colour of bars, where x is a word.
         """
         self.content["plots"].append(
             {
@@ -105,7 +105,7 @@ class Report:
         )
 
     def finish(self, path):
-        """Writes the JSON file, if one is asked for; `-` is `bench/results/DATE/BENCH.json`, with the plots beside it."""
+        """Writes the JSON file, if one is asked for; `-` is `bench/results/DATE/BENCH.json`, plots beside it."""
         if path is None:
             return
         if path == "-":
