@@ -56,3 +56,10 @@ def rows(count):
     """So many rows for `bench_write`."""
     now = datetime.datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=datetime.timezone.utc)
     return [(i, i * 3, i / 7, f"text {i}", now) for i in range(count)]
+
+
+def expected(case):
+    """How many rows the case is, where that does not depend on the server."""
+    known = {"executemany": WRITTEN, "copy in": COPIED_IN, "copy out": COPIED_OUT, "columns": BIG_ROWS}
+    known |= {"integers": 1000, "bytea": 100, "arrays": 100, "wide": 500}
+    return known.get(case)

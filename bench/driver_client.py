@@ -2,9 +2,10 @@
 
 python -m bench.driver_client DRIVER LOOP URL
 
-`{"open": CASE}` connects and does the case once, and answers whether the driver has it; `{"run": SECONDS}` answers with
-the rows a second and the microseconds of CPU a row of this process (all its threads, user and kernel); `{"touch": TIMES}`
-with the microseconds that it takes to take every value of a result, a row; `{"close": true}` disconnects.
+`{"open": CASE}` does the case once, and answers whether the driver has it; `{"run": SECONDS}` answers
+with the rows a second and the microseconds of CPU a row of this process (all its threads, user and kernel);
+`{"touch": TIMES}` with the microseconds that it takes to take every value of a result, a row; `{"close": true}` ends
+the case. Connections stay open from case to case.
 """
 
 import asyncio
@@ -15,8 +16,8 @@ import sys
 import threading
 import time
 
-from bench.driver_cases import connections, tasks
-from bench.driver_sides import SIDES, count, expected
+from bench.driver_cases import QUERIES, connections, expected, tasks
+from bench.driver_sides import SIDES
 
 
 def told():
@@ -31,11 +32,13 @@ def tell(answer):
     sys.stdout.flush()
 
 
-def check(case, result):
-    """Raises when a result is not what it must be."""
-    rows, wanted = count(case, result), expected(case)
-    if wanted is not None and rows != wanted:
-        raise ValueError(f"{case} gave {rows} rows and not {wanted}")
+def rows_of(case, result):
+    """How many rows the case is, by a result of it; raises when the result is not what it must be."""
+    wanted = expected(case)
+    found = len(result) if case in QUERIES else result if wanted else 1
+    if not found or found != (wanted or found) or (wanted is None and case not in QUERIES and result != 1):
+        raise ValueError(f"{case} gave {found} rows and not {wanted}: {result!r:.100}")
+    return found
 
 
 def measured(counted, start):
@@ -69,7 +72,7 @@ class Asynchronous:
 
     def __init__(self, side):
         self.side = side
-        self.case = self.operation = None
+        self.case = self.operation = self.rows = None
         self.open = []
 
     async def opened(self, case):
@@ -78,14 +81,17 @@ class Asynchronous:
         self.operation = await self.side.operation(case)
         if self.operation is None:
             return False
-        self.open = [await self.side.connect() for _ in range(connections(case))]
-        check(case, await self.operation(self.open[0]))
+        # They stay open from case to case.
+        while len(self.open) < connections(case):
+            self.open.append(await self.side.connect())
+        self.rows = rows_of(case, await self.operation(self.open[0]))
         return True
 
     async def run(self, seconds):
         """Measures for so long."""
         counted = 0
-        case, operation, loop = self.case, self.operation, asyncio.get_running_loop()
+        operation, loop = self.operation, asyncio.get_running_loop()
+        many, used = tasks(self.case), connections(self.case)
         start = clocks()
         end = loop.time() + seconds
 
@@ -93,22 +99,25 @@ class Asynchronous:
             nonlocal counted
             mine = 0
             while loop.time() < end:
-                mine += count(case, await operation(connection))
+                await operation(connection)
+                mine += 1
             counted += mine
 
-        await asyncio.gather(*(work(self.open[i % len(self.open)]) for i in range(tasks(case))))
-        return measured(counted, start)
+        await asyncio.gather(*(work(self.open[i % used]) for i in range(many)))
+        return measured(counted * self.rows, start)
 
     async def touch(self, times):
         """Touches so many results."""
         return [touched(await self.operation(self.open[0])) for _ in range(times)]
 
     async def close(self):
-        """Disconnects."""
+        """Ends the case."""
         await self.side.finish()
+
+    async def disconnect(self):
+        """Disconnects."""
         for connection in self.open:
             await connection.close()
-        self.open = []
 
     async def serve(self):
         """Does what it is told."""
@@ -122,6 +131,7 @@ class Asynchronous:
             else:
                 await self.close()
                 tell(True)
+        await self.disconnect()
 
 
 class Blocking:
@@ -129,7 +139,7 @@ class Blocking:
 
     def __init__(self, side):
         self.side = side
-        self.case = self.operation = None
+        self.case = self.operation = self.rows = None
         self.open = []
 
     def opened(self, case):
@@ -138,23 +148,25 @@ class Blocking:
         self.operation = self.side.operation(case)
         if self.operation is None:
             return False
-        self.open = [self.side.connect() for _ in range(connections(case))]
-        check(case, self.operation(self.open[0]))
+        while len(self.open) < connections(case):
+            self.open.append(self.side.connect())
+        self.rows = rows_of(case, self.operation(self.open[0]))
         return True
 
     def run(self, seconds):
         """Measures for so long."""
-        many = tasks(self.case)
+        many, used = tasks(self.case), connections(self.case)
         counts = [0] * many
-        case, operation = self.case, self.operation
+        operation = self.operation
         start = clocks()
         end = time.perf_counter() + seconds
 
         def work(i):
-            connection = self.open[i % len(self.open)]
+            connection = self.open[i % used]
             mine = 0
             while time.perf_counter() < end:
-                mine += count(case, operation(connection))
+                operation(connection)
+                mine += 1
             counts[i] = mine
 
         workers = [threading.Thread(target=work, args=(i,)) for i in range(many)]
@@ -162,18 +174,20 @@ class Blocking:
             worker.start()
         for worker in workers:
             worker.join()
-        return measured(sum(counts), start)
+        return measured(sum(counts) * self.rows, start)
 
     def touch(self, times):
         """Touches so many results."""
         return [touched(self.operation(self.open[0])) for _ in range(times)]
 
     def close(self):
-        """Disconnects."""
+        """Ends the case."""
         self.side.finish()
+
+    def disconnect(self):
+        """Disconnects."""
         for connection in self.open:
             connection.close()
-        self.open = []
 
     def serve(self):
         """Does what it is told."""
@@ -187,6 +201,7 @@ class Blocking:
             else:
                 self.close()
                 tell(True)
+        self.disconnect()
 
 
 def main():

@@ -1,17 +1,16 @@
 """How each driver does each case, as its documentation advises who wants it fast.
 
-`operation(case)` of a side gives a function of a connection that does the case once and returns its result, a number of
-rows or the rows themselves; or None where the driver has no counterpart. psycopg 3 asks for binary results and prepares
-at once; jsonb is left as text, which is what asyncpg and howdah give. psycopg2 makes Python's UUIDs as the others do, and
-sends many argument lists by `execute_values` (several times faster than `executemany` and `execute_batch`, which
-were tried). ADBC's rows are fetched as Python's objects, but where columns are asked for.
+`operation(case)` of a side gives a function of a connection that does the case once and returns its result, a number
+of rows or the rows themselves; or None where the driver has no counterpart. psycopg 3 asks for binary results and
+prepares at once; jsonb is left as text, which is what asyncpg and howdah give. psycopg2 makes Python's UUIDs as the
+others do, and sends many argument lists by `execute_values` (several times faster than `executemany` and
+`execute_batch`, which were tried). ADBC's rows are fetched as Python's objects, but where columns are asked for.
 """
 
 import io
 
 from bench.driver_cases import (
     BIG,
-    BIG_ROWS,
     COPIED_IN,
     COPIED_OUT,
     COPY_IN,
@@ -267,7 +266,9 @@ class Psycopg2:
                 connection.autocommit = False
                 with connection, connection.cursor() as cursor:
                     cursor.execute("select 1")
-                    return cursor.fetchone()[0]
+                    value = cursor.fetchone()[0]
+                connection.autocommit = True
+                return value
 
             return transaction
         if case == "executemany":
@@ -366,17 +367,3 @@ SIDES = {
     "adbc": ("adbc_driver_postgresql", Adbc),
 }
 BLOCKING = [name for name, (_, side) in SIDES.items() if side.blocking]
-
-
-def count(case, result):
-    """How many rows a result is."""
-    if isinstance(result, list):
-        return len(result)
-    return result if case in ("executemany", "copy in", "copy out", "columns") else 1
-
-
-def expected(case):
-    """How many rows a result must be, where that is known."""
-    known = {"executemany": WRITTEN, "copy in": COPIED_IN, "copy out": COPIED_OUT, "columns": BIG_ROWS}
-    known |= {"integers": 1000, "bytea": 100, "arrays": 100, "wide": 500}
-    return known.get(case)
