@@ -159,7 +159,12 @@ impl Explainer {
     ///
     /// # Errors
     /// If either is not of whole rows, or they are not of equally many; `out` is then untouched.
-    pub fn explain(&self, rows: &[f32], out: &mut [f32], mut tick: impl FnMut()) -> std::result::Result<(), PredictError> {
+    pub fn explain(
+        &self,
+        rows: &[f32],
+        out: &mut [f32],
+        mut tick: impl FnMut(),
+    ) -> std::result::Result<(), PredictError> {
         let (features, values) = (self.num_features, self.num_values());
         let count = rows.len().checked_div(features).unwrap_or(out.len() / values.max(1));
         if rows.len() != count * features {

@@ -274,7 +274,11 @@ mod tests {
                         .sum();
                     let ln = |n: usize| (1..=n).map(|i| (i as f64).ln()).sum::<f64>();
                     let expected = (ln(k) + ln(degree - k) - ln(degree + 1)).exp();
-                    assert!((sum / expected - 1.0).abs() < 1e-9, "{N} points, t^{k} (1 - t)^{}: {sum}, {expected}", degree - k);
+                    assert!(
+                        (sum / expected - 1.0).abs() < 1e-9,
+                        "{N} points, t^{k} (1 - t)^{}: {sum}, {expected}",
+                        degree - k
+                    );
                 }
             }
         }
