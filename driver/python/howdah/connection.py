@@ -553,7 +553,11 @@ class Connection(
         statement = await session.prepare(
             name, query, timeout, record_class=record_class, ignore_custom_codec=ignore_custom_codec
         )
-        await self._learn_types(statement, timeout)
+        try:
+            await self._learn_types(statement, timeout)
+        except BaseException:
+            self._maybe_gc_stmt(statement)
+            raise
         if not name:
             # Whatever is asked in the meantime may take the unnamed statement's place: it is parsed with each use.
             statement.mark_unprepared()
@@ -711,10 +715,15 @@ class Connection(
             self._stmts_to_close.add(statement)
 
     async def _cleanup_stmts(self) -> None:
-        closing, self._stmts_to_close = self._stmts_to_close, set()
-        for statement in closing:
-            # Or they would stay on the server: for this there is no timeout.
-            await self._protocol.close_statement(statement, protocol.NO_TIMEOUT)
+        while self._stmts_to_close:
+            statement = self._stmts_to_close.pop()
+            try:
+                # Or they would stay on the server: for this there is no timeout.
+                await self._protocol.close_statement(statement, protocol.NO_TIMEOUT)
+            except BaseException:
+                # Closing one twice does no harm.
+                self._stmts_to_close.add(statement)
+                raise
 
     def _mark_stmts_as_closed(self) -> None:
         for statement in self._stmt_cache.iter_statements():
