@@ -70,10 +70,19 @@ async def test_probabilities_are_those_of_sql(spec, project):
         progress=False,
     )
     matrix = numpy.random.default_rng(8).random((50, 3), dtype=numpy.float32)
+    asked = connection._protocol.queries_count
     found = await connection.predict_proba("lates", matrix)
+    assert connection._protocol.queries_count == asked + 1
     assert found.shape == (50, 2)
+    assert found.dtype == numpy.float32
     for row, probabilities in zip(matrix, found, strict=True):
         wanted = await connection.fetchval("select pgml.predict_proba('lates', $1::real[])", row.tolist())
         assert probabilities.tolist() == wanted
     assert len({tuple(row) for row in found.tolist()}) > 1
+    assert (await connection.predict_proba("lates", matrix[:0])).shape == (0, 0)
+    assert numpy.array_equal(await connection.predict_proba("lates", matrix[::-1].astype("f8")), found[::-1])
+    with pytest.raises(howdah.PostgresError):
+        await connection.predict_proba("nothing", matrix)
+    with pytest.raises(howdah.PostgresError):
+        await connection.predict_proba("lates", matrix[:, :2])
     await connection.close()

@@ -14,6 +14,17 @@ _CELLS = 100_000_000
 _PREDICT = """\
 SELECT pgml.predict_batch(id, $2) FROM pgml.deployed_models WHERE name = $1"""
 
+# The function takes one row at a time: the server cuts the matrix into its rows.
+_PROBABILITIES = """\
+SELECT coalesce(
+    (SELECT array_agg(pgml.predict_proba(id, $2[number:number]))
+        FROM generate_series(1, array_length($2::real[], 1)) number),
+    '{}')
+FROM pgml.deployed_models WHERE name = $1"""
+
+# So many classes are reckoned with where the answer must fit into a message.
+_CLASSES = 100
+
 
 class ColumnMethods(ConnectionPart):
     """Methods of :class:`Connection` about columns and matrices."""
@@ -179,6 +190,13 @@ class ColumnMethods(ConnectionPart):
         numpy.ndarray of float32, or list of array.array
             A row for each row, a column for each class.
 
+        Raises
+        ------
+        PostgresError
+            There is no such project or model, it is not one that classifies, or it has another number of features.
+        TypeError, ValueError
+            `features` is no such matrix.
+
         Examples
         --------
         >>> await connection.predict_proba("digits", matrix)
@@ -186,16 +204,21 @@ class ColumnMethods(ConnectionPart):
         """
         self._check_open()
         matrix = _matrix(features)
-        rows, _ = matrix.shape
-        statement = await self._get_statement("SELECT pgml.predict_proba($1::text, $2::real[])", timeout)
-        # A request for each row, which all travel together: the function takes one row.
-        answers = await self._protocol.bind_execute_many(
-            statement, ((project_name, _core.pack_row(matrix, row)) for row in range(rows)), "", timeout, True
-        )
-        numpy = _numpy()
-        if numpy is None:
-            return [array.array("f", answer[0]) for answer in answers]
-        return numpy.array([answer[0] for answer in answers], dtype=numpy.float32)
+        rows, width = matrix.shape
+        step = _CELLS // max(width, _CLASSES)
+        parts = []
+        for start in range(0, rows, step) if rows else [0]:
+            packed = _core.pack_matrix(matrix, start, min(start + step, rows))
+            reals = await self._fetch_bytes(_PROBABILITIES, (project_name, packed), timeout)
+            if reals is None:
+                await self.fetchval("SELECT pgml.predict_proba($1::text, ARRAY[]::real[])", project_name)
+                raise exceptions.InterfaceError(f"no model is deployed for the project {project_name!r}")
+            parts.append(_core.unpack_reals(reals))
+        found = _floats(b"".join(parts))
+        classes = len(found) // rows if rows else 0
+        if _numpy() is not None:
+            return found.reshape(rows, classes)
+        return [found[start : start + classes] for start in range(0, len(found), classes or 1)]
 
     async def _fetch_bytes(self, query: str, args: tuple[Any, ...], timeout: Optional[float]) -> Any:
         statement = await self._get_statement(query, timeout)
