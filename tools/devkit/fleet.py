@@ -292,6 +292,16 @@ listen howdah
 
     # What is where
 
+    user = USER
+    database = DATABASE
+
+    def runs(self):
+        """Whether all of it does."""
+        programs = [*self.poolers, self.proxy]
+        return all(is_alive(server.data / "postmaster.pid") for server in self.servers) and all(
+            program is not None and program.runs() for program in programs
+        )
+
     @property
     def servers(self):
         """The primary and the replicas."""
