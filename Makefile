@@ -40,8 +40,8 @@ test: ## Run all tests; PG=18 for one PostgreSQL, UPDATE=1 to accept what the SQ
 lint: ## Check the form of the code: rustfmt, clippy, ruff, cargo-deny.
 	@$(DEVKIT) lint
 
-bench: ## Measure speed; ARGS="predict-point --quick" for one bench.
-	@$(DEVKIT) bench $(ARGS)
+bench: ## Measure speed, all benches; ARGS="predict-point --quick" for one.
+	@$(DEVKIT) bench $(or $(ARGS),all)
 
 fuzz: ## Fuzz the parsers; SECONDS=900 for so long each (60), TARGETS="scram tls" for some of them.
 	@$(PYTHON) fuzz/run.py $(or $(SECONDS),60) $(TARGETS)

@@ -66,6 +66,7 @@ class Report:
             "commit": commit(),
             "machine": machine(),
             "cases": [],
+            "plots": [],
         }
         if server is not None:
             self.content["postgresql"] = server.psql("SELECT version()")
@@ -86,13 +87,35 @@ class Report:
         self.content["cases"].append(row)
         say.note(line)
 
+    def plot(self, name, title, x_label, y_label, series, kind="line", log_x=False, log_y=False):
+        """A picture that `bench.draw` makes of figures of this report: `series` gives the points (x, y) of each line,
+        or of each colour of bars, where x is a word.
+        """
+        self.content["plots"].append(
+            {
+                "name": name,
+                "title": title,
+                "x_label": x_label,
+                "y_label": y_label,
+                "series": {label: [list(point) for point in points] for label, points in series.items()},
+                "kind": kind,
+                "log_x": log_x,
+                "log_y": log_y,
+            }
+        )
+
     def finish(self, path):
-        """Writes the JSON file, if one is asked for."""
+        """Writes the JSON file, if one is asked for; `-` is `bench/results/DATE/BENCH.json`, plots beside it."""
         if path is None:
             return
         if path == "-":
-            RESULTS.mkdir(exist_ok=True)
-            path = RESULTS / f"{datetime.date.today()}-{self.name}.json"
+            folder = RESULTS / str(datetime.date.today())
+            folder.mkdir(parents=True, exist_ok=True)
+            path = folder / f"{self.name}.json"
+            from bench.draw import draw
+
+            for plot in self.content["plots"]:
+                draw(plot, folder / f"{self.name}-{plot['name']}.svg")
         Path(path).write_text(json.dumps(self.content, indent=2) + "\n")
         say.note(f"written to {path}")
 
