@@ -45,6 +45,16 @@ SETTINGS = {
     # A replica that has lost its primary, or finds a new one, tries again at once.
     "wal_retrieve_retry_interval": "200ms",
 }
+POOLER = {
+    "auth_type": "scram-sha-256",
+    "load_balancing": "least_outstanding",
+    # A server here has a part of a core: more connections would only take turns on it.
+    "default_pool_size": 4,
+    # A server that has used its share of a period stands still for the rest of it: its reads are not stuck.
+    "pipeline_stall": 0.25,
+    "log_connections": False,
+    "log_disconnections": False,
+}
 # The part of all CPU time that goes to PostgreSQL while a fleet answers point predictions; poolers, HAProxy and
 # clients use the rest. Measured by `bench/run fleet`.
 PART_OF_SERVERS = 0.4
@@ -59,7 +69,7 @@ def share_for(replicas):
 class Fleet:
     """A fleet. `share` is the cores of each server; None holds none of them to any."""
 
-    def __init__(self, replicas=5, poolers=2, home=None, share=None, rows=ROWS, settings=None, pooler="", app=""):
+    def __init__(self, replicas=5, poolers=2, home=None, share=None, rows=ROWS, settings=None, pooler=POOLER):
         self.count = replicas
         self.count_of_poolers = poolers
         self.stays = home is not None
@@ -67,9 +77,10 @@ class Fleet:
         self.share = share
         self.rows = rows
         self.settings = {**SETTINGS, **(settings or {})}
-        # More lines of each pooler's [pooler] and [databases.howdah].
-        self.pooler_lines = pooler
-        self.app_lines = app
+        # What each pooler's [pooler] says beside where things are.
+        self.pooler_settings = POOLER | pooler
+        # The replicas that the poolers are told of; all of them when None.
+        self.used = None
         self.shares = None
         self.primary = None
         self.replicas = []
@@ -160,6 +171,13 @@ class Fleet:
         while missing := set(server_pids(server)) - set(share.pids()):
             share.take(missing)
 
+    def set_share(self, cores):
+        """Gives every server another share."""
+        self.share = cores
+        for server in self.servers:
+            self.shares.of(self.name_of(server)).set(cores)
+        self.save()
+
     def start_front(self):
         """The poolers and HAProxy."""
         shutil.copy(program(), self.home / "howdah-pooler")
@@ -177,26 +195,23 @@ class Fleet:
 
     def configure(self, pooler):
         """Writes the configuration of a pooler as the servers are now."""
-        places = ",\n".join(f'    {{ host = "127.0.0.1", port = {server.port} }}' for server in self.servers)
+        servers = self.servers if self.used is None else [self.primary, *self.used]
+        places = ",\n".join(f'    {{ host = "127.0.0.1", port = {server.port} }}' for server in servers)
+        settings = "\n".join(f"{name} = {json.dumps(value)}" for name, value in self.pooler_settings.items())
         pooler.write(
             f"""[pooler]
 listen_port = {pooler.port}
 metrics_port = {pooler.metrics_port}
 unix_socket_dir = ""
-auth_type = "scram-sha-256"
-log_connections = false
-log_disconnections = false
 admin_users = "{USER}"
 monitor_user = "{USER}"
-{self.pooler_lines}
+{settings}
 [users.{USER}]
 password = "{self.primary.password}"
 [databases.{DATABASE}]
 servers = [
 {places}
 ]
-load_balancing = "least_outstanding"
-{self.app_lines}
 """
         )
 
@@ -232,7 +247,7 @@ listen howdah
     def wait(self, seconds=START_SECONDS):
         """Waits until the poolers know all servers, and a prediction is answered through HAProxy."""
         deadline = time.monotonic() + seconds
-        expected = ["primary", *["replica"] * len(self.replicas)]
+        expected = ["primary", *["replica"] * len(self.replicas if self.used is None else self.used)]
         ask = f"SELECT pgml.predict('flights', ARRAY[{', '.join(FEATURES)}]) FROM keyed WHERE id = 1"
         while True:
             try:
@@ -289,6 +304,12 @@ listen howdah
             self.configure(pooler)
             os.kill(pooler.pid, signal.SIGHUP)
         self.save()
+
+    def use(self, count):
+        """Lets the poolers know only so many of the replicas; the others run and are idle."""
+        self.used = self.replicas[:count]
+        self.reload()
+        self.wait()
 
     # What is where
 
