@@ -242,7 +242,7 @@ impl Worker {
     fn tell_of_loss(&mut self, key: ClientKey, code: &str, why: &str, units: usize, begun: bool, failed: bool) {
         let Some(client) = self.clients.get_mut(key.0) else { return };
         client.transaction_since = None;
-        client.needs_own = false;
+        (client.needs_own, client.behind_own) = (false, false);
         client.sets_in_transaction = None;
         client.bound = None;
         // What was answered before a Sync is not committed before it either.
