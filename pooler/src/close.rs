@@ -58,7 +58,7 @@ impl Worker {
         client.io.rest = Vec::new();
         // Before a TLS handshake is done nothing can be said that would be understood.
         let mute = client.io.is_handshaking();
-        if mute || client.io.flush().is_err() || client.io.pending() == 0 && client.io.half_close().is_err() {
+        if mute || !self.flush_last(key) {
             self.drop_client(key);
         }
     }
