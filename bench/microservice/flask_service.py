@@ -11,9 +11,10 @@ import json
 import os
 
 import xgboost
-from bench.microservice.formats import FORMATS
 from flask import Flask, Response, jsonify, request
 from redis import Redis
+
+from bench.microservice.formats import FORMATS
 
 NAME = os.environ["HOWDAH_BENCH_FORMAT"]
 FORMAT = FORMATS[NAME]

@@ -86,15 +86,16 @@ class Redis:
             raise
 
     def _fill(self, rows, dumps):
-        from redis import Redis as Client
-
-        with Client(host=self.address, port=self.port) as client:
-            pipeline = client.pipeline(transaction=False)
+        command = ["redis-cli", "-h", self.address, "-p", str(self.port), "--pipe"]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as pipe:
             for key, values in rows:
-                pipeline.set(str(key), dumps(values))
-                if key % 10_000 == 0:
-                    pipeline.execute()
-            pipeline.execute()
+                name, value = b"%d" % key, dumps(values)
+                pipe.stdin.write(
+                    b"*3\r\n$3\r\nSET\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n" % (len(name), name, len(value), value)
+                )
+            told, _ = pipe.communicate()
+        if b"errors: 0" not in told:
+            raise Problem(f"Redis did not take the features: {told.decode()[-300:]}")
 
     def stop(self):
         """Ends it."""

@@ -109,6 +109,7 @@ class Flask(Service):
         self.body.write_bytes(self.form.dumps(min(4321, ground.rows)))
 
     def start(self):
+        """Starts Gunicorn."""
         bind = f"{self.ground.service.address}:{self.port}"
         command = [sys.executable, "-m", "gunicorn", "-c", SETTINGS / "gunicorn.conf.py", "-b", bind]
         self.launch(self.ground.service, [*command, "bench.microservice.flask_service:app"], self.environ)
@@ -139,6 +140,7 @@ class FastAPI(Service):
         self.is_rounded = engine == "onnx"
 
     def start(self):
+        """Starts uvicorn."""
         command = [sys.executable, "-m", "uvicorn", "bench.microservice.fastapi_service:app"]
         command += ["--host", self.ground.service.address, "--port", self.port, "--workers", self.workers]
         command += ["--loop", "uvloop", "--http", "httptools", "--no-access-log", "--log-level", "warning"]
@@ -222,6 +224,7 @@ class Pooler(Direct):
         return [self.ground.server.pid, self.running.pid]
 
     def start(self):
+        """Writes the settings and starts the pooler."""
         server, store = self.ground.server, self.ground.store
         text = (SETTINGS / self.settings).read_text()
         values = {"host": server.socket_folder, "port": server.port, "user": SUPERUSER, "database": DATABASE}
