@@ -19,16 +19,17 @@ Over a network (`network.py`), client, service and store are in three network na
 """
 
 import contextlib
+import dataclasses
 import tempfile
 from pathlib import Path
 
 from bench.flights import server_with_flights, train
-from bench.microservice import memory, sides
+from bench.microservice import memory, network, sides
 from bench.microservice.ground import Ground, Redis, prepare
 from bench.microservice.rounds import check_answers, compare, take
 from bench.predict_scan import stored_bytes
 from bench.report import Report, Spread, ratios
-from devkit import say
+from devkit import Problem, say
 from devkit.pooler import build_pooler
 
 ROWS = 1_000_000
@@ -71,7 +72,7 @@ def measure(quick):
         with Redis(ground) as redis:
             stores = {"FastAPI + PostgreSQL": server, "FastAPI + Redis": redis}
             chosen = {name: best(report, name, ground, store) for name, store in stores.items()}
-            compared = all_sides(ground, redis, chosen)
+            compared = sides.everything(ground, redis, chosen)
             with contextlib.ExitStack() as running:
                 for side in compared:
                     running.enter_context(side)
@@ -79,6 +80,12 @@ def measure(quick):
                 compare(report, compared, CLIENTS, rounds, seconds, TARGETS)
             memory.tell(report, compared, 2, MEMORY_TARGET)
         serialisers(report, ground, rounds, seconds)
+        try:
+            network.measure(report, ground, chosen, CLIENTS, rounds, seconds, TARGETS)
+        except Problem as problem:
+            # What was measured before stands without it.
+            say.complain(f"not measured over a network: {problem}")
+            report.content["network"] = f"not measured: {problem}"
     return report
 
 
@@ -98,15 +105,6 @@ def stored_model(server, folder):
     converted = onnxmltools.convert_xgboost(booster, initial_types=kinds, target_opset=15)
     path.with_suffix(".onnx").write_bytes(converted.SerializeToString())
     return path
-
-
-def all_sides(ground, redis, chosen):
-    """Everything that is compared."""
-    services = [
-        sides.FastAPI(ground, redis if "Redis" in name else ground.server, *how) for name, how in chosen.items()
-    ]
-    ways = [sides.Direct(ground), sides.pgbouncer(ground), sides.howdah(ground)]
-    return [sides.Flask(ground, redis), *services, *ways]
 
 
 def best(report, name, ground, store):
@@ -135,8 +133,8 @@ def serialisers(report, ground, rounds, seconds):
         compared = []
         for form in ("json", "orjson", "msgpack"):
             # As many as hold the key that ab asks for, and the sample.
-            redis = running.enter_context(Redis(ground, form))
-            side = running.enter_context(sides.Flask(ground, redis, form))
+            redis = running.enter_context(Redis(ground, form, 10_000))
+            side = running.enter_context(sides.Flask(dataclasses.replace(ground, rows=10_000), redis, form))
             check_answers(side)
             compared.append(side)
         loads, _ = take(compared, 20, rounds, seconds)

@@ -92,7 +92,7 @@ class Service(Side):
 
     def open(self, request):
         """The body of an answer."""
-        with self.ground.client.inside(), urllib.request.urlopen(request, timeout=30) as answer:
+        with self.ground.client.inside(), urllib.request.urlopen(request, timeout=120) as answer:
             return answer.read()
 
 
@@ -234,6 +234,12 @@ class Pooler(Direct):
         path.write_text(text.format(**values))
         path.chmod(0o644)
         self.launch(store, [*self.command, path], **as_server_user())
+
+
+def everything(ground, redis, chosen):
+    """All that is compared; `chosen` gives engine and number of workers of the services of FastAPI."""
+    services = [FastAPI(ground, redis if "Redis" in name else ground.server, *how) for name, how in chosen.items()]
+    return [Flask(ground, redis), *services, Direct(ground), pgbouncer(ground), howdah(ground)]
 
 
 def howdah(ground):
