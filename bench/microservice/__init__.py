@@ -13,19 +13,20 @@ must give the database's predictions for a sample of keys.
 
 Load generators share the cores with the servers, on all sides; all three are in C. CPU is that of all processes that
 serve: workers, stores, the server with its backends, the pooler. Memory is the PSS of the same, and the page cache of
-the table and its index where the server is among them.
+the table and its index where the server is among them; a Flask whose workers were forked off after the model was
+loaded (Gunicorn's --preload, not as published) is there for its memory alone.
 
 Over a network (`network.py`), client, service and store are in three network namespaces, 0.25 ms from each other.
 """
 
 import contextlib
-import dataclasses
 import tempfile
 from pathlib import Path
 
 from bench.flights import server_with_flights, train
 from bench.microservice import memory, network, sides
-from bench.microservice.ground import Ground, Redis, prepare
+from bench.microservice.formats import FORMATS
+from bench.microservice.ground import Ground, Redis, prepare, sample
 from bench.microservice.rounds import check_answers, compare, take
 from bench.predict_scan import stored_bytes
 from bench.report import Report, Spread, ratios
@@ -35,6 +36,7 @@ from devkit.pooler import build_pooler
 ROWS = 1_000_000
 TREES = 25
 CLIENTS = (1, 5, 20, 100)
+QUICK_CLIENTS = (1, 20)
 # howdah-pooler's predictions a second in parts of another side's, by clients.
 TARGETS = {
     1: {"Flask + Redis": 10},
@@ -51,6 +53,8 @@ SETTINGS = {
 PROGRAMS = {"ab": "apache2-utils", "wrk": "wrk", "redis-server": "redis-server", "pgbouncer": "pgbouncer"}
 WORKERS = (1, 2, 4)
 ENGINES = ("onnx", "xgboost")
+# What a quick run takes without trying: what was the fastest on two cores.
+QUICK_CHOICE = ("onnx", 2)
 
 
 def measure(quick):
@@ -69,24 +73,39 @@ def measure(quick):
         train(server, "flights", TREES)
         prepare(server)
         ground = Ground(server, rows, stored_model(server, folder), folder)
-        with Redis(ground) as redis:
-            stores = {"FastAPI + PostgreSQL": server, "FastAPI + Redis": redis}
-            chosen = {name: best(report, name, ground, store) for name, store in stores.items()}
-            compared = sides.everything(ground, redis, chosen)
-            with contextlib.ExitStack() as running:
-                for side in compared:
-                    running.enter_context(side)
-                    check_answers(side)
-                compare(report, compared, CLIENTS, rounds, seconds, TARGETS)
-            memory.tell(report, compared, 2, MEMORY_TARGET)
-        serialisers(report, ground, rounds, seconds)
+        chosen = on_one_machine(report, ground, rounds, seconds)
         try:
-            network.measure(report, ground, chosen, CLIENTS, rounds, seconds, TARGETS)
+            network.measure(report, ground, chosen, QUICK_CLIENTS if quick else CLIENTS, rounds, seconds, TARGETS)
         except Problem as problem:
             # What was measured before stands without it.
             say.complain(f"not measured over a network: {problem}")
             report.content["network"] = f"not measured: {problem}"
     return report
+
+
+def on_one_machine(report, ground, rounds, seconds):
+    """Adds all figures that need no network; gives engine and number of workers of the services of FastAPI."""
+    quick = report.content["quick"]
+    with Redis(ground) as redis, contextlib.ExitStack() as running:
+        stores = {"FastAPI + PostgreSQL": ground.server, "FastAPI + Redis": redis}
+        chosen = {name: QUICK_CHOICE if quick else best(report, name, ground, store) for name, store in stores.items()}
+        services, ways = sides.services(ground, redis, chosen), sides.ways(ground)
+        remembered = {}
+        # Those first that keep nothing in the server when they have ended.
+        for side in ways if quick else [*ways, sides.Flask(ground, redis, preload=True)]:
+            with side:
+                check_answers(side)
+                remembered[side.name] = memory.measure(side)
+        for side in services:
+            running.enter_context(side)
+            check_answers(side)
+            remembered[side.name] = memory.measure(side)
+        memory.tell(report, remembered, MEMORY_TARGET)
+        serialisers(report, services[0], redis, rounds, seconds)
+        for side in ways:
+            running.enter_context(side)
+        compare(report, [*services, *ways], CLIENTS, rounds, seconds, TARGETS)
+    return chosen
 
 
 def stored_model(server, folder):
@@ -127,23 +146,19 @@ def best(report, name, ground, store):
     return chosen
 
 
-def serialisers(report, ground, rounds, seconds):
+def serialisers(report, flask, redis, rounds, seconds):
     """Whether another serialiser helps the published service."""
-    with contextlib.ExitStack() as running:
-        compared = []
-        for form in ("json", "orjson", "msgpack"):
-            # As many as hold the key that ab asks for, and the sample.
-            redis = running.enter_context(Redis(ground, form, 10_000))
-            side = running.enter_context(sides.Flask(dataclasses.replace(ground, rows=10_000), redis, form))
-            check_answers(side)
-            compared.append(side)
-        loads, _ = take(compared, 20, rounds, seconds)
-    rates = {name: [one.rate for one in taken] for name, taken in loads.items()}
-    plain = rates["Flask + Redis"]
-    for name, values in rates.items():
-        report.add(f"serialisers: {name}", Spread.of(values), unit="predictions/s")
-        if values is not plain:
-            report.add(f"serialisers: {name} / json", ratios(values, plain))
-    points = [(name.partition(", ")[2] or "json", Spread.of(values).median) for name, values in rates.items()]
+    compared = [sides.InForm(flask, form) for form in FORMATS]
+    for side in compared:
+        if side.form != "json":
+            redis.add(side.form, flask.ground.features(sample(flask.ground)))
+        check_answers(side)
+    loads, _ = take(compared, 20, rounds, seconds)
+    rates = {form: [one.rate for one in taken] for form, taken in loads.items()}
+    for form, values in rates.items():
+        report.add(f"serialisers, 20 clients: Flask + Redis with {form}", Spread.of(values), unit="predictions/s")
+        if form != "json":
+            report.add(f"serialisers, 20 clients: {form} / json", ratios(values, rates["json"]))
+    points = [(form, Spread.of(values).median) for form, values in rates.items()]
     title = "Flask + Redis by serialiser, 20 clients"
     report.plot("serialisers", title, "", "predictions a second", {"Flask + Redis": points}, kind="bar")

@@ -13,27 +13,24 @@ from devkit import Problem, say
 CLIENTS = 20
 
 
-def tell(report, compared, seconds, target):
-    """Adds the memory of each side, one running at a time, and of howdah-pooler's in parts of Flask's."""
-    found = {}
-    for side in compared:
-        with say.timed(f"memory of {side.name}"), side:
-            found[side.name] = measure(side, seconds)
+def tell(report, found, target):
+    """Adds each side's memory, and howdah-pooler's in parts of it; `found` by name, as `measure` gives."""
     parts = {"processes": [], "page cache of the tables": []}
-    for name, (processes, cached) in found.items():
-        for part, value in zip(parts, (processes, cached), strict=True):
+    for name, values in found.items():
+        for part, value in zip(parts, values, strict=True):
             report.add(f"memory of {name}: {part}", Spread.of([value / 1e6]), unit="MB")
             parts[part].append((name, value / 1e6))
     whole = {name: sum(values) for name, values in found.items()}
     for name, value in whole.items():
         if name != HOWDAH:
-            bound = {"target": target, "at_most": True} if name.startswith("Flask") else {}
+            bound = {"target": target, "at_most": True} if name == "Flask + Redis" else {}
             report.add(f"memory: {HOWDAH} / {name}", Spread.of([whole[HOWDAH] / value]), **bound)
     report.plot("memory", f"Memory under {CLIENTS} clients", "", "MB", parts, kind="bar")
 
 
-def measure(side, seconds):
+def measure(side, seconds=2):
     """Bytes of processes and of page cache while the side is loaded, after it has been."""
+    say.note(f"memory of {side.name}")
     side.load(CLIENTS, seconds)
     loading = threading.Thread(target=side.load, args=(CLIENTS, seconds))
     loading.start()

@@ -51,8 +51,8 @@ def measure(report, ground, chosen, clients_of, rounds, seconds, targets):
         ground = dataclasses.replace(ground, rows=min(ground.rows, ROWS), **places)
         report.content["network_rows"] = ground.rows
         carried = {}
-        with Redis(ground, rows=ground.rows) as redis, contextlib.ExitStack() as running:
-            compared = sides.everything(ground, redis, chosen)
+        with Redis(ground) as redis, contextlib.ExitStack() as running:
+            compared = [*sides.services(ground, redis, chosen), *sides.ways(ground)]
             for side in compared:
                 running.enter_context(side)
                 check_answers(side)
@@ -67,8 +67,8 @@ def tell(report, case, watched):
     busiest = max(watched, key=lambda one: one["rate"])
     report.add(f"{case}, at most", Spread.of([busiest["rate"]]), unit="packets/s")
     report.add(f"{case}: its CPU then", Spread.of([busiest["cpu"]]), unit="cores")
-    late = Spread.of([one["late_us"] for one in watched])
-    report.add(f"{case}: a packet is late by", late, unit="us")
+    report.add(f"{case}: packets late by, on average", Spread.of([one["late_us"] for one in watched]), unit="us")
+    report.add(f"{case}: packets late or early by", Spread.of([one["off_us"] for one in watched]), unit="us")
 
 
 def describe(report, network):
@@ -157,7 +157,9 @@ class Network:
         took = time.monotonic() - start
         carried = self._carried()
         cpu = (cpu_seconds([self._relay.pid]) - before) / took
-        found.append({"rate": carried["packets"] / took, "cpu": cpu, "late_us": carried["late_ns"] / 1000})
+        packets = max(carried["packets"], 1)
+        late, off = carried["late_ns"] / packets / 1000, carried["off_ns"] / packets / 1000
+        found.append({"rate": packets / took, "cpu": cpu, "late_us": late, "off_us": off})
 
     def _carried(self):
         self._relay.stdin.write("?\n")

@@ -3,19 +3,19 @@
 import numpy
 
 from bench.flights import DATABASE
+from bench.microservice.ground import sample
 from bench.microservice.processes import cpu_seconds
 from bench.report import Spread, ratios
 from demo.flights import FEATURES
 from devkit import Problem, say
 
 HOWDAH = "howdah-pooler"
-SAMPLE = 25
 
 
 def check_answers(side):
     """Raises unless a side gives the database's predictions for a sample of keys."""
     ground = side.ground
-    keys = [1 + number * (ground.rows - 1) // SAMPLE for number in range(SAMPLE)]
+    keys = sample(ground)
     told = ground.server.psql(
         f"SELECT pgml.predict('flights', {', '.join(FEATURES)}) FROM keyed WHERE id = ANY (ARRAY{keys}) ORDER BY id",
         DATABASE,

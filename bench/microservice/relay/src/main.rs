@@ -15,10 +15,10 @@ use std::io::{Error, Read, Result, Write};
 use std::net::Ipv4Addr;
 
 use device::{Device, now, run_first, sleep, wait};
-use line::Line;
+use line::{Carried, Line};
 
 /// How long packets are gathered for, in nanoseconds: a small part of the delay.
-const GATHER: u64 = 20_000;
+const GATHER: u64 = 50_000;
 /// More than the greatest packet of a TUN device with the usual MTU.
 const LARGEST: usize = 65_536;
 /// The most packets that are read from a device before others have their turn.
@@ -41,11 +41,11 @@ fn main() -> Result<()> {
 
 /// Carries packets until standard input ends.
 fn relay(delay: u64, devices: &[Device]) -> Result<()> {
-    // Half of what gathering takes at most is taken off, so that the delay is right on average.
+    // A packet that came while others were gathered was there for a while, half of that at a guess, when it is read.
     let mut line = Line::new(delay.saturating_sub(GATHER / 2));
     let mut buffer = vec![0; LARGEST];
     loop {
-        if wait(devices, line.due())? && !answer(&mut line)? {
+        if wait(devices, line.leaves())? && !answer(&mut line)? {
             return Ok(());
         }
         let mut came = false;
@@ -64,7 +64,7 @@ fn relay(delay: u64, devices: &[Device]) -> Result<()> {
         while line.deliver(now(), |to, packet| devices.get(to).map_or((), |device| device.write(packet))) {}
         if came {
             let until = now() + GATHER;
-            sleep(line.due().map_or(until, |due| due.min(until)));
+            sleep(line.leaves().map_or(until, |leaves| leaves.min(until)));
         }
     }
 }
@@ -75,10 +75,8 @@ fn answer(line: &mut Line) -> Result<bool> {
     if std::io::stdin().read(&mut asked)? == 0 {
         return Ok(false);
     }
-    let carried = line.take_carried();
-    let mean = carried.late.checked_div(carried.packets).unwrap_or(0);
-    let (packets, bytes, latest) = (carried.packets, carried.bytes, carried.latest);
-    println!(r#"{{"packets": {packets}, "bytes": {bytes}, "late_ns": {mean}, "latest_ns": {latest}}}"#);
+    let Carried { packets, bytes, late, off } = line.take_carried();
+    println!(r#"{{"packets": {packets}, "bytes": {bytes}, "late_ns": {late}, "off_ns": {off}}}"#);
     std::io::stdout().flush()?;
     Ok(true)
 }
