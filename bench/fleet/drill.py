@@ -99,7 +99,7 @@ class Load:
 def measure_drill(report, quick):
     """The report of the drill."""
     sys.path.insert(0, str(PACKAGE))
-    rest = 4 if quick else 8
+    rest = 3 if quick else 6
     with (
         say.timed("starting a primary and two replicas under Patroni, poolers and HAProxy"),
         PatroniFleet(2, 2, rows=ROWS, settings={"synchronous_commit": "on"}, pooler={"auth_type": "any"}) as fleet,
@@ -110,15 +110,15 @@ def measure_drill(report, quick):
             time.sleep(rest)
             moments = [("nothing happens", began)]
             for what, event, seconds in (
-                ("a replica is added by a reload", add, rest),
+                ("a replica is made and added by a reload", add, rest),
                 ("a replica is removed by a reload", remove, rest),
                 ("a replica is killed", kill_replica, rest),
                 ("the primary is killed", kill_primary, rest + 8),
                 *([] if quick else [("the machine of the primary dies", lose_primary, rest + TTL + 15)]),
             ):
                 say.note(what)
-                ready = event(fleet)
                 moments.append((what, time.monotonic()))
+                ready = event(fleet)
                 if ready:
                     ready()
                 time.sleep(seconds)
@@ -133,7 +133,7 @@ def measure_drill(report, quick):
 
 
 def add(fleet):
-    """A replica more: what is measured begins with the reload."""
+    """A replica more: copied from the primary, and told of by a reload."""
     fleet.add_replica()
 
 

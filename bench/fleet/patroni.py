@@ -107,6 +107,8 @@ class Node(Server):
                 "pgpass": str(self.home / "pgpass"),
                 "authentication": {"superuser": login, "replication": login, "rewind": login},
                 "parameters": parameters | {"unix_socket_directories": self.socket_folder},
+                # A spread one would take minutes while the primary is written to.
+                "basebackup": [{"checkpoint": "fast"}, "no-sync"],
                 "pg_hba": [
                     "local all all trust",
                     "host all all 127.0.0.1/32 scram-sha-256",

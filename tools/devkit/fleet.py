@@ -172,7 +172,7 @@ class Fleet:
             share.take(missing)
 
     def set_share(self, cores):
-        """Gives every server another share."""
+        """Gives every server another share; None is no limit."""
         self.share = cores
         for server in self.servers:
             self.shares.of(self.name_of(server)).set(cores)
