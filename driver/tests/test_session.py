@@ -83,6 +83,32 @@ async def test_a_block_has_the_connection_to_itself(connect):
     await connection.close()
 
 
+async def test_savepoints_of_tasks_within_a_block_do_not_overlap(connect):
+    connection = await connect()
+    await connection.execute("create temp table kept (a int)")
+
+    async def nested(number):
+        async with connection.transaction():
+            await connection.execute("insert into kept values ($1)", number)
+            await asyncio.sleep(0.001)
+            async with connection.transaction():
+                await asyncio.gather(*(connection.execute("insert into kept values ($1)", number) for _ in range(2)))
+            if number % 2:
+                raise ValueError(number)
+
+    async def plain(number):
+        await connection.execute("insert into kept values ($1)", number)
+
+    async with connection.transaction():
+        tasks = [nested(number) for number in range(6)] + [plain(number) for number in range(100, 104)]
+        ends = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 10)
+    assert [type(end) for end in ends] == [type(None), ValueError] * 3 + [type(None)] * 4
+    kept = await connection.fetch("select a from kept order by a")
+    # What was rolled back took nothing of another task with it.
+    assert [row[0] for row in kept] == [0, 0, 0, 2, 2, 2, 4, 4, 4, 100, 101, 102, 103]
+    await connection.close()
+
+
 def _empty_context():
     import contextvars
 
