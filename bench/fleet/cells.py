@@ -33,7 +33,7 @@ PUBLISHED = {"rate at 1000": 950_160.7, "rate at 2000": 1_021_692.7, "gain of 5"
 
 
 def measure_cells(report, fleet, quick):
-    """All cells once, those of the targets in several rounds; the cost of a prediction by component comes back."""
+    """All cells once, those of the targets in several rounds."""
     share = choose_share(report, fleet)
     rounds, seconds = (1, 2) if quick else (3, 3)
     taken = {cell: [] for cell in WANTED}
@@ -63,9 +63,6 @@ def measure_cells(report, fleet, quick):
         report.add(f"{name(cell)}: p99", Spread.of([done.p99 for done in results]), unit="ms")
     judge(report, taken, share)
     draw(report, taken)
-    return {
-        batch: taken[(5, 1000, batch, False)] for batch in BATCHES if (5, 1000, batch, False) in taken
-    }
 
 
 def name(cell):

@@ -19,10 +19,11 @@ CONNECT_SECONDS = {100: 0.5, 1000: 1.5, 2000: 3}
 
 @dataclasses.dataclass(frozen=True)
 class Taken:
-    """What one run came to: transactions and rows a second, latencies in milliseconds, CPU a transaction in
+    """What one run came to: transactions, transactions and rows a second, latencies in milliseconds, CPU a transaction in
     microseconds by what spent it, and the part of the machine's CPU that the fleet and its clients used.
     """
 
+    count: int
     rate: float
     rows: float
     p50: float
@@ -70,6 +71,7 @@ def run(fleet, clients, batch, seconds, mode="prepared", port=None, sql=None):
     count = int(counted.group(1))
     rate = float(rate.group(1))
     return Taken(
+        count,
         rate,
         rate * batch,
         at(latencies, 0.5),

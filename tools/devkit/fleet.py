@@ -172,7 +172,7 @@ class Fleet:
             share.take(missing)
 
     def set_share(self, cores):
-        """Gives every server another share."""
+        """Gives every server another share; None is no limit."""
         self.share = cores
         for server in self.servers:
             self.shares.of(self.name_of(server)).set(cores)
@@ -284,19 +284,16 @@ listen howdah
         taken = {self.name_of(replica) for replica in self.replicas}
         number = next(n for n in range(1, 1000) if f"replica-{n}" not in taken)
         replica = self.new_replica(f"replica-{number}")
-        self.replicas.append(replica)
         if self.shares is not None:
             self.hold(replica)
+        self.replicas.append(replica)
         self.reload()
         return replica
 
-    def remove_replica(self, replica):
-        """Lets the poolers forget a replica by a reload, and ends it."""
+    def forget(self, replica):
+        """Lets the poolers forget a replica by a reload. It runs on: what is under way there ends soon."""
         self.replicas.remove(replica)
         self.reload()
-        # What was under way there has ended by then.
-        time.sleep(1)
-        replica.close()
 
     def reload(self):
         """Lets the poolers read their configuration again, as the servers are now."""
