@@ -64,7 +64,7 @@ class ColumnMethods(ConnectionPart):
         -------
         Columns
             Something that Arrow's libraries take without copying (`pyarrow.table(columns)`,
-            `polars.from_arrow(columns)`), and of which each column is something that NumPy takes
+            `polars.DataFrame(columns)`), and of which each column is something that NumPy takes
             (`numpy.asarray(columns["delay"])`).
 
         Examples
@@ -75,7 +75,7 @@ class ColumnMethods(ConnectionPart):
         """
         self._check_open()
         if values:
-            query, args = named.bind(query, values)
+            query, args = named.bind(query, values, args)
         statement = await self._get_statement(query, timeout)
         statement.attach()
         try:
