@@ -48,6 +48,15 @@ pub fn variable(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
         .map(|variable| variable.bind(py))
 }
 
+static CURRENT_TASK: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+/// The task that runs.
+pub(crate) fn current_task(py: Python<'_>) -> PyResult<Py<PyAny>> {
+    let call = CURRENT_TASK
+        .get_or_try_init(py, || PyResult::Ok(py.import("asyncio")?.getattr("current_task")?.unbind()))?;
+    call.call0(py)
+}
+
 /// Whether the current context is inside the block of this lease.
 fn holds(py: Python<'_>, token: &Py<PyAny>) -> PyResult<bool> {
     let mut value = std::ptr::null_mut();
@@ -77,11 +86,7 @@ impl Session {
         op: &Bound<'_, Op>,
         lease: bool,
     ) -> PyResult<bool> {
-        if let Some(held) = &writing.lease
-            && held.task.call_method0(py, intern!(py, "done"))?.is_truthy(py)?
-        {
-            writing.lease = None;
-        }
+        self.drop_dead_lease(py, writing)?;
         let held = match &writing.lease {
             Some(lease) if holds(py, &lease.token)? => Some(lease.token.clone_ref(py)),
             _ => None,
@@ -97,12 +102,31 @@ impl Session {
         Ok(free)
     }
 
+    /// Whether nobody has the connection, waits for it, or is being cancelled.
+    pub(crate) fn is_free(&self, py: Python<'_>, writing: &mut Writing) -> PyResult<bool> {
+        self.drop_dead_lease(py, writing)?;
+        Ok(writing.lease.is_none()
+            && writing.exclusive.is_none()
+            && writing.waiting.is_empty()
+            && !self.cancelling.load(Ordering::Relaxed))
+    }
+
+    /// Forgets a lease whose task is over.
+    fn drop_dead_lease(&self, py: Python<'_>, writing: &mut Writing) -> PyResult<()> {
+        if let Some(held) = &writing.lease
+            && held.task.call_method0(py, intern!(py, "done"))?.is_truthy(py)?
+        {
+            writing.lease = None;
+        }
+        Ok(())
+    }
+
     /// Gives the current task's context the lease.
     pub(crate) fn grant(&self, py: Python<'_>, writing: &mut Writing, task: Option<Py<PyAny>>) -> PyResult<Py<PyAny>> {
-        let token = py.import("builtins")?.getattr("object")?.call0()?.unbind();
+        let token = py.get_type::<PyAny>().call0()?.unbind();
         let task = match task {
             Some(task) => task,
-            None => py.import("asyncio")?.call_method0("current_task")?.unbind(),
+            None => current_task(py)?,
         };
         writing.lease = Some(Lease { token: token.clone_ref(py), task });
         Ok(token)

@@ -72,6 +72,14 @@ impl Session {
                 }
                 continue;
             }
+            if message.tag == b'd'
+                && let Some(flight) = current
+                && flight.kind == Kind::CopyOut
+                && !flight.abandoned
+            {
+                flight.copied.extend_from_slice(body);
+                continue;
+            }
             let next = match message.tag {
                 b'R' => {
                     let mut out = Vec::new();
@@ -215,7 +223,6 @@ impl Session {
                     op.get().finish(py, Ok(py.None()));
                 }
             }
-            b'd' if flight.kind == Kind::CopyOut => flight.copied.extend_from_slice(body),
             _ => (),
         }
         Ok(())
