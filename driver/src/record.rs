@@ -498,9 +498,7 @@ unsafe fn repr_text(py: Python<'_>, this: *mut ffi::PyObject) -> PyResult<String
 
 unsafe extern "C" fn iter(this: *mut ffi::PyObject) -> *mut ffi::PyObject {
     // SAFETY: `this` is a live record.
-    unsafe {
-        guarded(ptr::null_mut(), |py| over_values(py, this))
-    }
+    unsafe { guarded(ptr::null_mut(), |py| over_values(py, this)) }
 }
 
 unsafe extern "C" fn values(this: *mut ffi::PyObject, _none: *mut ffi::PyObject) -> *mut ffi::PyObject {

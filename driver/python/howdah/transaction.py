@@ -36,16 +36,6 @@ _OVER = {
 }
 
 
-def _is_inside(lease: object) -> bool:
-    """Whether the current context belongs to the block that has this lease."""
-    link = _core.leases.get()
-    while link is not None:
-        if link[0] is lease:
-            return True
-        link = link[1]
-    return False
-
-
 class Transaction(connresource.ConnectionResource):
     """A transaction, or a savepoint if the connection is in one already.
 
@@ -53,7 +43,8 @@ class Transaction(connresource.ConnectionResource):
     :meth:`rollback`.
 
     A block has the connection to itself: tasks that are made inside of it, by ``asyncio.gather`` and the like, belong
-    to it, others wait with their queries until it ends. A transaction that is started by hand belongs to nobody.
+    to it, others wait with their queries until it ends. So does a block within a block: of the outer one's tasks, those
+    made inside of the inner one belong to it, others wait. A transaction that is started by hand belongs to nobody.
 
     The command that begins the transaction travels with the first one that follows it, so what the server may have
     against it is said there.
@@ -100,16 +91,14 @@ class Transaction(connresource.ConnectionResource):
         self._check_conn_validity("start")
         self._check_not_started()
         connection = self._connection
-        outer = connection._top_xact
-        if outer is None or (outer._lease is not None and not _is_inside(outer._lease)):
-            session = self._session = connection._protocol
-            # Mostly nobody else has it, and then there is nothing to wait for.
-            lease = session.lease_now()
-            if lease is None:
-                lease = await session.lease()
-            self._lease = lease
-            leases = _core.leases
-            self._context = leases.set((lease, leases.get()))
+        session = self._session = connection._protocol
+        # Mostly nobody else has it, and then there is nothing to wait for.
+        lease = session.lease_now()
+        if lease is None:
+            lease = await session.lease()
+        self._lease = lease
+        leases = _core.leases
+        self._context = leases.set((lease, leases.get()))
         try:
             if connection._top_xact is None:
                 self._start_outermost(connection)
@@ -125,7 +114,7 @@ class Transaction(connresource.ConnectionResource):
             return
         self._lease = None
         # The block may end in another context than it began in, as that of a fixture does.
-        try:
+        try:  # noqa: SIM105 (every transaction passes here)
             _core.leases.reset(self._context)
         except ValueError:
             pass

@@ -245,16 +245,16 @@ impl Session {
     /// The lease for the current task, if nothing stands in its way; else None.
     fn lease_now(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         self.check_open(py)?;
-        let mut writing = self.writing()?;
-        if self.is_free(py, &mut writing)? { self.grant(py, &mut writing, None).map(Some) } else { Ok(None) }
+        self.grant_now(py)
     }
 
     /// Gives a lease back.
-    fn unlease(slf: &Bound<'_, Self>, token: &Bound<'_, PyAny>) -> PyResult<()> {
+    pub(crate) fn unlease(slf: &Bound<'_, Self>, token: &Bound<'_, PyAny>) -> PyResult<()> {
         {
             let mut writing = slf.get().writing()?;
-            if writing.lease.as_ref().is_some_and(|lease| lease.is(token)) {
-                writing.lease = None;
+            if let Some(place) = writing.leases.iter().position(|lease| lease.is(token)) {
+                // With those inside of it.
+                writing.leases.truncate(place);
             }
         }
         Session::pump(slf)
@@ -281,7 +281,7 @@ impl Session {
     }
 
     /// Gives the COPY that is read up.
-    fn copy_out_abort(slf: &Bound<'_, Self>) -> PyResult<()> {
+    pub(crate) fn copy_out_abort(slf: &Bound<'_, Self>) -> PyResult<()> {
         let this = slf.get();
         let mut cancel = false;
         {

@@ -77,7 +77,17 @@ impl Session {
                 && flight.kind == Kind::CopyOut
                 && !flight.abandoned
             {
-                flight.copied.extend_from_slice(body);
+                match flight.op.take_if(|_| flight.copying && flight.copied.is_empty()) {
+                    Some(op) => {
+                        let run = inbox.run(message);
+                        let bytes = PyBytes::new_with(py, run.length, |place| {
+                            inbox.take_run(run, place);
+                            Ok(())
+                        })?;
+                        op.get().finish(py, Ok(bytes.into_any().unbind()));
+                    }
+                    None => flight.copied.extend_from_slice(body),
+                }
                 continue;
             }
             let next = match message.tag {
