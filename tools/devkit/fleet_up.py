@@ -28,7 +28,7 @@ def up(replicas, poolers, share):
     else:
         down()
         build_into(tree(NEWEST))
-        build_pooler() if not __import__("os").environ.get("NOBUILD") else None
+        build_pooler()
         share, reason = share_or_reason(replicas, share)
         if reason:
             note(f"no server is held to a share of the CPU: {reason}. Replicas here share the cores as they come")
