@@ -7,7 +7,7 @@ Patroni promotes the synchronous standby. At the end every write that was acknow
 
 import asyncio
 import collections
-import os
+import itertools
 import random
 import sys
 import threading
@@ -175,7 +175,7 @@ def judge(report, load, moments):
     """What clients saw after each event."""
     (_, begin), (_, first) = moments[0], moments[1]
     normal = {kind: max(Spread.of(load.buckets(kind, begin, first)).median, 1) for kind in ("read", "write")}
-    for (what, start), (_, end) in zip(moments, moments[1:], strict=False):
+    for (what, start), (_, end) in itertools.pairwise(moments):
         told = collections.Counter(f"{kind} {code}" for moment, kind, code, _ in load.errors if start <= moment < end)
         for kind, plural in (("read", "predictions"), ("write", "writes")):
             weak = [count for count in load.buckets(kind, start, end) if count < 0.9 * normal[kind]]
