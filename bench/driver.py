@@ -1,21 +1,28 @@
 """The driver beside asyncpg, psycopg 3, psycopg2 and ADBC: rows a second and the client's CPU a row.
 
-Each driver measures each case in a process of its own, in turn, several rounds. A ratio is to the best of the others in
-that case and round. The drivers that are not installed are left out, and the report says which were there.
+Every driver has a process of its own for each loop (the blocking ones one, with a thread for each connection), which
+stays for the whole run. Case after case all of them connect and warm up, and are then measured in turn, round after
+round, each round beginning with another of them; a ratio is to the best of the others in that case and round. CPU is
+the client process's own, user and kernel, by `time.process_time`. Results are what each driver gives as Python's final
+objects; howdah decodes all of them when they arrive, and what touching them costs besides is told apart. How each
+driver is used is said in `bench/driver_sides.py`, the floors are those of `bench/floor.c`, measured in the same rounds.
 """
 
-import importlib.util
 import json
 import os
 import statistics
 import subprocess
 import sys
 
-from bench.report import Report, Spread
-from devkit import Problem, postgres, say
+from bench.driver_cases import FOUR, QUERIES, SETUP
+from bench.driver_predictions import predictions
+from bench.driver_sides import BLOCKING, SIDES
+from bench.flights import DATABASE, server_with_flights
+from bench.floor import Floor
+from bench.report import Report, Spread, ratios
+from devkit import Problem
 from devkit.driver import PACKAGE, build_driver
 from devkit.places import ROOT
-from devkit.server import Server
 
 # The case, how much less CPU than the best of the others it should cost, how much faster it should be.
 CASES = [
@@ -34,71 +41,146 @@ CASES = [
     ("copy out", None, 1.2),
     ("columns", 1.5, None),
 ]
-FOUR = ("pg_type", "integers", "bytea", "arrays")
-MODULES = {
-    "howdah": "howdah",
-    "asyncpg": "asyncpg",
-    "psycopg": "psycopg",
-    "psycopg2": "psycopg2",
-    "adbc": "adbc_driver_postgresql",
-}
 LOOPS = ("uvloop", "asyncio")
+FLIGHTS = 100_000
+FLOOR = "floor in C"
 
 
-def measure(quick):
-    """The report."""
+class Client:
+    """The process of one driver."""
+
+    def __init__(self, name, loop, url):
+        self.name, self.loop = name, loop
+        self.label = name if name in BLOCKING else f"{name} on {loop}"
+        environment = os.environ | {"PYTHONPATH": f"{PACKAGE}:{ROOT}", "PYTHONWARNINGS": "ignore"}
+        command = [sys.executable, "-m", "bench.driver_client", name, loop, url]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, cwd=ROOT
+        )
+
+    def ask(self, **command):
+        """What the process answers to a command."""
+        self.process.stdin.write(json.dumps(command) + "\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            raise Problem(f"{self.label} failed at {command} (its traceback is above)")
+        return json.loads(line)
+
+    def end(self):
+        """Ends the process."""
+        self.process.stdin.close()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def measure(quick, cases=None):
+    """The report; of some cases only when they are named."""
     build_driver(sys.executable)
-    rounds, seconds = (1, 0.4) if quick else (5, 2.0)
-    there = [name for name, module in MODULES.items() if name == "howdah" or importlib.util.find_spec(module)]
-    if "asyncpg" not in there:
-        raise Problem("there is no asyncpg to compare with: `pip install -r tools/requirements/driver.txt`")
-    with Server(postgres.tree(postgres.NEWEST), {"max_connections": "100", "fsync": "off"}) as server:
-        report = Report("driver", quick)
-        report.content["drivers"] = there
-        url = server.url()
-        client("howdah", "asyncio", "setup", 0, url)
-        ratios = {}
-        for loop in LOOPS:
+    rounds, seconds = (2, 0.25) if quick else (5, 0.7)
+    with server_with_flights(FLIGHTS, {"max_connections": "200"}) as server:
+        report = Report("driver", quick, server)
+        server.psql(SETUP, DATABASE)
+        server.psql("VACUUM ANALYZE", DATABASE)
+        floor = Floor(server, DATABASE)
+        clients = []
+        try:
+            for name in SIDES:
+                for loop in LOOPS[:1] if name in BLOCKING else LOOPS:
+                    clients.append(Client(name, loop, server.url(DATABASE)))
+            rates = {}
+            cheapness = {}
             for case, cheaper, faster in CASES:
-                compare(report, there, loop, case, (cheaper, faster), (rounds, seconds, url), ratios)
-            rounds_of_four = zip(*(ratios[loop, case] for case in FOUR), strict=True)
-            four = [statistics.geometric_mean(each) for each in rounds_of_four]
-            report.add(f"{loop}: rows a second, mean of the four", Spread.of(four), target=1.3, unit="times")
+                if cases is None or case in cases:
+                    found = compare(server, clients, floor, case, rounds, seconds)
+                    conclude(report, case, found, (cheaper, faster), rates, cheapness)
+                    if case in QUERIES:
+                        touch(report, clients, case, quick)
+        finally:
+            for client in clients:
+                client.end()
+        if cases is None:
+            for loop in LOOPS:
+                rounds_of_four = zip(*(rates[loop, case] for case in FOUR), strict=True)
+                four = [statistics.geometric_mean(each) for each in rounds_of_four]
+                report.add(f"{loop}: rows a second, mean of the four", Spread.of(four), target=1.3, unit="times")
+            draw(report, rates, cheapness)
+        if cases is None or "predictions" in cases:
+            predictions(report, server, quick)
     return report
 
 
-def compare(report, there, loop, case, targets, how, ratios):
-    """One case: each driver in turn."""
-    rounds, seconds, url = how
-    taken = {name: [] for name in there}
-    for _ in range(rounds):
-        for name in there:
-            found = client(name, loop, case, seconds, url)
-            if found is not None:
-                taken[name].append(found)
-    taken = {name: found for name, found in taken.items() if found}
-    for name, found in taken.items():
-        report.add(f"{loop}, {case}: {name}", Spread.of([each["rate"] for each in found]), unit="/s")
-        report.add(f"{loop}, {case}: CPU of {name}", Spread.of([each["cpu"] for each in found]), unit="us each")
-    others = [found for name, found in taken.items() if name != "howdah"]
-    if not others:
-        return
-    ours = taken["howdah"]
-    matched = list(zip(ours, *others, strict=True))
-    cost = [min(each["cpu"] for each in others_now) / mine["cpu"] for mine, *others_now in matched]
-    rate = [mine["rate"] / max(each["rate"] for each in others_now) for mine, *others_now in matched]
-    ratios[loop, case] = rate
+def compare(server, clients, floor, case, rounds, seconds):
+    """One case: each driver in turn, and the floor; label to what was measured, round by round."""
+    there = [client for client in clients if client.ask(open=case)]
+    try:
+        taken = {client.label: [] for client in there} | {FLOOR: []}
+        sides = {client.label: lambda now, client=client: client.ask(run=now) for client in there}
+        sides[FLOOR] = lambda now: floor.measure(case, now)
+        labels = list(sides)
+        for number in range(rounds + 1):
+            if case in ("executemany", "copy in"):
+                server.psql("TRUNCATE bench_write; CHECKPOINT", DATABASE)
+            for label in labels[number % len(labels) :] + labels[: number % len(labels)]:
+                found = sides[label](seconds if number else seconds / 3)
+                if number:
+                    taken[label].append(found)
+    finally:
+        for client in clients:
+            client.ask(close=True)
+    return taken
+
+
+def conclude(report, case, taken, targets, rates, cheapness):
+    """Reports what was measured in a case, and the ratios."""
+    for label, found in taken.items():
+        report.add(f"{case}: {label}", Spread.of([each["rate"] for each in found]), unit="/s")
+        report.add(f"{case}: CPU of {label}", Spread.of([each["cpu"] for each in found]), unit="us each")
     cheaper, faster = targets
-    report.add(f"{loop}, {case}: CPU, best of the others / howdah", Spread.of(cost), target=cheaper)
-    report.add(f"{loop}, {case}: howdah / best of the others", Spread.of(rate), target=faster)
+    for loop in LOOPS:
+        ours = taken[f"howdah on {loop}"]
+        peers = {label: found for label, found in taken.items() if label.endswith(f" on {loop}")}
+        del peers[f"howdah on {loop}"]
+        blocking = {label: taken[label] for label in BLOCKING if label in taken}
+        others = peers | blocking
+        cost = [min(one["cpu"] for one in each) / mine["cpu"] for mine, *each in against(ours, others)]
+        rate = [mine["rate"] / max(one["rate"] for one in each) for mine, *each in against(ours, others)]
+        rates[loop, case], cheapness[loop, case] = rate, cost
+        named = f"{loop}, {case}"
+        report.add(f"{named}: CPU, best of the others / howdah", Spread.of(cost), target=cheaper)
+        report.add(f"{named}: howdah / best of the others", Spread.of(rate), target=faster)
+        if faster is not None and blocking and peers:
+            rate = [mine["rate"] / max(one["rate"] for one in each) for mine, *each in against(ours, peers)]
+            report.add(f"{named}: howdah / best of the others for asyncio", Spread.of(rate), target=faster)
+        over = ratios([one["cpu"] for one in ours], [one["cpu"] for one in taken[FLOOR]])
+        report.add(f"{named}: CPU of howdah / {FLOOR}", over)
+        under = ratios([one["rate"] for one in ours], [one["rate"] for one in taken[FLOOR]])
+        report.add(f"{named}: howdah / {FLOOR}", under)
 
 
-def client(name, loop, case, seconds, url):
-    """What one process measures."""
-    environment = os.environ | {"PYTHONPATH": f"{PACKAGE}:{ROOT}", "PYTHONWARNINGS": "ignore"}
-    command = [sys.executable, "-m", "bench.driver_client", name, loop, case, str(seconds), url]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=ROOT, check=False, timeout=120)
-    if done.returncode != 0:
-        say.note(f"{name} failed at {case}: {done.stderr.strip()[-400:]}")
-        return None
-    return json.loads(done.stdout) if case != "setup" else None
+def against(ours, others):
+    """Ours and each of the others, round by round."""
+    return zip(ours, *others.values(), strict=True)
+
+
+def touch(report, clients, case, quick):
+    """What it costs to touch the values of results, which is not part of the rest."""
+    for client in clients:
+        if client.loop == LOOPS[0] and client.ask(open=case):
+            taken, shown = zip(*client.ask(touch=5 if quick else 25), strict=True)
+            client.ask(close=True)
+            report.add(f"{case}: CPU to take every value, {client.name}", Spread.of(taken), unit="us a row")
+            report.add(f"{case}: CPU to make each a text, {client.name}", Spread.of(shown), unit="us a row")
+
+
+def draw(report, rates, cheapness):
+    """The ratios as bars."""
+    for name, title, of in (
+        ("cpu", "CPU of the best of the other drivers ÷ howdah's", cheapness),
+        ("rate", "howdah's rows a second ÷ those of the best of the other drivers", rates),
+    ):
+        series = {loop: [(case, statistics.median(of[loop, case])) for case, *_ in CASES] for loop in LOOPS}
+        report.plot(name, title, "", "times", series, kind="bar")

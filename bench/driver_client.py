@@ -1,267 +1,222 @@
-"""One driver measured on one case, in a process of its own: prints rows a second and CPU a row as JSON.
+"""One driver in a process of its own, told case after case by lines of JSON: what `bench.driver` measures with.
 
-python -m bench.driver_client DRIVER LOOP CASE SECONDS URL
+python -m bench.driver_client DRIVER LOOP URL
+
+`{"open": CASE}` does the case once, and answers whether the driver has it; `{"run": SECONDS}` answers
+with the rows a second and the microseconds of CPU a row of this process (all its threads, user and kernel);
+`{"touch": TIMES}` with the microseconds that it takes to take every value of a result, a row; `{"close": true}` ends
+the case. Connections stay open from case to case.
 """
 
 import asyncio
-import io
+import gc
+import importlib
 import json
 import sys
 import threading
 import time
 
-SETUP = """
-create table if not exists bench_bytea as
-    select convert_to(repeat('x', 1024), 'utf8') as b from generate_series(1, 100);
-create table if not exists bench_arrays as
-    select (select array_agg(j) from generate_series(1, 100) j) as a from generate_series(1, 100);
-create table if not exists bench_wide as
-    select now() + interval '1 second' * i as a1, now() - interval '1 day' * i as a2, (i * 1.25)::numeric(12, 2) as b1,
-        i::numeric / 7 as b2, gen_random_uuid() as c1, gen_random_uuid() as c2, current_date + i as d,
-        jsonb_build_object('a', i) as e, 'text ' || i as f, 'another' as g
-    from generate_series(1, 500) i;
-create table if not exists bench_big as
-    select i as a, i::bigint * 3 as b, i / 7.0::float8 as c, 'text ' || i as d, now() + interval '1 second' * i as e
-    from generate_series(1, 100000) i;
-create table if not exists bench_write (a int, b bigint, c double precision, d text, e timestamptz);
-"""
-
-# The four queries of the benchmark of 2016, and more.
-QUERIES = {
-    "pg_type": "select typname, typnamespace, typowner, typlen, typbyval, typcategory, typispreferred, typisdefined,"
-    " typdelim, typrelid, typelem, typarray from pg_type where typtypmod = -1 and typisdefined = true",
-    "integers": "select i from generate_series(1, 1000) i",
-    "bytea": "select b from bench_bytea",
-    "arrays": "select a from bench_arrays",
-    "wide": "select * from bench_wide",
-}
-BIG = "select * from bench_big"
-TEN = {*QUERIES, "select 1, 10 connections"}
-WRITTEN = 1000
+from bench.driver_cases import QUERIES, connections, expected, tasks
+from bench.driver_sides import SIDES
 
 
-class Asyncpg:
-    """asyncpg, and howdah by asyncpg's interface."""
-
-    def __init__(self, module, url):
-        self.module, self.url = module, url
-        self.pool = None
-
-    async def connect(self):
-        """One connection."""
-        return await self.module.connect(self.url)
-
-    async def operation(self, case):
-        """A coroutine function of a connection, which gives how many rows it was."""
-        ours = self.module.__name__ == "howdah"
-        if case in QUERIES:
-
-            async def run(connection):
-                return len(await connection.fetch(QUERIES[case]))
-        elif case == "pool.fetchval" or (case == "100 fetchval at once" and not ours):
-            self.pool = await self.module.create_pool(self.url, min_size=10, max_size=10)
-
-            async def run(connection):
-                await self.pool.fetchval("select 1")
-                return 1
-        elif case == "transaction + fetchval":
-
-            async def run(connection):
-                async with connection.transaction():
-                    await connection.fetchval("select 1")
-                return 1
-        elif case == "executemany":
-            rows = written()
-
-            async def run(connection):
-                await connection.executemany("insert into bench_write values ($1, $2, $3, $4, $5)", rows)
-                return WRITTEN
-        elif case == "copy in":
-            rows = written() * 10
-
-            async def run(connection):
-                await connection.copy_records_to_table("bench_write", records=rows)
-                return len(rows)
-        elif case == "copy out":
-
-            async def run(connection):
-                query = "select * from bench_big limit 20000"
-                await connection.copy_from_query(query, output=io.BytesIO(), format="binary")
-                return 20000
-        elif case == "columns":
-
-            async def run(connection):
-                return (await connection.fetch_columns(BIG)).num_rows
-        else:
-
-            async def run(connection):
-                await connection.fetchval("select 1")
-                return 1
-
-        return run
-
-    async def finish(self):
-        """Lets go of what the operation needed."""
-        if self.pool is not None:
-            await self.pool.close()
+def told():
+    """The next command, or None at the end."""
+    line = sys.stdin.readline()
+    return json.loads(line) if line else None
 
 
-class Psycopg:
-    """psycopg 3 with its C part, asynchronous."""
-
-    def __init__(self, module, url):
-        self.module, self.url = module, url
-
-    async def connect(self):
-        """One connection, which prepares what it is asked at once."""
-        connection = await self.module.AsyncConnection.connect(self.url, autocommit=True)
-        connection.prepare_threshold = 0
-        return connection
-
-    async def operation(self, case):
-        """As for asyncpg; None for what it has no counterpart of."""
-        if case in QUERIES or case.startswith("select 1,"):
-
-            async def run(connection):
-                cursor = connection.cursor(binary=True)
-                await cursor.execute(QUERIES.get(case, "select 1"))
-                return len(await cursor.fetchall())
-
-            return run
-        if case == "executemany":
-            rows = written()
-
-            async def run(connection):
-                await connection.cursor().executemany("insert into bench_write values (%s, %s, %s, %s, %s)", rows)
-                return WRITTEN
-
-            return run
-        return None
-
-    async def finish(self):
-        """Nothing."""
+def tell(answer):
+    """Answers."""
+    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.flush()
 
 
-def written():
-    """Rows to be written."""
-    import datetime
+def rows_of(case, result):
+    """How many rows the case is, by a result of it; raises when the result is not what it must be."""
+    wanted = expected(case)
+    found = len(result) if case in QUERIES else result if wanted else 1
+    if not found or found != (wanted or found) or (wanted is None and case not in QUERIES and result != 1):
+        raise ValueError(f"{case} gave {found} rows and not {wanted}: {result!r:.100}")
+    return found
 
-    now = datetime.datetime.now(datetime.timezone.utc)
-    return [(i, i * 3, i / 7, f"text {i}", now) for i in range(WRITTEN)]
+
+def measured(counted, start):
+    """Rows a second and CPU a row."""
+    wall, cpu = time.perf_counter() - start[0], time.process_time() - start[1]
+    return {"rate": counted / wall, "cpu": cpu / counted * 1e6}
 
 
-async def measure(driver, case, seconds):
-    """Rows a second, and CPU microseconds a row."""
-    at_once = case == "100 fetchval at once"
-    operation = await driver.operation(case)
-    if operation is None:
-        return None
-    connections = [await driver.connect() for _ in range(10 if case in TEN else 1)]
-    await connections[0].execute("truncate bench_write")
-    result = None
-    for phase in (min(0.3, seconds), seconds):
-        count = 0
-        end = time.perf_counter() + phase
+def clocks():
+    """Now, and the CPU so far."""
+    gc.collect()
+    return time.perf_counter(), time.process_time()
 
-        async def work(connection, end=end):
-            nonlocal count
+
+def touched(result):
+    """CPU microseconds a row to take every value of the rows, and to take each as text."""
+    start = time.process_time()
+    for row in result:
+        for _value in row:
+            pass
+    taken = time.process_time()
+    for row in result:
+        for value in row:
+            str(value)
+    shown = time.process_time()
+    return [(taken - start) / len(result) * 1e6, (shown - taken) / len(result) * 1e6]
+
+
+class Asynchronous:
+    """A driver for asyncio."""
+
+    def __init__(self, side):
+        self.side = side
+        self.case = self.operation = self.rows = None
+        self.open = []
+
+    async def opened(self, case):
+        """Connects for a case; whether the driver has it."""
+        self.case = case
+        self.operation = await self.side.operation(case)
+        if self.operation is None:
+            return False
+        # They stay open from case to case.
+        while len(self.open) < connections(case):
+            self.open.append(await self.side.connect())
+        self.rows = rows_of(case, await self.operation(self.open[0]))
+        return True
+
+    async def run(self, seconds):
+        """Measures for so long."""
+        counted = 0
+        operation, loop = self.operation, asyncio.get_running_loop()
+        many, used = tasks(self.case), connections(self.case)
+        start = clocks()
+        end = loop.time() + seconds
+
+        async def work(connection):
+            nonlocal counted
+            mine = 0
+            while loop.time() < end:
+                await operation(connection)
+                mine += 1
+            counted += mine
+
+        await asyncio.gather(*(work(self.open[i % used]) for i in range(many)))
+        return measured(counted * self.rows, start)
+
+    async def touch(self, times):
+        """Touches so many results."""
+        return [touched(await self.operation(self.open[0])) for _ in range(times)]
+
+    async def close(self):
+        """Ends the case."""
+        await self.side.finish()
+
+    async def disconnect(self):
+        """Disconnects."""
+        for connection in self.open:
+            await connection.close()
+
+    async def serve(self):
+        """Does what it is told."""
+        while command := told():
+            if "open" in command:
+                tell(await self.opened(command["open"]))
+            elif "run" in command:
+                tell(await self.run(command["run"]))
+            elif "touch" in command:
+                tell(await self.touch(command["touch"]))
+            else:
+                await self.close()
+                tell(True)
+        await self.disconnect()
+
+
+class Blocking:
+    """A driver that blocks: a thread for each task."""
+
+    def __init__(self, side):
+        self.side = side
+        self.case = self.operation = self.rows = None
+        self.open = []
+
+    def opened(self, case):
+        """Connects for a case; whether the driver has it."""
+        self.case = case
+        self.operation = self.side.operation(case)
+        if self.operation is None:
+            return False
+        while len(self.open) < connections(case):
+            self.open.append(self.side.connect())
+        self.rows = rows_of(case, self.operation(self.open[0]))
+        return True
+
+    def run(self, seconds):
+        """Measures for so long."""
+        many, used = tasks(self.case), connections(self.case)
+        counts = [0] * many
+        operation = self.operation
+        start = clocks()
+        end = time.perf_counter() + seconds
+
+        def work(i):
+            connection = self.open[i % used]
+            mine = 0
             while time.perf_counter() < end:
-                # Added after the wait, for others count in the meantime.
-                rows = await operation(connection)
-                count += rows
+                operation(connection)
+                mine += 1
+            counts[i] = mine
 
-        start, cpu = time.perf_counter(), time.process_time()
-        tasks = 100 if at_once else 10 if case == "pool.fetchval" else len(connections)
-        await asyncio.gather(*(work(connections[i % len(connections)]) for i in range(tasks)))
-        wall, cpu = time.perf_counter() - start, time.process_time() - cpu
-        result = {"rate": count / wall, "cpu": cpu / count * 1e6}
-    await driver.finish()
-    for connection in connections:
-        await connection.close()
-    return result
-
-
-def measure_blocking(name, url, case, seconds):
-    """The same for a driver that blocks: a thread for each connection."""
-    threads = 10 if case in TEN else 1
-    if name == "psycopg2":
-        import psycopg2
-
-        query = QUERIES.get(case, "select 1" if case.startswith("select 1,") else None)
-        if query is None:
-            return None
-
-        def opened():
-            connection = psycopg2.connect(url)
-            connection.autocommit = True
-            return connection
-
-        def operation(connection):
-            cursor = connection.cursor()
-            cursor.execute(query)
-            return len(cursor.fetchall())
-    else:
-        import adbc_driver_postgresql.dbapi
-
-        query = QUERIES.get(case) if case != "columns" else BIG
-        if query is None:
-            return None
-
-        def opened():
-            return adbc_driver_postgresql.dbapi.connect(url)
-
-        def operation(connection):
-            with connection.cursor() as cursor:
-                cursor.execute(query)
-                return cursor.fetch_arrow_table().num_rows
-
-    connections = [opened() for _ in range(threads)]
-    result = None
-    for phase in (min(0.3, seconds), seconds):
-        counts = [0] * threads
-        end = time.perf_counter() + phase
-
-        def work(i, end=end, counts=counts):
-            while time.perf_counter() < end:
-                counts[i] += operation(connections[i])
-
-        start, cpu = time.perf_counter(), time.process_time()
-        workers = [threading.Thread(target=work, args=(i,)) for i in range(threads)]
+        workers = [threading.Thread(target=work, args=(i,)) for i in range(many)]
         for worker in workers:
             worker.start()
         for worker in workers:
             worker.join()
-        wall, cpu = time.perf_counter() - start, time.process_time() - cpu
-        result = {"rate": sum(counts) / wall, "cpu": cpu / sum(counts) * 1e6}
-    for connection in connections:
-        connection.close()
-    return result
+        return measured(sum(counts) * self.rows, start)
+
+    def touch(self, times):
+        """Touches so many results."""
+        return [touched(self.operation(self.open[0])) for _ in range(times)]
+
+    def close(self):
+        """Ends the case."""
+        self.side.finish()
+
+    def disconnect(self):
+        """Disconnects."""
+        for connection in self.open:
+            connection.close()
+
+    def serve(self):
+        """Does what it is told."""
+        while command := told():
+            if "open" in command:
+                tell(self.opened(command["open"]))
+            elif "run" in command:
+                tell(self.run(command["run"]))
+            elif "touch" in command:
+                tell(self.touch(command["touch"]))
+            else:
+                self.close()
+                tell(True)
+        self.disconnect()
 
 
 def main():
-    """Runs what the command line says."""
-    name, loop, case, seconds, url = sys.argv[1:]
-    if name in ("psycopg2", "adbc"):
-        print(json.dumps(measure_blocking(name, url, case, float(seconds))))
-        return
-    module = __import__(name)
-    driver = (Psycopg if name == "psycopg" else Asyncpg)(module, url)
-    if case == "columns" and name != "howdah":
-        print(json.dumps(None))
-    elif case == "setup":
-
-        async def setup():
-            connection = await driver.connect()
-            await connection.execute(SETUP)
-            await connection.close()
-
-        asyncio.run(setup())
+    """Serves the driver that the command line names."""
+    name, loop, url = sys.argv[1:]
+    module, side = SIDES[name]
+    side = side(importlib.import_module(module), url)
+    if side.blocking:
+        Blocking(side).serve()
     elif loop == "uvloop":
         import uvloop
 
-        print(json.dumps(uvloop.run(measure(driver, case, float(seconds)))))
+        uvloop.run(Asynchronous(side).serve())
     else:
-        print(json.dumps(asyncio.run(measure(driver, case, float(seconds)))))
+        asyncio.run(Asynchronous(side).serve())
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ mod _core {
     #[pymodule_export]
     use crate::columns::import::ColumnSource;
     #[pymodule_export]
-    use crate::columns::matrix::{Reals, pack_matrix, pack_row, unpack_reals};
+    use crate::columns::matrix::{Reals, pack_matrix, unpack_reals};
     #[pymodule_export]
     use crate::columns::object::ColumnObject;
     #[pymodule_export]

@@ -1,7 +1,7 @@
 """Run asyncpg's own tests with howdah in asyncpg's place.
 
 The tests come from asyncpg's source distribution (`pip download --no-binary :all: --no-deps asyncpg==0.32.0`,
-unpacked); they are not part of this repository. Each failure is looked up in `asyncpg_differences.toml`, which says
+unpacked), and need its package `distro`; they are not part of this repository. Each failure is looked up in `asyncpg_differences.toml`, which says
 why it has to be; one that is not there, or that is there and passes, is a failure of this run.
 
     python driver/tests/run_asyncpg_tests.py --sdist asyncpg-0.32.0 --pg build/.../pginstall18 [pytest arguments]
@@ -14,8 +14,10 @@ import atexit
 import os
 import pathlib
 import pwd
+import re
 import shutil
 import stat
+import subprocess
 import sys
 import tempfile
 
@@ -24,6 +26,7 @@ import pytest
 if sys.version_info >= (3, 11):
     import tomllib
 
+OPTIONS = ("-q", "-p", "no:cacheprovider", "--continue-on-collection-errors")
 HERE = pathlib.Path(__file__).resolve().parent
 
 
@@ -48,6 +51,17 @@ def drop_root(tree: pathlib.Path, into: pathlib.Path) -> pathlib.Path:
     return into
 
 
+def not_in(tree: pathlib.Path, name: str, message: str) -> str | None:
+    """What a test needs that this PostgreSQL has not, if that is why it failed."""
+    if match := re.search('extension "(.*)" is not available', message):
+        return f"this PostgreSQL has no {match[1]}"
+    if "SSLConnection" in name and "the server exited" in message:
+        asked = subprocess.run([tree / "bin" / "pg_config", "--configure"], capture_output=True, text=True, check=True)
+        if not re.search("--with-(openssl|ssl)", asked.stdout):
+            return "this PostgreSQL has no TLS"
+    return None
+
+
 class Outcomes:
     """Takes down which tests failed, and why."""
 
@@ -55,6 +69,12 @@ class Outcomes:
         self.failed: dict[str, str] = {}
         self.passed: set[str] = set()
         self.skipped = 0
+
+    def pytest_collectreport(self, report):
+        """Notes a file that cannot be read as tests."""
+        if report.failed:
+            message = str(report.longrepr).strip().rpartition("\n")[2]
+            self.failed[pathlib.PurePath(report.nodeid).stem] = message[:200]
 
     def pytest_runtest_logreport(self, report):
         """Notes how a test, or a subtest of it, ended."""
@@ -98,13 +118,13 @@ def main() -> int:
     names = [argument for argument in rest if not argument.startswith("-") and (tests / argument).exists()]
     rest = [argument for argument in rest if argument not in names]
     targets = [str(tests / name) for name in names] or [str(tests)]
-    pytest.main([*targets, f"--rootdir={sdist}", "-c", "/dev/null", "-q", "-p", "no:cacheprovider", *rest], [outcomes])
+    pytest.main([*targets, f"--rootdir={sdist}", "-c", "/dev/null", *OPTIONS, *rest], [outcomes])
     known = {}
     if sys.version_info >= (3, 11):
         known = tomllib.loads((HERE / "asyncpg_differences.toml").read_text(encoding="utf-8"))
     wrong = 0
     for name, message in sorted(outcomes.failed.items()):
-        reason = known.get(name)
+        reason = known.get(name) or not_in(options.pg, name, message)
         wrong += reason is None
         print(f"{'as known' if reason else 'FAILED  '} {name}: {reason or message}")
     must_fail = {name for name, reason in known.items() if not reason.startswith("sometimes: ")}

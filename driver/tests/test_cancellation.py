@@ -30,6 +30,10 @@ async def copying_out(connection):
     await connection.copy_from_query("select * from generate_series(1, 5000)", output=io.BytesIO())
 
 
+async def copying_much_out(connection):
+    await connection.copy_from_query("select repeat('x', 1000) from generate_series(1, 3000)", output=io.BytesIO())
+
+
 async def copying_in(connection):
     await connection.copy_records_to_table("cancelled", records=[(n,) for n in range(2000)])
 
@@ -47,7 +51,17 @@ async def unknown_type(connection):
     await connection.fetchval("select 'glad'::cancelled_mood")
 
 
-OPERATIONS = [in_transaction, with_cursor, with_statement, copying_out, copying_in, many, together, unknown_type]
+OPERATIONS = [
+    in_transaction,
+    with_cursor,
+    with_statement,
+    copying_out,
+    copying_much_out,
+    copying_in,
+    many,
+    together,
+    unknown_type,
+]
 
 
 async def connect(spec):
@@ -64,11 +78,12 @@ async def check_usable(connection):
 
 
 class Turns:
-    """Drives a coroutine, and cancels it at its n-th wait."""
+    """Drives a coroutine, and cancels it at its n-th wait; or, if `late`, when that is over but it does not know yet."""
 
-    def __init__(self, coroutine, at):
+    def __init__(self, coroutine, at, late):
         self.coroutine = coroutine
         self.left = at
+        self.late = late
         self.cancelled = False
 
     def __await__(self):
@@ -82,7 +97,9 @@ class Turns:
             if self.left == 0:
                 self.left = -1
                 self.cancelled = True
-                if waited_for is not None:
+                if self.late:
+                    yield waited_for
+                elif waited_for is not None:
                     waited_for._asyncio_future_blocking = False
                     waited_for.cancel()
                 error = asyncio.CancelledError()
@@ -94,12 +111,13 @@ class Turns:
                 error = thrown
 
 
+@pytest.mark.parametrize("late", [False, True], ids=["waiting", "answered"])
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.__name__)
-async def test_cancelled_at_each_wait(spec, operation):
+async def test_cancelled_at_each_wait(spec, operation, late):
     connection = await connect(spec)
     closed = 0
     for at in range(60):
-        turns = Turns(operation(connection), at)
+        turns = Turns(operation(connection), at, late)
 
         async def run(turns=turns):
             await turns
@@ -118,6 +136,32 @@ async def test_cancelled_at_each_wait(spec, operation):
 
 # Cancelled from under its task, asyncio's own gather complains.
 test_cancelled_at_each_wait.expected_complaint = "_GatheringFuture exception was never retrieved"
+
+
+async def test_a_block_that_is_given_up_when_its_turn_came_holds_nobody_up(spec):
+    connection = await howdah.connect(**spec)
+
+    async def block(until):
+        async with connection.transaction():
+            await connection.fetchval("select 1")
+            await until.wait()
+
+    async def given_up():
+        await Turns(block(asyncio.Event()), 0, late=True)
+
+    first_ends = asyncio.Event()
+    first = asyncio.ensure_future(block(first_ends))
+    await asyncio.sleep(0.05)
+    second = asyncio.ensure_future(given_up())
+    await asyncio.sleep(0)
+    third = asyncio.ensure_future(connection.fetchval("select 3"))
+    await asyncio.sleep(0)
+    first_ends.set()
+    await first
+    with pytest.raises(asyncio.CancelledError):
+        await second
+    assert await asyncio.wait_for(third, 5) == 3
+    await connection.close()
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.__name__)

@@ -1,8 +1,9 @@
 """Parameters by name: what is a parameter, and what only looks like one."""
 
+import howdah
 import pytest
 from howdah import exceptions
-from howdah.named import bind
+from howdah.named import bind, bind_many
 
 
 @pytest.mark.parametrize(
@@ -41,3 +42,37 @@ def test_a_name_without_a_value_is_an_error():
 def test_a_value_without_a_name_is_an_error():
     with pytest.raises(exceptions.InterfaceError, match="no parameters :b, :c"):
         bind("select :a", {"a": 1, "b": 2, "c": 3})
+
+
+def test_values_by_name_and_by_position_are_an_error():
+    with pytest.raises(exceptions.InterfaceError, match="not both"):
+        bind("select :a, $1", {"a": 1}, (2,))
+
+
+@pytest.mark.parametrize("kind", [list, iter])
+def test_many_lists_may_have_names(kind):
+    text, rows = bind_many("insert into t values (:b, :a)", kind([{"a": 1, "b": 2}, {"b": 4, "a": 3}]))
+    assert text == "insert into t values ($1, $2)"
+    assert list(rows) == [(2, 1), (4, 3)]
+    for rows in ([(1, 2)], []):
+        text, same = bind_many("insert into t values ($1, ':a')", kind(rows))
+        assert text == "insert into t values ($1, ':a')"
+        assert list(same) == rows
+    for wrong in ({"a": 1}, {"a": 1, "b": 2, "c": 3}, {"a": 1, "c": 2}, (1, 2)):
+        _, rows = bind_many("insert into t values (:b, :a)", kind([{"a": 1, "b": 2}, wrong]))
+        with pytest.raises(exceptions.InterfaceError, match="element #1"):
+            list(rows)
+
+
+async def test_the_server_gets_what_the_names_mean(spec):
+    connection = await howdah.connect(**spec)
+    await connection.execute("create temp table named (a int, b text)")
+    await connection.executemany("insert into named values (:a, :b)", ({"a": n, "b": str(n)} for n in range(1000)))
+    rows = await connection.fetchmany("insert into named values (:a, null) returning a", [{"a": -1}, {"a": -2}])
+    assert [row["a"] for row in rows] == [-1, -2]
+    async with connection.transaction():
+        cursor = connection.cursor("select a from named where a >= :low order by a", low=990)
+        assert [row["a"] async for row in cursor] == list(range(990, 1000))
+    columns = await connection.fetch_columns("select a from named where b = :b", b="7")
+    assert columns["a"].to_pylist() == [7]
+    await connection.close()

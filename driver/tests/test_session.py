@@ -1,6 +1,7 @@
 """One connection: queries at the same time, transactions' leases, cancellation, COPY, columns."""
 
 import asyncio
+import contextvars
 import datetime
 import io
 
@@ -72,7 +73,8 @@ async def test_a_block_has_the_connection_to_itself(connect):
 
     async with connection.transaction():
         await connection.execute("insert into seen values (1)")
-        waiting = asyncio.get_running_loop().create_task(outside(), **_empty_context())
+        # In a context that has nothing of the block's.
+        waiting = contextvars.Context().run(asyncio.ensure_future, outside())
         await asyncio.sleep(0.05)
         # Tasks made inside belong to the block.
         inside = await asyncio.gather(*(connection.fetchval("select count(*) from seen") for _ in range(3)))
@@ -83,10 +85,30 @@ async def test_a_block_has_the_connection_to_itself(connect):
     await connection.close()
 
 
-def _empty_context():
-    import contextvars
+async def test_savepoints_of_tasks_within_a_block_do_not_overlap(connect):
+    connection = await connect()
+    await connection.execute("create temp table kept (a int)")
 
-    return {"context": contextvars.Context()}
+    async def nested(number):
+        async with connection.transaction():
+            await connection.execute("insert into kept values ($1)", number)
+            await asyncio.sleep(0.001)
+            async with connection.transaction():
+                await asyncio.gather(*(connection.execute("insert into kept values ($1)", number) for _ in range(2)))
+            if number % 2:
+                raise ValueError(number)
+
+    async def plain(number):
+        await connection.execute("insert into kept values ($1)", number)
+
+    async with connection.transaction():
+        tasks = [nested(number) for number in range(6)] + [plain(number) for number in range(100, 104)]
+        ends = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 10)
+    assert [type(end) for end in ends] == [type(None), ValueError] * 3 + [type(None)] * 4
+    kept = await connection.fetch("select a from kept order by a")
+    # What was rolled back took nothing of another task with it.
+    assert [row[0] for row in kept] == [0, 0, 0, 2, 2, 2, 4, 4, 4, 100, 101, 102, 103]
+    await connection.close()
 
 
 async def test_begin_travels_with_the_first_query(connect):

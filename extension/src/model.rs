@@ -25,6 +25,8 @@ pub struct Column {
     pub size: usize,
     /// The code of each category, where the column is text.
     categories: Option<HashMap<Box<str>, f32>>,
+    /// Whether its features are 1 for true and 0 for false.
+    is_boolean: bool,
 }
 
 /// How the forest's values become the one value of a row.
@@ -55,11 +57,12 @@ impl Model {
     fn new(forest: Forest<Image>, meta: ModelMeta) -> Result<Model> {
         let mut columns = Vec::with_capacity(meta.columns.len());
         let mut width = 0;
-        for FeatureColumn { name, size, categories, .. } in meta.columns {
+        for FeatureColumn { name, pg_type, size, categories } in meta.columns {
             let size = size as usize;
             let categories = categories
                 .map(|names| names.into_iter().enumerate().map(|(code, name)| (name.into(), code as f32)).collect());
-            columns.push(Column { name, offset: width, size, categories });
+            let is_boolean = pg_type == "boolean" || pg_type == "boolean[]";
+            columns.push(Column { name, offset: width, size, categories, is_boolean });
             width += size;
         }
         if width != forest.num_features() {
@@ -139,6 +142,19 @@ impl Model {
         self.class(index).map(|class| class.text.as_str())
     }
 
+    /// What a larger margin of this output speaks for: the class, as text; of two classes with one margin, the second.
+    /// Of a model with several targets, the target's number. `None` in regression.
+    pub fn output_name(&self, output: usize, outputs: usize) -> Option<String> {
+        match self.answer {
+            Answer::Value => None,
+            Answer::Several => Some(output.to_string()),
+            _ => {
+                let class = if outputs == 1 { 1 } else { output };
+                self.classes.get(class).map(|class| class.text.clone())
+            }
+        }
+    }
+
     #[inline]
     fn answer(&self, values: &[f32]) -> Result<f32> {
         if let Answer::Value = self.answer {
@@ -190,6 +206,18 @@ impl Column {
 
     pub fn is_category(&self) -> bool {
         self.categories.is_some()
+    }
+
+    pub fn is_boolean(&self) -> bool {
+        self.is_boolean
+    }
+
+    /// The categories by their codes; empty where the column is not text.
+    pub fn category_names(&self) -> Vec<&str> {
+        let mut names: Vec<(&str, f32)> =
+            self.categories.iter().flatten().map(|(name, code)| (&**name, *code)).collect();
+        names.sort_unstable_by(|(_, a), (_, b)| a.total_cmp(b));
+        names.into_iter().map(|(name, _)| name).collect()
     }
 }
 

@@ -255,19 +255,27 @@ unsafe fn extent(snapshot: pg_sys::Snapshot) -> (u32, u32, Vec<u32>, u32) {
     (snapshot.xmin.into_inner(), snapshot.xmax.into_inner(), in_progress(snapshot).collect(), snapshot.curcid)
 }
 
-fn look_up(key: &Key, snapshot: pg_sys::Snapshot) -> Result<Rc<Model>> {
-    let id = match key {
-        Key::Model(id) => *id,
+/// The stored bytes of the model that `target` means to the query that is running.
+pub fn stored_bytes(target: &Resolved) -> Result<Vec<u8>> {
+    let _pushed = PushedSnapshot::ensure();
+    let snapshot = active_snapshot();
+    lookup::model_bytes(model_id(&target.key, snapshot)?, snapshot)
+}
+
+fn model_id(key: &Key, snapshot: pg_sys::Snapshot) -> Result<i64> {
+    match key {
+        Key::Model(id) => Ok(*id),
         Key::Project(name) => match lookup::deployed_model(name, snapshot)? {
-            Deployed::Model(id) => id,
-            Deployed::NoSuchProject => return Err(no_such_project(name, snapshot)),
-            Deployed::NoModel => {
-                return Err(Error::undefined(format!("project \"{name}\" has no deployed model")).hint(
-                    "Deploy one with pgml.deploy(project_name, strategy), or train with automatic_deploy => true.",
-                ));
-            }
+            Deployed::Model(id) => Ok(id),
+            Deployed::NoSuchProject => Err(no_such_project(name, snapshot)),
+            Deployed::NoModel => Err(Error::undefined(format!("project \"{name}\" has no deployed model"))
+                .hint("Deploy one with pgml.deploy(project_name, strategy), or train with automatic_deploy => true.")),
         },
-    };
+    }
+}
+
+fn look_up(key: &Key, snapshot: pg_sys::Snapshot) -> Result<Rc<Model>> {
+    let id = model_id(key, snapshot)?;
     let Some(digest) = lookup::model_digest(id, snapshot)? else {
         return Err(Error::undefined(format!("model {id} does not exist"))
             .hint("SELECT id, name FROM pgml.trained_models lists the models."));

@@ -32,6 +32,9 @@ pub struct Ensemble {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tree {
     pub nodes: Vec<Node>,
+    /// One a node, or empty where the file has none: how much of the training (the sum of second derivatives, XGBoost's
+    /// `sum_hessian`) went through it. Predictions do without; [`crate::Explainer`] does not.
+    pub covers: Vec<f32>,
     /// Which output a scalar leaf is added to. Vector leaves add to all.
     pub output: u32,
     /// Dart's weight of the tree; `None` where the booster has no weights (not the same as 1.0: the arithmetic differs).

@@ -3,12 +3,13 @@
 //! The crate does no I/O and knows nothing of PostgreSQL. The way of a model through it:
 //! bytes of a model file -> [`xgboost::read`] -> [`Ensemble`] (validated, plain) -> [`compile()`] -> an image of bytes
 //! that can be written to a file and mapped -> [`Forest`] -> predictions. `Ensemble::margin` is the plain kernel: slow,
-//! obvious, and the oracle of every fast one.
+//! obvious, and the oracle of every fast one. [`Explainer`] is made of an ensemble too, and says what each feature contributed.
 
 mod checksum;
 pub mod compile;
 pub mod ensemble;
 pub mod error;
+pub mod explain;
 pub mod forest;
 mod image;
 mod json;
@@ -21,6 +22,7 @@ pub mod xgboost;
 pub use compile::{Form, compile, compile_as};
 pub use ensemble::Ensemble;
 pub use error::Error;
+pub use explain::Explainer;
 pub use forest::{Forest, ImageBytes, PredictError};
 pub use image::{IMAGE_VERSION, ImageError};
 pub use kernel::Kernel;

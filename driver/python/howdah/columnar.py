@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import struct
 from typing import Any, Optional
 
 from . import _core, exceptions, named, utils
@@ -13,6 +14,20 @@ _CELLS = 100_000_000
 
 _PREDICT = """\
 SELECT pgml.predict_batch(id, $2) FROM pgml.deployed_models WHERE name = $1"""
+
+# The function takes one row at a time: the server cuts the matrix into its rows.
+_PROBABILITIES = """\
+SELECT coalesce(
+    (SELECT array_agg(pgml.predict_proba(id, $2[number:number]))
+        FROM generate_series(1, array_length($2::real[], 1)) number),
+    '{}')
+FROM pgml.deployed_models WHERE name = $1"""
+
+# So many classes are reckoned with where the answer must fit into a message.
+_CLASSES = 100
+
+# An explanation takes tens of microseconds or more, and has a number a class: so many are some seconds of work.
+_EXPLAINED_CELLS = 1_000_000
 
 
 class ColumnMethods(ConnectionPart):
@@ -49,7 +64,7 @@ class ColumnMethods(ConnectionPart):
         -------
         Columns
             Something that Arrow's libraries take without copying (`pyarrow.table(columns)`,
-            `polars.from_arrow(columns)`), and of which each column is something that NumPy takes
+            `polars.DataFrame(columns)`), and of which each column is something that NumPy takes
             (`numpy.asarray(columns["delay"])`).
 
         Examples
@@ -60,7 +75,7 @@ class ColumnMethods(ConnectionPart):
         """
         self._check_open()
         if values:
-            query, args = named.bind(query, values)
+            query, args = named.bind(query, values, args)
         statement = await self._get_statement(query, timeout)
         statement.attach()
         try:
@@ -179,6 +194,13 @@ class ColumnMethods(ConnectionPart):
         numpy.ndarray of float32, or list of array.array
             A row for each row, a column for each class.
 
+        Raises
+        ------
+        PostgresError
+            There is no such project or model, it is not one that classifies, or it has another number of features.
+        TypeError, ValueError
+            `features` is no such matrix.
+
         Examples
         --------
         >>> await connection.predict_proba("digits", matrix)
@@ -186,16 +208,70 @@ class ColumnMethods(ConnectionPart):
         """
         self._check_open()
         matrix = _matrix(features)
-        rows, _ = matrix.shape
-        statement = await self._get_statement("SELECT pgml.predict_proba($1::text, $2::real[])", timeout)
-        # A request for each row, which all travel together: the function takes one row.
-        answers = await self._protocol.bind_execute_many(
-            statement, ((project_name, _core.pack_row(matrix, row)) for row in range(rows)), "", timeout, True
-        )
-        numpy = _numpy()
-        if numpy is None:
-            return [array.array("f", answer[0]) for answer in answers]
-        return numpy.array([answer[0] for answer in answers], dtype=numpy.float32)
+        rows, width = matrix.shape
+        step = _CELLS // max(width, _CLASSES)
+        parts = []
+        for start in range(0, rows, step) if rows else [0]:
+            packed = _core.pack_matrix(matrix, start, min(start + step, rows))
+            reals = await self._fetch_bytes(_PROBABILITIES, (project_name, packed), timeout)
+            if reals is None:
+                await self.fetchval("SELECT pgml.predict_proba($1::text, ARRAY[]::real[])", project_name)
+                raise exceptions.InterfaceError(f"no model is deployed for the project {project_name!r}")
+            parts.append(_core.unpack_reals(reals))
+        found = _floats(b"".join(parts))
+        classes = len(found) // rows if rows else 0
+        if _numpy() is not None:
+            return found.reshape(rows, classes)
+        return [found[start : start + classes] for start in range(0, len(found), classes or 1)]
+
+    async def explain(self, project_name: str, features: Any, *, timeout: Optional[float] = None) -> Any:
+        """Say what each feature contributes to the prediction of each row of a matrix: exact SHAP values.
+
+        The contributions of a row and its bias, the mean of the training rows, add up to the margin of the project's
+        deployed model: the prediction itself in a regression, the log-odds of the second of two classes, of several
+        classes the logarithm of each one's probability but for a constant.
+
+        Parameters
+        ----------
+        project_name, features
+            As in :meth:`predict`.
+        timeout : float, optional
+            Seconds for each round trip; there is one for each million numbers.
+
+        Returns
+        -------
+        numpy.ndarray or memoryview of float32
+            Of shape (rows, features + 1), or (rows, classes, features + 1) for a model of more than two classes; the
+            last is the bias. NumPy's where NumPy is installed.
+
+        Raises
+        ------
+        PostgresError
+            There is no such project or model, it has another number of features, or it cannot be explained.
+        TypeError, ValueError
+            `features` is no such matrix.
+
+        Examples
+        --------
+        >>> await connection.explain("flights", matrix)
+        array([[0.5, -1.25, 12.0]], dtype=float32)
+        """
+        self._check_open()
+        matrix = _matrix(features)
+        rows, width = matrix.shape
+        step = max(1, _EXPLAINED_CELLS // (width + 1))
+        parts = []
+        shape: tuple[int, ...] = (rows, width + 1)
+        for start in range(0, rows, step) if rows else [0]:
+            packed = _core.pack_matrix(matrix, start, min(start + step, rows))
+            reals = await self._fetch_bytes(
+                "SELECT pgml.explain_batch($1::text, $2::real[])", (project_name, packed), timeout
+            )
+            dimensions = int.from_bytes(reals[:4], "big")
+            if dimensions:
+                shape = (rows, *struct.unpack_from(">" + "ixxxx" * dimensions, reals, 12)[1:])
+            parts.append(_core.unpack_reals(reals))
+        return _shaped(b"".join(parts), shape)
 
     async def _fetch_bytes(self, query: str, args: tuple[Any, ...], timeout: Optional[float]) -> Any:
         statement = await self._get_statement(query, timeout)
@@ -208,6 +284,15 @@ def _numpy() -> Any:
     except ImportError:
         return None
     return numpy
+
+
+def _shaped(reals: bytes, shape: tuple[int, ...]) -> Any:
+    """The float32s of `reals` in as many dimensions as `shape` has."""
+    numpy = _numpy()
+    if numpy is not None:
+        return numpy.frombuffer(bytearray(reals), dtype=numpy.float32).reshape(shape)
+    flat = memoryview(reals)
+    return flat.cast("f", shape) if reals else flat.cast("f")
 
 
 def _matrix(features: Any) -> Any:

@@ -258,7 +258,7 @@ class Connection(
         'DELETE 1'
         """
         if values:
-            query, args = named.bind(query, values)
+            query, args = named.bind(query, values, args)
         if args:
             return self._ask(query, args, timeout, None, 0, _STATUS, None)  # type: ignore[no-any-return]
         session = self._protocol
@@ -306,7 +306,7 @@ class Connection(
         [<Record id=1 carrier='LH'>]
         """
         if values:
-            query, args = named.bind(query, values)
+            query, args = named.bind(query, values, args)
         if record_class is not None or self._query_loggers or self._protocol is None:
             return self._ask(query, args, timeout, record_class, 0, _ROWS, None)  # type: ignore[no-any-return]
         return self._protocol.fetch(query, args, timeout, None, 0, 0)  # type: ignore[no-any-return]
@@ -334,7 +334,7 @@ class Connection(
         42
         """
         if values:
-            query, args = named.bind(query, values)
+            query, args = named.bind(query, values, args)
         if self._query_loggers or self._protocol is None:
             return self._ask(query, args, timeout, None, 1, _VALUE, column)  # type: ignore[no-any-return]
         return self._protocol.fetch(query, args, timeout, None, 1, 2, column)  # type: ignore[no-any-return]
@@ -365,7 +365,7 @@ class Connection(
         <Record id=1 carrier='LH'>
         """
         if values:
-            query, args = named.bind(query, values)
+            query, args = named.bind(query, values, args)
         return self._ask(query, args, timeout, record_class, 1, _ROW, None)  # type: ignore[no-any-return]
 
     async def executemany(self, command: str, args: Any, *, timeout: Optional[float] = None) -> None:
@@ -375,8 +375,8 @@ class Connection(
         ----------
         command : str
             The command.
-        args : iterable of sequences
-            The argument lists; taken piece by piece while they are sent.
+        args : iterable of sequences or of mappings
+            The argument lists, taken piece by piece while they are sent; or the values of `:name` parameters.
         timeout : float, optional
             Seconds for the whole.
 
@@ -396,8 +396,8 @@ class Connection(
         ----------
         query : str
             The query.
-        args : iterable of sequences
-            The argument lists.
+        args : iterable of sequences or of mappings
+            The argument lists, or the values of `:name` parameters.
         timeout : float, optional
             Seconds for the whole.
         record_class : type, optional
@@ -444,12 +444,13 @@ class Connection(
         prefetch: Optional[int] = None,
         timeout: Optional[float] = None,
         record_class: Optional[type] = None,
+        **values: Any,
     ) -> cursor.CursorFactory:
         """Read a query's rows piece by piece, within a transaction.
 
         Parameters
         ----------
-        query, args, record_class
+        query, args, record_class, values
             As in :meth:`fetch`.
         prefetch : int, optional
             How many rows the iterator fetches at a time; 50 by default.
@@ -468,6 +469,8 @@ class Connection(
         ...         print(row)
         """
         self._check_open()
+        if values:
+            query, args = named.bind(query, values, args)
         return cursor.CursorFactory(self, query, None, args, prefetch, timeout, record_class)
 
     async def prepare(
@@ -650,6 +653,7 @@ class Connection(
         record_class: Optional[type] = None,
     ) -> Any:
         timeout = self._protocol._get_timeout(timeout)
+        query, args = named.bind_many(query, args)
         if self._query_loggers:
             with self._time_and_log(query, args, timeout):
                 return await self._run_many(query, args, timeout, return_rows, record_class)
@@ -967,7 +971,8 @@ async def connect(
         One of libpq's modes (`prefer` by default over TCP), or a context; True is `verify-full` with the system's
         certificates.
     direct_tls : bool, optional
-        Whether to begin with TLS at once, without asking the server.
+        Whether to begin with TLS at once, without asking the server; a context of one's own then has to offer the
+        protocol `postgresql` (:meth:`ssl.SSLContext.set_alpn_protocols`).
     connection_class : type
         The class of the connection, derived from :class:`Connection`.
     record_class : type

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from . import exceptions
@@ -27,7 +28,7 @@ _PART = re.compile(
 _COMMENT = re.compile(r"/\*|\*/")
 
 
-def bind(query: str, named: Mapping[str, Any]) -> tuple[str, tuple[Any, ...]]:
+def bind(query: str, named: Mapping[str, Any], args: tuple[Any, ...] = ()) -> tuple[str, tuple[Any, ...]]:
     """Put numbers in place of the names in a query, and the values in their order.
 
     Strings, comments, quoted identifiers and casts are left alone, and so is the bound of an array's slice, as in
@@ -39,6 +40,8 @@ def bind(query: str, named: Mapping[str, Any]) -> tuple[str, tuple[Any, ...]]:
         SQL with `:name` in place of values. A name may be used more than once.
     named : mapping of str to object
         The values.
+    args : tuple
+        The values that were given by position: there may be none.
 
     Returns
     -------
@@ -48,15 +51,69 @@ def bind(query: str, named: Mapping[str, Any]) -> tuple[str, tuple[Any, ...]]:
     Raises
     ------
     InterfaceError
-        A name has no value, or a value is not used.
+        A name has no value, or a value is not used, or there are values by position too.
 
     Examples
     --------
     >>> bind("select * from flights where id = :id", {"id": 1})
     ('select * from flights where id = $1', (1,))
     """
+    if args:
+        raise exceptions.InterfaceError("a query takes values by position or by name, not both")
     text, names = _translate(query, frozenset(named))
     return text, tuple(named[name] for name in names)
+
+
+def bind_many(query: str, rows: Iterable[Any]) -> tuple[str, Iterable[Any]]:
+    """Put numbers in place of the names in a query that is given many argument lists, if those are mappings.
+
+    Parameters
+    ----------
+    query : str
+        SQL with `:name` in place of values.
+    rows : iterable of mappings
+        The values; all have the names of the first. Other argument lists are left as they are, and so is the query
+        then.
+
+    Returns
+    -------
+    tuple of str and iterable
+        The query as the server takes it, and the argument lists.
+
+    Raises
+    ------
+    InterfaceError
+        As for :func:`bind`; for what comes after the first while it is taken.
+
+    Examples
+    --------
+    >>> query, rows = bind_many("insert into flights values (:id)", [{"id": 1}, {"id": 2}])
+    >>> query, list(rows)
+    ('insert into flights values ($1)', [(1,), (2,)])
+    """
+    if isinstance(rows, (list, tuple)):
+        if not rows or not isinstance(rows[0], Mapping):
+            return query, rows
+        first = rows[0]
+    else:
+        rest = iter(rows)
+        taken = list(itertools.islice(rest, 1))
+        rows = itertools.chain(taken, rest)
+        if not taken or not isinstance(taken[0], Mapping):
+            return query, rows
+        first = taken[0]
+    text, names = _translate(query, frozenset(first))
+    return text, _lists(rows, names)
+
+
+def _lists(rows: Iterable[Mapping[str, Any]], names: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
+    for number, row in enumerate(rows):
+        if not isinstance(row, Mapping) or len(row) != len(names) or any(name not in row for name in names):
+            listed = ", ".join(f":{name}" for name in names)
+            raise exceptions.InterfaceError(
+                f"element #{number} of the argument lists does not have the values {listed}"
+            )
+        yield tuple(row[name] for name in names)
 
 
 @functools.lru_cache(maxsize=1024)

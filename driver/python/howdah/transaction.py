@@ -37,16 +37,6 @@ _OVER = {
 }
 
 
-def _is_inside(lease: object) -> bool:
-    """Whether the current context belongs to the block that has this lease."""
-    link = _core.leases.get()
-    while link is not None:
-        if link[0] is lease:
-            return True
-        link = link[1]
-    return False
-
-
 class Transaction(connresource.ConnectionResource):
     """A transaction, or a savepoint if the connection is in one already.
 
@@ -54,7 +44,8 @@ class Transaction(connresource.ConnectionResource):
     :meth:`rollback`.
 
     A block has the connection to itself: tasks that are made inside of it, by ``asyncio.gather`` and the like, belong
-    to it, others wait with their queries until it ends. A transaction that is started by hand belongs to nobody.
+    to it, others wait with their queries until it ends. So does a block within a block: of the outer one's tasks, those
+    made inside of the inner one belong to it, others wait. A transaction that is started by hand belongs to nobody.
 
     The command that begins the transaction travels with the first one that follows it, so what the server may have
     against it is said there.
@@ -100,9 +91,7 @@ class Transaction(connresource.ConnectionResource):
         self._managed = True
         self._check_conn_validity("start")
         self._check_not_over("start")
-        outer = self._connection._top_xact
-        if outer is None or (outer._lease is not None and not _is_inside(outer._lease)):
-            await self._take_lease()
+        await self._take_lease()
         try:
             await self.start()
         except BaseException:

@@ -79,20 +79,6 @@ fn pack<T: pyo3::buffer::Element + Copy>(
     Ok(Reals { bytes })
 }
 
-/// A `real[]` of one dimension of a row of a matrix.
-#[pyfunction]
-pub fn pack_row(py: Python<'_>, matrix: &Bound<'_, PyAny>, row: usize) -> PyResult<Reals> {
-    let mut reals = pack_matrix(py, matrix, row, row + 1)?;
-    // The first of the two dimensions, which is 1, is left out.
-    if reals.bytes.len() > 20 {
-        reals.bytes.drain(12..20);
-        if let Some(dimensions) = reals.bytes.get_mut(3) {
-            *dimensions = 1;
-        }
-    }
-    Ok(reals)
-}
-
 /// The numbers of a `real[]` in its wire form, as the bytes of float32 in this machine's order; NULL is NaN.
 #[pyfunction]
 pub fn unpack_reals<'py>(py: Python<'py>, value: &Bound<'py, PyBytes>) -> PyResult<Bound<'py, PyByteArray>> {

@@ -243,11 +243,12 @@ impl Session {
     }
 
     /// Gives a lease back.
-    fn unlease(slf: &Bound<'_, Self>, token: &Bound<'_, PyAny>) -> PyResult<()> {
+    pub(crate) fn unlease(slf: &Bound<'_, Self>, token: &Bound<'_, PyAny>) -> PyResult<()> {
         {
             let mut writing = slf.get().writing()?;
-            if writing.lease.as_ref().is_some_and(|lease| lease.is(token)) {
-                writing.lease = None;
+            if let Some(place) = writing.leases.iter().position(|lease| lease.is(token)) {
+                // With those inside of it.
+                writing.leases.truncate(place);
             }
         }
         Session::pump(slf)
@@ -274,7 +275,7 @@ impl Session {
     }
 
     /// Gives the COPY that is read up.
-    fn copy_out_abort(slf: &Bound<'_, Self>) -> PyResult<()> {
+    pub(crate) fn copy_out_abort(slf: &Bound<'_, Self>) -> PyResult<()> {
         let this = slf.get();
         let mut cancel = false;
         {

@@ -2,17 +2,20 @@
 //!
 //! A block sets the context variable [`variable`] to its lease in front of those it is inside of. Tasks that gather
 //! and the like make inside the block inherit it and belong to the block; all others wait until it ends, in the order
-//! in which they came. A lease whose task is over without having given it back (a fixture that began a block for the
-//! test after it) holds nobody up.
+//! in which they came. A block within a block, a savepoint, has the connection in the same way: of the outer block's
+//! tasks, those that were not made inside of it wait for it too, so that savepoints of different tasks never overlap.
+//! A lease whose task is over without having given it back (a fixture that began a block for the test after it) holds
+//! nobody up.
 
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyTuple;
+use smallvec::SmallVec;
 use std::sync::atomic::Ordering;
 
-use super::op::{Op, Request};
+use super::op::Op;
 use super::{Session, Writing};
 
 /// One block's right to the connection.
@@ -28,10 +31,13 @@ impl Lease {
     }
 }
 
-/// An operation that waits, and the lease under which it was asked.
+/// The leases of a context, the innermost one first.
+type Chain = SmallVec<[Py<PyAny>; 2]>;
+
+/// An operation that waits, and the leases under which it was asked.
 pub(crate) struct Waiting {
     pub op: Py<Op>,
-    held: Option<Py<PyAny>>,
+    held: Chain,
 }
 
 static VARIABLE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
@@ -48,53 +54,63 @@ pub fn variable(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
         .map(|variable| variable.bind(py))
 }
 
-/// Whether the current context is inside the block of this lease.
-fn holds(py: Python<'_>, token: &Py<PyAny>) -> PyResult<bool> {
+/// The leases that the current context has, or had.
+fn chain(py: Python<'_>) -> PyResult<Chain> {
     let mut value = std::ptr::null_mut();
     // SAFETY: the variable is one; the value is a new reference, or null without one.
-    let mut chain = unsafe {
+    let mut rest = unsafe {
         if ffi::PyContextVar_Get(variable(py)?.as_ptr(), ffi::Py_None(), &mut value) < 0 {
             return Err(PyErr::fetch(py));
         }
         Bound::from_owned_ptr_or_opt(py, value)
     };
-    while let Some(link) = chain {
-        let Ok(link) = link.cast_into::<PyTuple>() else { return Ok(false) };
-        if link.get_item(0)?.is(token) {
-            return Ok(true);
-        }
-        chain = Some(link.get_item(1)?);
+    let mut found = Chain::new();
+    while let Some(Ok(link)) = rest.map(Bound::cast_into::<PyTuple>) {
+        found.push(link.get_item(0)?.unbind());
+        rest = Some(link.get_item(1)?);
     }
-    Ok(false)
+    Ok(found)
+}
+
+/// Whether one of these leases is the one that has the connection now.
+fn has_turn(leases: &[Lease], held: &Chain) -> bool {
+    leases.last().is_none_or(|lease| held.iter().any(|token| token.is(&lease.token)))
 }
 
 impl Session {
     /// Whether an operation asked for now in the current context may be sent; if not it is put among the waiting.
-    pub(crate) fn admit(
-        &self,
-        py: Python<'_>,
-        writing: &mut Writing,
-        op: &Bound<'_, Op>,
-        lease: bool,
-    ) -> PyResult<bool> {
-        if let Some(held) = &writing.lease
-            && held.task.call_method0(py, intern!(py, "done"))?.is_truthy(py)?
-        {
-            writing.lease = None;
+    pub(crate) fn admit(&self, py: Python<'_>, writing: &mut Writing, op: &Bound<'_, Op>) -> PyResult<bool> {
+        if writing.leases.is_empty() && writing.waiting.is_empty() {
+            let free = writing.exclusive.is_none() && !self.cancelling.load(Ordering::Relaxed);
+            if !free {
+                writing.waiting.push_back(Waiting { op: op.clone().unbind(), held: chain(py)? });
+            }
+            return Ok(free);
         }
-        let held = match &writing.lease {
-            Some(lease) if holds(py, &lease.token)? => Some(lease.token.clone_ref(py)),
-            _ => None,
-        };
-        let mine = held.is_some();
+        self.forget_the_dead(py, writing)?;
+        let held = chain(py)?;
+        // Who is inside of the block does not wait behind those who wait for its end.
+        let mine = !writing.leases.is_empty() && has_turn(&writing.leases, &held);
         let free = writing.exclusive.is_none()
             && !self.cancelling.load(Ordering::Relaxed)
-            && (writing.lease.is_none() || (mine && !lease))
-            && (mine || writing.waiting.is_empty());
+            && (mine || (writing.leases.is_empty() && writing.waiting.is_empty()));
         if !free {
             writing.waiting.push_back(Waiting { op: op.clone().unbind(), held });
         }
         Ok(free)
+    }
+
+    /// Drops the leases whose tasks are over.
+    fn forget_the_dead(&self, py: Python<'_>, writing: &mut Writing) -> PyResult<()> {
+        let mut place = 0;
+        while let Some(lease) = writing.leases.get(place) {
+            if lease.task.call_method0(py, intern!(py, "done"))?.is_truthy(py)? {
+                writing.leases.remove(place);
+            } else {
+                place += 1;
+            }
+        }
+        Ok(())
     }
 
     /// Gives the current task's context the lease.
@@ -104,7 +120,7 @@ impl Session {
             Some(task) => task,
             None => py.import("asyncio")?.call_method0("current_task")?.unbind(),
         };
-        writing.lease = Some(Lease { token: token.clone_ref(py), task });
+        writing.leases.push(Lease { token: token.clone_ref(py), task });
         Ok(token)
     }
 
@@ -115,16 +131,13 @@ impl Session {
         loop {
             let ready = {
                 let mut writing = this.writing()?;
-                if writing.exclusive.is_some() || this.cancelling.load(Ordering::Relaxed) {
+                if writing.waiting.is_empty() || writing.exclusive.is_some() || this.cancelling.load(Ordering::Relaxed)
+                {
                     return Ok(());
                 }
-                let position = match &writing.lease {
-                    None => (!writing.waiting.is_empty()).then_some(0),
-                    Some(lease) => writing
-                        .waiting
-                        .iter()
-                        .position(|waiting| waiting.held.as_ref().is_some_and(|held| held.is(&lease.token))),
-                };
+                this.forget_the_dead(py, &mut writing)?;
+                let leases = &writing.leases;
+                let position = writing.waiting.iter().position(|waiting| has_turn(leases, &waiting.held));
                 position.and_then(|position| writing.waiting.remove(position))
             };
             let Some(waiting) = ready else { return Ok(()) };
@@ -132,9 +145,4 @@ impl Session {
             Session::start_now(slf, op);
         }
     }
-}
-
-/// The lease is a request like others, but is granted rather than sent.
-pub(crate) fn is_lease(op: &Op) -> bool {
-    matches!(op.state().request, Request::Lease)
 }

@@ -80,7 +80,8 @@ pub(crate) struct Writing {
     pending: usize,
     /// What is to begin a transaction with the next request.
     begin: Option<Vec<u8>>,
-    lease: Option<lease::Lease>,
+    /// The blocks that have the connection, each inside of the one before it.
+    leases: Vec<lease::Lease>,
     /// How a COPY ended that nobody has asked about yet.
     copy_end: Option<PyResult<Py<PyAny>>>,
     /// What that COPY had left.

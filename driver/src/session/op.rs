@@ -209,6 +209,24 @@ impl Op {
         }
     }
 
+    /// The task does not wait any more. What came of the operation in the meantime, if anything, nobody will take.
+    fn give_up(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let py = slf.py();
+        let this = slf.get();
+        let (outcome, inner) = {
+            let mut state = this.state();
+            (state.outcome.take(), state.inner.take())
+        };
+        if let Some(coroutine) = inner {
+            coroutine.call_method0(py, pyo3::intern!(py, "close"))?;
+        }
+        match outcome {
+            Some(Ok(value)) => Session::give_back(this.session.bind(py), this, value.bind(py)),
+            Some(Err(_)) => Ok(()),
+            None => Session::abandon(this.session.bind(py), slf),
+        }
+    }
+
     fn drive<'py>(slf: &Bound<'py, Self>, value: &Bound<'py, PyAny>) -> PyResult<Driven<'py>> {
         let py = slf.py();
         let this = slf.get();
@@ -398,7 +416,7 @@ impl Op {
             phase => {
                 this.state().phase = Phase::Over;
                 if let Phase::Waiting(_) = phase {
-                    Session::abandon(this.session.bind(py), slf)?;
+                    Op::give_up(slf)?;
                 }
                 let instance = match value {
                     Some(value) if !value.is_none() && value.is_instance(kind).unwrap_or(false) => value.clone(),
@@ -414,7 +432,7 @@ impl Op {
         let this = slf.get();
         let phase = std::mem::replace(&mut this.state().phase, Phase::Over);
         match phase {
-            Phase::Waiting(_) => Session::abandon(this.session.bind(slf.py()), slf),
+            Phase::Waiting(_) => Op::give_up(slf),
             Phase::Inner(coroutine) => coroutine.call_method0(slf.py(), "close").map(drop),
             _ => Ok(()),
         }

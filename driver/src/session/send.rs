@@ -13,7 +13,7 @@ use super::flight::{Flight, Kind, Shape};
 use super::footprint::may_change_session;
 use super::op::{Op, Request, Started};
 use super::statement::{Program, Statement};
-use super::{Exclusive, Session, Writing, brief, errors, lease, outgoing};
+use super::{Exclusive, Session, Writing, brief, errors, outgoing};
 use crate::columns::ColumnsBuilder;
 
 /// Argument lists are handed over in pieces of about this size.
@@ -42,7 +42,7 @@ impl Session {
             if let Some(deadline) = deadline {
                 Self::arm(slf, &mut writing, op, deadline)?;
             }
-            if !op.get().passes() && !this.admit(py, &mut writing, op, lease::is_lease(op.get()))? {
+            if !op.get().passes() && !this.admit(py, &mut writing, op)? {
                 return Ok(Started::Waits);
             }
         }
@@ -598,6 +598,17 @@ impl Session {
             Self::request_cancel(slf)?;
         }
         Self::pump(slf)
+    }
+
+    /// Ends what an operation has begun whose task was cancelled before it learned of that.
+    pub(crate) fn give_back(slf: &Bound<'_, Self>, op: &Op, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let request = std::mem::replace(&mut op.state().request, Request::Nothing);
+        match request {
+            Request::Lease => Self::unlease(slf, value),
+            Request::CopyIn(_) => Self::copy_abort(slf, "COPY was cancelled"),
+            Request::CopyOut(_) => Self::copy_out_abort(slf),
+            _ => Ok(()),
+        }
     }
 
     /// Asks the server to cancel the request that it is at.

@@ -3,8 +3,8 @@
 use pgrx::pg_sys;
 
 use crate::error::{Error, Result};
-use crate::features::{self, Kind};
-use crate::names::{self, Key};
+use crate::features::{self, Kind, Shape};
+use crate::names::{self, Key, Resolved};
 use crate::sql::Call;
 
 use super::call_site::project_key;
@@ -47,13 +47,23 @@ fn predict_batch(call: &Call) -> Result<Option<Vec<f32>>> {
         return Err(Error::invalid("features must be an array of numbers"));
     };
     let target = names::resolve(key)?;
-    let model = &target.model;
     let mut rows = Vec::new();
     // SAFETY: the argument is an array of this element type.
     let shape = unsafe { features::read_array(features, element, &mut rows)? };
-    let width = model.width();
+    let (count, model) = (whole_rows(&target, &shape)?, &target.model);
+    let (mut scratch, mut predictions) = (Vec::new(), Vec::with_capacity(count));
+    for block in rows.chunks(model.width() * ROWS_AT_ONCE) {
+        pgrx::check_for_interrupts!();
+        model.predict_rows(block, &mut scratch, &mut predictions)?;
+    }
+    Ok(Some(predictions))
+}
+
+/// How many rows of features an array holds: one row in each of its inner dimensions, or all one after another.
+pub fn whole_rows(target: &Resolved, shape: &Shape) -> Result<usize> {
+    let width = target.model.width();
     if let Some(row) = shape.row.filter(|&row| row != width) {
-        return Err(super::input::wrong_width(&target, row));
+        return Err(super::input::wrong_width(target, row));
     }
     if width == 0 || !shape.len.is_multiple_of(width) {
         return Err(Error::invalid(format!(
@@ -62,41 +72,49 @@ fn predict_batch(call: &Call) -> Result<Option<Vec<f32>>> {
         ))
         .hint("Give a two-dimensional array with one row of features each, or all rows one after another."));
     }
-    let (mut scratch, mut predictions) = (Vec::new(), Vec::with_capacity(shape.len / width));
-    for block in rows.chunks(width * ROWS_AT_ONCE) {
-        pgrx::check_for_interrupts!();
-        model.predict_rows(block, &mut scratch, &mut predictions)?;
-    }
-    Ok(Some(predictions))
+    Ok(shape.len / width)
 }
 
 /// A one-dimensional `real[]` in the current memory context.
 pub fn real_array(values: &[f32]) -> Result<pg_sys::Datum> {
-    let header = std::mem::size_of::<pg_sys::ArrayType>() + 8;
-    let size = header + std::mem::size_of_val(values);
+    const HINT: &str = "Predict in several groups, or use pgml.predict row by row.";
+    let (array, room) = new_real_array(&[values.len()], "predictions", HINT)?;
+    room.copy_from_slice(values);
+    Ok(array)
+}
+
+/// A `real[]` of these dimensions in the current memory context, and its elements, all 0; `what` these are and `hint`
+/// stand in the error of an array that is too large.
+pub fn new_real_array<'a>(
+    dimensions: &[usize],
+    what: &str,
+    hint: &str,
+) -> Result<(pg_sys::Datum, &'a mut [f32])> {
+    let count = dimensions.iter().fold(1usize, |count, length| count.saturating_mul(*length));
+    let header = std::mem::size_of::<pg_sys::ArrayType>() + 8 * dimensions.len();
+    let size = count.saturating_mul(std::mem::size_of::<f32>()).saturating_add(header);
     if size > LARGEST_VALUE {
-        return Err(Error::new(
-            pgrx::PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
-            format!("{} predictions do not fit into one array", values.len()),
-        )
-        .hint("Predict in several groups, or use pgml.predict row by row."));
+        let code = pgrx::PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED;
+        return Err(Error::new(code, format!("{count} {what} do not fit into one array")).hint(hint));
     }
-    // SAFETY: the allocation holds the header, one dimension and all elements, which follow without padding since they
-    // are aligned to 4 bytes.
+    // SAFETY: the allocation holds the header, the dimensions, their lower bounds and all elements, which follow without
+    // padding since they are aligned to 4 bytes. The caller writes the elements before the memory context goes.
     unsafe {
-        if values.is_empty() {
-            return Ok(pg_sys::Datum::from(pg_sys::construct_empty_array(pg_sys::FLOAT4OID)));
+        if count == 0 {
+            let array = pg_sys::Datum::from(pg_sys::construct_empty_array(pg_sys::FLOAT4OID));
+            return Ok((array, &mut []));
         }
-        let array: *mut pg_sys::ArrayType = pg_sys::palloc(size).cast();
+        let array: *mut pg_sys::ArrayType = pg_sys::palloc0(size).cast();
         pgrx::set_varsize_4b(array.cast(), size as i32);
-        (*array).ndim = 1;
+        (*array).ndim = dimensions.len() as i32;
         (*array).dataoffset = 0;
         (*array).elemtype = pg_sys::FLOAT4OID;
         let base = array.cast::<u8>();
-        let dimensions = base.add(std::mem::size_of::<pg_sys::ArrayType>()).cast::<i32>();
-        *dimensions = values.len() as i32;
-        *dimensions.add(1) = 1;
-        std::ptr::copy_nonoverlapping(values.as_ptr().cast::<u8>(), base.add(header), std::mem::size_of_val(values));
-        Ok(pg_sys::Datum::from(array))
+        let lengths = base.add(std::mem::size_of::<pg_sys::ArrayType>()).cast::<i32>();
+        for (i, length) in dimensions.iter().enumerate() {
+            *lengths.add(i) = *length as i32;
+            *lengths.add(dimensions.len() + i) = 1;
+        }
+        Ok((pg_sys::Datum::from(array), std::slice::from_raw_parts_mut(base.add(header).cast(), count)))
     }
 }

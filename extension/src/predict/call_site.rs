@@ -46,6 +46,7 @@ enum NamedBy {
 
 /// A row ready to be predicted.
 pub struct Ready<'a> {
+    pub target: &'a Resolved,
     pub model: &'a Rc<Model>,
     pub row: &'a [f32],
     /// `model.num_values()` elements.
@@ -129,7 +130,7 @@ impl CallSite {
         let Some(target) = &self.resolved else { return Ok(None) };
         // SAFETY: the arguments are those of this site.
         unsafe { self.input.read(target, arguments, first, &mut self.row)? };
-        Ok(Some(Ready { model: &target.model, row: &self.row, scratch: &mut self.scratch }))
+        Ok(Some(Ready { target, model: &target.model, row: &self.row, scratch: &mut self.scratch }))
     }
 
     /// # Safety

@@ -13,7 +13,7 @@ crate::sql_function!(pgml_predict_label, predict_label);
 
 /// All overloads of `pgml.predict`.
 fn predict(call: &Call) -> Result<pg_sys::Datum> {
-    with_row(call, |Ready { model, row, scratch }| {
+    with_row(call, |Ready { model, row, scratch, .. }| {
         let value = model.predict(row, scratch)?;
         Ok(pg_sys::Datum::from(value.to_bits()))
     })
@@ -24,7 +24,7 @@ fn predict_proba(call: &Call) -> Result<pg_sys::Datum> {
 }
 
 fn predict_label(call: &Call) -> Result<pg_sys::Datum> {
-    with_row(call, |Ready { model, row, scratch }| {
+    with_row(call, |Ready { model, row, scratch, .. }| {
         Ok(model.predict_label(row, scratch)?.into_datum().unwrap_or(pg_sys::Datum::from(0)))
     })
 }

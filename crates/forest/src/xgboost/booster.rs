@@ -101,7 +101,8 @@ fn gbtree(
             .filter(|&output| output < num_outputs)
             .ok_or_else(|| info.path.index(place).invalid(format!("output {output} where there are {num_outputs}")))?;
         let weight = weights.as_ref().and_then(|weights| weights.get(place)).copied();
-        *slot = Some(Tree { nodes: tree::read(tree, num_features, num_outputs)?, output, weight });
+        let (nodes, covers) = tree::read(tree, num_features, num_outputs)?;
+        *slot = Some(Tree { nodes, covers, output, weight });
     }
     let trees: Vec<Tree> = trees.into_iter().flatten().collect();
     let kept = match best_iteration {

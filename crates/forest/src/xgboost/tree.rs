@@ -18,10 +18,13 @@ struct Arrays {
     default_left: Vec<i64>,
     /// Empty if no split is categorical.
     split_type: Vec<i64>,
+    /// Empty if the file has none.
+    cover: Vec<f32>,
 }
 
-/// Reads the nodes that the root reaches, in the order of the file. (Pruning leaves nodes behind that nothing reaches.)
-pub(crate) fn read(tree: At<'_, '_>, num_features: u32, num_outputs: u32) -> Result<Vec<Node>> {
+/// Reads the nodes that the root reaches, in the order of the file, and their covers. (Pruning leaves nodes behind that
+/// nothing reaches.)
+pub(crate) fn read(tree: At<'_, '_>, num_features: u32, num_outputs: u32) -> Result<(Vec<Node>, Vec<f32>)> {
     let arrays = arrays(tree)?;
     let reachable = reachable(&tree.path, &arrays)?;
     let categories = Categories::read(tree, &arrays)?;
@@ -34,6 +37,7 @@ pub(crate) fn read(tree: At<'_, '_>, num_features: u32, num_outputs: u32) -> Res
         place.push(nodes);
         nodes += u32::from(kept);
     }
+    let covers = arrays.cover.iter().zip(&reachable).filter(|(_, kept)| **kept).map(|(cover, _)| *cover).collect();
     let place_of = |child: i64| usize::try_from(child).ok().and_then(|child| place.get(child)).copied();
 
     let mut out = Vec::with_capacity(nodes as usize);
@@ -71,7 +75,7 @@ pub(crate) fn read(tree: At<'_, '_>, num_features: u32, num_outputs: u32) -> Res
             }
         });
     }
-    Ok(out)
+    Ok((out, covers))
 }
 
 fn arrays(tree: At<'_, '_>) -> Result<Arrays> {
@@ -99,7 +103,17 @@ fn arrays(tree: At<'_, '_>) -> Result<Arrays> {
     };
     let condition = tree.field("split_conditions")?.floats()?;
     same_length("split_conditions", condition.len())?;
+    // Trees with vector leaves have none before 3.3.
+    let cover = match tree.get("sum_hessian")? {
+        None => Vec::new(),
+        Some(cover) => {
+            let cover = cover.floats()?;
+            same_length("sum_hessian", cover.len())?;
+            cover
+        }
+    };
     Ok(Arrays {
+        cover,
         right: ints("right_children")?,
         feature: ints("split_indices")?,
         default_left: ints("default_left")?,

@@ -258,9 +258,17 @@ impl Booster {
 
     /// `XGBoosterPredictFromDMatrix`: the only way for gblinear, which has no in-place prediction.
     pub fn predict_dmatrix(&self, matrix: &DMatrix, margin: bool) -> Result<Vec<f32>, String> {
+        self.predict_dmatrix_as(matrix, u8::from(margin), 0)
+    }
+
+    /// `pred_contribs`: for each row and output one contribution a feature, and the bias. `rounds` 0 is all of them.
+    pub fn contributions(&self, matrix: &DMatrix, rounds: usize) -> Result<Vec<f32>, String> {
+        self.predict_dmatrix_as(matrix, 2, rounds)
+    }
+
+    fn predict_dmatrix_as(&self, matrix: &DMatrix, kind: u8, rounds: usize) -> Result<Vec<f32>, String> {
         let config = c(&format!(
-            r#"{{"type":{},"training":false,"iteration_begin":0,"iteration_end":0,"strict_shape":false}}"#,
-            u8::from(margin)
+            r#"{{"type":{kind},"training":false,"iteration_begin":0,"iteration_end":{rounds},"strict_shape":false}}"#,
         ));
         let (mut shape, mut dimensions, mut out) = (std::ptr::null(), 0, std::ptr::null());
         // SAFETY: both handles are alive; the out-pointers are valid for the call.

@@ -1,0 +1,402 @@
+//! Why a model predicted what it did: the exact SHAP values of a row.
+//!
+//! The margin of a row is split over its features, so that they and the bias add up to it. The values are those of
+//! path-dependent TreeSHAP, as XGBoost's `pred_contribs` and the shap package give them: Lundberg, Erion, Chen et al.,
+//! "From local explanations to global understanding with explainable AI for trees", Nature Machine Intelligence 2
+//! (2020), Algorithm 2. What a tree answers when only some features are known is the mean over the leaves that agree with
+//! these, each weighed by its share of the training rows at every split of an unknown feature.
+//!
+//! They are computed in another way. Along the path to a leaf every distinct feature `j` has two numbers: `o`, 1 where the
+//! row agrees with all splits of the feature and else 0, and `z`, the product of the shares of the training rows at
+//! these splits. The share of feature `i` in the leaf's value `v` is, with Shapley's weight of a set of `k` features as
+//! the integral of `t^k (1 - t)^(d - 1 - k)`,
+//!
+//! ```text
+//! v (o_i - z_i) * integral over t from 0 to 1 of: product over j other than i of ((1 - t) z_j + t o_j)
+//! ```
+//!
+//! The integrand is a polynomial of degree `d - 1`, so Gauss-Legendre quadrature of `d / 2` points is exact. At each point
+//! a product is carried down the tree and sums of leaves are carried up, and dividing by one factor leaves one feature
+//! out, as Yu, Bifet, Read and Xu do with polynomials in "Linear TreeSHAP" (NeurIPS 2022). So a node costs a few vector
+//! operations, however deep it lies, and as all factors are positive, nothing cancels: Algorithm 2 costs a leaf the
+//! square of its depth, and unwinds sums by subtraction.
+
+mod walk;
+
+use crate::ensemble::{Ensemble, Linear, Node, Tree};
+use crate::error::{Error, Result};
+use crate::forest::PredictError;
+use walk::Walk;
+
+/// Distinct features on a path from root to leaf, at most.
+const FEATURES_AT_MOST: usize = 512;
+/// Levels of a tree, at most: a level of the walk takes up to 8 KB.
+const LEVELS_AT_MOST: usize = 4096;
+/// Rows go through a tree together, so that it is fetched once: as many as fit here, in sums.
+const SUMS_AT_ONCE: usize = 1 << 13;
+/// And no more than this.
+const ROWS_AT_ONCE: usize = 64;
+/// Nodes walked between two calls of `tick`: well under a millisecond.
+const NODES_A_TICK: usize = 1 << 14;
+
+/// A model ready to explain its predictions. It holds some 40 bytes a node, and is apart from the compiled
+/// [`crate::Forest`], which has no covers: who only predicts pays nothing for it.
+#[derive(Debug, Clone)]
+pub struct Explainer {
+    num_features: usize,
+    num_outputs: usize,
+    /// The mean prediction, in margin space: one an output.
+    bias: Vec<f64>,
+    trees: Vec<Steps>,
+    linear: Option<Linear>,
+    walk: Walk,
+}
+
+/// A tree in preorder: parent, left subtree, right subtree.
+#[derive(Debug, Clone)]
+struct Steps {
+    steps: Vec<Step>,
+    sets: Vec<Box<[u32]>>,
+    /// Of vector leaves: one value an output.
+    vectors: Vec<f64>,
+    /// Which output scalar leaves add to; `None` where leaves are vectors.
+    output: Option<usize>,
+}
+
+/// A node, and the edge that leads to it.
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    /// The product of the shares of the training rows over all edges of the parent's feature from the root to here.
+    share: f64,
+    /// The feature that the parent splits by.
+    edge_feature: u32,
+    level: u32,
+    /// The level of the next edge above of the same feature, 0 where there is none.
+    above: u32,
+    /// One behind the last node below.
+    end: u32,
+    kind: Kind,
+    /// Whether the edge is the left one.
+    is_left: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Numeric {
+        feature: u32,
+        threshold: f32,
+        default_left: bool,
+    },
+    /// `set` is one of the tree's sets.
+    Categorical {
+        feature: u32,
+        set: u32,
+        default_left: bool,
+    },
+    /// What it adds, dart's weight included.
+    Leaf(f64),
+    /// The first of its values.
+    VectorLeaf(usize),
+}
+
+impl Explainer {
+    /// Prepares a model that [`crate::xgboost::read`] has read. It takes time and memory of the order of the model.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] if the file lacks the cover of a node (`sum_hessian`), as models with vector leaves of
+    /// before XGBoost 3.3 do, if the covers are no weights, or if a tree is thousands of levels deep.
+    pub fn new(ensemble: &Ensemble) -> Result<Self> {
+        let outputs = ensemble.num_outputs as usize;
+        let mut bias: Vec<f64> = ensemble.base_margin.iter().map(|base| f64::from(*base)).collect();
+        bias.resize(outputs, 0.0);
+        let mut trees = Vec::with_capacity(ensemble.trees.len());
+        let (mut features, mut levels) = (0, 0);
+        for (t, tree) in ensemble.trees.iter().enumerate() {
+            let mut builder = Builder { tree, outputs, bias: &mut bias, features: 0, levels: 0 };
+            let steps = builder.steps().map_err(|what| Error::Unsupported {
+                path: format!("trees[{t}].sum_hessian"),
+                what: format!("explaining a model {what}"),
+            })?;
+            features = features.max(builder.features);
+            levels = levels.max(builder.levels);
+            trees.push(steps);
+        }
+        if let Some(linear) = &ensemble.linear {
+            for (bias, own) in bias.iter_mut().zip(&linear.bias) {
+                *bias += f64::from(*own);
+            }
+        }
+        Ok(Self {
+            num_features: ensemble.num_features as usize,
+            num_outputs: outputs,
+            bias,
+            trees,
+            linear: ensemble.linear.clone(),
+            walk: Walk::new(features, levels),
+        })
+    }
+
+    /// Values that a row has.
+    pub fn num_features(&self) -> usize {
+        self.num_features
+    }
+
+    /// Margins of a row, each of which is explained.
+    pub fn num_outputs(&self) -> usize {
+        self.num_outputs
+    }
+
+    /// Contributions of a row: for each output one a feature, in their order, and the bias, which is the mean margin
+    /// of the training rows. They add up to the margin.
+    pub fn num_values(&self) -> usize {
+        self.num_outputs.saturating_mul(self.num_features.saturating_add(1))
+    }
+
+    /// The contributions of rows: `rows` is row-major, [`Self::num_features`] values a row, NaN where one is missing;
+    /// `out` has room for [`Self::num_values`] a row. (Of a model without features, `out` says how many rows there are.)
+    ///
+    /// `tick` is called again and again, less than a millisecond of work apart; to stop, it may unwind.
+    ///
+    /// # Errors
+    /// If either is not of whole rows, or they are not of equally many; `out` is then untouched.
+    pub fn explain(
+        &self,
+        rows: &[f32],
+        out: &mut [f32],
+        mut tick: impl FnMut(),
+    ) -> std::result::Result<(), PredictError> {
+        let (features, values) = (self.num_features, self.num_values());
+        let count = rows.len().checked_div(features).unwrap_or(out.len() / values.max(1));
+        if rows.len() != count * features {
+            return Err(PredictError::Rows { features, found: rows.len() });
+        }
+        if out.len() != count * values {
+            return Err(PredictError::Output { expected: count * values, found: out.len() });
+        }
+        let at_once = (SUMS_AT_ONCE / values.max(1)).clamp(1, ROWS_AT_ONCE);
+        let mut sums = vec![0.0; at_once.min(count) * values];
+        for (block, out) in out.chunks_mut(at_once * values.max(1)).enumerate() {
+            let sums = sums.get_mut(..out.len()).unwrap_or_default();
+            let rows = rows.get(block * at_once * features..).unwrap_or_default();
+            self.explain_block(rows, sums, &mut tick);
+            for (out, sum) in out.iter_mut().zip(sums) {
+                *out = *sum as f32;
+            }
+        }
+        Ok(())
+    }
+
+    fn explain_block(&self, rows: &[f32], sums: &mut [f64], tick: &mut dyn FnMut()) {
+        let width = self.num_features + 1;
+        sums.fill(0.0);
+        for sums in sums.chunks_exact_mut(self.num_values()) {
+            for (sums, bias) in sums.chunks_exact_mut(width).zip(&self.bias) {
+                if let Some(last) = sums.last_mut() {
+                    *last = *bias;
+                }
+            }
+        }
+        let row = |r: usize| rows.get(r * self.num_features..(r + 1) * self.num_features).unwrap_or_default();
+        let mut scratch = self.walk.scratch();
+        let mut nodes = NODES_A_TICK;
+        for tree in &self.trees {
+            for (r, sums) in sums.chunks_exact_mut(self.num_values()).enumerate() {
+                let outputs = match tree.output {
+                    Some(output) => output..output + 1,
+                    None => 0..self.num_outputs,
+                };
+                for output in outputs {
+                    if nodes >= NODES_A_TICK {
+                        tick();
+                        nodes = 0;
+                    }
+                    nodes += tree.steps.len();
+                    if let Some(sums) = sums.get_mut(output * width..(output + 1) * width) {
+                        self.walk.explain(tree, output, row(r), &mut scratch, sums);
+                    }
+                }
+            }
+        }
+        if let Some(linear) = &self.linear {
+            for (r, sums) in sums.chunks_exact_mut(self.num_values()).enumerate() {
+                tick();
+                add_linear(linear, row(r), sums);
+            }
+        }
+    }
+}
+
+/// gblinear: a feature's product with its weight; a missing value has none.
+fn add_linear(linear: &Linear, row: &[f32], sums: &mut [f64]) {
+    let outputs = sums.len() / (row.len() + 1);
+    for (f, (x, weights)) in row.iter().zip(linear.weights.chunks_exact(outputs.max(1))).enumerate() {
+        if x.is_nan() {
+            continue;
+        }
+        for (sums, weight) in sums.chunks_exact_mut(row.len() + 1).zip(weights) {
+            if let Some(sum) = sums.get_mut(f) {
+                *sum += f64::from(*x) * f64::from(*weight);
+            }
+        }
+    }
+}
+
+/// Turns one tree into steps.
+struct Builder<'a> {
+    tree: &'a Tree,
+    outputs: usize,
+    /// What the tree's mean is added to.
+    bias: &'a mut [f64],
+    /// Most distinct features met on a path.
+    features: usize,
+    levels: usize,
+}
+
+/// One edge of the path from the root to the node at hand.
+struct Edge {
+    feature: u32,
+    /// See [`Step::share`].
+    share: f64,
+    /// Distinct features from the root to here.
+    features: usize,
+    /// The share of the training rows that come to the node below: the product over all edges.
+    reached: f64,
+}
+
+/// A node to visit, and the edge to it.
+struct Visit {
+    node: u32,
+    level: usize,
+    feature: u32,
+    /// The part of the parent's training rows that come here.
+    part: f64,
+    is_left: bool,
+}
+
+impl Builder<'_> {
+    fn steps(&mut self) -> std::result::Result<Steps, String> {
+        let nodes = &self.tree.nodes;
+        if nodes.len() > 1 && self.tree.covers.len() != nodes.len() {
+            return Err("without the cover of every node".to_owned());
+        }
+        let vector = nodes.iter().any(|node| matches!(node, Node::VectorLeaf(_)));
+        let mut tree = Steps {
+            steps: Vec::with_capacity(nodes.len()),
+            sets: Vec::new(),
+            vectors: Vec::new(),
+            output: (!vector).then_some(self.tree.output as usize),
+        };
+        let mut path: Vec<Edge> = vec![Edge { feature: u32::MAX, share: 1.0, features: 0, reached: 1.0 }];
+        let mut open: Vec<usize> = Vec::new();
+        let mut visits = vec![Visit { node: 0, level: 0, feature: u32::MAX, part: 1.0, is_left: true }];
+        while let Some(Visit { node, level, feature, part, is_left }) = visits.pop() {
+            let close = open.split_off(level.min(open.len()));
+            let here = tree.steps.len();
+            for step in close {
+                tree.steps[step].end = here as u32;
+            }
+            open.push(here);
+            let (mut share, mut above) = (1.0, 0);
+            if level > 0 {
+                path.truncate(level);
+                above = path.iter().rposition(|edge| edge.feature == feature).unwrap_or(0);
+                share = path.get(above).map_or(1.0, |edge| edge.share) * part;
+                let (features, reached) = path.last().map_or((0, 1.0), |edge| (edge.features, edge.reached));
+                let features = features + usize::from(above == 0);
+                self.features = self.features.max(features);
+                if features > FEATURES_AT_MOST {
+                    return Err(format!("with more than {FEATURES_AT_MOST} features on the way to a leaf"));
+                }
+                path.push(Edge { feature, share, features, reached: reached * part });
+            }
+            self.levels = self.levels.max(level);
+            if level > LEVELS_AT_MOST {
+                return Err(format!("with a tree of more than {LEVELS_AT_MOST} levels"));
+            }
+            let reached = path.last().map_or(1.0, |edge| edge.reached);
+            let kind = self.kind(node, reached, &mut tree)?;
+            tree.steps.push(Step {
+                share,
+                edge_feature: feature,
+                level: level as u32,
+                above: above as u32,
+                end: 0,
+                kind,
+                is_left,
+            });
+            if let Some(Node::Numeric { feature, left, right, .. } | Node::Categorical { feature, left, right, .. }) =
+                nodes.get(node as usize)
+            {
+                let parts = self.parts(node, *left, *right)?;
+                for (node, part, is_left) in [(*right, parts[1], false), (*left, parts[0], true)] {
+                    visits.push(Visit { node, level: level + 1, feature: *feature, part, is_left });
+                }
+            }
+        }
+        let end = tree.steps.len() as u32;
+        for step in open {
+            tree.steps[step].end = end;
+        }
+        Ok(tree)
+    }
+
+    fn kind(&mut self, node: u32, reached: f64, tree: &mut Steps) -> std::result::Result<Kind, String> {
+        let weight = f64::from(self.tree.weight.unwrap_or(1.0));
+        let mut add = |output: usize, value: f64| {
+            if let Some(bias) = self.bias.get_mut(output) {
+                *bias += reached * value;
+            }
+        };
+        Ok(match self.tree.nodes.get(node as usize) {
+            None => return Err("with a child that does not exist".to_owned()),
+            Some(Node::Numeric { feature, threshold, default_left, .. }) => {
+                Kind::Numeric { feature: *feature, threshold: *threshold, default_left: *default_left }
+            }
+            Some(Node::Categorical { feature, categories, default_left, .. }) => {
+                tree.sets.push(categories.as_slice().into());
+                let set = (tree.sets.len() - 1) as u32;
+                Kind::Categorical { feature: *feature, set, default_left: *default_left }
+            }
+            Some(Node::Leaf(value)) => {
+                let value = f64::from(*value) * weight;
+                add(self.tree.output as usize, value);
+                match tree.output {
+                    Some(_) => Kind::Leaf(value),
+                    None => {
+                        let first = tree.vectors.len();
+                        tree.vectors.resize(first + self.outputs, 0.0);
+                        if let Some(own) = tree.vectors.get_mut(first + self.tree.output as usize) {
+                            *own = value;
+                        }
+                        Kind::VectorLeaf(first)
+                    }
+                }
+            }
+            Some(Node::VectorLeaf(values)) => {
+                let first = tree.vectors.len();
+                tree.vectors.extend(values.iter().map(|value| f64::from(*value) * weight));
+                tree.vectors.resize(first + self.outputs, 0.0);
+                values.iter().enumerate().for_each(|(o, value)| add(o, f64::from(*value) * weight));
+                Kind::VectorLeaf(first)
+            }
+        })
+    }
+
+    /// The parts of a node's training rows that go left and right. As XGBoost, by the node's own cover, from which the
+    /// children's sum may differ by rounding. Where no training row came, both ways count alike.
+    fn parts(&self, node: u32, left: u32, right: u32) -> std::result::Result<[f64; 2], String> {
+        let cover = |node: u32| match self.tree.covers.get(node as usize) {
+            Some(cover) if cover.is_finite() && *cover >= 0.0 => Ok(f64::from(*cover)),
+            Some(cover) => Err(format!("with a cover of {cover}")),
+            None => Err("without the cover of every node".to_owned()),
+        };
+        let (whole, left, right) = (cover(node)?, cover(left)?, cover(right)?);
+        if whole > 0.0 {
+            return Ok([left / whole, right / whole]);
+        }
+        if node == 0 || left > 0.0 || right > 0.0 {
+            return Err("without the cover of every node".to_owned());
+        }
+        Ok([0.5, 0.5])
+    }
+}

@@ -1,0 +1,203 @@
+//! Why a prediction is what it is: `pgml.explain`, `pgml.explain_batch`.
+//!
+//! Explanations need the covers of the model's nodes, which the compiled model does not have. So a backend that explains
+//! reads the stored model (pgml.files) once and keeps what it made of it for the next call; who only predicts pays
+//! nothing.
+
+use std::cell::RefCell;
+use std::ffi::CStr;
+use std::rc::Rc;
+
+use forest::Explainer;
+use pgrx::{PgSqlErrorCode, pg_sys};
+
+use crate::error::{Error, Result};
+use crate::features::{self, Kind};
+use crate::model::Model;
+use crate::names::{self, Key, Resolved};
+use crate::sql::{Call, text_datum};
+
+use super::batch::new_real_array;
+use super::call_site::{CallSite, Ready, project_key};
+
+crate::sql_function!(pgml_explain, explain);
+crate::sql_function!(pgml_explain_batch, explain_batch);
+
+/// Models that a backend keeps ready to explain; each takes about as much memory as the stored model.
+const KEPT: usize = 8;
+
+thread_local! {
+    /// The latest used last.
+    static PREPARED: RefCell<Vec<Rc<Prepared>>> = const { RefCell::new(Vec::new()) };
+}
+
+struct Prepared {
+    model: Rc<Model>,
+    explainer: Explainer,
+    /// One a feature.
+    features: Vec<Feature>,
+    /// What each output speaks for.
+    outputs: Vec<Option<String>>,
+    /// The categories of each text column, by code.
+    categories: Vec<Vec<Box<str>>>,
+}
+
+struct Feature {
+    name: String,
+    values: Values,
+}
+
+/// How a feature's number is written.
+enum Values {
+    Number,
+    Boolean,
+    /// Which of the prepared categories are its own.
+    Category(usize),
+}
+
+/// `pgml.explain(project or model, features...) RETURNS TABLE (feature text, value text, contribution real, class text)`.
+fn explain(call: &Call) -> Result<pg_sys::Datum> {
+    // SAFETY: the call is running; the SQL declarations put the name first and the features after it.
+    let ready = unsafe {
+        let site = CallSite::of(call.fcinfo(), 0)?;
+        site.ready(call.fcinfo())?
+    };
+    let Some(Ready { target, row, .. }) = ready else { return call.rows([[None; 4]; 0]) };
+    let prepared = prepare(target)?;
+    let mut contributions = vec![0.0; prepared.explainer.num_values()];
+    explain_into(&prepared.explainer, row, &mut contributions)?;
+    let outputs = contributions.chunks_exact(row.len() + 1).zip(&prepared.outputs);
+    // Made before they are stored: text that is made meanwhile would live as long as the query.
+    let rows = outputs.flat_map(|(contributions, output)| {
+        let features = prepared.features.iter().zip(row).map(|(feature, value)| (&*feature.name, Some((feature, *value))));
+        features.chain([("bias", None)]).zip(contributions).map(|((name, value), contribution)| {
+            [
+                Some(text_datum(name)),
+                value.and_then(|(feature, value)| prepared.value(feature, value)),
+                Some(pg_sys::Datum::from(contribution.to_bits())),
+                output.as_deref().map(text_datum),
+            ]
+        })
+    });
+    call.rows(rows.collect::<Vec<_>>())
+}
+
+/// `pgml.explain_batch(project or model, real[]) RETURNS real[]`: an array of rows, in each (of each class) one
+/// contribution a feature and the bias.
+fn explain_batch(call: &Call) -> Result<pg_sys::Datum> {
+    let (Some(name), Some(features)) = (call.datum(0), call.datum(1)) else { return Ok(call.null()) };
+    // SAFETY: within the running call, whose arguments have the types of its declaration.
+    let (key, element) = unsafe {
+        let info = (*call.fcinfo()).flinfo;
+        let key = match pg_sys::get_fn_expr_argtype(info, 0) {
+            pg_sys::INT8OID => Key::Model(name.value() as i64),
+            _ => project_key(features::text_bytes(name)),
+        };
+        (key, Kind::of(pg_sys::get_fn_expr_argtype(info, 1)))
+    };
+    let Some(Kind::Array(element)) = element else {
+        return Err(Error::invalid("features must be an array of numbers"));
+    };
+    let target = names::resolve(key)?;
+    let mut rows = Vec::new();
+    // SAFETY: the argument is an array of this element type.
+    let shape = unsafe { features::read_array(features, element, &mut rows)? };
+    let count = super::batch::whole_rows(&target, &shape)?;
+    let explainer = &prepare(&target)?.explainer;
+    let (outputs, width) = (explainer.num_outputs(), explainer.num_features() + 1);
+    let dimensions = if outputs == 1 { &[count, width][..] } else { &[count, outputs, width] };
+    let (array, contributions) = new_real_array(dimensions, "contributions", "Explain the rows in several groups.")?;
+    explain_into(explainer, &rows, contributions)?;
+    Ok(array)
+}
+
+fn explain_into(explainer: &Explainer, rows: &[f32], out: &mut [f32]) -> Result<()> {
+    explainer
+        .explain(rows, out, || {
+            pgrx::check_for_interrupts!();
+        })
+        .map_err(|error| Error::new(PgSqlErrorCode::ERRCODE_INTERNAL_ERROR, error.to_string()))
+}
+
+/// What explains the model that `target` means, made at the first call.
+fn prepare(target: &Resolved) -> Result<Rc<Prepared>> {
+    let known = PREPARED.with_borrow_mut(|kept| {
+        let at = kept.iter().position(|prepared| Rc::ptr_eq(&prepared.model, &target.model))?;
+        let prepared = kept.remove(at);
+        kept.push(prepared.clone());
+        Some(prepared)
+    });
+    if let Some(prepared) = known {
+        return Ok(prepared);
+    }
+    let ensemble = forest::xgboost::read(&names::stored_bytes(target)?)
+        .map_err(|error| Error::corrupted(format!("the stored model cannot be read: {error}")))?;
+    let explainer = Explainer::new(&ensemble).map_err(|error| cannot_explain(target, &error))?;
+    let prepared = Rc::new(Prepared::new(target.model.clone(), explainer));
+    if prepared.features.len() != prepared.explainer.num_features() {
+        return Err(Error::corrupted(format!("{target} is not what it was when it was compiled")));
+    }
+    PREPARED.with_borrow_mut(|kept| {
+        if kept.len() == KEPT {
+            kept.remove(0);
+        }
+        kept.push(prepared.clone());
+    });
+    Ok(prepared)
+}
+
+fn cannot_explain(target: &Resolved, error: &forest::Error) -> Error {
+    Error::unsupported(format!("the predictions of {target} cannot be explained"))
+        .detail(format!("{error}."))
+        .hint("An explanation needs to know how many training rows came to each node of a tree, which XGBoost stores with its models; models with several targets in one tree have it since XGBoost 3.3.")
+}
+
+impl Prepared {
+    fn new(model: Rc<Model>, explainer: Explainer) -> Prepared {
+        let (mut features, mut categories) = (Vec::with_capacity(model.width()), Vec::new());
+        for column in &model.columns {
+            for element in 1..=column.size {
+                let name = if column.size == 1 { column.name.clone() } else { format!("{}[{element}]", column.name) };
+                let values = if column.is_category() {
+                    Values::Category(categories.len())
+                } else if column.is_boolean() {
+                    Values::Boolean
+                } else {
+                    Values::Number
+                };
+                features.push(Feature { name, values });
+            }
+            if column.is_category() {
+                categories.push(column.category_names().into_iter().map(Into::into).collect());
+            }
+        }
+        let count = explainer.num_outputs();
+        let outputs = (0..count).map(|output| model.output_name(output, count)).collect();
+        Prepared { model, explainer, features, outputs, categories }
+    }
+
+    /// A feature's value as SQL writes it; `None` where it is missing, or a category that training did not meet.
+    fn value(&self, feature: &Feature, value: f32) -> Option<pg_sys::Datum> {
+        if value.is_nan() {
+            return None;
+        }
+        match feature.values {
+            Values::Category(column) => {
+                let code = (value >= 0.0).then_some(value as usize);
+                let name = code.and_then(|code| self.categories.get(column)?.get(code));
+                name.map(|name| text_datum(name))
+            }
+            Values::Boolean if value == 0.0 => Some(text_datum("false")),
+            Values::Boolean if value == 1.0 => Some(text_datum("true")),
+            Values::Boolean | Values::Number => {
+                // SAFETY: the output function of real gives a palloc'd C string.
+                let text = unsafe {
+                    let datum = Some(pg_sys::Datum::from(value.to_bits()));
+                    let text = pgrx::direct_function_call_as_datum(pg_sys::float4out, &[datum])?;
+                    CStr::from_ptr(text.cast_mut_ptr())
+                };
+                Some(text_datum(&text.to_string_lossy()))
+            }
+        }
+    }
+}
