@@ -56,7 +56,7 @@ class Direct:
 
     def pgbench(self, mode, clients, script, seconds, *more):
         """What pgbench counted: transactions, and transactions a second."""
-        # A thread of pgbench stands still while one of its clients prepares a statement: those of its others that have a
+        # A thread of pgbench stands still while one of its clients prepares a statement: its others that have a
         # transaction open would keep the server connection that it waits for.
         threads = clients if script == "ORM" else min(clients, 2)
         command = [self.server.tree.program("pgbench"), "-h", "127.0.0.1", "-p", str(self.port), "-U", SUPERUSER, "-n"]
