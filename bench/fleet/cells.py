@@ -93,9 +93,7 @@ def judge(report, taken, share):
     best = [max(values) for values in zip(*(of(cell, "rate") for cell in (low, five, high)), strict=True)]
     report.add("queueing: 2000 clients / the best of 100, 1000 and 2000", ratios(of(high, "rate"), best), target=0.95)
     growth = [b / a / 2 for a, b in zip(of(five, "p99"), of(high, "p99"), strict=True)]
-    report.add(
-        "queueing: p99 at 2000 clients / twice that at 1000", Spread.of(growth), target=1.25, at_most=True
-    )
+    report.add("queueing: p99 at 2000 clients / twice that at 1000", Spread.of(growth), target=1.25, at_most=True)
     for neighbours in (False, True):
         gain = ratios(of((5, 1000, 20, neighbours), "rows"), of(five, "rows"))
         rows = "side by side" if neighbours else "at random"
@@ -108,23 +106,35 @@ def draw(report, taken):
     tails = {cell: Spread.of([done.p99 for done in results]).median for cell, results in taken.items()}
 
     def series(figures, replicas, batch):
-        return [(clients, figures[(replicas, clients, batch, False)]) for clients in CLIENTS
-                if (replicas, clients, batch, False) in figures]
+        return [
+            (clients, figures[(replicas, clients, batch, False)])
+            for clients in CLIENTS
+            if (replicas, clients, batch, False) in figures
+        ]
 
     report.plot(
-        "clients", "Predictions by clients and replicas, one a query", "clients", "predictions/s",
+        "clients",
+        "Predictions by clients and replicas, one a query",
+        "clients",
+        "predictions/s",
         {f"{replicas} replicas": series(middle, replicas, 1) for replicas in REPLICAS if series(middle, replicas, 1)},
         log_x=True,
     )
     report.plot(
-        "latency", "99 of 100 answers came in this time, one prediction a query", "clients", "p99 in ms",
+        "latency",
+        "99 of 100 answers came in this time, one prediction a query",
+        "clients",
+        "p99 in ms",
         {f"{replicas} replicas": series(tails, replicas, 1) for replicas in REPLICAS if series(tails, replicas, 1)},
-        log_x=True, log_y=True,
+        log_x=True,
+        log_y=True,
     )
     batches = [(batch, middle[(5, 1000, batch, False)]) for batch in BATCHES if (5, 1000, batch, False) in middle]
     first = batches[0][1]
     report.plot(
-        "batching", "Predictions a second by rows in a query, beside the published system", "rows in a query",
+        "batching",
+        "Predictions a second by rows in a query, beside the published system",
+        "rows in a query",
         "times those at one row",
         {
             "Howdah, 5 replicas": [(str(batch), rate / first) for batch, rate in batches],
@@ -171,4 +181,3 @@ def busy_cores(seconds):
     before = look()
     time.sleep(seconds)
     return (look() - before) / os.sysconf("SC_CLK_TCK") / seconds
-

@@ -45,7 +45,12 @@ def measure_costs(report, fleet, quick):
                 table[(part, batch)] = cost.median
         report.add(f"bytes of a prediction at HAProxy, {batch} in a query", Spread.of(carried[batch]), unit="bytes")
     report.plot(
-        "costs", "CPU of a prediction by part of the fleet", "predictions in a query", "microseconds", series, kind="bar"
+        "costs",
+        "CPU of a prediction by part of the fleet",
+        "predictions in a query",
+        "microseconds",
+        series,
+        kind="bar",
     )
     for batch in (BATCHES[0], BATCHES[-1]):
         # A microsecond each is a core for a million a second.

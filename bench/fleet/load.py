@@ -19,8 +19,8 @@ CONNECT_SECONDS = {100: 0.5, 1000: 1.5, 2000: 3}
 
 @dataclasses.dataclass(frozen=True)
 class Taken:
-    """What one run came to: transactions, transactions and rows a second, latencies in milliseconds, CPU a transaction in
-    microseconds by what spent it, and the part of the machine's CPU that the fleet and its clients used.
+    """What one run came to: transactions, transactions and rows a second, latencies in milliseconds, CPU a transaction
+    in microseconds by what spent it, and the part of the machine's CPU that the fleet and its clients used.
     """
 
     count: int
