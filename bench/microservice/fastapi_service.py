@@ -8,6 +8,7 @@ asked by inplace_predict with one thread.
 
 import contextlib
 import os
+from pathlib import Path
 
 import numpy
 import orjson
@@ -26,7 +27,9 @@ def onnx():
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
-    session = onnxruntime.InferenceSession(f"{MODEL}.onnx", options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        str(Path(MODEL).with_suffix(".onnx")), options, providers=["CPUExecutionProvider"]
+    )
     name = session.get_inputs()[0].name
     return lambda row: session.run(None, {name: row})[0].item()
 

@@ -1,7 +1,8 @@
 """The service of the published benchmark: Flask under Gunicorn, features in Redis, XGBoost's scikit-learn class.
 
-`POST /` with a key gives the prediction for that key. The features lie under it in Redis as one list, serialised as
-`HOWDAH_BENCH_FORMAT` says (json as published; orjson, msgpack), and so are body and answer.
+`POST /` with a key as JSON gives the prediction for it. The features lie under the key in Redis as one JSON list.
+`POST /orjson` and `POST /msgpack` do the same with another serialiser for request, features and answer; their features
+lie under keys that start with its name.
 
 Kinder than the published one: the features are a plain value, not the head of a list; redis-py finds hiredis here and
 uses it; and XGBoost is told to use one thread for its one row (published: OMP_NUM_THREADS=2, which is slower here).
@@ -11,12 +12,10 @@ import json
 import os
 
 import xgboost
-from bench.microservice.formats import FORMATS
 from flask import Flask, Response, jsonify, request
 from redis import Redis
 
-NAME = os.environ["HOWDAH_BENCH_FORMAT"]
-FORMAT = FORMATS[NAME]
+from bench.microservice.formats import FORMATS
 
 app = Flask(__name__)
 model = xgboost.XGBRegressor(n_jobs=1)
@@ -28,10 +27,14 @@ redis = Redis(host=os.environ["HOWDAH_BENCH_REDIS_HOST"], port=int(os.environ["H
 @app.route("/", methods=["POST"])
 def predict():
     """The prediction for the key in the body."""
-    if NAME == "json":
-        key = request.json
-        features = json.loads(redis.get(str(key)))
-        return jsonify(model.predict([features])[0].tolist())
-    key = FORMAT.loads(request.get_data())
-    features = FORMAT.loads(redis.get(str(key)))
-    return Response(FORMAT.dumps(model.predict([features])[0].tolist()), content_type=FORMAT.kind)
+    features = json.loads(redis.get(str(request.json)))
+    return jsonify(model.predict([features])[0].tolist())
+
+
+@app.route("/<form>", methods=["POST"])
+def predict_by(form):
+    """The prediction for the key in the body, all serialised in this form."""
+    chosen = FORMATS[form]
+    key = chosen.loads(request.get_data())
+    features = chosen.loads(redis.get(f"{form}:{key}"))
+    return Response(chosen.dumps(model.predict([features])[0].tolist()), content_type=chosen.kind)

@@ -14,6 +14,8 @@ from demo.flights import FEATURES
 from devkit import Problem, say
 from devkit.server import environment, free_port
 
+SAMPLE = 25
+
 
 @dataclasses.dataclass(frozen=True)
 class Place:
@@ -43,10 +45,10 @@ class Ground:
         """Whether all parts are in one place."""
         return self.client is self.store
 
-    def features(self, rows=None):
-        """The first so many keys and their features."""
-        limit = f"WHERE id <= {rows}" if rows else ""
-        copy = f"COPY (SELECT id, {', '.join(FEATURES)} FROM keyed {limit}) TO STDOUT (FORMAT csv)"
+    def features(self, keys=None):
+        """The keys and their features; of some keys only where they are given."""
+        where = f"id = ANY (ARRAY{list(keys)})" if keys else f"id <= {self.rows}"
+        copy = f"COPY (SELECT id, {', '.join(FEATURES)} FROM keyed WHERE {where}) TO STDOUT (FORMAT csv)"
         command = self.server.psql_command(DATABASE, "-qAt", "-c", copy)
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as psql:
             for line in psql.stdout:
@@ -54,6 +56,11 @@ class Ground:
                 yield int(key), [float(value) for value in values]
         if psql.returncode != 0:
             raise Problem("the features could not be read (psql's message is above)")
+
+
+def sample(ground):
+    """Some keys."""
+    return [1 + number * (ground.rows - 1) // SAMPLE for number in range(SAMPLE)]
 
 
 def prepare(server):
@@ -69,7 +76,7 @@ def prepare(server):
 class Redis:
     """A Redis with features under their keys, its settings the default ones but that it writes nothing to disk."""
 
-    def __init__(self, ground, form="json", rows=None):
+    def __init__(self, ground):
         self.address, self.port = ground.store.address, free_port()
         options = ["--port", self.port, "--bind", self.address, "--save", "", "--appendonly", "no"]
         # Protected mode would refuse clients of another address.
@@ -78,23 +85,28 @@ class Redis:
             self._running = Running("redis-server", ["redis-server", *options], ground.folder / "redis.log")
         self.pid = self._running.pid
         try:
-            with ground.store.inside(), say.timed(f"filling Redis with features as {form}"):
+            with ground.store.inside(), say.timed("filling Redis with the features"):
                 self._running.wait_until(lambda: answers(self.address, self.port))
-                self._fill(ground.features(rows), FORMATS[form].dumps)
+                self._fill(ground.features(), FORMATS["json"].dumps)
         except BaseException:
             self.stop()
             raise
 
-    def _fill(self, rows, dumps):
-        from redis import Redis as Client
+    def add(self, form, rows):
+        """Adds the features of some keys in another form, under keys that start with its name."""
+        self._fill(rows, FORMATS[form].dumps, form.encode() + b":")
 
-        with Client(host=self.address, port=self.port) as client:
-            pipeline = client.pipeline(transaction=False)
+    def _fill(self, rows, dumps, prefix=b""):
+        command = ["redis-cli", "-h", self.address, "-p", str(self.port), "--pipe"]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as pipe:
             for key, values in rows:
-                pipeline.set(str(key), dumps(values))
-                if key % 10_000 == 0:
-                    pipeline.execute()
-            pipeline.execute()
+                name, value = prefix + b"%d" % key, dumps(values)
+                pipe.stdin.write(
+                    b"*3\r\n$3\r\nSET\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n" % (len(name), name, len(value), value)
+                )
+            told, _ = pipe.communicate()
+        if b"errors: 0" not in told:
+            raise Problem(f"Redis did not take the features: {told.decode()[-300:]}")
 
     def stop(self):
         """Ends it."""

@@ -1,4 +1,5 @@
-# Gunicorn as published: 5 workers of 2 threads. Threads make it a gthread worker, which keeps connections alive.
+"""Gunicorn as published: 5 workers of 2 threads. Threads make it a gthread worker, which keeps connections alive."""
+
 workers = 5
 threads = 2
 # Long enough that no connection of a load generator is closed while another side is measured.

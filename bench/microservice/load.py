@@ -1,4 +1,4 @@
-"""What makes the load: ab, wrk and pgbench, all in C. Each says how many were answered a second, and how long they took."""
+"""What makes the load: ab, wrk and pgbench, all in C. Each says how many were answered, and how long they took."""
 
 import dataclasses
 import re
@@ -43,7 +43,7 @@ def ab(url, body, kind, clients, seconds):
 
 
 def wrk(url, script, clients, seconds, *arguments):
-    """wrk: GETs that the Lua `script` makes, each of another key."""
+    """A run of wrk: GETs that the Lua `script` makes, each of another key."""
     command = [
         "wrk",
         "-t",
@@ -60,6 +60,8 @@ def wrk(url, script, clients, seconds, *arguments):
     if "Non-2xx" in text or "Socket errors" in text:
         raise Problem(f"wrk: {url} did not answer all: {text[-600:]}")
     times = dict(re.findall(r"^\s+(\d+)%\s+(\S+)$", text, re.MULTILINE))
+    if "99" not in times:
+        raise Problem(f"wrk: {url} answered nothing: {text[-600:]}")
     return Load(
         int(number(text, r"(\d+) requests in")),
         number(text, r"Requests/sec:\s+([\d.]+)"),
@@ -69,7 +71,7 @@ def wrk(url, script, clients, seconds, *arguments):
 
 
 def pgbench(server, where, options, clients, seconds):
-    """pgbench at an address, port and database, with such options: a script that chooses a key for each transaction."""
+    """A run of pgbench at an address, port and database, with options that say its script, which chooses the keys."""
     host, port, database = where
     with tempfile.TemporaryDirectory(prefix="howdah-bench-", dir="/tmp") as folder:
         place = ["-h", host, "-p", str(port), "-U", SUPERUSER]
@@ -105,8 +107,8 @@ def number(text, pattern):
 
 def milliseconds(text):
     """A time as wrk writes it."""
-    value, unit = re.fullmatch(r"([\d.]+)(us|ms|s)", text).groups()
-    return float(value) * {"us": 0.001, "ms": 1, "s": 1000}[unit]
+    value, unit = re.fullmatch(r"([\d.]+)(us|ms|s|m)", text).groups()
+    return float(value) * {"us": 0.001, "ms": 1, "s": 1000, "m": 60_000}[unit]
 
 
 def at(ordered, share):

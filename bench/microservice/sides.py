@@ -15,7 +15,7 @@ from pathlib import Path
 from bench.flights import DATABASE
 from bench.microservice import load
 from bench.microservice.formats import FORMATS
-from bench.microservice.ground import answers
+from bench.microservice.ground import answers, sample
 from bench.microservice.processes import Running
 from demo.flights import FEATURES
 from devkit import Problem
@@ -92,36 +92,59 @@ class Service(Side):
 
     def open(self, request):
         """The body of an answer."""
-        with self.ground.client.inside(), urllib.request.urlopen(request, timeout=30) as answer:
+        with self.ground.client.inside(), urllib.request.urlopen(request, timeout=120) as answer:
             return answer.read()
 
 
 class Flask(Service):
     """Flask under Gunicorn, features in Redis, driven by ab."""
 
-    def __init__(self, ground, redis, form="json"):
+    def __init__(self, ground, redis, preload=False):
         places = {"HOWDAH_BENCH_REDIS_HOST": redis.address, "HOWDAH_BENCH_REDIS_PORT": str(redis.port)}
-        name = "Flask + Redis" if form == "json" else f"Flask + Redis, {form}"
-        super().__init__(name, ground, redis, {**places, "HOWDAH_BENCH_FORMAT": form})
-        self.form = FORMATS[form]
-        # The key that ab asks for: it can send but one body.
-        self.body = ground.folder / f"body-{form}"
-        self.body.write_bytes(self.form.dumps(min(4321, ground.rows)))
+        super().__init__("Flask + Redis" + ", preloaded" * preload, ground, redis, places)
+        self.options = ["--preload"] if preload else []
 
     def start(self):
+        """Starts Gunicorn."""
         bind = f"{self.ground.service.address}:{self.port}"
-        command = [sys.executable, "-m", "gunicorn", "-c", SETTINGS / "gunicorn.conf.py", "-b", bind]
+        command = [sys.executable, "-m", "gunicorn", "-c", SETTINGS / "gunicorn.conf.py", "-b", bind, *self.options]
         self.launch(self.ground.service, [*command, "bench.microservice.flask_service:app"], self.environ)
+
+    def ask(self, key, form="json"):
+        """The prediction for a key."""
+        chosen = FORMATS[form]
+        headers = {"Content-Type": chosen.kind}
+        return chosen.loads(self.open(urllib.request.Request(self.path(form), chosen.dumps(key), headers)))
+
+    def load(self, clients, seconds, form="json"):
+        """Throughput and latency, of one key again and again: ab can send but one body."""
+        chosen = FORMATS[form]
+        body = self.ground.folder / f"body-{form}"
+        body.write_bytes(chosen.dumps(sample(self.ground)[-1]))
+        with self.ground.client.inside():
+            return load.ab(self.path(form), body, chosen.kind, clients, seconds)
+
+    def path(self, form):
+        """Where the service speaks this form."""
+        return self.url if form == "json" else self.url + form
+
+
+class InForm:
+    """The service that runs already, spoken to in another form."""
+
+    is_rounded = False
+
+    def __init__(self, service, form):
+        self.name, self.form, self._service = form, form, service
+        self.ground, self.roots = service.ground, service.roots
 
     def ask(self, key):
         """The prediction for a key."""
-        headers = {"Content-Type": self.form.kind}
-        return self.form.loads(self.open(urllib.request.Request(self.url, self.form.dumps(key), headers)))
+        return self._service.ask(key, self.form)
 
     def load(self, clients, seconds):
         """Throughput and latency."""
-        with self.ground.client.inside():
-            return load.ab(self.url, self.body, self.form.kind, clients, seconds)
+        return self._service.load(clients, seconds, self.form)
 
 
 class FastAPI(Service):
@@ -139,6 +162,7 @@ class FastAPI(Service):
         self.is_rounded = engine == "onnx"
 
     def start(self):
+        """Starts uvicorn."""
         command = [sys.executable, "-m", "uvicorn", "bench.microservice.fastapi_service:app"]
         command += ["--host", self.ground.service.address, "--port", self.port, "--workers", self.workers]
         command += ["--loop", "uvloop", "--http", "httptools", "--no-access-log", "--log-level", "warning"]
@@ -222,6 +246,7 @@ class Pooler(Direct):
         return [self.ground.server.pid, self.running.pid]
 
     def start(self):
+        """Writes the settings and starts the pooler."""
         server, store = self.ground.server, self.ground.store
         text = (SETTINGS / self.settings).read_text()
         values = {"host": server.socket_folder, "port": server.port, "user": SUPERUSER, "database": DATABASE}
@@ -231,6 +256,17 @@ class Pooler(Direct):
         path.write_text(text.format(**values))
         path.chmod(0o644)
         self.launch(store, [*self.command, path], **as_server_user())
+
+
+def services(ground, redis, chosen):
+    """The services in Python; `chosen` gives engine and number of workers of those of FastAPI."""
+    modern = [FastAPI(ground, redis if "Redis" in name else ground.server, *how) for name, how in chosen.items()]
+    return [Flask(ground, redis), *modern]
+
+
+def ways(ground):
+    """The ways to the database."""
+    return [Direct(ground), pgbouncer(ground), howdah(ground)]
 
 
 def howdah(ground):

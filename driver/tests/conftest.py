@@ -47,13 +47,23 @@ async def end_connections(loop):
     await asyncio.sleep(0.05)
 
 
+def end_tasks(loop):
+    """Ends what a test left running on a loop; asyncio's own Runner is not in every Python that is tested."""
+    tasks = asyncio.all_tasks(loop)
+    for task in tasks:
+        task.cancel()
+    loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+    loop.run_until_complete(loop.shutdown_asyncgens())
+    loop.run_until_complete(loop.shutdown_default_executor())
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem):
     """Runs a test that is a coroutine on a loop of its own; what the loop complains of fails the test."""
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-    new_loop = uvloop.new_event_loop if pyfuncitem.callspec.params["event_loop_kind"] == "uvloop" else None
+    new_loop = uvloop.new_event_loop if pyfuncitem.callspec.params["event_loop_kind"] == "uvloop" else asyncio.new_event_loop
     complaints = []
     # Also ends what hangs outside of Python, where no exception can be raised: uvloop's closing of a loop.
     faulthandler.dump_traceback_later(SECONDS + 30, exit=True, file=sys.__stderr__)
@@ -70,10 +80,14 @@ def pytest_pyfunc_call(pyfuncitem):
         gc.collect()
         await asyncio.sleep(0)
 
+    loop = new_loop()
     try:
-        with asyncio.Runner(loop_factory=new_loop) as runner:
-            runner.run(run())
+        asyncio.set_event_loop(loop)
+        loop.run_until_complete(run())
     finally:
+        end_tasks(loop)
+        asyncio.set_event_loop(None)
+        loop.close()
         faulthandler.cancel_dump_traceback_later()
     expected = getattr(pyfuncitem.obj, "expected_complaint", None)
     unexpected = [context for context in complaints if expected is None or expected not in context["message"]]

@@ -112,6 +112,20 @@ async def test_a_place_that_is_not_taken_goes_to_the_next(spec):
         assert pool.get_idle_size() == 1
 
 
+async def test_a_connection_that_ends_while_it_is_given_back_leaves_its_place_to_the_next(spec):
+    async with pool_of(spec, reset=lambda connection: asyncio.sleep(0)) as pool:
+        old = await pool.acquire()
+        releasing = asyncio.ensure_future(pool.release(old))
+        await asyncio.sleep(0)
+        # The release has been asked for, and has not begun.
+        pool._holders[0]._con.terminate()
+        new = await pool.acquire()
+        await releasing
+        assert await new.fetchval("select 1") == 1
+        await pool.release(new)
+        assert pool.get_idle_size() == 1
+
+
 async def test_an_old_connection_is_replaced(spec):
     async with pool_of(spec, max_lifetime=0.2, max_lifetime_jitter=0) as pool:
         first = await pool.fetchval("select pg_backend_pid()")

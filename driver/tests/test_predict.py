@@ -75,7 +75,7 @@ async def test_probabilities_are_those_of_sql(spec, project):
     assert connection._protocol.queries_count == asked + 1
     assert found.shape == (50, 2)
     assert found.dtype == numpy.float32
-    for row, probabilities in zip(matrix, found, strict=True):
+    for row, probabilities in zip(matrix, found):
         wanted = await connection.fetchval("select pgml.predict_proba('lates', $1::real[])", row.tolist())
         assert probabilities.tolist() == wanted
     assert len({tuple(row) for row in found.tolist()}) > 1

@@ -1,6 +1,7 @@
 """One connection: queries at the same time, transactions' leases, cancellation, COPY, columns."""
 
 import asyncio
+import contextvars
 import datetime
 import io
 
@@ -72,7 +73,8 @@ async def test_a_block_has_the_connection_to_itself(connect):
 
     async with connection.transaction():
         await connection.execute("insert into seen values (1)")
-        waiting = asyncio.get_running_loop().create_task(outside(), **_empty_context())
+        # In a context that has nothing of the block's.
+        waiting = contextvars.Context().run(asyncio.ensure_future, outside())
         await asyncio.sleep(0.05)
         # Tasks made inside belong to the block.
         inside = await asyncio.gather(*(connection.fetchval("select count(*) from seen") for _ in range(3)))
@@ -107,12 +109,6 @@ async def test_savepoints_of_tasks_within_a_block_do_not_overlap(connect):
     # What was rolled back took nothing of another task with it.
     assert [row[0] for row in kept] == [0, 0, 0, 2, 2, 2, 4, 4, 4, 100, 101, 102, 103]
     await connection.close()
-
-
-def _empty_context():
-    import contextvars
-
-    return {"context": contextvars.Context()}
 
 
 async def test_begin_travels_with_the_first_query(connect):

@@ -116,6 +116,7 @@ def test_sqlalchemy_core(spec, loop):
 def test_sqlalchemy_orm(spec, loop):
     program = """
     import sqlalchemy as sa
+    from typing import Optional
     from sqlalchemy.ext.asyncio import AsyncAttrs, async_sessionmaker, create_async_engine
     from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship, selectinload
 
@@ -131,7 +132,7 @@ def test_sqlalchemy_orm(spec, loop):
     class Flight(Base):
         __tablename__ = "orm_flights"
         id: Mapped[int] = mapped_column(primary_key=True)
-        delay: Mapped[float | None]
+        delay: Mapped[Optional[float]]
         airport_id: Mapped[int] = mapped_column(sa.ForeignKey("orm_airports.id"))
         origin: Mapped[Airport] = relationship(back_populates="flights")
 

@@ -85,7 +85,7 @@ pub struct Lane {
     /// One unit has it to itself.
     alone: bool,
     /// Bytes for the server wait to be sent at the end of the turn.
-    unflushed: bool,
+    pub unflushed: bool,
 }
 
 impl Lane {

@@ -326,7 +326,10 @@ impl Worker {
         if let Some(client) = client {
             self.flush_client(client);
         }
-        self.flush_server(key);
+        // What goes down a lane is gathered until the turn ends: clients that are still to be read add to it.
+        if self.servers.get(key.0).and_then(|server| server.lane.as_ref()).is_none_or(|lane| !lane.unflushed) {
+            self.flush_server(key);
+        }
     }
 
     fn read_server(&mut self, key: ServerKey, scratch: &mut [u8]) {

@@ -971,7 +971,8 @@ async def connect(
         One of libpq's modes (`prefer` by default over TCP), or a context; True is `verify-full` with the system's
         certificates.
     direct_tls : bool, optional
-        Whether to begin with TLS at once, without asking the server.
+        Whether to begin with TLS at once, without asking the server; a context of one's own then has to offer the
+        protocol `postgresql` (:meth:`ssl.SSLContext.set_alpn_protocols`).
     connection_class : type
         The class of the connection, derived from :class:`Connection`.
     record_class : type

@@ -402,7 +402,7 @@ class Pool:
         con._pool_release_ctr += 1
         if holder.release_now():
             return None
-        return asyncio.shield(holder.release(None))
+        return asyncio.shield(holder.release(None, con))
 
     async def execute(self, query: str, *args: Any, timeout: Optional[float] = None, **named: Any) -> str:
         """Run a command, or several without arguments, on one of the connections.
@@ -840,7 +840,7 @@ class Pool:
         if holder.release_now():
             return
         # Who gives it back may be cancelled; the connection has to come back all the same.
-        return await asyncio.shield(holder.release(holder._timeout if timeout is None else timeout))
+        return await asyncio.shield(holder.release(holder._timeout if timeout is None else timeout, con))
 
     async def close(self) -> None:
         """Wait until all connections are given back, and close them.

@@ -183,9 +183,15 @@ class PoolConnectionHolder:
         self._pool._counts.resets += 1
         return True
 
-    async def release(self, timeout: Optional[float]) -> None:
-        """Take the connection back, as a new one: reset, or closed when its time is over."""
+    async def release(self, timeout: Optional[float], given: Optional[Connection] = None) -> None:
+        """Take the connection back, as a new one: reset, or closed when its time is over.
+
+        `given` is the connection that was to be given back when this was called: since then it may have ended, and this
+        place may have another one, which somebody else has.
+        """
         con, pool = self._con, self._pool
+        if given is not None and con is not given:
+            return
         if self._in_use is None or con is None:
             raise exceptions.InternalClientError("PoolConnectionHolder.release() called on a free connection holder")
         if con.is_closed():

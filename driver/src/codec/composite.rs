@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use pyo3::ffi;
+use std::cell::Cell;
+
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
@@ -133,16 +134,24 @@ fn outdated(py: Python<'_>, message: &str, codec: &Codec, position: Option<usize
     Raised::from_err(py, made().unwrap_or_else(|err| err))
 }
 
+/// How deep records may lie within records: each level takes stack, and a thread may have little of it. Python's own
+/// limit is for its own stack, and thousands in some of its versions.
+const DEEPEST: u32 = 250;
+
+thread_local! {
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+}
+
 /// A tuple of a row whose type is `record`. Types in it must be known already, as asyncpg has it.
 pub fn decode_anonymous<'py>(cx: &Context<'_, 'py>, data: &[u8]) -> Value<'py> {
-    let py = cx.py;
-    // SAFETY: every call that answers 0 is matched by the one to leave.
-    if unsafe { ffi::Py_EnterRecursiveCall(c" while reading a record".as_ptr()) } != 0 {
-        return Err(Raised::from_err(py, PyErr::fetch(py)));
+    let depth = DEPTH.get();
+    if depth >= DEEPEST {
+        let message = "maximum recursion depth exceeded while reading a record";
+        return Err(super::python::raise::<pyo3::exceptions::PyRecursionError>(cx.py, message));
     }
+    DEPTH.set(depth + 1);
     let result = decode_row(cx, data);
-    // SAFETY: matches the call above.
-    unsafe { ffi::Py_LeaveRecursiveCall() };
+    DEPTH.set(depth);
     result
 }
 

@@ -3,6 +3,7 @@
 import resource
 import struct
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -148,11 +149,35 @@ def test_array_dimensions_without_elements_take_no_memory(codecs):
     assert codecs.decode(1007, data) == []
 
 
-def test_records_within_records_end_at_pythons_limit(codecs):
+def records_within_records(depth):
+    """A record of a record and so on, with a NULL at the bottom."""
     data = struct.pack("!iIi", 1, INT4, -1)
-    for _ in range(5000):
-        data = struct.pack("!iIi", 1, RECORD, len(data)) + data
-    assert isinstance(read(codecs, RECORD, data), RecursionError)
+    heads = [struct.pack("!iIi", 1, RECORD, len(data) + 12 * level) for level in range(depth)]
+    return b"".join(reversed(heads)) + data
+
+
+def test_records_within_records_are_read_to_some_depth(codecs):
+    value = codecs.decode(RECORD, records_within_records(200))
+    for _ in range(200):
+        (value,) = value
+    assert value == (None,)
+
+
+def test_records_within_records_end_before_the_stack_does(codecs):
+    found = []
+
+    def read_all():
+        found.extend(read(codecs, RECORD, records_within_records(depth)) for depth in (300, 5000, 100_000))
+
+    # As little as threads have on some systems.
+    before = threading.stack_size(512 * 1024)
+    try:
+        thread = threading.Thread(target=read_all)
+        thread.start()
+        thread.join()
+    finally:
+        threading.stack_size(before)
+    assert [type(refusal) for refusal in found] == [RecursionError] * 3
 
 
 def test_braces_within_braces_end_at_six(codecs):
