@@ -5,10 +5,10 @@ PG_CONFIG ?= pg_config
 DEVKIT = PYTHONPATH=tools:. PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -m devkit
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo up down test lint bench fuzz install clean
+.PHONY: help setup build demo up down fleet fleet-status fleet-down test lint bench fuzz install clean
 
 help: ## Say what each target does.
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Fetch PostgreSQL 16 and 18, libclang and XGBoost into build/ (the other targets do this by themselves).
 	@$(DEVKIT) setup
@@ -24,6 +24,15 @@ up: ## Leave a server running with the extension and the flights in it, and say 
 
 down: ## End the server that `make up` started.
 	@$(DEVKIT) down
+
+fleet: ## Leave a primary, replicas, poolers and HAProxy running; REPLICAS=5 POOLERS=2, SHARE=0.1 cores for each server.
+	@$(DEVKIT) fleet --replicas $(or $(REPLICAS),5) --poolers $(or $(POOLERS),2) $(if $(SHARE),--share $(SHARE))
+
+fleet-status: ## Watch the fleet in a table, until Ctrl-C; the fleet goes on.
+	@$(DEVKIT) fleet-status
+
+fleet-down: ## End the fleet and remove its data.
+	@$(DEVKIT) fleet-down
 
 test: ## Run all tests; PG=18 for one PostgreSQL, UPDATE=1 to accept what the SQL tests print.
 	@$(DEVKIT) test $(foreach major,$(PG),--pg $(major)) $(if $(UPDATE),--update)

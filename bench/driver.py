@@ -36,9 +36,9 @@ CASES = [
     ("100 fetchval at once", None, 5.0),
     ("pool.fetchval", None, 3.0),
     ("transaction + fetchval", None, 1.4),
-    ("executemany", None, 1.2),
-    ("copy in", None, 1.2),
-    ("copy out", None, 1.2),
+    ("executemany", 1.2, 1.2),
+    ("copy in", 1.2, 1.2),
+    ("copy out", 1.2, 1.2),
     ("columns", 1.5, None),
 ]
 LOOPS = ("uvloop", "asyncio")

@@ -100,16 +100,21 @@ def features(server):
     return rows
 
 
-def stored_model(server, project):
-    """The deployed model, as the server stores it, in XGBoost with one thread."""
+def stored_bytes(server, project):
+    """The deployed model, as the server stores it."""
     stored = server.psql(
         "SELECT encode(string_agg(data, ''::bytea ORDER BY part), 'hex') FROM pgml.files JOIN pgml.models "
         "ON models.id = model_id JOIN pgml.projects ON projects.id = project_id "
         f"WHERE name = '{project}' GROUP BY model_id ORDER BY model_id DESC LIMIT 1",
         DATABASE,
     )
+    return bytearray.fromhex(stored)
+
+
+def stored_model(server, project):
+    """The deployed model in XGBoost, with one thread."""
     booster = xgboost.Booster({"nthread": 1})
-    booster.load_model(bytearray.fromhex(stored))
+    booster.load_model(stored_bytes(server, project))
     booster.set_param({"nthread": 1})
     return booster
 

@@ -17,7 +17,7 @@ use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 pub mod iterate;
 mod spare;
 
-use iterate::{RecordItems, RecordIterator};
+use iterate::{RecordItems, over_values};
 
 use crate::codec::python::new_ref;
 
@@ -498,12 +498,7 @@ unsafe fn repr_text(py: Python<'_>, this: *mut ffi::PyObject) -> PyResult<String
 
 unsafe extern "C" fn iter(this: *mut ffi::PyObject) -> *mut ffi::PyObject {
     // SAFETY: `this` is a live record.
-    unsafe {
-        guarded(ptr::null_mut(), |py| {
-            let record = Bound::from_borrowed_ptr(py, this);
-            Ok(Bound::new(py, RecordIterator::new(record.unbind()))?.into_ptr())
-        })
-    }
+    unsafe { guarded(ptr::null_mut(), |py| over_values(py, this)) }
 }
 
 unsafe extern "C" fn values(this: *mut ffi::PyObject, _none: *mut ffi::PyObject) -> *mut ffi::PyObject {
@@ -525,8 +520,7 @@ unsafe extern "C" fn items(this: *mut ffi::PyObject, _none: *mut ffi::PyObject) 
     unsafe {
         guarded(ptr::null_mut(), |py| {
             let keys = descriptor(py, this)?.get().keys.clone_ref(py);
-            let record = Bound::from_borrowed_ptr(py, this).unbind();
-            Ok(Bound::new(py, RecordItems::new(record, keys))?.into_ptr())
+            Ok(Bound::new(py, RecordItems::new(py, this, keys)?)?.into_ptr())
         })
     }
 }

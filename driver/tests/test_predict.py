@@ -86,3 +86,73 @@ async def test_probabilities_are_those_of_sql(spec, project):
     with pytest.raises(howdah.PostgresError):
         await connection.predict_proba("lates", matrix[:, :2])
     await connection.close()
+
+
+async def test_explanations_are_those_of_sql_and_add_up(spec, project):
+    connection = await howdah.connect(**{**spec, "database": project})
+    for name, label, task in [("delays", "delay", "regression"), ("lates", "late", "classification")]:
+        await connection.train(
+            name,
+            task=task,
+            relation_name=name,
+            y_column_name=label,
+            algorithm="xgboost",
+            hyperparams={"n_estimators": 10},
+            progress=False,
+        )
+    matrix = numpy.random.default_rng(9).random((40, 3), dtype=numpy.float32)
+    matrix[3, 1] = numpy.nan
+    for name in ("delays", "lates"):
+        found = await connection.explain(name, matrix)
+        assert found.dtype == numpy.float32
+        assert found.shape == (40, 4)
+        for row, contributions in zip(matrix, found, strict=True):
+            wanted = await connection.fetch("select * from pgml.explain($1, $2::real[])", name, row.tolist())
+            assert contributions.tolist() == [one["contribution"] for one in wanted]
+            assert [one["feature"] for one in wanted] == ["a", "b", "c", "bias"]
+    predicted = await connection.predict("delays", matrix)
+    assert numpy.allclose((await connection.explain("delays", matrix)).sum(axis=1), predicted, atol=1e-5)
+    odds = numpy.log(1 / (await connection.predict_proba("lates", matrix))[:, 0] - 1)
+    assert numpy.allclose((await connection.explain("lates", matrix)).sum(axis=1), odds, atol=1e-4)
+    assert (await connection.explain("delays", matrix[:0])).shape == (0, 4)
+    with pytest.raises(howdah.UndefinedObjectError, match="delay"):
+        await connection.explain("delay", matrix)
+    with pytest.raises(howdah.PostgresError):
+        await connection.explain("delays", matrix[:, :2])
+    await connection.close()
+
+
+@pytest.mark.parametrize("with_numpy", [True, False])
+async def test_explanations_of_classes_have_a_dimension_more(spec, project, monkeypatch, with_numpy):
+    connection = await howdah.connect(**{**spec, "database": project})
+    await connection.execute("create view kinds as select a, b, c, floor(a * 3)::int as kind from flights")
+    await connection.train(
+        "kinds",
+        task="classification",
+        relation_name="kinds",
+        y_column_name="kind",
+        algorithm="xgboost",
+        hyperparams={"n_estimators": 10},
+        progress=False,
+    )
+    matrix = numpy.random.default_rng(10).random((7, 3), dtype=numpy.float32)
+    # Two rows at a time.
+    monkeypatch.setattr(howdah.columnar, "_EXPLAINED_CELLS", 8)
+    if not with_numpy:
+        monkeypatch.setattr(howdah.columnar, "_numpy", lambda: None)
+    found = await connection.explain("kinds", memoryview(matrix))
+    assert isinstance(found, numpy.ndarray if with_numpy else memoryview)
+    assert found.shape == (7, 3, 4)
+    found = numpy.asarray(found)
+    wanted = await connection.fetchval("select pgml.explain_batch('kinds', $1::real[])", matrix.tolist())
+    assert found.tolist() == wanted
+    margins = found.sum(axis=2)
+    probabilities = numpy.exp(margins) / numpy.exp(margins).sum(axis=1, keepdims=True)
+    assert numpy.allclose(probabilities, await probabilities_by_sql(connection, matrix), atol=1e-5)
+    await connection.close()
+
+
+async def probabilities_by_sql(connection, matrix):
+    """The probabilities of each class, asked row by row."""
+    ask = "select pgml.predict_proba('kinds', $1::real[])"
+    return numpy.array([await connection.fetchval(ask, row.tolist()) for row in matrix])

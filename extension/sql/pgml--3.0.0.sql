@@ -470,6 +470,42 @@ CREATE FUNCTION pgml.explain(project_name pg_catalog.text, features pg_catalog.f
 COMMENT ON FUNCTION pgml.explain(pg_catalog.text, pg_catalog.float4[])
     IS 'what each feature contributes to the prediction of the deployed model of the project, for an array of features: exact SHAP values, which add up, with the bias in the last row, to the margin';
 
+CREATE FUNCTION pgml.explain(project_name pg_catalog.text, features pg_catalog.float8[])
+    RETURNS TABLE (feature pg_catalog.text, value pg_catalog.text, contribution pg_catalog.float4, class pg_catalog.text)
+    AS 'MODULE_PATHNAME', 'pgml_explain' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 5000 ROWS 20;
+COMMENT ON FUNCTION pgml.explain(pg_catalog.text, pg_catalog.float8[])
+    IS 'what each feature contributes to the prediction of the deployed model of the project, for an array of features: exact SHAP values, which add up, with the bias in the last row, to the margin';
+
+CREATE FUNCTION pgml.explain(project_name pg_catalog.text, features pg_catalog.int2[])
+    RETURNS TABLE (feature pg_catalog.text, value pg_catalog.text, contribution pg_catalog.float4, class pg_catalog.text)
+    AS 'MODULE_PATHNAME', 'pgml_explain' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 5000 ROWS 20;
+COMMENT ON FUNCTION pgml.explain(pg_catalog.text, pg_catalog.int2[])
+    IS 'what each feature contributes to the prediction of the deployed model of the project, for an array of features: exact SHAP values, which add up, with the bias in the last row, to the margin';
+
+CREATE FUNCTION pgml.explain(project_name pg_catalog.text, features pg_catalog.int4[])
+    RETURNS TABLE (feature pg_catalog.text, value pg_catalog.text, contribution pg_catalog.float4, class pg_catalog.text)
+    AS 'MODULE_PATHNAME', 'pgml_explain' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 5000 ROWS 20;
+COMMENT ON FUNCTION pgml.explain(pg_catalog.text, pg_catalog.int4[])
+    IS 'what each feature contributes to the prediction of the deployed model of the project, for an array of features: exact SHAP values, which add up, with the bias in the last row, to the margin';
+
+CREATE FUNCTION pgml.explain(project_name pg_catalog.text, features pg_catalog.int8[])
+    RETURNS TABLE (feature pg_catalog.text, value pg_catalog.text, contribution pg_catalog.float4, class pg_catalog.text)
+    AS 'MODULE_PATHNAME', 'pgml_explain' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 5000 ROWS 20;
+COMMENT ON FUNCTION pgml.explain(pg_catalog.text, pg_catalog.int8[])
+    IS 'what each feature contributes to the prediction of the deployed model of the project, for an array of features: exact SHAP values, which add up, with the bias in the last row, to the margin';
+
+CREATE FUNCTION pgml.explain(project_name pg_catalog.text, features pg_catalog.bool[])
+    RETURNS TABLE (feature pg_catalog.text, value pg_catalog.text, contribution pg_catalog.float4, class pg_catalog.text)
+    AS 'MODULE_PATHNAME', 'pgml_explain' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 5000 ROWS 20;
+COMMENT ON FUNCTION pgml.explain(pg_catalog.text, pg_catalog.bool[])
+    IS 'what each feature contributes to the prediction of the deployed model of the project, for an array of features: exact SHAP values, which add up, with the bias in the last row, to the margin';
+
+CREATE FUNCTION pgml.explain(project_name pg_catalog.text, features pg_catalog.numeric[])
+    RETURNS TABLE (feature pg_catalog.text, value pg_catalog.text, contribution pg_catalog.float4, class pg_catalog.text)
+    AS 'MODULE_PATHNAME', 'pgml_explain' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 5000 ROWS 20;
+COMMENT ON FUNCTION pgml.explain(pg_catalog.text, pg_catalog.numeric[])
+    IS 'what each feature contributes to the prediction of the deployed model of the project, for an array of features: exact SHAP values, which add up, with the bias in the last row, to the margin';
+
 CREATE FUNCTION pgml.explain(project_name pg_catalog.text, "row" pg_catalog.anyelement)
     RETURNS TABLE (feature pg_catalog.text, value pg_catalog.text, contribution pg_catalog.float4, class pg_catalog.text)
     AS 'MODULE_PATHNAME', 'pgml_explain' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 5000 ROWS 20;
@@ -486,6 +522,42 @@ CREATE FUNCTION pgml.explain(model_id pg_catalog.int8, features pg_catalog.float
     RETURNS TABLE (feature pg_catalog.text, value pg_catalog.text, contribution pg_catalog.float4, class pg_catalog.text)
     AS 'MODULE_PATHNAME', 'pgml_explain' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5000 ROWS 20;
 COMMENT ON FUNCTION pgml.explain(pg_catalog.int8, pg_catalog.float4[])
+    IS 'what each feature contributes to the prediction of the model, for an array of features: exact SHAP values, which add up, with the bias in the last row, to the margin';
+
+CREATE FUNCTION pgml.explain(model_id pg_catalog.int8, features pg_catalog.float8[])
+    RETURNS TABLE (feature pg_catalog.text, value pg_catalog.text, contribution pg_catalog.float4, class pg_catalog.text)
+    AS 'MODULE_PATHNAME', 'pgml_explain' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5000 ROWS 20;
+COMMENT ON FUNCTION pgml.explain(pg_catalog.int8, pg_catalog.float8[])
+    IS 'what each feature contributes to the prediction of the model, for an array of features: exact SHAP values, which add up, with the bias in the last row, to the margin';
+
+CREATE FUNCTION pgml.explain(model_id pg_catalog.int8, features pg_catalog.int2[])
+    RETURNS TABLE (feature pg_catalog.text, value pg_catalog.text, contribution pg_catalog.float4, class pg_catalog.text)
+    AS 'MODULE_PATHNAME', 'pgml_explain' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5000 ROWS 20;
+COMMENT ON FUNCTION pgml.explain(pg_catalog.int8, pg_catalog.int2[])
+    IS 'what each feature contributes to the prediction of the model, for an array of features: exact SHAP values, which add up, with the bias in the last row, to the margin';
+
+CREATE FUNCTION pgml.explain(model_id pg_catalog.int8, features pg_catalog.int4[])
+    RETURNS TABLE (feature pg_catalog.text, value pg_catalog.text, contribution pg_catalog.float4, class pg_catalog.text)
+    AS 'MODULE_PATHNAME', 'pgml_explain' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5000 ROWS 20;
+COMMENT ON FUNCTION pgml.explain(pg_catalog.int8, pg_catalog.int4[])
+    IS 'what each feature contributes to the prediction of the model, for an array of features: exact SHAP values, which add up, with the bias in the last row, to the margin';
+
+CREATE FUNCTION pgml.explain(model_id pg_catalog.int8, features pg_catalog.int8[])
+    RETURNS TABLE (feature pg_catalog.text, value pg_catalog.text, contribution pg_catalog.float4, class pg_catalog.text)
+    AS 'MODULE_PATHNAME', 'pgml_explain' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5000 ROWS 20;
+COMMENT ON FUNCTION pgml.explain(pg_catalog.int8, pg_catalog.int8[])
+    IS 'what each feature contributes to the prediction of the model, for an array of features: exact SHAP values, which add up, with the bias in the last row, to the margin';
+
+CREATE FUNCTION pgml.explain(model_id pg_catalog.int8, features pg_catalog.bool[])
+    RETURNS TABLE (feature pg_catalog.text, value pg_catalog.text, contribution pg_catalog.float4, class pg_catalog.text)
+    AS 'MODULE_PATHNAME', 'pgml_explain' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5000 ROWS 20;
+COMMENT ON FUNCTION pgml.explain(pg_catalog.int8, pg_catalog.bool[])
+    IS 'what each feature contributes to the prediction of the model, for an array of features: exact SHAP values, which add up, with the bias in the last row, to the margin';
+
+CREATE FUNCTION pgml.explain(model_id pg_catalog.int8, features pg_catalog.numeric[])
+    RETURNS TABLE (feature pg_catalog.text, value pg_catalog.text, contribution pg_catalog.float4, class pg_catalog.text)
+    AS 'MODULE_PATHNAME', 'pgml_explain' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5000 ROWS 20;
+COMMENT ON FUNCTION pgml.explain(pg_catalog.int8, pg_catalog.numeric[])
     IS 'what each feature contributes to the prediction of the model, for an array of features: exact SHAP values, which add up, with the bias in the last row, to the margin';
 
 CREATE FUNCTION pgml.explain(model_id pg_catalog.int8, "row" pg_catalog.anyelement)

@@ -9,7 +9,7 @@ use wire::header;
 use crate::client::{Client, Discard, Sets};
 use crate::server::{Passing, Request, Server, ServerKey, State};
 use crate::touch::Change;
-use crate::worker::{Step, Worker};
+use crate::worker::{Step, Turn, Worker};
 
 /// A message that must be seen whole is not longer than this.
 const WHOLE: usize = 4 * 1024 * 1024;
@@ -378,6 +378,7 @@ impl Worker {
         }
         client.io.out().extend_from_slice(message);
         emit_invented(server, Some(client));
+        let behind_own = std::mem::take(&mut client.behind_own).then_some(server.client).flatten();
         if let Some(pool) = self.pools.get_mut(server.pool.0) {
             pool.totals.queries += 1;
             let span = now.saturating_duration_since(client.request_since);
@@ -396,6 +397,9 @@ impl Worker {
                 let pool = server.pool;
                 self.catalog_changed(pool);
             }
+        }
+        if let Some(client) = behind_own {
+            self.give_turn(Turn::Client(client));
         }
         let Some((server, client)) = self.answered_pair(key) else { return Ok(()) };
         client.request_since = now;
@@ -460,9 +464,12 @@ fn undo(server: &mut Server, client: Option<&mut Client>, request: Request) {
         }
         // It was not closed after all.
         Request::Evict(statement, generation) => server.known.restore(&statement, generation),
-        Request::Invented { tag: tag::PARSE_COMPLETE, name: Some(name) } => {
+        Request::Invented { name: Some(name), closed, .. } => {
             if let Some(client) = client {
-                client.statements.remove(&name);
+                match closed {
+                    Some(statement) => client.statements.insert(name, statement),
+                    None => client.statements.remove(&name),
+                };
             }
         }
         _ => (),

@@ -208,7 +208,6 @@ impl Worker {
         if let Some(client) = server.client.take().and_then(|client| self.clients.get_mut(client.0)) {
             client.server = None;
             client.needs_own = false;
-            client.replay = 0;
             client.transaction_since = None;
             client.request_since = self.now;
             client.bound = None;

@@ -93,7 +93,7 @@ pub struct Client {
     pub server: Option<ServerKey>,
     /// The lane that its units are in, and how many of them.
     pub lane: Option<(ServerKey, usize)>,
-    /// What it sent last cannot follow its units down their lane: it waits until they are answered.
+    /// What it sent last cannot follow its units that are in flight: it waits until they are answered.
     pub behind_own: bool,
     /// It has waited for room in a lane, and it is its turn.
     pub may_share: bool,
@@ -105,8 +105,6 @@ pub struct Client {
     pub changed_catalog: bool,
     /// How often its unit was asked again on account of its neighbours in a lane.
     pub retries: u8,
-    /// Bytes at the front of its input that have been sent before.
-    pub replay: usize,
     /// Whether it stands in its pool's queue, and since when.
     pub waits: Option<Instant>,
     /// Whether it was told that it waits.
@@ -175,7 +173,6 @@ impl Client {
             attempts: 0,
             changed_catalog: false,
             retries: 0,
-            replay: 0,
             waits: None,
             told_to_wait: false,
             passing: 0,

@@ -58,7 +58,7 @@ impl Worker {
         client.io.rest = Vec::new();
         // Before a TLS handshake is done nothing can be said that would be understood.
         let mute = client.io.is_handshaking();
-        if mute || client.io.flush().is_err() || client.io.pending() == 0 && client.io.half_close().is_err() {
+        if mute || !self.flush_last(key) {
             self.drop_client(key);
         }
     }
@@ -242,7 +242,7 @@ impl Worker {
     fn tell_of_loss(&mut self, key: ClientKey, code: &str, why: &str, units: usize, begun: bool, failed: bool) {
         let Some(client) = self.clients.get_mut(key.0) else { return };
         client.transaction_since = None;
-        client.needs_own = false;
+        (client.needs_own, client.behind_own) = (false, false);
         client.sets_in_transaction = None;
         client.bound = None;
         // What was answered before a Sync is not committed before it either.

@@ -115,7 +115,7 @@ impl Worker {
     fn take_up(&mut self, key: PoolKey, host: String, port: u16, stream: Stream) -> bool {
         let slot = ServerKey(self.servers.vacant_key());
         let mut io = Io::new(stream);
-        if let Err(error) = self.watch_server(slot, &mut io.stream) {
+        if let Err(error) = self.watch_server(slot, &mut io) {
             self.connect_failed(key, &format!("cannot watch a socket: {error}"));
             return false;
         }
@@ -228,7 +228,7 @@ impl Worker {
         let mut io = Io::new(stream);
         // What comes on it is an event; before that it is not even connected.
         io.readable = false;
-        if self.watch_server(key, &mut io.stream).is_err() {
+        if self.watch_server(key, &mut io).is_err() {
             return false;
         }
         let Some(server) = self.servers.get_mut(key.0) else { return false };
@@ -488,7 +488,7 @@ impl Worker {
         };
         let made = Stream::connect(&place, port, &self.config.settings).and_then(|stream| {
             let mut io = Io::new(stream);
-            self.watch_server(slot, &mut io.stream)?;
+            self.watch_server(slot, &mut io)?;
             Ok(io)
         });
         match made {

@@ -59,6 +59,10 @@ impl Worker {
         };
         let whole = left.get(HEADER..head.total());
         let client_has_server = client.server.is_some();
+        if let Some(step) = self.behind_names(key, head.tag) {
+            return step;
+        }
+        let Some(client) = self.clients.get(key.0) else { return Step::Took(left.len()) };
         // What was judged is of this unit only: a later one may be as long, and of another client in the same place.
         self.judged = None;
         if !client_has_server
@@ -250,7 +254,7 @@ impl Worker {
             return Ok(());
         }
         let Some(name) = name else { return Ok(()) };
-        let taken = client.statements.contains_key(&name) && client.replay == 0;
+        let taken = client.statements.contains_key(&name);
         if taken {
             // It is the server's to refuse a name that is taken; the statement itself stays.
             prepare(server, &statement, limit);
@@ -260,7 +264,7 @@ impl Worker {
         } else {
             client.statements.insert(name.clone(), statement.clone());
             if server.known.uses(&statement) {
-                invent(client, server, backend::tag::PARSE_COMPLETE, Some(name));
+                invent(client, server, backend::tag::PARSE_COMPLETE, Some(name), None);
             } else {
                 frontend::write_parse(server.io.out(), &statement.name(), parse.definition);
                 remember(server, &statement, limit, Some(name), false);
@@ -313,8 +317,8 @@ impl Worker {
                 server.unnamed = None;
             } else if renames {
                 // Others may use it on the server: only this client forgets it.
-                client.statements.remove(name);
-                invent(client, server, backend::tag::CLOSE_COMPLETE, None);
+                let closed = client.statements.remove(name);
+                invent(client, server, backend::tag::CLOSE_COMPLETE, Some(name.into()), closed);
                 return Ok(());
             } else {
                 client.statements.remove(name);
@@ -355,13 +359,13 @@ fn begin(client: &mut Client, server: &mut Server, now: std::time::Instant) {
 }
 
 /// Gives a client an answer that no server was asked for, in its turn.
-fn invent(client: &mut Client, server: &mut Server, tag: u8, name: Option<Box<[u8]>>) {
+fn invent(client: &mut Client, server: &mut Server, tag: u8, name: Option<Box<[u8]>>, closed: Option<Rc<Statement>>) {
     if server.requests.is_empty() && !server.failed {
         if let Some(out) = crate::answer::sink(server, Some(client)) {
             backend::write_empty(out, tag);
         }
     } else {
-        server.requests.push_back(Request::Invented { tag, name });
+        server.requests.push_back(Request::Invented { tag, name, closed });
     }
 }
 

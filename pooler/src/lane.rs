@@ -22,6 +22,7 @@ use wire::{Header, frontend, header};
 use crate::client::{Client, ClientKey, Discard};
 use crate::config::PoolMode;
 use crate::monitor::Met;
+use crate::names::new_name;
 use crate::pool::{Pool, PoolKey};
 use crate::server::{Request, Server, ServerKey, State};
 use crate::shape::{Shape, Why};
@@ -56,6 +57,8 @@ pub struct Unit {
     writes: bool,
     /// Its client's unnamed statement before it.
     unnamed: Option<Rc<Statement>>,
+    /// The names that its client gives statements in it.
+    pub names: Vec<Box<[u8]>>,
 }
 
 /// What a server connection needs to know as a lane.
@@ -66,7 +69,7 @@ pub struct Lane {
     /// What the unit at the head has answered so far.
     pub stage: Vec<u8>,
     /// Part of that has been passed on already: it was too much to keep.
-    forwarded: bool,
+    pub forwarded: bool,
     /// The units' bytes, one behind another, from the head's on.
     history: Vec<u8>,
     /// Bytes at the start of the history that are done with.
@@ -82,7 +85,7 @@ pub struct Lane {
     /// One unit has it to itself.
     alone: bool,
     /// Bytes for the server wait to be sent at the end of the turn.
-    unflushed: bool,
+    pub unflushed: bool,
 }
 
 impl Lane {
@@ -467,9 +470,13 @@ impl Worker {
             client.request_since = now;
         }
         let unnamed = client.unnamed.clone();
+        let mut names = Vec::new();
         let mut at = 0;
         while let Ok(Some(head)) = header(unit.get(at..).unwrap_or_default()) {
             let left = unit.get(at..at + head.total()).unwrap_or_default();
+            if head.tag == tag::PARSE {
+                names.extend(self.clients.get(key.0).and_then(|client| new_name(client, left)));
+            }
             if let Err(error) = self.pass_message(key, head, left) {
                 self.fatal(key, "08P01", &error.to_string());
                 break;
@@ -487,7 +494,6 @@ impl Worker {
         let mut owner = None;
         if let Some(client) = client {
             client.server = None;
-            client.replay = client.replay.saturating_sub(unit.len());
             client.bound = None;
             client.transaction_since = None;
             let count = client.lane.map_or(0, |(_, count)| count);
@@ -500,7 +506,8 @@ impl Worker {
         {
             pool.stats.waited(server.place, std::mem::take(&mut self.waited));
         }
-        lane.units.push_back(Unit { client: owner, shape, size: unit.len(), cancelled: false, writes, unnamed });
+        let size = unit.len();
+        lane.units.push_back(Unit { client: owner, shape, size, cancelled: false, writes, unnamed, names });
         if !std::mem::replace(&mut lane.unflushed, true) {
             self.unflushed.push(Turn::Server(server_key));
         }
@@ -703,12 +710,14 @@ impl Worker {
         let mut bytes = Vec::new();
         let mut count = 0;
         let mut unnamed = None;
+        let mut names = Vec::new();
         for (place, unit) in lane.units.iter_mut().enumerate() {
             let end = start + unit.size;
             if place >= from && unit.client == Some(client_key) {
                 bytes.extend_from_slice(lane.history.get(start..end).unwrap_or_default());
                 unit.client = None;
                 let before = unit.unnamed.take();
+                names.append(&mut unit.names);
                 if count == 0 {
                     unnamed = before;
                 }
@@ -722,17 +731,9 @@ impl Worker {
                 client.unnamed = unnamed;
             }
             // What they prepare is prepared when they are sent again, which may never be.
-            let mut left = bytes.as_slice();
-            while let Ok(Some(message)) = wire::frame::message(left) {
-                if message.tag == tag::PARSE
-                    && let Ok(parse) = frontend::parse(message.body)
-                    && client.statements.get(parse.name).is_some_and(|known| *known.definition == *parse.definition)
-                {
-                    client.statements.remove(parse.name);
-                }
-                left = message.rest;
+            for name in names {
+                client.statements.remove(&name);
             }
-            client.replay += bytes.len();
             bytes.append(&mut client.io.rest);
             client.io.rest = bytes;
             client.lane = client.lane.and_then(|(server, units)| (units > count).then_some((server, units - count)));
@@ -790,26 +791,17 @@ impl Worker {
         self.end_lane(key);
     }
 
-    /// Forgets the names that a client gave in a unit whose answer it will not see.
-    fn forget_names(&mut self, key: ServerKey, place: usize, client: ClientKey) {
-        let (Some(server), Some(client)) = (self.servers.get(key.0), self.clients.get_mut(client.0)) else { return };
-        let mut at = 0;
-        for request in server.requests.iter().filter(|request| !matches!(request, Request::Align)) {
-            if at == place
-                && let Request::Parse { name: Some(name), .. } | Request::Invented { name: Some(name), .. } = request
-            {
-                client.statements.remove(name);
-            }
-            at += usize::from(request.ends_unit());
-        }
+    /// Nobody waits any more for the answer of the unit in this place; whose it was.
+    fn take_from_lane(&mut self, key: ServerKey, place: usize) -> Option<ClientKey> {
+        self.servers.get_mut(key.0)?.lane.as_mut()?.units.get_mut(place)?.client.take()
     }
 
     /// Answers the unit at the head with an error in the server's place; its late answer is dropped.
     fn answer_head(&mut self, key: ServerKey, code: &str, message: &str) {
         let Some(lane) = self.servers.get_mut(key.0).and_then(|server| server.lane.as_mut()) else { return };
-        let Some(client_key) = lane.units.front_mut().and_then(|unit| unit.client.take()) else { return };
         lane.stage.clear();
-        self.forget_names(key, 0, client_key);
+        self.forget_names(key, 0);
+        let Some(client_key) = self.take_from_lane(key, 0) else { return };
         self.answer_unit(client_key, code, message);
     }
 
@@ -865,10 +857,8 @@ impl Worker {
                 self.cancel_on_server(server_key);
             }
             Some(place) => {
-                if let Some(unit) = lane.units.get_mut(place) {
-                    unit.client = None;
-                }
-                self.forget_names(server_key, place, key);
+                self.forget_names(server_key, place);
+                self.take_from_lane(server_key, place);
                 self.answer_unit(key, "57014", "canceling statement due to user request");
             }
             None => (),

@@ -25,6 +25,7 @@ pub mod log;
 mod login;
 pub mod metrics;
 pub mod monitor;
+mod names;
 mod net;
 mod pool;
 pub mod reload;

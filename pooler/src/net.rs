@@ -233,6 +233,8 @@ pub struct Io {
     pub readable: bool,
     /// Whether the other side has closed: then a read brings the rest and the end, without another event.
     pub hangup: bool,
+    /// Whether an event tells of room to write.
+    told_of_room: bool,
     /// Bytes that were read and are not yet done with: a message that is not whole, or a client's that waits.
     pub rest: Vec<u8>,
     out: Vec<u8>,
@@ -250,12 +252,30 @@ impl Io {
             stream,
             readable: true,
             hangup: false,
+            told_of_room: false,
             rest: Vec::new(),
             out: Vec::new(),
             sent: 0,
             received: 0,
             tls: None,
         }
+    }
+
+    /// Has events tell when there is something to read, and while it is being connected, when it is.
+    pub fn watch(&mut self, registry: &Registry, token: Token, connecting: bool) -> io::Result<()> {
+        self.told_of_room = connecting;
+        self.stream.register(registry, token, interests(connecting))
+    }
+
+    /// Has an event tell when there is room to write, if something waits for it; and no event if nothing does, since a
+    /// Unix socket tells of room each time that the other side has read, which would wake a worker for nothing.
+    pub fn watch_room(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        let waits = self.pending() > 0;
+        if waits == self.told_of_room {
+            return Ok(());
+        }
+        self.told_of_room = waits;
+        self.stream.reregister(registry, token, interests(waits))
     }
 
     /// From here on everything is TLS, what waits to be sent too.
@@ -416,6 +436,10 @@ impl Io {
         }
         Ok(())
     }
+}
+
+fn interests(room: bool) -> Interest {
+    if room { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE }
 }
 
 fn tls_error(error: impl std::fmt::Display) -> io::Error {

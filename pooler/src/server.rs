@@ -91,8 +91,10 @@ pub enum Request {
     Invented {
         /// Its type byte.
         tag: u8,
-        /// The statement that the client has from it, unless an error comes first.
+        /// The name that the client has given or forgotten, unless an error comes first.
         name: Option<Box<[u8]>>,
+        /// What it has forgotten by that name.
+        closed: Option<Rc<Statement>>,
     },
     /// A Query of ours that brings the session in line with the client; nobody sees the answer.
     Align,

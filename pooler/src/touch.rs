@@ -14,6 +14,8 @@ pub struct Touch {
     pub pins: bool,
     /// It may change parameters in a way that is not tracked.
     pub dirties: bool,
+    /// It may forget prepared statements.
+    pub forgets: bool,
 }
 
 /// A change of a session parameter.
@@ -51,6 +53,7 @@ impl Touch {
                 b'h' if starts(rest, b"hold") => touch.pins = true,
                 b'a' if starts(rest, b"advisory_lock") => touch.pins = true,
                 b's' if starts(rest, b"set_config") => touch.dirties = true,
+                b'd' if starts(rest, b"deallocate") || starts(rest, b"discard") => touch.forgets = true,
                 _ => (),
             }
         }

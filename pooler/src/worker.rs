@@ -111,6 +111,14 @@ pub struct Worker {
     next_tick: Instant,
 }
 
+/// By what events name a connection; listeners and the mailbox have the numbers between.
+fn token_of(turn: Turn) -> Token {
+    match turn {
+        Turn::Client(key) => Token(key.0 * 4),
+        Turn::Server(key) => Token(key.0 * 4 + 1),
+    }
+}
+
 impl Worker {
     /// A worker; the first one listens.
     pub fn new(id: WorkerId, shared: Arc<Shared>, poll: Poll, listeners: Vec<Listener>) -> io::Result<Self> {
@@ -159,7 +167,7 @@ impl Worker {
     pub fn run(mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(1024);
         while !self.is_over() {
-            let wait = if self.turns.is_empty() {
+            let wait = if self.turns.is_empty() && self.unflushed.is_empty() {
                 let until = self.lane_deadline().map_or(self.next_tick, |deadline| deadline.min(self.next_tick));
                 until.saturating_duration_since(Instant::now())
             } else {
@@ -318,7 +326,10 @@ impl Worker {
         if let Some(client) = client {
             self.flush_client(client);
         }
-        self.flush_server(key);
+        // What goes down a lane is gathered until the turn ends: clients that are still to be read add to it.
+        if self.servers.get(key.0).and_then(|server| server.lane.as_ref()).is_none_or(|lane| !lane.unflushed) {
+            self.flush_server(key);
+        }
     }
 
     fn read_server(&mut self, key: ServerKey, scratch: &mut [u8]) {
@@ -372,7 +383,8 @@ impl Worker {
         if before == 0 {
             return;
         }
-        match client.io.flush() {
+        let flushed = client.io.flush();
+        match flushed.and_then(|()| client.io.watch_room(self.poll.registry(), token_of(Turn::Client(key)))) {
             Ok(()) => {
                 let server = client.server.or(client.lane.map(|(server, _)| server));
                 if before > HIGH_WATER && client.io.pending() <= HIGH_WATER {
@@ -393,7 +405,8 @@ impl Worker {
         if before == 0 || matches!(server.state, crate::server::State::Connecting) {
             return;
         }
-        match server.io.flush() {
+        let flushed = server.io.flush();
+        match flushed.and_then(|()| server.io.watch_room(self.poll.registry(), token_of(Turn::Server(key)))) {
             Ok(()) => {
                 let client = server.client;
                 if let (true, Some(client)) = (before > HIGH_WATER && server.io.pending() <= HIGH_WATER, client) {
@@ -437,8 +450,7 @@ impl Worker {
         io.stream.tune(&self.config.settings);
         let entry = self.clients.vacant_entry();
         let key = ClientKey(entry.key());
-        let interests = Interest::READABLE | Interest::WRITABLE;
-        if let Err(error) = io.stream.register(self.poll.registry(), Token(key.0 * 4), interests) {
+        if let Err(error) = io.watch(self.poll.registry(), token_of(Turn::Client(key)), false) {
             crate::warning!("cannot watch a client's socket: {error}");
             return;
         }
@@ -446,15 +458,23 @@ impl Worker {
         self.give_turn(Turn::Client(key));
     }
 
-    /// Watches a server's socket under its key.
-    pub fn watch_server(&self, key: ServerKey, stream: &mut Stream) -> io::Result<()> {
-        stream.register(self.poll.registry(), Token(key.0 * 4 + 1), Interest::READABLE | Interest::WRITABLE)
+    /// Watches a server's socket, which is being connected, under its key.
+    pub fn watch_server(&self, key: ServerKey, io: &mut Io) -> io::Result<()> {
+        io.watch(self.poll.registry(), token_of(Turn::Server(key)), true)
     }
 
     /// Watches a socket no longer.
     pub fn unwatch(&self, stream: &mut Stream) {
         // It fails only for a socket that is not watched.
         let _ = stream.deregister(self.poll.registry());
+    }
+
+    /// Sends a client that is being closed what it can; whether it can be sent more.
+    pub fn flush_last(&mut self, key: ClientKey) -> bool {
+        let Some(client) = self.clients.get_mut(key.0) else { return false };
+        client.io.flush().is_ok()
+            && client.io.watch_room(self.poll.registry(), token_of(Turn::Client(key))).is_ok()
+            && (client.io.pending() > 0 || client.io.half_close().is_ok())
     }
 
     fn read_messages(&mut self) {

@@ -179,9 +179,7 @@ class Crowd:
         self.cancelled = 0
         # Reads that met a plan that had grown stale: before the catalog has been read no read can be asked again.
         self.stale = 0
-        # Named statements that were there when they should not have been, or the other way round: on a connection that is
-        # lent, units sent behind one that failed may rest on a Parse of ours that was skipped with it; and a name whose
-        # Parse was lost with a server may stay. Known, rare, and never another client's rows.
+        # Named statements that were there when they should not have been, or the other way round.
         self.misnamed = 0
         # What was told of servers that were lost or not to be had.
         self.losses = Counter()

@@ -1,4 +1,4 @@
-"""The commands behind the Makefile: `python3 -m devkit setup|build|up|down|test|install|clean`."""
+"""The commands behind the Makefile: `python3 -m devkit setup|build|up|down|fleet|test|install|clean`."""
 
 import argparse
 import shutil
@@ -21,6 +21,12 @@ def arguments():
     install.add_argument("pg_config")
     commands.add_parser("up", help="leave a server running, with the extension and the flights")
     commands.add_parser("down", help="end the server that `up` started")
+    fleet = commands.add_parser("fleet", help="leave a primary, replicas, poolers and HAProxy running")
+    fleet.add_argument("--replicas", type=int, default=5)
+    fleet.add_argument("--poolers", type=int, default=2)
+    fleet.add_argument("--share", type=float, help="cores of each PostgreSQL server")
+    commands.add_parser("fleet-status", help="watch the fleet").add_argument("--once", action="store_true")
+    commands.add_parser("fleet-down", help="end the fleet")
     commands.add_parser("demo", help="train and predict on a million flights")
     test = commands.add_parser("test", help="run the tests: crates, SQL, live servers")
     test.add_argument("--update", action="store_true", help="accept what the SQL tests print as what is expected")
@@ -38,7 +44,7 @@ def main():
     end_on_signals()
     chosen = arguments()
     try:
-        globals()[f"run_{chosen.command}"](chosen)
+        globals()[f"run_{chosen.command.replace('-', '_')}"](chosen)
     except Problem as problem:
         say.complain(problem)
         return 1
@@ -92,6 +98,29 @@ def run_down(_chosen):
         down()
 
 
+def run_fleet(chosen):
+    """`make fleet`"""
+    from devkit.fleet_up import up
+
+    with locked("fleet"):
+        up(chosen.replicas, chosen.poolers, chosen.share)
+
+
+def run_fleet_status(chosen):
+    """`make fleet-status`"""
+    from devkit.fleet_up import status
+
+    status(chosen.once)
+
+
+def run_fleet_down(_chosen):
+    """`make fleet-down`"""
+    from devkit.fleet_up import down
+
+    with locked("fleet"):
+        down()
+
+
 def run_demo(_chosen):
     """`make demo`"""
     from demo.run import demo
@@ -128,6 +157,7 @@ def run_clean(chosen):
     from devkit.extension import target_folder
 
     run_down(chosen)
+    run_fleet_down(chosen)
     staging = runtime()
     for folder in {BUILD, staging, target_folder()}:
         say.step(f"removing {folder}")

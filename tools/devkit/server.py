@@ -62,7 +62,6 @@ class Server:
         self.port = None
         self.password = None
         self._process = None
-        self._replicas = 0
 
     # Life
 
@@ -196,14 +195,15 @@ class Server:
 
     # Replicas
 
-    def replica(self, settings=None):
+    def replica(self, settings=None, home=None, detached=False):
         """A streaming replica: a copy by pg_basebackup, started as a hot standby. Use it in a `with`, or close it."""
-        standby = Server(self.tree, {**self.settings, **(settings or {})})
+        standby = Server(self.tree, {**self.settings, **(settings or {})}, home)
         try:
             standby._own_home()
             standby.password = self.password
             (standby.home / "password").write_text(self.password + "\n")
-            self._replicas += 1
+            # By the replica, so that whoever finds this server again makes no slot twice.
+            slot = f"replica_{standby.home.name.replace('-', '_').lower()}"
             self.run_as_server(
                 "pg_basebackup",
                 f"--pgdata={standby.data}",
@@ -211,10 +211,10 @@ class Server:
                 "--checkpoint=fast",
                 "--write-recovery-conf",
                 "--create-slot",
-                f"--slot=replica_{self._replicas}",
+                f"--slot={slot}",
                 "--no-sync",
             )
-            standby.start()
+            standby.start(detached)
         except BaseException:
             standby.close()
             raise
@@ -298,9 +298,9 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def end_with(parent):
-    """In a child about to become the server: ask the kernel to stop it in good order when `parent` dies."""
-    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGINT)
+def end_with(parent, how=signal.SIGINT):
+    """In a child about to become the server: ask the kernel to stop it, in good order, when `parent` dies."""
+    _libc.prctl(PR_SET_PDEATHSIG, how)
     # It may have died before we asked.
     if os.getppid() != parent:
         os._exit(1)

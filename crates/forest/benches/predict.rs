@@ -13,7 +13,7 @@ mod common;
 use std::hint::black_box;
 use std::time::Duration;
 
-use common::{Model, Spec, random_model};
+use common::{Model, Spec, cpu_seconds, random_model};
 use criterion::{BenchmarkId, Criterion, Throughput};
 use forest::{Ensemble, Forest, Form, Kernel, compile_as, xgboost};
 
@@ -138,26 +138,6 @@ fn criterion(quick: bool) {
         }
     });
     criterion.final_summary();
-}
-
-/// Seconds of processor time of this thread: other programs on the machine do not count.
-fn cpu_seconds() -> f64 {
-    #[cfg(target_os = "linux")]
-    {
-        const CLOCK_THREAD_CPUTIME_ID: i32 = 3;
-        unsafe extern "C" {
-            fn clock_gettime(clock: i32, time: *mut [i64; 2]) -> i32;
-        }
-        let mut time = [0; 2];
-        // SAFETY: on the 64-bit Linux that this bench is for, a timespec is two such integers.
-        assert_eq!(unsafe { clock_gettime(CLOCK_THREAD_CPUTIME_ID, &mut time) }, 0);
-        time[0] as f64 + time[1] as f64 * 1e-9
-    }
-    #[cfg(not(target_os = "linux"))]
-    {
-        static START: std::sync::LazyLock<std::time::Instant> = std::sync::LazyLock::new(std::time::Instant::now);
-        START.elapsed().as_secs_f64()
-    }
 }
 
 /// The least of several turns, in nanoseconds a row.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import struct
 from typing import Any, Optional
 
 from . import _core, exceptions, named, utils
@@ -24,6 +25,9 @@ FROM pgml.deployed_models WHERE name = $1"""
 
 # So many classes are reckoned with where the answer must fit into a message.
 _CLASSES = 100
+
+# An explanation takes tens of microseconds or more, and has a number a class: so many are some seconds of work.
+_EXPLAINED_CELLS = 1_000_000
 
 
 class ColumnMethods(ConnectionPart):
@@ -220,6 +224,55 @@ class ColumnMethods(ConnectionPart):
             return found.reshape(rows, classes)
         return [found[start : start + classes] for start in range(0, len(found), classes or 1)]
 
+    async def explain(self, project_name: str, features: Any, *, timeout: Optional[float] = None) -> Any:
+        """Say what each feature contributes to the prediction of each row of a matrix: exact SHAP values.
+
+        The contributions of a row and its bias, the mean of the training rows, add up to the margin of the project's
+        deployed model: the prediction itself in a regression, the log-odds of the second of two classes, of several
+        classes the logarithm of each one's probability but for a constant.
+
+        Parameters
+        ----------
+        project_name, features
+            As in :meth:`predict`.
+        timeout : float, optional
+            Seconds for each round trip; there is one for each million numbers.
+
+        Returns
+        -------
+        numpy.ndarray or memoryview of float32
+            Of shape (rows, features + 1), or (rows, classes, features + 1) for a model of more than two classes; the
+            last is the bias. NumPy's where NumPy is installed.
+
+        Raises
+        ------
+        PostgresError
+            There is no such project or model, it has another number of features, or it cannot be explained.
+        TypeError, ValueError
+            `features` is no such matrix.
+
+        Examples
+        --------
+        >>> await connection.explain("flights", matrix)
+        array([[0.5, -1.25, 12.0]], dtype=float32)
+        """
+        self._check_open()
+        matrix = _matrix(features)
+        rows, width = matrix.shape
+        step = max(1, _EXPLAINED_CELLS // (width + 1))
+        parts = []
+        shape: tuple[int, ...] = (rows, width + 1)
+        for start in range(0, rows, step) if rows else [0]:
+            packed = _core.pack_matrix(matrix, start, min(start + step, rows))
+            reals = await self._fetch_bytes(
+                "SELECT pgml.explain_batch($1::text, $2::real[])", (project_name, packed), timeout
+            )
+            dimensions = int.from_bytes(reals[:4], "big")
+            if dimensions:
+                shape = (rows, *struct.unpack_from(">" + "ixxxx" * dimensions, reals, 12)[1:])
+            parts.append(_core.unpack_reals(reals))
+        return _shaped(b"".join(parts), shape)
+
     async def _fetch_bytes(self, query: str, args: tuple[Any, ...], timeout: Optional[float]) -> Any:
         statement = await self._get_statement(query, timeout)
         return await self._protocol.bind_run(statement, args, "", 0, 6, timeout)
@@ -231,6 +284,15 @@ def _numpy() -> Any:
     except ImportError:
         return None
     return numpy
+
+
+def _shaped(reals: bytes, shape: tuple[int, ...]) -> Any:
+    """The float32s of `reals` in as many dimensions as `shape` has."""
+    numpy = _numpy()
+    if numpy is not None:
+        return numpy.frombuffer(bytearray(reals), dtype=numpy.float32).reshape(shape)
+    flat = memoryview(reals)
+    return flat.cast("f", shape) if reals else flat.cast("f")
 
 
 def _matrix(features: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections.abc
+import io
 import os
 from typing import Any, Optional
 
@@ -303,8 +304,14 @@ class CopyMethods(ConnectionPart):
             return str(await self._protocol.copy_out(statement, output, timeout))
         file = output if path is None else await run(None, open, path, "wb")
 
-        async def write(data: bytes) -> None:
-            await run(None, file.write, data)
+        if type(file) is io.BytesIO:
+            # Memory takes it at once, without a thread of the executor's.
+            async def write(data: bytes) -> None:
+                file.write(data)
+        else:
+
+            async def write(data: bytes) -> None:
+                await run(None, file.write, data)
 
         try:
             return str(await self._protocol.copy_out(statement, write, timeout))

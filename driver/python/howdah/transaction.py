@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import enum
 from collections.abc import Awaitable
 from types import TracebackType
@@ -90,26 +89,35 @@ class Transaction(connresource.ConnectionResource):
             raise exceptions.InterfaceError("cannot enter context: already in an `async with` block")
         self._managed = True
         self._check_conn_validity("start")
-        self._check_not_over("start")
-        await self._take_lease()
+        self._check_not_started()
+        connection = self._connection
+        session = self._session = connection._protocol
+        # Mostly nobody else has it, and then there is nothing to wait for.
+        lease = session.lease_now()
+        if lease is None:
+            lease = await session.lease()
+        self._lease = lease
+        leases = _core.leases
+        self._context = leases.set((lease, leases.get()))
         try:
-            await self.start()
+            if connection._top_xact is None:
+                self._start_outermost(connection)
+            else:
+                await self._start_nested(connection)
         except BaseException:
             self._give_lease_back()
             raise
 
-    async def _take_lease(self) -> None:
-        self._session = self._connection._protocol
-        self._lease = await self._session.lease()
-        self._context = _core.leases.set((self._lease, _core.leases.get()))
-
     def _give_lease_back(self) -> None:
-        lease, self._lease = self._lease, None
+        lease = self._lease
         if lease is None:
             return
+        self._lease = None
         # The block may end in another context than it began in, as that of a fixture does.
-        with contextlib.suppress(ValueError):
+        try:  # noqa: SIM105 (every transaction passes here)
             _core.leases.reset(self._context)
+        except ValueError:
+            pass
         self._session.unlease(lease)
         self._session = self._context = None
 
@@ -128,10 +136,7 @@ class Transaction(connresource.ConnectionResource):
                 if extype is GeneratorExit:
                     return
                 raise
-            if extype is None:
-                await self._commit()
-            else:
-                await self._rollback()
+            await (self._commit() if extype is None else self._rollback())
         finally:
             self._managed = False
             self._give_lease_back()
@@ -146,25 +151,30 @@ class Transaction(connresource.ConnectionResource):
             The block was started before, or the transaction that it would be nested in was begun by hand or has
             another isolation level.
         """
-        self._check_not_over("start")
-        if self._state is TransactionState.STARTED:
-            raise exceptions.InterfaceError("cannot start; the transaction is already started")
+        self._check_not_started()
         connection = self._connection
         if connection._top_xact is None:
-            if connection._protocol.is_in_transaction():
-                raise exceptions.InterfaceError("cannot use Connection.transaction() in a manually started transaction")
-            connection._top_xact = self
-            try:
-                connection._protocol.begin(self._begin())
-            except BaseException:
-                self._state = TransactionState.FAILED
-                raise
-            self._state = TransactionState.STARTED
+            self._start_outermost(connection)
         else:
-            await self._check_isolation(connection)
-            self._nested = True
-            self._id = connection._get_unique_id("savepoint")
-            await self._run(connection.execute(f"SAVEPOINT {self._id};"), TransactionState.STARTED)
+            await self._start_nested(connection)
+
+    def _start_outermost(self, connection: Any) -> None:
+        session = connection._protocol
+        if session.is_in_transaction():
+            raise exceptions.InterfaceError("cannot use Connection.transaction() in a manually started transaction")
+        connection._top_xact = self
+        try:
+            session.begin(self._begin())
+        except BaseException:
+            self._state = TransactionState.FAILED
+            raise
+        self._state = TransactionState.STARTED
+
+    async def _start_nested(self, connection: Any) -> None:
+        await self._check_isolation(connection)
+        self._nested = True
+        self._id = connection._get_unique_id("savepoint")
+        await self._run(connection.execute(f"SAVEPOINT {self._id};"), TransactionState.STARTED)
 
     def _begin(self) -> str:
         query = "BEGIN"
@@ -196,7 +206,15 @@ class Transaction(connresource.ConnectionResource):
             raise
         self._state = after
 
+    def _check_not_started(self) -> None:
+        if self._state is TransactionState.NEW:
+            return
+        self._check_not_over("start")
+        raise exceptions.InterfaceError("cannot start; the transaction is already started")
+
     def _check_not_over(self, opname: str) -> None:
+        if self._state is TransactionState.STARTED:
+            return
         reason = _OVER.get(self._state)
         if reason is not None:
             raise exceptions.InterfaceError(f"cannot {opname}; {reason}")
@@ -209,13 +227,13 @@ class Transaction(connresource.ConnectionResource):
         if self._connection._top_xact is self:
             self._connection._top_xact = None
 
-    async def _commit(self) -> None:
+    def _commit(self) -> Awaitable[None]:
         self._leave("commit")
-        await self._run(self._end(f"RELEASE SAVEPOINT {self._id};", "COMMIT;"), TransactionState.COMMITTED)
+        return self._run(self._end(f"RELEASE SAVEPOINT {self._id};", "COMMIT;"), TransactionState.COMMITTED)
 
-    async def _rollback(self) -> None:
+    def _rollback(self) -> Awaitable[None]:
         self._leave("rollback")
-        await self._run(self._end(f"ROLLBACK TO {self._id};", "ROLLBACK;"), TransactionState.ROLLEDBACK)
+        return self._run(self._end(f"ROLLBACK TO {self._id};", "ROLLBACK;"), TransactionState.ROLLEDBACK)
 
     def _end(self, of_savepoint: str, of_transaction: str) -> Awaitable[Any]:
         connection = self._connection

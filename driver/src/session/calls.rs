@@ -234,12 +234,18 @@ impl Session {
     #[pyo3(signature = (task=None))]
     fn lease<'py>(slf: &Bound<'py, Self>, task: Option<Py<PyAny>>) -> PyResult<Bound<'py, Op>> {
         let task = match task {
-            Some(task) => Some(task),
-            None => Some(slf.py().import("asyncio")?.call_method0("current_task")?.unbind()),
+            Some(task) => task,
+            None => super::lease::current_task(slf.py())?,
         };
         let op = Op::make(slf, Request::Lease, Some(no_timeout(slf.py())?.clone().unbind()))?;
-        op.get().state().task = task;
+        op.get().state().task = Some(task);
         Ok(op)
+    }
+
+    /// The lease for the current task, if nothing stands in its way; else None.
+    fn lease_now(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        self.check_open(py)?;
+        self.grant_now(py)
     }
 
     /// Gives a lease back.

@@ -39,6 +39,15 @@ pub struct Message {
     end: usize,
 }
 
+/// Messages of one type that came one after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Run {
+    /// How long their bodies are together.
+    pub length: usize,
+    first: usize,
+    end: usize,
+}
+
 impl Inbox {
     /// The free end of the buffer, never empty, into which bytes may be written before [`Inbox::filled`].
     pub fn space(&mut self) -> &mut [u8] {
@@ -101,6 +110,35 @@ impl Inbox {
         self.buffer.get(message.start..message.end).unwrap_or_default()
     }
 
+    /// How far the whole messages of one type go that follow `first`, and how long all their bodies are together.
+    pub fn run(&self, first: Message) -> Run {
+        let mut run = Run { length: first.end - first.start, first: first.start, end: self.start };
+        while let Some(unread) = self.buffer.get(run.end..self.end)
+            && let Ok(Some(header)) = frame::header(unread)
+            && header.tag == first.tag
+            && header.total() <= unread.len()
+        {
+            run.length += header.total() - frame::HEADER;
+            run.end += header.total();
+        }
+        run
+    }
+
+    /// Reads the messages of a run: their bodies, one after the other, fill `out`.
+    pub fn take_run(&mut self, run: Run, mut out: &mut [u8]) {
+        let mut at = run.first - frame::HEADER;
+        while at < run.end
+            && let Some(Ok(Some(header))) = self.buffer.get(at..run.end).map(frame::header)
+            && let Some(body) = self.buffer.get(at + frame::HEADER..at + header.total())
+            && let Some((place, rest)) = out.split_at_mut_checked(body.len())
+        {
+            place.copy_from_slice(body);
+            out = rest;
+            at += header.total();
+        }
+        self.start = run.end;
+    }
+
     /// How many bytes have come and are not read.
     pub fn unread(&self) -> usize {
         self.end - self.start
@@ -135,6 +173,30 @@ mod tests {
             assert_eq!(seen, [(b'T', b"abc".to_vec()), (b'D', long.clone()), (b'Z', b"I".to_vec())], "cut at {cut}");
             assert_eq!(inbox.unread(), 0);
         }
+    }
+
+    #[test]
+    fn a_run_ends_where_another_type_begins_or_the_rest_has_not_come() {
+        let mut stream = message(b'd', b"ab");
+        stream.extend(message(b'd', b""));
+        stream.extend(message(b'd', b"cde"));
+        let whole = stream.len();
+        stream.extend(message(b'c', b""));
+        for cut in [whole, whole + 1, stream.len()] {
+            let mut inbox = Inbox::default();
+            inbox.feed(&stream[..cut]);
+            let first = inbox.message().unwrap().unwrap();
+            let run = inbox.run(first);
+            assert_eq!(run.length, 5);
+            let mut bodies = [0; 5];
+            inbox.take_run(run, &mut bodies);
+            assert_eq!(&bodies, b"abcde");
+            assert_eq!(inbox.unread(), cut - whole);
+        }
+        let mut inbox = Inbox::default();
+        inbox.feed(&stream[..whole - 1]);
+        let first = inbox.message().unwrap().unwrap();
+        assert_eq!(inbox.run(first).length, 2);
     }
 
     #[test]

@@ -54,6 +54,15 @@ pub fn variable(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
         .map(|variable| variable.bind(py))
 }
 
+static CURRENT_TASK: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+/// The task that runs.
+pub(crate) fn current_task(py: Python<'_>) -> PyResult<Py<PyAny>> {
+    let call =
+        CURRENT_TASK.get_or_try_init(py, || PyResult::Ok(py.import("asyncio")?.getattr("current_task")?.unbind()))?;
+    call.call0(py)
+}
+
 /// The leases that the current context has, or had.
 fn chain(py: Python<'_>) -> PyResult<Chain> {
     let mut value = std::ptr::null_mut();
@@ -80,24 +89,36 @@ fn has_turn(leases: &[Lease], held: &Chain) -> bool {
 impl Session {
     /// Whether an operation asked for now in the current context may be sent; if not it is put among the waiting.
     pub(crate) fn admit(&self, py: Python<'_>, writing: &mut Writing, op: &Bound<'_, Op>) -> PyResult<bool> {
-        if writing.leases.is_empty() && writing.waiting.is_empty() {
-            let free = writing.exclusive.is_none() && !self.cancelling.load(Ordering::Relaxed);
-            if !free {
-                writing.waiting.push_back(Waiting { op: op.clone().unbind(), held: chain(py)? });
+        match self.must_wait(py, writing)? {
+            Some(held) => {
+                writing.waiting.push_back(Waiting { op: op.clone().unbind(), held });
+                Ok(false)
             }
-            return Ok(free);
+            None => Ok(true),
+        }
+    }
+
+    /// What is asked in the current context can be sent: `None`; or has to wait, under these leases.
+    fn must_wait(&self, py: Python<'_>, writing: &mut Writing) -> PyResult<Option<Chain>> {
+        let open = writing.exclusive.is_none() && !self.cancelling.load(Ordering::Relaxed);
+        if writing.leases.is_empty() && writing.waiting.is_empty() {
+            return if open { Ok(None) } else { chain(py).map(Some) };
         }
         self.forget_the_dead(py, writing)?;
         let held = chain(py)?;
         // Who is inside of the block does not wait behind those who wait for its end.
         let mine = !writing.leases.is_empty() && has_turn(&writing.leases, &held);
-        let free = writing.exclusive.is_none()
-            && !self.cancelling.load(Ordering::Relaxed)
-            && (mine || (writing.leases.is_empty() && writing.waiting.is_empty()));
-        if !free {
-            writing.waiting.push_back(Waiting { op: op.clone().unbind(), held });
+        let free = open && (mine || (writing.leases.is_empty() && writing.waiting.is_empty()));
+        Ok((!free).then_some(held))
+    }
+
+    /// The lease for the current task, if it needs not be waited for.
+    pub(crate) fn grant_now(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        let mut writing = self.writing()?;
+        match self.must_wait(py, &mut writing)? {
+            Some(_) => Ok(None),
+            None => self.grant(py, &mut writing, None).map(Some),
         }
-        Ok(free)
     }
 
     /// Drops the leases whose tasks are over.
@@ -115,10 +136,10 @@ impl Session {
 
     /// Gives the current task's context the lease.
     pub(crate) fn grant(&self, py: Python<'_>, writing: &mut Writing, task: Option<Py<PyAny>>) -> PyResult<Py<PyAny>> {
-        let token = py.import("builtins")?.getattr("object")?.call0()?.unbind();
+        let token = py.get_type::<PyAny>().call0()?.unbind();
         let task = match task {
             Some(task) => task,
-            None => py.import("asyncio")?.call_method0("current_task")?.unbind(),
+            None => current_task(py)?,
         };
         writing.leases.push(Lease { token: token.clone_ref(py), task });
         Ok(token)

@@ -72,6 +72,24 @@ impl Session {
                 }
                 continue;
             }
+            if message.tag == b'd'
+                && let Some(flight) = current
+                && flight.kind == Kind::CopyOut
+                && !flight.abandoned
+            {
+                match flight.op.take_if(|_| flight.copying && flight.copied.is_empty()) {
+                    Some(op) => {
+                        let run = inbox.run(message);
+                        let bytes = PyBytes::new_with(py, run.length, |place| {
+                            inbox.take_run(run, place);
+                            Ok(())
+                        })?;
+                        op.get().finish(py, Ok(bytes.into_any().unbind()));
+                    }
+                    None => flight.copied.extend_from_slice(body),
+                }
+                continue;
+            }
             let next = match message.tag {
                 b'R' => {
                     let mut out = Vec::new();
@@ -215,7 +233,6 @@ impl Session {
                     op.get().finish(py, Ok(py.None()));
                 }
             }
-            b'd' if flight.kind == Kind::CopyOut => flight.copied.extend_from_slice(body),
             _ => (),
         }
         Ok(())

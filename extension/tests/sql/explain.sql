@@ -100,7 +100,7 @@ SELECT array_dims(pgml.explain_batch('two', ARRAY[[1, 2], [3, 0], [NULL, 1]])) A
     array_dims(pgml.explain_batch(1, ARRAY[1, 2, 3, 0])) AS flat,
     array_dims(pgml.explain_batch('level', ARRAY[[0, 1, 2, 0], [2, 1, 3, 1]])) AS classes,
     pgml.explain_batch('two', '{}') AS empty, pgml.explain_batch('two', NULL) IS NULL AS "null";
-SELECT bool_and(batch[n][1:3] = ARRAY[one]) AS same, count(*)
+SELECT bool_and(batch[n:n][1:3] = ARRAY[one]) AS same, count(*)
 FROM (
     SELECT n, (SELECT batch FROM pgml.explain_batch('two', (SELECT array_agg(ARRAY[x, y]) FROM points)) batch) AS batch,
         ARRAY(SELECT contribution FROM pgml.explain('two', x, y)) AS one

@@ -1,0 +1,74 @@
+//! The names that clients give their prepared statements, while the units that give them are in flight.
+//!
+//! A name is taken note of when its Parse is sent, since what follows in the same unit relies on it. Whether it holds is
+//! known only when that has been answered: a unit that fails takes with it whatever of it had not been done. So a unit
+//! of the extended protocol waits for those of its client before it that prepare or forget statements, and so does one
+//! behind a Parse of ours that its server connection needed. Only the first use of a statement ever waits.
+
+use wire::frame::HEADER;
+use wire::frontend::{self, tag};
+
+use crate::client::{Client, ClientKey};
+use crate::server::{Request, ServerKey};
+use crate::worker::{Step, Worker};
+
+impl Request {
+    /// Whether names of statements depend on how it is answered.
+    fn is_about_names(&self) -> bool {
+        match self {
+            // The unnamed statement is prepared again wherever that is not certain.
+            Self::Parse { unnamed, .. } => !unnamed,
+            Self::Invented { .. } => true,
+            Self::Query(touch) => touch.forgets,
+            Self::Execute(Some(statement)) => statement.touch.forgets,
+            _ => false,
+        }
+    }
+}
+
+impl Worker {
+    /// Holds back a client whose next unit may use names that depend on how those before it are answered.
+    pub fn behind_names(&mut self, key: ClientKey, tag: u8) -> Option<Step> {
+        let client = self.clients.get_mut(key.0)?;
+        if client.unsynced || !matches!(tag, tag::PARSE | tag::BIND | tag::DESCRIBE | tag::CLOSE) {
+            return None;
+        }
+        let depends = if let Some((lane, _)) = client.lane {
+            let lane = self.servers.get(lane.0)?.lane.as_ref()?;
+            lane.units.iter().any(|unit| unit.client == Some(key) && !unit.names.is_empty())
+        } else {
+            let server = self.servers.get(client.server?.0)?;
+            server.requests.iter().any(Request::is_about_names)
+        };
+        if !depends {
+            return None;
+        }
+        client.behind_own = true;
+        Some(Step::Stop)
+    }
+
+    /// Forgets the names that a client gave in a unit of a lane whose answer it will not see.
+    pub fn forget_names(&mut self, key: ServerKey, place: usize) {
+        let Some(server) = self.servers.get_mut(key.0) else { return };
+        let Some(lane) = &mut server.lane else { return };
+        let forwarded = place == 0 && lane.forwarded;
+        let Some(unit) = lane.units.get_mut(place) else { return };
+        let Some(client) = unit.client.and_then(|client| self.clients.get_mut(client.0)) else { return };
+        for name in unit.names.drain(..) {
+            // Its client has seen the answers that were passed on already.
+            let answered = forwarded
+                && !server.requests.iter().take_while(|request| !request.ends_unit()).any(|request| {
+                    matches!(request, Request::Parse { name: Some(of), .. } | Request::Invented { name: Some(of), .. } if *of == name)
+                });
+            if !answered {
+                client.statements.remove(&name);
+            }
+        }
+    }
+}
+
+/// The name that a Parse gives, when it is one that the client does not have yet.
+pub fn new_name(client: &Client, message: &[u8]) -> Option<Box<[u8]>> {
+    let parse = frontend::parse(message.get(HEADER..)?).ok()?;
+    (!parse.name.is_empty() && !client.statements.contains_key(parse.name)).then(|| parse.name.into())
+}

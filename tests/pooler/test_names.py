@@ -1,0 +1,83 @@
+"""The names of prepared statements, where units fail that give them and servers die that know them."""
+
+import select
+
+import pytest
+
+from tests.pooler import raw
+from tests.pooler.process import Pooler
+from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, close, parse, query
+
+RUNNING = "FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%lasts%' AND pid <> pg_backend_pid()"
+
+
+@pytest.fixture(params=["pipelining", "without"])
+def pooler(server, request):
+    """One server connection, which keeps a single statement."""
+    settings = {"default_pool_size": 1, "max_prepared_statements": 1, "pipelining": request.param == "pipelining"}
+    with Pooler(server, **settings) as running:
+        yield running
+
+
+def answers(client, count):
+    """The types of the messages that so many units are answered with, and the SQLSTATEs among them."""
+    found = [client.until(b"Z") for _ in range(count)]
+    kinds = ["".join(kind.decode() for kind, _ in messages) for messages in found]
+    return kinds, [raw.code(body) for messages in found for kind, body in messages if kind == b"E"]
+
+
+def test_a_unit_that_fails_takes_no_parse_of_the_poolers_with_it(pooler):
+    with Raw(pooler.port) as client:
+        assert client.kinds(parse("s", "SELECT 1"), SYNC) == "1Z"
+        for _ in range(3):
+            # It makes room for another, so that the next Bind needs a Parse of the pooler's own.
+            assert client.kinds(parse("t", "SELECT 2"), SYNC, close("t"), SYNC) == "1Z"
+            client.until(b"Z")
+            client.send(bind("missing"), bind("s"), EXECUTE, SYNC, bind("s"), EXECUTE, SYNC, bind("s"), EXECUTE, SYNC)
+            assert answers(client, 3) == (["EZ", "2DCZ", "2DCZ"], ["26000"])
+
+
+def test_a_name_given_behind_an_error_does_not_exist(pooler):
+    with Raw(pooler.port) as client:
+        # The server knows the statement, so that its Parse is answered without it.
+        assert client.kinds(parse("s", "SELECT 1"), SYNC) == "1Z"
+        client.send(
+            bind("missing"), parse("u", "SELECT 1"), SYNC, bind("u"), EXECUTE, SYNC, parse("u", "SELECT 1"), SYNC
+        )
+        assert answers(client, 3) == (["EZ", "EZ", "1Z"], ["26000", "26000"])
+        client.send(
+            bind("missing"), parse("v", "SELECT 7"), SYNC, bind("v"), EXECUTE, SYNC, parse("v", "SELECT 7"), SYNC
+        )
+        assert answers(client, 3) == (["EZ", "EZ", "1Z"], ["26000", "26000"])
+
+
+def test_a_close_behind_an_error_has_not_been(pooler):
+    with Raw(pooler.port) as client:
+        assert client.kinds(parse("s", "SELECT 1"), SYNC) == "1Z"
+        client.send(bind("missing"), close("s"), SYNC, bind("s"), EXECUTE, SYNC, close("s"), SYNC, bind("s"), SYNC)
+        assert answers(client, 4) == (["EZ", "2DCZ", "3Z", "EZ"], ["26000", "26000"])
+
+
+def test_a_discard_comes_before_what_is_sent_behind_it(pooler):
+    with Raw(pooler.port) as client:
+        assert client.kinds(parse("s", "SELECT 1"), SYNC) == "1Z"
+        client.send(query("DISCARD ALL"), parse("s", "SELECT 2"), SYNC, bind("s"), EXECUTE, SYNC)
+        assert answers(client, 3) == (["CZ", "1Z", "2DCZ"], [])
+
+
+def test_a_name_lost_with_its_server_does_not_exist(pooler):
+    deaths = 0
+    # Until the pooler has read the catalog, no statement is known to be a read, which is asked again once.
+    for number in range(2 if pooler.settings["pipelining"] else 1):
+        with Raw(pooler.port) as client:
+            client.send(parse("n", f"SELECT {number} AS lasts FROM pg_sleep(20)"), bind("n"), EXECUTE, SYNC)
+            deaths = 0
+            while not select.select([client.socket], [], [], 0.05)[0]:
+                sql = f"SELECT count(pg_terminate_backend(pid, 5000)) {RUNNING}"
+                deaths += int(pooler.server.psql(sql))
+            kinds, codes = answers(client, 1)
+            assert kinds[0].lstrip("12") == "EZ" and codes == ["57P01"]
+            # What its client was told of, it has.
+            told = kinds[0].startswith("1")
+            assert client.kinds(parse("n", "SELECT 1"), SYNC) == ("EZ" if told else "1Z")
+    assert deaths == (2 if pooler.settings["pipelining"] else 1)
