@@ -62,6 +62,20 @@ async def test_references_are_given_back(spec):
     await connection.close()
 
 
+async def test_no_statement_is_left_behind(spec):
+    connection = await howdah.connect(**spec, statement_cache_size=10)
+    for number in range(20):
+        # Asked at the same time, each prepares it; one is kept.
+        await asyncio.gather(*(connection.fetchval(f"select {number} + $1::int", n) for n in range(20)))
+        statement = await connection.prepare(f"select {number} + $1::int")
+        assert await statement.fetchval(1) == number + 1
+        del statement
+    await connection.fetchval("select 'the next one that is prepared closes those of before'")
+    # Those of the cache, this query's among them.
+    assert await connection.fetchval("select count(*) from pg_prepared_statements") <= 11
+    await connection.close()
+
+
 async def test_a_closed_connection_is_collected(spec):
     connection = await howdah.connect(**spec)
     await connection.fetch("select 1")

@@ -201,12 +201,11 @@ class StatementMethods(ConnectionPart):
 
     def _maybe_gc_stmt(self, statement: Any) -> None:
         """Have a statement closed that nobody can use any more."""
-        if (
-            statement.refs == 0
-            and statement.name
-            and not statement.closed
-            and not self._stmt_cache.has((statement.query, statement.record_class, statement.ignore_custom_codec))
-        ):
+        if statement.refs or not statement.name or statement.closed:
+            return
+        # Another one of the same query may be there: tasks that ask it at the same time prepare it each.
+        key = (statement.query, statement.record_class, statement.ignore_custom_codec)
+        if self._stmt_cache.get(key, promote=False) is not statement:
             statement.mark_closed()
             self._stmts_to_close.add(statement)
 
