@@ -19,7 +19,7 @@ use crate::codec::python::new_ref;
 #[repr(C)]
 struct Values {
     base: ffi::PyObject,
-    /// The record, owned.
+    /// The record, owned; null when it was let go.
     record: *mut ffi::PyObject,
     /// The position that is next.
     next: AtomicUsize,
@@ -82,6 +82,9 @@ unsafe extern "C" fn next(this: *mut ffi::PyObject) -> *mut ffi::PyObject {
     // SAFETY: `this` is such an iterator, which owns its record; the reference given out is new.
     unsafe {
         let this: *mut Values = this.cast();
+        if (*this).record.is_null() {
+            return ptr::null_mut();
+        }
         // Threads that share an iterator may see a value twice, as with a tuple's; never one that is not there.
         let position = (*this).next.load(Ordering::Relaxed);
         match RecordObject::items((*this).record.cast()).get(position) {
@@ -89,7 +92,12 @@ unsafe extern "C" fn next(this: *mut ffi::PyObject) -> *mut ffi::PyObject {
                 (*this).next.store(position + 1, Ordering::Relaxed);
                 new_ref(value)
             }
-            None => ptr::null_mut(),
+            None => {
+                // At its end it lets the record go, as a tuple's does: there too not where threads run beside each other.
+                #[cfg(not(Py_GIL_DISABLED))]
+                ffi::Py_XDECREF(std::mem::replace(&mut (*this).record, ptr::null_mut()));
+                ptr::null_mut()
+            }
         }
     }
 }
@@ -98,7 +106,8 @@ unsafe extern "C" fn length_hint(this: *mut ffi::PyObject, _none: *mut ffi::PyOb
     // SAFETY: as for `next`.
     unsafe {
         let this: *mut Values = this.cast();
-        let count = RecordObject::items((*this).record.cast()).len();
+        let record = (*this).record;
+        let count = if record.is_null() { 0 } else { RecordObject::items(record.cast()).len() };
         ffi::PyLong_FromSize_t(count.saturating_sub((*this).next.load(Ordering::Relaxed)))
     }
 }
@@ -107,7 +116,7 @@ unsafe extern "C" fn dealloc(this: *mut ffi::PyObject) {
     // SAFETY: the interpreter gives a dead iterator: its record and its type are given up once.
     unsafe {
         let class = ffi::Py_TYPE(this);
-        ffi::Py_DECREF((*this.cast::<Values>()).record);
+        ffi::Py_XDECREF((*this.cast::<Values>()).record);
         match (*class).tp_free {
             Some(free) => free(this.cast()),
             None => ffi::PyObject_Free(this.cast()),
