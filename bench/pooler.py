@@ -56,6 +56,9 @@ class Direct:
 
     def pgbench(self, mode, clients, script, seconds, *more):
         """What pgbench counted: transactions, and transactions a second."""
+        # A thread of pgbench stands still while one of its clients prepares a statement: its others that have a
+        # transaction open would keep the server connection that it waits for.
+        threads = clients if script == "ORM" else min(clients, 2)
         command = [self.server.tree.program("pgbench"), "-h", "127.0.0.1", "-p", str(self.port), "-U", SUPERUSER, "-n"]
         command += [
             *SCRIPTS[script],
@@ -64,7 +67,7 @@ class Direct:
             "-c",
             str(clients),
             "-j",
-            str(min(clients, 2)),
+            str(threads),
             "-T",
             str(seconds),
             *more,
@@ -73,6 +76,9 @@ class Direct:
         done = subprocess.run([*command, "postgres"], capture_output=True, text=True, env=environ, check=False)
         counted = re.search(r"actually processed: (\d+)", done.stdout)
         rate = re.search(r"tps = ([\d.]+)", done.stdout)
+        if counted and counted.group(1) == "0":
+            # pgbench's time runs while its clients connect, and on a busy machine a hundred server processes take long.
+            return self.pgbench(mode, clients, script, 2 * seconds, *more)
         if done.returncode != 0 or not counted or not rate:
             raise Problem(f"pgbench through {self.name}: {(done.stderr or done.stdout).strip()[-300:]}")
         return int(counted.group(1)), float(rate.group(1))
@@ -183,7 +189,7 @@ def measure(quick):
     if bouncer is None:
         raise Problem("there is no pgbouncer to compare with: `apt-get install pgbouncer`")
     build_pooler()
-    rounds, seconds = (2, 1) if quick else (5, 2)
+    rounds, seconds = (1, 2) if quick else (5, 2)
     cases = [case for case in CASES if not (quick and case in SLOW)]
     # A place that any account may run it from.
     with tempfile.TemporaryDirectory(prefix="howdah-bench-", dir="/tmp") as folder, contextlib.ExitStack() as stack:
@@ -199,7 +205,7 @@ def measure(quick):
         def start(name, size, settings="", cluster=None):
             return stack.enter_context(Side(name, commands[name], server, size, settings, cluster))
 
-        sizes = {script: {name: best_size(start, name, script, seconds) for name in commands} for script in SCRIPTS}
+        sizes = {script: {name: best_size(start, name, script, quick) for name in commands} for script in SCRIPTS}
         report.content["pool_sizes"] = sizes
         direct = Direct(server)
         rates = {}
@@ -218,13 +224,12 @@ def measure(quick):
     return report
 
 
-def best_size(start, name, script, seconds):
+def best_size(start, name, script, quick):
     """The pool size with the most transactions a second at 100 clients."""
     found = {}
-    for size in SIZES[script]:
+    for size in SIZES[script][1:3] if quick else SIZES[script]:
         with start(name, size) as side:
-            side.measure("simple", 100, script, 1)
-            found[size] = side.measure("simple", 100, script, seconds)
+            found[size] = side.measure("simple", 100, script, 1 if quick else 2)
     say.note(
         f"{name}, {script}, 100 clients, by pool size: "
         + ", ".join(f"{size}: {tps:,.0f}" for size, tps in found.items())

@@ -3,8 +3,8 @@
 The model has 100 trees and was trained on the primary; a query predicts flights found by their primary key. Every
 PostgreSQL server is held to the same share of the CPU by a control group, so that replicas add capacity as they would
 on machines of their own; poolers, HAProxy and pgbench run outside. The configurations are those of `make fleet`
-(tools/devkit/fleet.py), with clients let in without a password, so that 2000 of them come in seconds. The drill has a fleet of its own, under
-Patroni: see drill.py.
+(tools/devkit/fleet.py), with clients let in without a password, so that 2000 of them come in seconds. The drill has a
+fleet of its own, under Patroni: see drill.py.
 """
 
 import sys

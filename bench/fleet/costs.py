@@ -20,7 +20,7 @@ RATES = (1, 10, 100)
 
 def measure_costs(report, fleet, quick):
     """Microseconds of CPU and bytes for a prediction, and the cores that a million a second need."""
-    rounds, seconds = (1, 2) if quick else (3, 2)
+    rounds, seconds = (1, 2) if quick else (2, 2)
     if fleet.shares is not None:
         fleet.set_share(None)
     fleet.use(2)
@@ -45,7 +45,12 @@ def measure_costs(report, fleet, quick):
                 table[(part, batch)] = cost.median
         report.add(f"bytes of a prediction at HAProxy, {batch} in a query", Spread.of(carried[batch]), unit="bytes")
     report.plot(
-        "costs", "CPU of a prediction by part of the fleet", "predictions in a query", "microseconds", series, kind="bar"
+        "costs",
+        "CPU of a prediction by part of the fleet",
+        "predictions in a query",
+        "microseconds",
+        series,
+        kind="bar",
     )
     for batch in (BATCHES[0], BATCHES[-1]):
         # A microsecond each is a core for a million a second.

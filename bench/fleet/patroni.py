@@ -1,4 +1,4 @@
-"""A cluster that fails over by itself: PostgreSQL servers under Debian's Patroni, which keeps its state in Debian's etcd.
+"""A cluster that fails over by itself: PostgreSQL servers under Debian's Patroni, which keeps its state in etcd.
 
 Replication is synchronous and strictly so (`synchronous_mode_strict`): a write is acknowledged when a standby has it,
 and only that standby is promoted. `primary_start_timeout` is 0: a primary that dies is replaced, not started again.
@@ -119,10 +119,11 @@ class Node(Server):
 
     def status(self):
         """What its Patroni says of it; empty when it says nothing."""
-        with contextlib.suppress(OSError, ValueError):
+        try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.rest_port}/patroni", timeout=1) as answer:
                 return json.load(answer)
-        return {}
+        except (OSError, ValueError):
+            return {}
 
     def role(self):
         """`primary`, `replica` while it streams, or empty."""

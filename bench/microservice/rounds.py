@@ -1,5 +1,7 @@
 """Rounds of load on sides that run side by side, and what is told of them."""
 
+import contextlib
+
 import numpy
 
 from bench.flights import DATABASE
@@ -28,7 +30,7 @@ def check_answers(side):
         raise Problem(f"{side.name} does not predict what the database does: {given.tolist()}, not {wanted.tolist()}")
 
 
-def take(sides, clients, rounds, seconds, around=None):
+def take(sides, clients, rounds, seconds, around=contextlib.nullcontext):
     """The loads and the CPU costs of each side, by name, of so many rounds after one that warms up. `around` is a
     context that each load that counts is in.
     """
@@ -37,14 +39,11 @@ def take(sides, clients, rounds, seconds, around=None):
     for turn in range(rounds + 1):
         for side in sides:
             if turn == 0:
-                side.load(clients, 1)
+                side.load(clients, seconds)
                 continue
             before = cpu_seconds(side.roots)
-            if around is None:
+            with around(side.name):
                 taken = side.load(clients, seconds)
-            else:
-                with around(side.name):
-                    taken = side.load(clients, seconds)
             loads[side.name].append(taken)
             costs[side.name].append((cpu_seconds(side.roots) - before) / max(taken.count, 1) * 1e6)
         if turn:
@@ -69,7 +68,7 @@ def tell(report, case, loads, costs, targets):
             report.add(f"{case}: {HOWDAH} / {name}", ratios(ours, theirs), target=targets.get(name))
 
 
-def compare(report, sides, clients_of, rounds, seconds, targets, where="", around=None):
+def compare(report, sides, clients_of, rounds, seconds, targets, where="", around=contextlib.nullcontext):
     """Loads all sides in turn with each number of clients, and tells it in figures and plots; `targets` by clients."""
     through, p99, cost = ({side.name: [] for side in sides} for _ in range(3))
     for clients in clients_of:

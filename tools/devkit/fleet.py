@@ -11,6 +11,7 @@ their own; poolers, HAProxy and clients are not. A fleet in a `with` ends with i
 
 import contextlib
 import functools
+import hashlib
 import json
 import os
 import resource
@@ -332,7 +333,7 @@ listen howdah
     @property
     def group(self):
         """The name of the control group."""
-        return f"howdah-{self.home.parent.name}-{self.home.name}" if self.stays else self.home.name
+        return f"howdah-{hashlib.sha256(str(self.home).encode()).hexdigest()[:12]}"
 
     @property
     def port(self):

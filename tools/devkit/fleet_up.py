@@ -28,7 +28,7 @@ def up(replicas, poolers, share):
     else:
         down()
         build_into(tree(NEWEST))
-        build_pooler() if not __import__("os").environ.get("NOBUILD") else None
+        build_pooler()
         share, reason = share_or_reason(replicas, share)
         if reason:
             note(f"no server is held to a share of the CPU: {reason}. Replicas here share the cores as they come")
@@ -110,9 +110,8 @@ def look_at(server, database):
 def table(fleet, now, earlier):
     """The lines of the table; what is a second needs an earlier look."""
     share = "of the machine" if fleet.share is None else f"of {fleet.share:g} cores"
-    lines = [
-        f"{'server':<12}{'port':>7}  {'role':<9}{'behind':>10}{'CPU':>7}  {share:<16}{'transactions/s':>15}  seen by poolers as"
-    ]
+    head = f"{'server':<12}{'port':>7}  {'role':<9}{'behind':>10}{'CPU':>7}  {share:<16}{'transactions/s':>15}"
+    lines = [f"{head}  seen by poolers as"]
     end = max((seen["position"] for seen in now["servers"].values() if seen["role"] == "primary"), default=None)
     for server in fleet.servers:
         name = fleet.name_of(server)
@@ -125,9 +124,8 @@ def table(fleet, now, earlier):
             used = "" if part is None else f"{part / (fleet.share or 1):.0%}"
             count = a_second(now, earlier, "servers", name, "count")
             rate = "" if count is None else f"{count:,.0f}"
-        lines.append(
-            f"{name:<12}{server.port:>7}  {seen['role']:<9}{behind:>10}{used:>7}  {'':<16}{rate:>15}  {', '.join(views)}"
-        )
+        line = f"{name:<12}{server.port:>7}  {seen['role']:<9}{behind:>10}{used:>7}  {'':<16}{rate:>15}"
+        lines.append(f"{line}  {', '.join(views)}")
     for program in [*fleet.poolers, fleet.proxy]:
         up = "up" if now["programs"][program.name]["up"] else "down"
         used, rate = "", ""

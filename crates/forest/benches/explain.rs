@@ -12,7 +12,8 @@ mod common;
 use std::hint::black_box;
 
 use common::{DMatrix, Spec, cpu_seconds, random_model};
-use forest::{Explainer, xgboost};
+use forest::Explainer;
+use forest::xgboost::{ReadOptions, read_with};
 
 const FEATURES: usize = 11;
 const TURNS: usize = 4;
@@ -38,7 +39,8 @@ fn main() {
             Spec { features: FEATURES, rows: 20_000, depth, rounds: 100, missing: 0.05, extra, ..Spec::default() };
         let model = random_model(depth as u64, &spec);
         for trees in [25, 100] {
-            let mut ensemble = xgboost::read(&model.ubj).expect("a model");
+            let options = ReadOptions { covers: true, ..ReadOptions::default() };
+            let mut ensemble = read_with(&model.ubj, options).expect("a model");
             ensemble.trees.truncate(trees);
             let explainer = Explainer::new(&ensemble).expect("a model with covers");
             for count in [1, 100] {

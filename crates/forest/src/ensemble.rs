@@ -32,8 +32,8 @@ pub struct Ensemble {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tree {
     pub nodes: Vec<Node>,
-    /// One a node, or empty where the file has none: how much of the training (the sum of second derivatives, XGBoost's
-    /// `sum_hessian`) went through it. Predictions do without; [`crate::Explainer`] does not.
+    /// One a node, or empty: how much of the training (the sum of second derivatives, XGBoost's `sum_hessian`) went
+    /// through it. Predictions do without, so that the reader keeps them only for [`crate::Explainer`].
     pub covers: Vec<f32>,
     /// Which output a scalar leaf is added to. Vector leaves add to all.
     pub output: u32,

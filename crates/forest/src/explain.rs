@@ -26,6 +26,7 @@ mod walk;
 use crate::ensemble::{Ensemble, Linear, Node, Tree};
 use crate::error::{Error, Result};
 use crate::forest::PredictError;
+use crate::xgboost::{self, ReadOptions};
 use walk::Walk;
 
 /// Distinct features on a path from root to leaf, at most.
@@ -100,7 +101,15 @@ enum Kind {
 }
 
 impl Explainer {
-    /// Prepares a model that [`crate::xgboost::read`] has read. It takes time and memory of the order of the model.
+    /// Reads a model's file, as [`crate::xgboost::read`] does, to explain what it predicts.
+    ///
+    /// # Errors
+    /// As [`crate::xgboost::read_with`] and [`Self::new`].
+    pub fn read(bytes: &[u8]) -> Result<Self> {
+        Self::new(&xgboost::read_with(bytes, ReadOptions { covers: true, ..ReadOptions::default() })?)
+    }
+
+    /// Prepares a model that was read with its covers. It takes time and memory of the order of the model.
     ///
     /// # Errors
     /// [`Error::Unsupported`] if the file lacks the cover of a node (`sum_hessian`), as models with vector leaves of

@@ -22,11 +22,13 @@ pub struct ReadOptions {
     /// Keep only the rounds up to the best one of early stopping (the attribute `best_iteration`), as XGBoost's Python
     /// classes predict. Without it all trees are kept, as `XGBoosterPredictFromDense` predicts by default.
     pub best_iteration: bool,
+    /// Keep the cover of each node, for [`crate::Explainer`].
+    pub covers: bool,
 }
 
 impl Default for ReadOptions {
     fn default() -> Self {
-        Self { best_iteration: true }
+        Self { best_iteration: true, covers: false }
     }
 }
 
@@ -92,7 +94,8 @@ fn ensemble(root: At<'_, '_>, file_size: usize, options: ReadOptions) -> Result<
         })?),
     };
 
-    let booster = booster::read(learner.field("gradient_booster")?, num_features, num_outputs, best_iteration)?;
+    let reader = booster::Reader { num_features, num_outputs, best_iteration, covers: options.covers };
+    let booster = reader.read(learner.field("gradient_booster")?)?;
     // Where XGBoost was to estimate the intercept and never trained, it takes the default as a margin as it is.
     let estimated = params.get("boost_from_average")?.is_some_and(|flag| flag.string() != Ok("0"));
     let intercept = if booster.untrained && estimated { objective::Intercept::Identity } else { intercept };

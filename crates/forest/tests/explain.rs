@@ -10,7 +10,13 @@ use std::path::Path;
 
 use common::{DMatrix, Model, Random, Spec, hostile_rows, random_model};
 use forest::ensemble::{Node, Transform, Tree};
-use forest::{Ensemble, Error, Explainer, PredictError, xgboost};
+use forest::xgboost::{self, ReadOptions};
+use forest::{Ensemble, Error, Explainer, PredictError};
+
+/// A model with its covers.
+fn read(file: &[u8]) -> Result<Ensemble, Error> {
+    xgboost::read_with(file, ReadOptions { covers: true, ..ReadOptions::default() })
+}
 
 fn explain(ensemble: &Ensemble, rows: &[f32]) -> Vec<f32> {
     let explainer = Explainer::new(ensemble).expect("a model that can be explained");
@@ -65,7 +71,7 @@ fn rows_of(seed: u64, count: usize, model: &Model, ensemble: &Ensemble) -> Vec<f
 /// What the library says, which sums in float32; `tolerance` is relative to the largest contribution of the row.
 fn check_within(seed: u64, spec: &Spec, tolerance: f32) {
     let model = random_model(seed, spec);
-    let ensemble = xgboost::read(&model.ubj).unwrap_or_else(|error| panic!("seed {seed}, {spec:?}: {error}"));
+    let ensemble = read(&model.ubj).unwrap_or_else(|error| panic!("seed {seed}, {spec:?}: {error}"));
     let rows = rows_of(seed, 60, &model, &ensemble);
     let mut matrix = DMatrix::new(&rows, spec.features).expect("a matrix");
     let types: Vec<String> = model.categorical.iter().map(|&c| if c { "c" } else { "q" }.to_owned()).collect();
@@ -241,7 +247,7 @@ fn deep_trees_are_explained_exactly() {
             ..Spec::default()
         };
         let model = random_model(seed, &spec);
-        let ensemble = xgboost::read(&model.ubj).expect("a model");
+        let ensemble = read(&model.ubj).expect("a model");
         check_by_definition(&format!("{spec:?}"), &ensemble, &rows_of(seed, 8, &model, &ensemble));
     }
 }
@@ -253,7 +259,7 @@ fn stored(version: &str, name: &str) -> Vec<u8> {
 #[test]
 fn vector_leaves_are_explained_exactly() {
     for (version, name) in [("3.3.0", "vectors.ubj"), ("3.4.1", "vectors.ubj"), ("3.4.1", "vectors-text.json")] {
-        let ensemble = xgboost::read(&stored(version, name)).expect("a model");
+        let ensemble = read(&stored(version, name)).expect("a model");
         assert!(ensemble.num_outputs > 1);
         let random = &mut Random::new(1);
         let value = |random: &mut Random| if random.chance(0.2) { f32::NAN } else { random.unit() * 4.0 - 2.0 };
@@ -266,7 +272,7 @@ fn vector_leaves_are_explained_exactly() {
 fn files_of_other_versions_are_explained_exactly() {
     for version in ["1.7.6", "2.1.4", "3.0.5", "3.1.3", "3.3.0", "3.4.1"] {
         for name in ["regression.ubj", "logistic.json", "dart-text.json", "categories.ubj", "softmax.ubj"] {
-            let ensemble = xgboost::read(&stored(version, name)).expect("a model");
+            let ensemble = read(&stored(version, name)).expect("a model");
             let random = &mut Random::new(2);
             let value = |random: &mut Random| if random.chance(0.2) { f32::NAN } else { random.unit() * 4.0 };
             let rows: Vec<f32> = (0..20 * ensemble.num_features).map(|_| value(random)).collect();
@@ -277,7 +283,7 @@ fn files_of_other_versions_are_explained_exactly() {
 
 #[test]
 fn a_model_without_covers_is_refused() {
-    let ensemble = xgboost::read(&stored("3.1.3", "vectors.ubj")).expect("a model");
+    let ensemble = read(&stored("3.1.3", "vectors.ubj")).expect("a model");
     let error = Explainer::new(&ensemble).expect_err("no covers");
     assert_eq!(
         error.to_string(),
@@ -423,6 +429,26 @@ fn covers_that_are_no_weights_are_refused_and_empty_nodes_are_not() {
         assert_eq!(ours[2], 3.5);
         check_sums(&ensemble, &row, &ours);
     }
+}
+
+#[test]
+fn covers_are_read_only_to_explain() {
+    let file = stored("3.1.3", "regression.ubj");
+    let ensemble = xgboost::read(&file).expect("a model");
+    assert!(ensemble.trees.iter().all(|tree| tree.covers.is_empty()));
+    assert!(Explainer::new(&ensemble).is_err());
+    let explainer = Explainer::read(&file).expect("a model with covers");
+    let row = vec![0.5; explainer.num_features()];
+    let mut out = vec![0.0; explainer.num_values()];
+    explainer.explain(&row, &mut out, || {}).expect("a row");
+    assert_eq!(out, explain(&read(&file).expect("a model"), &row));
+    let short = String::from_utf8(stored("3.1.3", "linear-text.json")).expect("text");
+    assert!(Explainer::read(short.as_bytes()).is_ok());
+    let cut = String::from_utf8(stored("3.1.3", "regression-text.json")).expect("text");
+    let cut = cut.replacen("\"sum_hessian\":[", "\"sum_hessian\":[1,", 1);
+    assert!(xgboost::read(cut.as_bytes()).is_ok());
+    let error = Explainer::read(cut.as_bytes()).expect_err("one cover too many");
+    assert!(error.to_string().contains("sum_hessian: "), "{error}");
 }
 
 #[test]

@@ -346,7 +346,8 @@ fn early_stopping_cuts_at_the_best_iteration() {
                     }
                     assert_same_bits("margin", 5, &model, &model.rows, &ours, &theirs);
                 }
-                let whole = xgboost::read_with(&file, ReadOptions { best_iteration: false }).expect("a model");
+                let whole = xgboost::read_with(&file, ReadOptions { best_iteration: false, ..ReadOptions::default() })
+                    .expect("a model");
                 assert_eq!(whole.trees.len(), if vector_leaves { 20 } else { 20 * outputs });
             }
         }

@@ -85,11 +85,7 @@ pub fn real_array(values: &[f32]) -> Result<pg_sys::Datum> {
 
 /// A `real[]` of these dimensions in the current memory context, and its elements, all 0; `what` these are and `hint`
 /// stand in the error of an array that is too large.
-pub fn new_real_array<'a>(
-    dimensions: &[usize],
-    what: &str,
-    hint: &str,
-) -> Result<(pg_sys::Datum, &'a mut [f32])> {
+pub fn new_real_array<'a>(dimensions: &[usize], what: &str, hint: &str) -> Result<(pg_sys::Datum, &'a mut [f32])> {
     let count = dimensions.iter().fold(1usize, |count, length| count.saturating_mul(*length));
     let header = std::mem::size_of::<pg_sys::ArrayType>() + 8 * dimensions.len();
     let size = count.saturating_mul(std::mem::size_of::<f32>()).saturating_add(header);

@@ -69,7 +69,8 @@ fn explain(call: &Call) -> Result<pg_sys::Datum> {
     let outputs = contributions.chunks_exact(row.len() + 1).zip(&prepared.outputs);
     // Made before they are stored: text that is made meanwhile would live as long as the query.
     let rows = outputs.flat_map(|(contributions, output)| {
-        let features = prepared.features.iter().zip(row).map(|(feature, value)| (&*feature.name, Some((feature, *value))));
+        let features =
+            prepared.features.iter().zip(row).map(|(feature, value)| (&*feature.name, Some((feature, *value))));
         features.chain([("bias", None)]).zip(contributions).map(|((name, value), contribution)| {
             [
                 Some(text_datum(name)),
@@ -130,9 +131,7 @@ fn prepare(target: &Resolved) -> Result<Rc<Prepared>> {
     if let Some(prepared) = known {
         return Ok(prepared);
     }
-    let ensemble = forest::xgboost::read(&names::stored_bytes(target)?)
-        .map_err(|error| Error::corrupted(format!("the stored model cannot be read: {error}")))?;
-    let explainer = Explainer::new(&ensemble).map_err(|error| cannot_explain(target, &error))?;
+    let explainer = Explainer::read(&names::stored_bytes(target)?).map_err(|error| cannot_explain(target, &error))?;
     let prepared = Rc::new(Prepared::new(target.model.clone(), explainer));
     if prepared.features.len() != prepared.explainer.num_features() {
         return Err(Error::corrupted(format!("{target} is not what it was when it was compiled")));
@@ -147,6 +146,9 @@ fn prepare(target: &Resolved) -> Result<Rc<Prepared>> {
 }
 
 fn cannot_explain(target: &Resolved, error: &forest::Error) -> Error {
+    if !matches!(error, forest::Error::Unsupported { .. }) {
+        return Error::corrupted(format!("the stored model cannot be read: {error}"));
+    }
     Error::unsupported(format!("the predictions of {target} cannot be explained"))
         .detail(format!("{error}."))
         .hint("An explanation needs to know how many training rows came to each node of a tree, which XGBoost stores with its models; models with several targets in one tree have it since XGBoost 3.3.")

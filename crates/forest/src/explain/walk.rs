@@ -6,12 +6,12 @@ use crate::kernel::keys::CATEGORY_LIMIT;
 /// The points of the quadrature between 0 and 1, as many as the model's longest path needs.
 #[derive(Debug, Clone)]
 pub(super) enum Walk {
-    P2(Quadrature<2>),
-    P4(Quadrature<4>),
-    P8(Quadrature<8>),
-    P16(Quadrature<16>),
-    P64(Quadrature<64>),
-    P256(Quadrature<256>),
+    P2(Box<Quadrature<2>>),
+    P4(Box<Quadrature<4>>),
+    P8(Box<Quadrature<8>>),
+    P16(Box<Quadrature<16>>),
+    P64(Box<Quadrature<64>>),
+    P256(Box<Quadrature<256>>),
 }
 
 /// Room for the way from the root to a node.
@@ -30,9 +30,9 @@ macro_rules! each_size {
             /// For paths of up to so many distinct features, and trees of so many levels.
             pub(super) fn new(features: usize, levels: usize) -> Self {
                 $(if features <= 2 * $points {
-                    return Self::$name(Quadrature::new(levels));
+                    return Self::$name(Box::new(Quadrature::new(levels)));
                 })*
-                Self::P256(Quadrature::new(levels))
+                Self::P256(Box::new(Quadrature::new(levels)))
             }
 
             pub(super) fn scratch(&self) -> Scratch {
@@ -141,6 +141,7 @@ impl<const N: usize> Quadrature<N> {
     }
 
     #[inline(always)]
+    #[allow(clippy::needless_range_loop, reason = "loops over points read alike")]
     fn explain_any(&self, tree: &Steps, output: usize, row: &[f32], levels: &mut [Level<N>], sums: &mut [f64]) {
         let [root, splits @ ..] = tree.steps.as_slice() else { return };
         levels[0].goes_left = tree.goes_left(root, row);
@@ -154,8 +155,7 @@ impl<const N: usize> Quadrature<N> {
             }
             at += 1;
             let (before, own) = levels.split_at_mut(level);
-            let (parent, own) = (&before[level - 1], &mut own[0]);
-            let above = &before[step.above as usize];
+            let (parent, above) = (&before[level - 1], &before[step.above as usize]);
             let takes = above.takes * f64::from(u8::from(parent.goes_left == step.is_left));
             if takes == 0.0 && step.share < NO_SHARE {
                 // No row of the training came here, nor does this one: nothing below counts.
@@ -163,27 +163,42 @@ impl<const N: usize> Quadrature<N> {
                 continue;
             }
             // Without a branch on what the row takes, which nothing could foretell.
-            own.takes = takes;
+            let (mut inverse, mut product, mut out) = ([0.0; N], [0.0; N], [0.0; N]);
             for p in 0..N {
                 let factor = self.rest[p] * step.share + self.t[p] * takes;
-                own.inverse[p] = 1.0 / factor;
-                own.product[p] = parent.product[p] * (factor * above.inverse[p]);
-                own.out[p] = self.weight[p] * (takes - step.share) * own.inverse[p];
+                inverse[p] = 1.0 / factor;
+                product[p] = parent.product[p] * (factor * above.inverse[p]);
+                out[p] = self.weight[p] * (takes - step.share) * inverse[p];
             }
-            own.above = step.above as usize;
-            own.feature = step.edge_feature as usize;
-            deepest = level;
             let value = match step.kind {
                 Kind::Leaf(value) => value,
                 Kind::VectorLeaf(first) => tree.vectors.get(first + output).copied().unwrap_or_default(),
                 Kind::Numeric { .. } | Kind::Categorical { .. } => {
-                    own.goes_left = tree.goes_left(step, row);
-                    own.sum = [0.0; N];
+                    own[0] = Level {
+                        product,
+                        sum: [0.0; N],
+                        out,
+                        inverse,
+                        takes,
+                        goes_left: tree.goes_left(step, row),
+                        above: step.above as usize,
+                        feature: step.edge_feature as usize,
+                    };
+                    deepest = level;
                     continue;
                 }
             };
+            let mut contribution = 0.0;
             for p in 0..N {
-                own.sum[p] = own.product[p] * value;
+                product[p] *= value;
+                contribution += (out[p] - above.out[p]) * product[p];
+            }
+            if let Some(sum) = sums.get_mut(step.edge_feature as usize) {
+                *sum += contribution;
+            }
+            let parent = &mut before[level - 1];
+            for p in 0..N {
+                parent.sum[p] += product[p];
             }
         }
         while deepest > 0 {

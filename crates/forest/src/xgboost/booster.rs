@@ -20,96 +20,102 @@ impl Booster {
     }
 }
 
-pub(crate) fn read(
-    booster: At<'_, '_>,
-    num_features: u32,
-    num_outputs: u32,
-    best_iteration: Option<usize>,
-) -> Result<Booster> {
-    let name = booster.field("name")?;
-    match name.string()? {
-        // Since 3.3 a dart is a gbtree with weights (3.4 moved them into the model), and a weight multiplies the leaf,
-        // which can be done here once.
-        "gbtree" => {
-            let model = booster.field("model")?;
-            let weights = model.get("weight_drop")?.or(booster.get("weight_drop")?);
-            let mut booster = gbtree(model, num_features, num_outputs, best_iteration, weights)?;
-            booster.trees.iter_mut().for_each(fold_weight);
-            Ok(booster)
-        }
-        "dart" => {
-            let weights = booster.field("weight_drop")?;
-            let inner = booster.field("gbtree")?;
-            gbtree(inner.field("model")?, num_features, num_outputs, best_iteration, Some(weights))
-        }
-        "gblinear" => gblinear(booster.field("model")?, num_features, num_outputs),
-        other => Err(name.path.unsupported(format!("booster {:?}", shorten(other)))),
-    }
+/// What is to be read, and what the booster must agree with.
+#[derive(Clone, Copy)]
+pub(crate) struct Reader {
+    pub(crate) num_features: u32,
+    pub(crate) num_outputs: u32,
+    /// The last round to keep.
+    pub(crate) best_iteration: Option<usize>,
+    /// Whether to keep the cover of each node.
+    pub(crate) covers: bool,
 }
 
-fn gbtree(
-    model: At<'_, '_>,
-    num_features: u32,
-    num_outputs: u32,
-    best_iteration: Option<usize>,
-    weight_drop: Option<At<'_, '_>>,
-) -> Result<Booster> {
-    let params = model.field("gbtree_model_param")?;
-    let list = model.field("trees")?;
-    let items = list.items()?;
-    let num_trees = params.field("num_trees")?;
-    if num_trees.integer_text()? != items.len() as i64 {
-        return Err(list.invalid(format!("{} trees where num_trees is {}", items.len(), num_trees.integer_text()?)));
+impl Reader {
+    pub(crate) fn read(self, booster: At<'_, '_>) -> Result<Booster> {
+        let name = booster.field("name")?;
+        match name.string()? {
+            // Since 3.3 a dart is a gbtree with weights (3.4 moved them into the model), and a weight multiplies the leaf,
+            // which can be done here once.
+            "gbtree" => {
+                let model = booster.field("model")?;
+                let weights = model.get("weight_drop")?.or(booster.get("weight_drop")?);
+                let mut booster = self.gbtree(model, weights)?;
+                booster.trees.iter_mut().for_each(fold_weight);
+                Ok(booster)
+            }
+            "dart" => {
+                let weights = booster.field("weight_drop")?;
+                let inner = booster.field("gbtree")?;
+                self.gbtree(inner.field("model")?, Some(weights))
+            }
+            "gblinear" => gblinear(booster.field("model")?, self.num_features, self.num_outputs),
+            other => Err(name.path.unsupported(format!("booster {:?}", shorten(other)))),
+        }
     }
 
-    let info = model.field("tree_info")?;
-    let outputs = info.ints()?;
-    if outputs.len() != items.len() {
-        return Err(info.invalid(format!("{} outputs for {} trees", outputs.len(), items.len())));
-    }
-    let weights = match weight_drop {
-        None => None,
-        Some(weight_drop) => {
-            let weights = weight_drop.floats()?;
-            if weights.len() != items.len() {
-                return Err(weight_drop.invalid(format!("{} weights for {} trees", weights.len(), items.len())));
-            }
-            Some(weights)
+    fn gbtree(self, model: At<'_, '_>, weight_drop: Option<At<'_, '_>>) -> Result<Booster> {
+        let Self { num_features, num_outputs, best_iteration, covers } = self;
+        let params = model.field("gbtree_model_param")?;
+        let list = model.field("trees")?;
+        let items = list.items()?;
+        let num_trees = params.field("num_trees")?;
+        if num_trees.integer_text()? != items.len() as i64 {
+            return Err(list.invalid(format!(
+                "{} trees where num_trees is {}",
+                items.len(),
+                num_trees.integer_text()?
+            )));
         }
-    };
 
-    // XGBoost puts each tree at the place that its id says.
-    let mut trees: Vec<Option<Tree>> = Vec::new();
-    trees.resize_with(items.len(), || None);
-    for (i, value) in items.iter().enumerate() {
-        let tree = At { value, path: list.path.index(i) };
-        let place = match tree.get("id")? {
-            None => i,
-            Some(id) => {
-                let place = usize::try_from(id.integer_text()?).ok();
-                place.filter(|&place| place < items.len()).ok_or_else(|| id.invalid("no such place"))?
+        let info = model.field("tree_info")?;
+        let outputs = info.ints()?;
+        if outputs.len() != items.len() {
+            return Err(info.invalid(format!("{} outputs for {} trees", outputs.len(), items.len())));
+        }
+        let weights = match weight_drop {
+            None => None,
+            Some(weight_drop) => {
+                let weights = weight_drop.floats()?;
+                if weights.len() != items.len() {
+                    return Err(weight_drop.invalid(format!("{} weights for {} trees", weights.len(), items.len())));
+                }
+                Some(weights)
             }
         };
-        let (Some(slot), Some(&output)) = (trees.get_mut(place), outputs.get(place)) else {
-            return Err(tree.invalid("no such place"));
-        };
-        if slot.is_some() {
-            return Err(tree.path.field("id").invalid("two trees of one id"));
+
+        // XGBoost puts each tree at the place that its id says.
+        let mut trees: Vec<Option<Tree>> = Vec::new();
+        trees.resize_with(items.len(), || None);
+        for (i, value) in items.iter().enumerate() {
+            let tree = At { value, path: list.path.index(i) };
+            let place = match tree.get("id")? {
+                None => i,
+                Some(id) => {
+                    let place = usize::try_from(id.integer_text()?).ok();
+                    place.filter(|&place| place < items.len()).ok_or_else(|| id.invalid("no such place"))?
+                }
+            };
+            let (Some(slot), Some(&output)) = (trees.get_mut(place), outputs.get(place)) else {
+                return Err(tree.invalid("no such place"));
+            };
+            if slot.is_some() {
+                return Err(tree.path.field("id").invalid("two trees of one id"));
+            }
+            let output = u32::try_from(output).ok().filter(|&output| output < num_outputs).ok_or_else(|| {
+                info.path.index(place).invalid(format!("output {output} where there are {num_outputs}"))
+            })?;
+            let weight = weights.as_ref().and_then(|weights| weights.get(place)).copied();
+            let (nodes, covers) = tree::read(tree, num_features, num_outputs, covers)?;
+            *slot = Some(Tree { nodes, covers, output, weight });
         }
-        let output = u32::try_from(output)
-            .ok()
-            .filter(|&output| output < num_outputs)
-            .ok_or_else(|| info.path.index(place).invalid(format!("output {output} where there are {num_outputs}")))?;
-        let weight = weights.as_ref().and_then(|weights| weights.get(place)).copied();
-        let (nodes, covers) = tree::read(tree, num_features, num_outputs)?;
-        *slot = Some(Tree { nodes, covers, output, weight });
+        let trees: Vec<Tree> = trees.into_iter().flatten().collect();
+        let kept = match best_iteration {
+            None => trees.len(),
+            Some(best) => trees_of_rounds(model, params, &trees, num_outputs, best.saturating_add(1))?,
+        };
+        Ok(Booster::of_trees(trees, kept))
     }
-    let trees: Vec<Tree> = trees.into_iter().flatten().collect();
-    let kept = match best_iteration {
-        None => trees.len(),
-        Some(best) => trees_of_rounds(model, params, &trees, num_outputs, best.saturating_add(1))?,
-    };
-    Ok(Booster::of_trees(trees, kept))
 }
 
 fn fold_weight(tree: &mut Tree) {

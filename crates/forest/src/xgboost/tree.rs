@@ -18,14 +18,20 @@ struct Arrays {
     default_left: Vec<i64>,
     /// Empty if no split is categorical.
     split_type: Vec<i64>,
-    /// Empty if the file has none.
+    /// Empty if the file has none, or nobody asks.
     cover: Vec<f32>,
 }
 
-/// Reads the nodes that the root reaches, in the order of the file, and their covers. (Pruning leaves nodes behind that
+/// Reads the nodes that the root reaches, in the order of the file, and their covers if
+/// these are asked for. (Pruning leaves nodes behind that
 /// nothing reaches.)
-pub(crate) fn read(tree: At<'_, '_>, num_features: u32, num_outputs: u32) -> Result<(Vec<Node>, Vec<f32>)> {
-    let arrays = arrays(tree)?;
+pub(crate) fn read(
+    tree: At<'_, '_>,
+    num_features: u32,
+    num_outputs: u32,
+    covers: bool,
+) -> Result<(Vec<Node>, Vec<f32>)> {
+    let arrays = arrays(tree, covers)?;
     let reachable = reachable(&tree.path, &arrays)?;
     let categories = Categories::read(tree, &arrays)?;
     let vector = vector_leaves(tree, num_outputs, arrays.left.len())?;
@@ -78,7 +84,7 @@ pub(crate) fn read(tree: At<'_, '_>, num_features: u32, num_outputs: u32) -> Res
     Ok((out, covers))
 }
 
-fn arrays(tree: At<'_, '_>) -> Result<Arrays> {
+fn arrays(tree: At<'_, '_>, covers: bool) -> Result<Arrays> {
     let left = tree.field("left_children")?.ints()?;
     let num_nodes = left.len();
     if num_nodes == 0 {
@@ -105,12 +111,12 @@ fn arrays(tree: At<'_, '_>) -> Result<Arrays> {
     same_length("split_conditions", condition.len())?;
     // Trees with vector leaves have none before 3.3.
     let cover = match tree.get("sum_hessian")? {
-        None => Vec::new(),
-        Some(cover) => {
+        Some(cover) if covers => {
             let cover = cover.floats()?;
             same_length("sum_hessian", cover.len())?;
             cover
         }
+        _ => Vec::new(),
     };
     Ok(Arrays {
         cover,

@@ -1,0 +1,161 @@
+"""`make fleet`: a primary, replicas, poolers and HAProxy, and the shares of the CPU that its servers are held to."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from devkit import Problem, fleet, shares
+from devkit.places import ROOT, runtime
+
+# Its servers are of the newest PostgreSQL, whichever the other tests run on.
+NEWEST_ONLY = True
+
+
+def devkit(*arguments):
+    """The devkit as the Makefile runs it, but for what is patched below."""
+    return subprocess.run(
+        [sys.executable, "-c", f"{PATCH}\nsys.argv = {['devkit', *arguments]!r}\nsys.exit(devkit.__main__.main())"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": "tools:.", "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+# The tests build the pooler with its assertions, and `make fleet` would build it without: minutes for the same fleet.
+# And a fleet of yours may be up.
+PATCH = """
+import sys
+import devkit.__main__, devkit.fleet, devkit.fleet_up
+from devkit.places import runtime
+from tests.pooler.process import PROGRAM
+devkit.fleet.program = lambda: PROGRAM
+devkit.fleet_up.home = lambda: runtime() / "test-fleet"
+devkit.fleet_up.build_pooler = lambda: None
+devkit.fleet_up.build_into = lambda tree: None
+"""
+
+
+@pytest.fixture
+def haproxy():
+    """Skips where HAProxy is missing, and says so."""
+    try:
+        return fleet.haproxy()
+    except Problem as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.fixture
+def home():
+    """Where the fleet of a test is; it is gone afterwards."""
+    devkit("fleet-down")
+    yield runtime() / "test-fleet"
+    devkit("fleet-down")
+
+
+def processes_of(home):
+    """Command lines of the processes that have to do with a folder."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if str(home) in line:
+            found.append(line)
+    return found
+
+
+def test_a_fleet_comes_up_answers_and_goes_without_a_trace(major, haproxy, home):
+    done = devkit("fleet", "--replicas", "2", "--poolers", "1")
+    assert done.returncode == 0, done.stderr + done.stdout
+    running = fleet.Fleet.load(home)
+    assert running.url in done.stdout
+    assert [running.name_of(server) for server in running.servers] == ["primary", "replica-1", "replica-2"]
+
+    minutes = "SELECT round(pgml.predict('flights', keyed)::numeric, 1), pg_is_in_recovery() FROM keyed WHERE id = 7"
+    predicted, standby = running.psql(minutes).split("|")
+    assert float(predicted) >= 0 and standby == "t", "a replica serves the model that the primary has trained"
+    running.psql("INSERT INTO ledger VALUES (1, 1)")
+    assert running.primary.psql("SELECT count(*) FROM ledger", running.database) == "1"
+
+    reason = shares.why_not()
+    if reason:
+        assert reason in done.stdout, "that servers have no share is said"
+    else:
+        for server in running.servers:
+            share = running.shares.of(running.name_of(server))
+            assert set(fleet.server_pids(server)) <= set(share.pids())
+        assert not set(running.shares.of("primary").pids()) & {program.pid for program in running.poolers}
+
+    once = devkit("fleet-status", "--once")
+    rows = {line.split()[0]: line.split()[2] for line in once.stdout.splitlines()[1:]}
+    expected = {"primary": "primary", "replica-1": "replica", "replica-2": "replica", "pooler-1": "up", "haproxy": "up"}
+    assert rows == expected
+    assert re.search(r"transactions/s", once.stdout)
+
+    assert "already" in devkit("fleet").stdout
+    group = running.shares.folder if running.shares else None
+    assert devkit("fleet-down").returncode == 0
+    assert processes_of(home) == []
+    assert not home.exists()
+    assert group is None or not group.exists()
+    assert "no fleet is up" in devkit("fleet-down").stdout
+    assert "make fleet" in devkit("fleet-status").stderr
+
+
+def test_without_haproxy_the_package_is_named(monkeypatch):
+    monkeypatch.setattr(fleet.shutil, "which", lambda name, path=None: None)
+    with pytest.raises(Problem, match="apt-get install haproxy"):
+        fleet.haproxy()
+
+
+def controllers(folder, *lines):
+    """A file as /proc/mounts."""
+    mounts = folder / "mounts"
+    mounts.write_text("".join(f"{line}\n" for line in lines))
+    return mounts
+
+
+def test_shares_of_version_2(tmp_path):
+    root = tmp_path / "cgroup"
+    root.mkdir()
+    (root / "cgroup.controllers").write_text("cpuset cpu io\n")
+    mounts = controllers(tmp_path, f"cgroup2 {root} cgroup2 rw,nsdelegate 0 0")
+    share = shares.Shares("howdah", mounts).add("replica-1", 0.25)
+    assert (root / "cgroup.subtree_control").read_text() == (root / "howdah" / "cgroup.subtree_control").read_text()
+    assert (root / "cgroup.subtree_control").read_text() == "+cpu"
+    assert (share.folder / "cpu.max").read_text() == "12500 50000"
+    assert (share.folder / "cpu.weight").read_text() == (root / "howdah" / "cpu.weight").read_text() == "1000"
+    share.set(0.01)
+    assert (share.folder / "cpu.max").read_text() == "1000 100000", "the kernel takes no quota under a millisecond"
+    share.set(None)
+    assert (share.folder / "cpu.max").read_text() == "max 50000"
+    share.take([7])
+    assert (share.folder / "cgroup.procs").read_text() == "7"
+
+
+def test_shares_of_version_1_go_before_those_of_2(tmp_path):
+    one, two = tmp_path / "cpu", tmp_path / "unified"
+    for root in (one, two):
+        root.mkdir()
+    (two / "cgroup.controllers").write_text("hugetlb\n")
+    mounts = controllers(
+        tmp_path, f"cgroup {one} cgroup rw,relatime,cpu,cpuacct 0 0", f"cgroup2 {two} cgroup2 rw,relatime 0 0"
+    )
+    share = shares.Shares("howdah", mounts).add("primary", 2)
+    assert (share.folder / "cpu.cfs_period_us").read_text() == "50000"
+    assert (share.folder / "cpu.cfs_quota_us").read_text() == "100000"
+    assert share.folder.is_relative_to(one)
+
+
+def test_why_there_are_no_shares_is_said(tmp_path):
+    assert "no control groups" in shares.why_not(controllers(tmp_path, "proc /proc proc rw 0 0"))
+    gone = tmp_path / "gone"
+    mounts = controllers(tmp_path, f"cgroup {gone} cgroup rw,cpu 0 0")
+    assert "not writable" in shares.why_not(mounts)
