@@ -63,7 +63,9 @@ def pytest_pyfunc_call(pyfuncitem):
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-    new_loop = uvloop.new_event_loop if pyfuncitem.callspec.params["event_loop_kind"] == "uvloop" else asyncio.new_event_loop
+    new_loop = (
+        uvloop.new_event_loop if pyfuncitem.callspec.params["event_loop_kind"] == "uvloop" else asyncio.new_event_loop
+    )
     complaints = []
     # Also ends what hangs outside of Python, where no exception can be raised: uvloop's closing of a loop.
     faulthandler.dump_traceback_later(SECONDS + 30, exit=True, file=sys.__stderr__)

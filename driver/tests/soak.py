@@ -2,7 +2,7 @@
 
     PYTHONPATH=tools:.:driver/python build/venv/bin/python -m driver.tests.soak [--pg 18] [--seconds 60] [NAME ...]
 
-or `make soak SECONDS=600 RUNS="leaks kills"`. The runs (all of them by default):
+The runs (all of them by default):
 
 leaks    a million queries of every kind: references, memory, statements and connections stay as many as they were
 kills    a thousand tasks over a pool of ten, while backends are killed at random
@@ -124,8 +124,11 @@ async def leaks(spec, seconds, rng):
             await asyncio.sleep(0)
             given_up.cancel()
             await asyncio.gather(given_up, return_exceptions=True)
+            # As with asyncpg, who times out while he waits for another query's cancellation ends the connection.
+            await connection.fetchval("select 1")
             with contextlib.suppress(asyncio.TimeoutError):
                 await connection.fetchval("select pg_sleep(10)", timeout=0.0001)
+            await connection.fetchval("select 2")
             if number % 100 == 0:
                 await every_operation(connection)
                 async with howdah.create_pool(**spec, min_size=2, max_size=2) as pool:

@@ -190,6 +190,26 @@ async def test_timed_out_after_any_time(spec):
     await connection.close()
 
 
+@pytest.mark.parametrize("late", [False, True], ids=["waiting", "answered"])
+async def test_statements_of_cancelled_queries_are_closed(spec, late):
+    connection = await connect(spec)
+    for number in range(120):
+        # Each a text of its own, cancelled while it is prepared, or while its types are asked for.
+        operation = connection.fetchval(f"select {number}, 'glad'::cancelled_mood")
+        with contextlib.suppress(asyncio.CancelledError):
+            await Turns(as_coroutine(operation), number % 4, late)
+        if number % 10 == 0:
+            await connection.reload_schema_state()
+    await connection.fetchval("select 'the next one that is prepared closes those of before'")
+    kept = await connection.fetchval("select count(*) from pg_prepared_statements")
+    assert kept <= len(list(connection._stmt_cache.iter_statements())) + 1
+    await connection.close()
+
+
+async def as_coroutine(awaitable):
+    return await awaitable
+
+
 async def test_one_cancelled_among_many_leaves_the_others(spec):
     connection = await howdah.connect(**spec)
     tasks = [asyncio.ensure_future(connection.fetchval("select $1::int", n)) for n in range(50)]

@@ -31,7 +31,9 @@ from .copying import CopyMethods
 from .listeners import ListenerMethods
 from .listeners import LoggedQuery as LoggedQuery
 from .listeners import _Callback as _Callback
+from .records import check_record_class
 from .statement_cache import _StatementCache as _StatementCache
+from .statements import StatementMethods
 from .type_codecs import TypeCodecMethods
 
 # In which form the session gives a query's answer.
@@ -65,7 +67,13 @@ class ServerCapabilities(NamedTuple):
 
 
 class Connection(
-    ListenerMethods, CopyMethods, TypeCodecMethods, ColumnMethods, ConnectionAdditions, metaclass=ConnectionMeta
+    StatementMethods,
+    ListenerMethods,
+    CopyMethods,
+    TypeCodecMethods,
+    ColumnMethods,
+    ConnectionAdditions,
+    metaclass=ConnectionMeta,
 ):
     """A session with a server, made by :func:`connect`.
 
@@ -220,7 +228,7 @@ class Connection(
         if self._protocol is None:
             raise exceptions.InterfaceError("connection is closed")
         if record_class is not None:
-            _check_record_class(record_class)
+            check_record_class(record_class)
         if self._query_loggers:
             return self._logged(query, args, timeout, record_class, limit, shape, column)
         return self._protocol.fetch(query, args, timeout, record_class, limit, shape, column)
@@ -524,233 +532,10 @@ class Connection(
         )
         return prepared_stmt.PreparedStatement(self, query, statement)
 
-    # Statements.
-
-    async def _get_statement(
-        self,
-        query: str,
-        timeout: Optional[float],
-        *,
-        named: Any = False,
-        use_cache: bool = True,
-        ignore_custom_codec: bool = False,
-        record_class: Optional[type] = None,
-    ) -> Any:
-        """The state of a statement, from the cache or from the server."""
-        session = self._protocol
-        if record_class is None:
-            record_class = session.get_record_class()
-        else:
-            _check_record_class(record_class)
-        key = (query, record_class, ignore_custom_codec)
-        if use_cache:
-            statement = self._stmt_cache.get(key)
-            if statement is not None:
-                return statement
-            limit = self._config.max_cacheable_statement_size
-            use_cache = self._stmt_cache_enabled and (not limit or len(query) <= limit)
-        name = named if isinstance(named, str) else self._get_unique_id("stmt") if use_cache or named else ""
-        statement = await session.prepare(
-            name, query, timeout, record_class=record_class, ignore_custom_codec=ignore_custom_codec
-        )
-        await self._learn_types(statement, timeout)
-        if not name:
-            # Whatever is asked in the meantime may take the unnamed statement's place: it is parsed with each use.
-            statement.mark_unprepared()
-        if use_cache:
-            other = self._stmt_cache.get(key)
-            if other is not None:
-                # Another task has asked the same in the meantime.
-                self._maybe_gc_stmt(statement)
-                statement = other
-            else:
-                self._stmt_cache.put(key, statement)
-        if self._stmts_to_close:
-            await self._cleanup_stmts()
-        return statement
-
-    async def _learn_types(self, statement: Any, timeout: Optional[float]) -> None:
-        """Ask for the types of a statement that are not known, and make its codecs."""
-        tries = 0
-        while missing := statement._init_types():
-            types = await self._introspect_types(missing, timeout)
-            self._protocol.get_settings().register_data_types(types)
-            tries += 1
-            if tries > 5:
-                raise exceptions.InternalClientError(
-                    f"could not resolve query result and/or argument types in {tries} attempts"
-                )
-        statement._init_codecs()
-
-    async def _introspect_types(self, typeoids: Any, timeout: Optional[float]) -> Any:
-        # Compiling the query takes longer than running it.
-        jit = "off"
-        if self._server_caps.jit:
-            try:
-                rows = await self._fetch_plain(
-                    "SELECT current_setting('jit') AS cur, set_config('jit', 'off', false) AS new", (), timeout
-                )
-                jit = rows[0]["cur"]
-            except exceptions.UndefinedObjectError:
-                pass
-        types = await self._fetch_plain(self._intro_query, (list(typeoids),), timeout)
-        if jit != "off":
-            await self._fetch_plain("SELECT set_config('jit', $1, false)", (jit,), timeout)
-        return types
-
-    async def _fetch_plain(self, query: str, args: tuple[Any, ...], timeout: Optional[float]) -> Any:
-        """Rows of a query of the driver's own, whatever codecs the program has set."""
-        statement = await self._get_statement(query, timeout, ignore_custom_codec=True)
-        return await self._protocol.bind_run(statement, args, "", 0, _ROWS, timeout)
-
-    async def _fetch_unprepared(
-        self, query: str, args: Any, limit: int, shape: int, column: Any, record_class: Any, timeout: Optional[float]
-    ) -> Any:
-        """A query whose statement the session does not find by itself."""
-        before = self._loop.time()
-        statement = await self._get_statement(query, timeout, record_class=record_class)
-        if timeout is not None:
-            timeout -= self._loop.time() - before
-        statement.attach()
-        try:
-            return await self._protocol.bind_run(statement, args, "", limit, shape, timeout, column)
-        except exceptions.OutdatedSchemaCacheError as error:
-            return await self._fetch_again(error, query, args, limit, shape, column, record_class, timeout)
-        except exceptions.InvalidCachedStatementError as error:
-            return await self._fetch_again(error, query, args, limit, shape, column, record_class, timeout)
-        finally:
-            statement.detach()
-            self._maybe_gc_stmt(statement)
-
-    async def _fetch_again(
-        self,
-        error: BaseException,
-        query: str,
-        args: Any,
-        limit: int,
-        shape: int,
-        column: Any,
-        record_class: Any,
-        timeout: Optional[float],
-    ) -> Any:
-        """A second try of a query whose types or tables have changed since its statement was prepared."""
-        if isinstance(error, exceptions.OutdatedSchemaCacheError):
-            # The query was run already.
-            await self.reload_schema_state()
-            raise error
-        self._drop_global_statement_cache()
-        if self._protocol.is_in_transaction():
-            raise error
-        statement = await self._get_statement(query, timeout, record_class=record_class)
-        return await self._protocol.bind_run(statement, args, "", limit, shape, timeout, column)
-
-    async def _executemany(
-        self,
-        query: str,
-        args: Any,
-        timeout: Optional[float],
-        return_rows: bool = False,
-        record_class: Optional[type] = None,
-    ) -> Any:
-        timeout = self._protocol._get_timeout(timeout)
-        query, args = named.bind_many(query, args)
-        if self._query_loggers:
-            with self._time_and_log(query, args, timeout):
-                return await self._run_many(query, args, timeout, return_rows, record_class)
-        return await self._run_many(query, args, timeout, return_rows, record_class)
-
-    async def _run_many(
-        self, query: str, args: Any, timeout: Optional[float], return_rows: bool, record_class: Optional[type]
-    ) -> Any:
-        before = self._loop.time()
-        for attempt in (1, 2):
-            statement = await self._get_statement(query, timeout, record_class=record_class)
-            if timeout is not None:
-                timeout -= self._loop.time() - before
-            try:
-                return await self._protocol.bind_execute_many(statement, args, "", timeout, return_rows)
-            except exceptions.OutdatedSchemaCacheError:
-                await self.reload_schema_state()
-                raise
-            except exceptions.InvalidCachedStatementError:
-                self._drop_global_statement_cache()
-                if attempt == 2 or self._protocol.is_in_transaction():
-                    raise
-
-    async def _execute(
-        self,
-        query: str,
-        args: Any,
-        limit: int,
-        timeout: Optional[float],
-        *,
-        return_status: bool = False,
-        ignore_custom_codec: bool = False,
-        record_class: Optional[type] = None,
-    ) -> Any:
-        """A query in the form in which libraries on asyncpg ask it."""
-        statement = await self._get_statement(
-            query, timeout, record_class=record_class, ignore_custom_codec=ignore_custom_codec
-        )
-        return await self._protocol.bind_execute(statement, args, "", limit, return_status, timeout)
-
     def _get_unique_id(self, prefix: str) -> str:
         global _uid
         _uid += 1
         return f"__howdah_{prefix}_{_uid:x}__"
-
-    def _maybe_gc_stmt(self, statement: Any) -> None:
-        """Have a statement closed that nobody can use any more."""
-        if (
-            statement.refs == 0
-            and statement.name
-            and not statement.closed
-            and not self._stmt_cache.has((statement.query, statement.record_class, statement.ignore_custom_codec))
-        ):
-            statement.mark_closed()
-            self._stmts_to_close.add(statement)
-
-    async def _cleanup_stmts(self) -> None:
-        closing, self._stmts_to_close = self._stmts_to_close, set()
-        for statement in closing:
-            # Or they would stay on the server: for this there is no timeout.
-            await self._protocol.close_statement(statement, protocol.NO_TIMEOUT)
-
-    def _mark_stmts_as_closed(self) -> None:
-        for statement in self._stmt_cache.iter_statements():
-            statement.mark_closed()
-        for statement in self._stmts_to_close:
-            statement.mark_closed()
-        self._stmt_cache.clear()
-        self._stmts_to_close.clear()
-
-    def _drop_local_statement_cache(self) -> None:
-        self._stmt_cache.clear()
-
-    def _drop_global_statement_cache(self) -> None:
-        holder = None if self._pool_holder is None else self._pool_holder()
-        if holder is not None:
-            holder._pool._drop_statement_cache()
-        else:
-            self._drop_local_statement_cache()
-
-    def _drop_local_type_cache(self) -> None:
-        self._protocol.get_settings().clear_type_cache()
-
-    def _drop_global_type_cache(self) -> None:
-        holder = None if self._pool_holder is None else self._pool_holder()
-        if holder is not None:
-            holder._pool._drop_type_cache()
-        else:
-            self._drop_local_type_cache()
-
-    async def reload_schema_state(self) -> None:
-        """Forget what is known of the database's types, because they have been changed.
-
-        The driver notices most changes by itself; this avoids the :exc:`OutdatedSchemaCacheError` by which it says so.
-        """
-        self._drop_global_type_cache()
-        self._drop_global_statement_cache()
 
     # The session's end, and its being made as new.
 
@@ -1009,7 +794,7 @@ async def connect(
             f"connection_class is expected to be a subclass of asyncpg.Connection, got {connection_class!r}"
         )
     if record_class is not protocol.Record:
-        _check_record_class(record_class)
+        check_record_class(record_class)
     if loop is None:
         loop = asyncio.get_event_loop()
     async with compat.timeout(timeout):
@@ -1065,18 +850,6 @@ def _extract_stack(limit: int = 10) -> str:
     while frames and frames[0].filename.startswith(here):
         frames.pop(0)
     return "".join(traceback.format_list(frames[:limit][::-1]))
-
-
-def _check_record_class(record_class: Any) -> None:
-    record = protocol.Record
-    if record_class is record:
-        return
-    if not (isinstance(record_class, type) and issubclass(record_class, record)):
-        raise exceptions.InterfaceError(
-            f"record_class is expected to be a subclass of asyncpg.Record, got {record_class!r}"
-        )
-    if record_class.__new__ is not record.__new__ or record_class.__init__ is not record.__init__:
-        raise exceptions.InterfaceError("record_class must not redefine __new__ or __init__")
 
 
 def _weak_maybe_gc_stmt(weak_ref: Any, statement: Any) -> None:

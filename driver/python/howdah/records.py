@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from . import exceptions
 from .protocol import Record
 
 
@@ -26,3 +27,22 @@ class AttributeRecord(Record):
             return self[name]
         except KeyError:
             raise AttributeError(f"the row has no column {name!r}") from None
+
+
+def check_record_class(record_class: Any) -> None:
+    """Refuse what is not a class of rows.
+
+    Raises
+    ------
+    InterfaceError
+        It is not derived from :class:`Record`, or makes its instances in a way of its own.
+    """
+    record = Record
+    if record_class is record:
+        return
+    if not (isinstance(record_class, type) and issubclass(record_class, record)):
+        raise exceptions.InterfaceError(
+            f"record_class is expected to be a subclass of asyncpg.Record, got {record_class!r}"
+        )
+    if record_class.__new__ is not record.__new__ or record_class.__init__ is not record.__init__:
+        raise exceptions.InterfaceError("record_class must not redefine __new__ or __init__")

@@ -77,6 +77,32 @@ pub fn scaled(data: &[u8], precision: u8, scale: u8) -> Result<i128, Error> {
     Ok(if parts.sign == NEGATIVE { -value } else { value })
 }
 
+/// A numeric in its wire form: `value` divided by 10^scale.
+pub fn unscaled(value: i128, scale: i32) -> Vec<u8> {
+    let mut digits = value.unsigned_abs().to_string();
+    if value != 0 {
+        digits.extend(std::iter::repeat_n('0', usize::try_from(-scale).unwrap_or(0)));
+    }
+    let scale = usize::try_from(scale).unwrap_or(0);
+    // Zeros in front, so that there is a whole part, in whole groups; and behind, up to the end of a group.
+    let whole = digits.len().saturating_sub(scale).max(1).next_multiple_of(4);
+    let mut text = "0".repeat((whole + scale).saturating_sub(digits.len()));
+    text.push_str(&digits);
+    text.extend(std::iter::repeat_n('0', scale.next_multiple_of(4) - scale));
+    let groups: Vec<u16> = text
+        .as_bytes()
+        .chunks(4)
+        .map(|group| group.iter().fold(0, |sum, digit| sum * 10 + u16::from(digit - b'0')))
+        .collect();
+    let first = groups.iter().position(|group| *group != 0).unwrap_or(groups.len());
+    let end = groups.iter().rposition(|group| *group != 0).map_or(first, |last| last + 1);
+    let kept = groups.get(first..end).unwrap_or_default();
+    let weight = if kept.is_empty() { 0 } else { (whole / 4) as i64 - 1 - first as i64 };
+    let sign = if value < 0 { NEGATIVE } else { 0 };
+    let head = [kept.len() as u16, weight as u16, sign, scale as u16];
+    head.iter().chain(kept).flat_map(|word| word.to_be_bytes()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,6 +113,21 @@ mod tests {
             out.extend_from_slice(&word.to_be_bytes());
         }
         out
+    }
+
+    #[test]
+    fn integers_of_a_scale_become_numbers() {
+        assert_eq!(unscaled(123_456_789, 4), wire(&[1, 2345, 6789], 1, 0, 4));
+        assert_eq!(unscaled(-1_234_567, 2), wire(&[1, 2345, 6700], 1, NEGATIVE, 2));
+        assert_eq!(unscaled(0, 2), wire(&[], 0, 0, 2));
+        assert_eq!(unscaled(5, 6), wire(&[500], -2, 0, 6));
+        assert_eq!(unscaled(70_000, 0), wire(&[7], 1, 0, 0));
+        assert_eq!(unscaled(7, -4), wire(&[7], 1, 0, 0));
+        for value in [1, -1, 9999, 10_000, 12_345_678_901_234_567_890, 10_i128.pow(38) - 1, 1 - 10_i128.pow(38)] {
+            for scale in 0..=38 {
+                assert_eq!(scaled(&unscaled(value, scale), 38, scale as u8), Ok(value), "{value} {scale}");
+            }
+        }
     }
 
     #[test]

@@ -9,7 +9,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 
 use super::arrow::{Array, Schema, Stream};
-use crate::codec::Codec;
+use super::decimal;
+use crate::codec::{Body, Codec};
 
 /// Microseconds from 1970-01-01, where Arrow counts from, to 2000-01-01, where PostgreSQL does.
 const EPOCH: i64 = 946_684_800_000_000;
@@ -62,10 +63,22 @@ enum Read {
     Float64,
     /// Offsets of 32 or 64 bits.
     Bytes(usize),
+    /// Short ones in place, others elsewhere.
+    Views,
     Fixed(usize),
-    /// Values a unit, of seconds; whole days are -1.
+    /// Values a second.
     Time(i64),
     Days,
+    /// The width of a time of the day, and values a second.
+    Clock(usize, i64),
+    /// Values a second.
+    Duration(i64),
+    /// Months, days and nanoseconds.
+    Months,
+    /// The width, and digits behind the point.
+    Decimal(usize, i32),
+    /// Offsets of 32 or 64 bits into a column of elements.
+    List(usize),
 }
 
 /// How they are written.
@@ -79,14 +92,22 @@ enum Write {
     Bytes(Option<u8>),
     Date,
     Timestamp,
+    Time,
+    Interval,
+    Numeric,
+    Oid,
+    /// The elements' type.
+    Array(u32),
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Converter {
     read: Read,
     write: Write,
     /// The width of positions in a dictionary.
     dictionary: Option<Read>,
+    /// How the elements of a list are read and written.
+    element: Option<Box<Converter>>,
 }
 
 /// Takes the content of a capsule over, so that its own destructor finds nothing to do.
@@ -193,14 +214,38 @@ impl Read {
             "g" => Read::Float64,
             "u" | "z" => Read::Bytes(4),
             "U" | "Z" => Read::Bytes(8),
+            "vu" | "vz" => Read::Views,
+            "+l" => Read::List(4),
+            "+L" => Read::List(8),
             "tdD" => Read::Days,
             "tdm" => Read::Time(1_000),
+            "tts" => Read::Clock(4, 1),
+            "ttm" => Read::Clock(4, 1_000),
+            "ttu" => Read::Clock(8, 1_000_000),
+            "ttn" => Read::Clock(8, 1_000_000_000),
+            "tin" => Read::Months,
+            _ if format.starts_with("d:") => return Read::decimal(format.get(2..)?),
+            _ if format.starts_with("tD") => Read::Duration(unit(format.get(2..)?)?),
             _ => match (format.strip_prefix("w:"), format.strip_prefix("ts")) {
                 (Some(width), _) => Read::Fixed(width.parse().ok()?),
                 (_, Some(rest)) => Read::Time(unit(rest.get(..1)?)?),
                 _ => return None,
             },
         })
+    }
+}
+
+impl Read {
+    /// A decimal, described by its precision, its scale and perhaps its bits.
+    fn decimal(described: &str) -> Option<Read> {
+        let mut parts = described.split(',');
+        let (_, scale) = (parts.next()?, parts.next()?.parse().ok()?);
+        match parts.next().unwrap_or("128") {
+            "32" => Some(Read::Decimal(4, scale)),
+            "64" => Some(Read::Decimal(8, scale)),
+            "128" => Some(Read::Decimal(16, scale)),
+            _ => None,
+        }
     }
 }
 
@@ -221,6 +266,14 @@ impl Converter {
             Some(_) => Some(Read::of(&format(schema)).ok_or_else(refused)?),
             None => None,
         };
+        if let (Body::Array { element, element_oid, .. }, Read::List(_)) = (&codec.body, read) {
+            let child = children(schema).into_iter().next().ok_or_else(refused)?;
+            let element = Some(Box::new(Converter::of(child, element)?));
+            if matches!(element.as_deref(), Some(Converter { read: Read::List(_), .. })) {
+                return Err(refused());
+            }
+            return Ok(Converter { read, write: Write::Array(*element_oid), dictionary, element });
+        }
         let write = match (codec.oid(), read) {
             (16, Read::Bool) => Write::Bool,
             (21, Read::Int(..) | Read::Bool) => Write::Int(2),
@@ -230,14 +283,18 @@ impl Converter {
             (701, Read::Int(..) | Read::Float32 | Read::Float64) => Write::Float8,
             (1082, Read::Days | Read::Time(_)) => Write::Date,
             (1114 | 1184, Read::Time(_) | Read::Days) => Write::Timestamp,
-            (2950, Read::Fixed(16)) | (17, Read::Fixed(_) | Read::Bytes(_)) => Write::Bytes(None),
-            (3802, Read::Bytes(_)) => Write::Bytes(Some(1)),
-            (25 | 1043 | 1042 | 19 | 114, Read::Bytes(_)) => Write::Bytes(None),
+            (26, Read::Int(..)) => Write::Oid,
+            (1083, Read::Clock(..)) => Write::Time,
+            (1186, Read::Duration(_) | Read::Months) => Write::Interval,
+            (1700, Read::Decimal(..) | Read::Int(..)) => Write::Numeric,
+            (2950, Read::Fixed(16)) | (17, Read::Fixed(_) | Read::Bytes(_) | Read::Views) => Write::Bytes(None),
+            (3802, Read::Bytes(_) | Read::Views) => Write::Bytes(Some(1)),
+            (25 | 1043 | 1042 | 19 | 114, Read::Bytes(_) | Read::Views) => Write::Bytes(None),
             // Labels of enums, which are numbered by the database.
-            (16_384.., Read::Bytes(_)) => Write::Bytes(None),
+            (16_384.., Read::Bytes(_) | Read::Views) => Write::Bytes(None),
             _ => return Err(refused()),
         };
-        Ok(Converter { read, write, dictionary })
+        Ok(Converter { read, write, dictionary, element: None })
     }
 }
 
@@ -338,6 +395,9 @@ unsafe fn write_value(column: &Array, converter: &Converter, row: usize, out: &m
             out.extend_from_slice(&[0xff; 4]);
             return Ok(());
         }
+        if let (Write::Array(oid), Some(element)) = (converter.write, &converter.element) {
+            return write_array(column, converter.read, oid, element, at, out);
+        }
         let mut put = |bytes: &[u8]| -> PyResult<()> {
             let length = i32::try_from(bytes.len()).map_err(|_| PyOverflowError::new_err("a value is too long"))?;
             out.extend_from_slice(&length.to_be_bytes());
@@ -370,6 +430,55 @@ unsafe fn write_value(column: &Array, converter: &Converter, row: usize, out: &m
                     Some(front) => put(&[&[front], bytes].concat()),
                 }
             }
+            Write::Oid => {
+                let value = integer(column, converter.read, at);
+                let value = u32::try_from(value).map_err(|_| {
+                    PyOverflowError::new_err(format!("{value} is out of range for a column of type oid"))
+                })?;
+                put(&value.to_be_bytes())
+            }
+            Write::Numeric => match converter.read {
+                Read::Decimal(16, scale) => {
+                    let value: i128 = buffer(column, 1).cast::<i128>().add(at).read_unaligned();
+                    put(&decimal::unscaled(value, scale))
+                }
+                Read::Decimal(width, scale) => {
+                    put(&decimal::unscaled(integer(column, Read::Int(width, true), at), scale))
+                }
+                read => put(&decimal::unscaled(integer(column, read, at), 0)),
+            },
+            Write::Time => {
+                let (width, unit) = if let Read::Clock(width, unit) = converter.read { (width, unit) } else { (8, 1) };
+                let micros = (integer(column, Read::Int(width, true), at) * 1_000_000).div_euclid(i128::from(unit));
+                match i64::try_from(micros).ok().filter(|micros| (0..=86_400_000_000).contains(micros)) {
+                    Some(micros) => put(&micros.to_be_bytes()),
+                    None => Err(PyOverflowError::new_err("a time of the day is out of range")),
+                }
+            }
+            Write::Interval => {
+                let (micros, days, months) = match converter.read {
+                    Read::Duration(unit) => {
+                        let value = integer(column, Read::Int(8, true), at);
+                        ((value * 1_000_000).div_euclid(i128::from(unit)), 0, 0)
+                    }
+                    _ => {
+                        let parts: *const i32 = buffer(column, 1).cast::<i32>().add(at * 4);
+                        let nanos = parts.add(2).cast::<i64>().read_unaligned();
+                        (i128::from(nanos.div_euclid(1000)), parts.add(1).read(), parts.read())
+                    }
+                };
+                let micros =
+                    i64::try_from(micros).map_err(|_| PyOverflowError::new_err("an interval is out of range"))?;
+                let mut bytes = [0; 16];
+                let (first, rest) = bytes.split_at_mut(8);
+                let (second, third) = rest.split_at_mut(4);
+                first.copy_from_slice(&micros.to_be_bytes());
+                second.copy_from_slice(&days.to_be_bytes());
+                third.copy_from_slice(&months.to_be_bytes());
+                put(&bytes)
+            }
+            // Written above.
+            Write::Array(_) => Ok(()),
             Write::Date => {
                 let days = match converter.read {
                     Read::Time(unit) => {
@@ -395,6 +504,57 @@ unsafe fn write_value(column: &Array, converter: &Converter, row: usize, out: &m
                 put(&micros.to_be_bytes())
             }
         }
+    }
+}
+
+/// Writes a list as an array of one dimension.
+///
+/// # Safety
+/// The column is a list of what `element` reads, and `at` is a place of it.
+unsafe fn write_array(
+    column: &Array,
+    read: Read,
+    oid: u32,
+    element: &Converter,
+    at: usize,
+    out: &mut Vec<u8>,
+) -> PyResult<()> {
+    // SAFETY: offsets are in the second buffer; a list has one child, of as many values as they say.
+    unsafe {
+        let (start, end) = if read == Read::List(4) {
+            let offsets: *const i32 = buffer(column, 1).cast();
+            (i64::from(*offsets.add(at)), i64::from(*offsets.add(at + 1)))
+        } else {
+            let offsets: *const i64 = buffer(column, 1).cast();
+            (*offsets.add(at), *offsets.add(at + 1))
+        };
+        let (Ok(start), Ok(end)) = (usize::try_from(start), usize::try_from(end)) else {
+            return Err(PyValueError::new_err("a list has an offset below zero"));
+        };
+        if column.n_children < 1 || end < start {
+            return Err(PyValueError::new_err("a list without its elements"));
+        }
+        let too_long = |_| PyOverflowError::new_err("a list is too long");
+        let count = i32::try_from(end - start).map_err(too_long)?;
+        let place = out.len();
+        let dimensions: i32 = if count == 0 { 0 } else { 1 };
+        for word in [0, dimensions, 0, oid.cast_signed()] {
+            out.extend_from_slice(&word.to_be_bytes());
+        }
+        if count > 0 {
+            for word in [count, 1] {
+                out.extend_from_slice(&word.to_be_bytes());
+            }
+        }
+        let child = &**column.children;
+        for row in start..end {
+            write_value(child, element, row, out)?;
+        }
+        let length = i32::try_from(out.len() - place - 4).map_err(too_long)?;
+        if let Some(word) = out.get_mut(place..place + 4) {
+            word.copy_from_slice(&length.to_be_bytes());
+        }
+        Ok(())
     }
 }
 
@@ -464,6 +624,21 @@ unsafe fn bytes(column: &Array, read: Read, at: usize) -> &[u8] {
                 (*offsets.add(at) as usize, *offsets.add(at + 1) as usize, buffer(column, 2).cast())
             }
             Read::Fixed(width) => (at * width, (at + 1) * width, buffer(column, 1).cast()),
+            Read::Views => {
+                // A length, and then either up to 12 bytes or a prefix, the number of a buffer and a place in it.
+                let view: *const i32 = buffer(column, 1).cast::<i32>().add(at * 4);
+                let length = usize::try_from(view.read()).unwrap_or(0);
+                if length <= 12 {
+                    (4, 4 + length, view.cast())
+                } else {
+                    let number = usize::try_from(view.add(2).read()).unwrap_or(usize::MAX);
+                    let start = usize::try_from(view.add(3).read()).unwrap_or(0);
+                    if number.saturating_add(3) >= usize::try_from(column.n_buffers).unwrap_or(0) {
+                        return &[];
+                    }
+                    (start, start + length, buffer(column, 2 + number).cast())
+                }
+            }
             _ => return &[],
         };
         if end <= start || values.is_null() {

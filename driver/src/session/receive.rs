@@ -10,7 +10,7 @@ use wire::backend;
 use wire::frame::Fields;
 
 use super::flight::{Flight, Kind, Shape};
-use super::statement::Program;
+use super::statement::{Program, Statement};
 use super::{Exclusive, Reading, Session, Writing, brief, errors, outgoing};
 use crate::record::NewRecord;
 
@@ -300,6 +300,13 @@ impl Session {
             op.get().retry(py);
             return Ok(());
         }
+        if flight.kind == Kind::Prepare
+            && flight.abandoned
+            && flight.error.is_none()
+            && let Some(statement) = &flight.statement
+        {
+            this.forget_statement(py, statement)?;
+        }
         let outcome = this.outcome(py, &mut flight);
         match flight.op.take() {
             Some(op) if flight.kind == Kind::CopyOut && outcome.is_ok() && !flight.copied.is_empty() => {
@@ -315,6 +322,14 @@ impl Session {
             None => (),
         }
         Ok(())
+    }
+
+    /// Has a statement closed that was prepared for somebody who does not wait for it any more.
+    pub(crate) fn forget_statement(&self, py: Python<'_>, statement: &Py<Statement>) -> PyResult<()> {
+        match self.connection(py) {
+            Some(connection) => connection.call_method1(intern!(py, "_maybe_gc_stmt"), (statement,)).map(drop),
+            None => Ok(()),
+        }
     }
 
     /// What came of a request.

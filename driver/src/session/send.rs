@@ -607,6 +607,7 @@ impl Session {
             Request::Lease => Self::unlease(slf, value),
             Request::CopyIn(_) => Self::copy_abort(slf, "COPY was cancelled"),
             Request::CopyOut(_) => Self::copy_out_abort(slf),
+            Request::Prepare(statement) => slf.get().forget_statement(slf.py(), &statement),
             _ => Ok(()),
         }
     }

@@ -1,11 +1,15 @@
 """Results as columns: the same values as `fetch` gives, in Arrow's memory, freed when the last reader goes."""
 
+import datetime
+import decimal
 import gc
 import math
 import struct
 import sys
 
+import duckdb
 import numpy
+import pandas
 import polars
 import pyarrow
 import pytest
@@ -95,6 +99,85 @@ def test_polars_reads_the_same(sides):
     frame = polars.DataFrame(columns)
     for name in EVERY.keys() - {"uuid"}:
         assert frame[name].to_list() == [row[name] for row in rows], name
+
+
+@pytest.mark.parametrize("nulls", [False, True])
+def test_what_comes_as_columns_goes_back(sides, nulls):
+    rows = sides.run(sides.ours.fetch(query(nulls)))
+    columns = sides.run(sides.ours.fetch_columns(query(nulls), dictionary=["varchar"]))
+    sides.run(sides.ours.execute(f"DROP TABLE IF EXISTS went; CREATE TEMP TABLE went AS {query(nulls)} LIMIT 0"))
+    # The table's is numeric without a precision, that of the columns has one.
+    for source in (columns, pyarrow.table(columns), pyarrow.table(columns).slice(0)):
+        assert sides.run(sides.ours.copy_columns_to_table("went", source=source)) == f"COPY {len(rows)}"
+        back = sides.run(sides.ours.fetch("SELECT * FROM went ORDER BY date NULLS FIRST, int8, text"))
+        assert sorted(map(repr, back)) == sorted(map(repr, rows))
+        sides.run(sides.ours.execute("TRUNCATE went"))
+
+
+def test_arrows_own_kinds_are_taken(sides):
+    sides.run(
+        sides.ours.execute(
+            "DROP TABLE IF EXISTS kinds;"
+            "CREATE TEMP TABLE kinds (n numeric, m numeric, t time, i interval, v text, w bytea, l text[], o oid)"
+        )
+    )
+    long = "more than twelve bytes"
+    table = pyarrow.table(
+        {
+            "n": pyarrow.array([decimal.Decimal("-12345.678900"), None], pyarrow.decimal128(38, 6)),
+            "m": pyarrow.array([2**63 - 1, -1], pyarrow.int64()),
+            "t": pyarrow.array([datetime.time(1, 2, 3), None], pyarrow.time32("ms")),
+            "i": pyarrow.array([(1, 2, 3000), None], pyarrow.month_day_nano_interval()),
+            "v": pyarrow.array([long, "short"], pyarrow.string_view()),
+            "w": pyarrow.array([b"x" * 100, None], pyarrow.binary_view()),
+            "l": pyarrow.array([["a", None, long], []], pyarrow.large_list(pyarrow.string_view())),
+            "o": pyarrow.array([2**32 - 1, 0], pyarrow.uint32()),
+        }
+    )
+    for source in (table, pyarrow.concat_tables([table, table]).slice(2)):
+        sides.run(sides.ours.copy_columns_to_table("kinds", source=source))
+        first, second = sides.run(
+            sides.ours.fetch("SELECT n::text, m, t, i::text, v, w, l, o FROM kinds ORDER BY m DESC")
+        )
+        assert tuple(first) == (
+            "-12345.678900", 2**63 - 1, datetime.time(1, 2, 3), "1 mon 2 days 00:00:00.000003", long, b"x" * 100,
+            ["a", None, long], 2**32 - 1,
+        )  # fmt: skip
+        assert tuple(second) == (None, -1, None, None, "short", None, [], 0)
+        sides.run(sides.ours.execute("TRUNCATE kinds"))
+    for wrong in ({"o": pyarrow.array([-1])}, {"t": pyarrow.array([-1]).cast(pyarrow.time64("us"))}):
+        with pytest.raises(OverflowError):
+            sides.run(sides.ours.copy_columns_to_table("kinds", source=pyarrow.table(wrong)))
+
+
+FRAMES = """
+    SELECT n AS id, n / 2.0::float8 AS half, CASE WHEN n % 3 <> 0 THEN 'k' || n % 5 END AS kind, n % 2 = 0 AS even,
+        timestamp '2020-01-01' + n * interval '1 hour' AS moment, date '2020-01-01' + n AS day,
+        (n * 1.5)::numeric(10, 2) AS price
+    FROM generate_series(1, 100) n"""
+
+
+@pytest.mark.parametrize("dictionary", [(), ("kind",)], ids=["plain", "dictionary"])
+def test_frames_are_made_of_columns_and_go_back(sides, dictionary):
+    rows = [tuple(row) for row in sides.run(sides.ours.fetch(FRAMES))]
+    columns = sides.run(sides.ours.fetch_columns(FRAMES, dictionary=dictionary))
+    table = pyarrow.table(columns)
+    polar = polars.DataFrame(columns)
+    # Before its version 3, pandas takes Arrow's tables only from pyarrow.
+    panda = getattr(pandas.DataFrame, "from_arrow", pyarrow.Table.to_pandas)(table)
+    duck = duckdb.sql("SELECT * FROM columns")
+    assert [tuple(row) for row in polar.rows()] == rows
+    assert duck.fetchall() == rows
+    assert panda["half"].sum() == sum(row[1] for row in rows)
+    assert panda["kind"].isna().sum() == sum(row[2] is None for row in rows)
+    assert panda["moment"].tolist() == [row[4] for row in rows]
+    duck = duckdb.sql("SELECT * FROM columns")
+    sides.run(sides.ours.execute(f"DROP TABLE IF EXISTS framed; CREATE TEMP TABLE framed AS {FRAMES} LIMIT 0"))
+    for source in (columns, table, table.to_batches()[0], polar, panda, duck):
+        assert sides.run(sides.ours.copy_columns_to_table("framed", source=source)) == "COPY 100", type(source)
+        back = sides.run(sides.ours.fetch("SELECT * FROM framed ORDER BY id"))
+        assert [tuple(row) for row in back] == rows, type(source)
+        sides.run(sides.ours.execute("TRUNCATE framed"))
 
 
 def test_numpy_sees_numbers_in_place(sides):
