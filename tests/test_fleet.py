@@ -131,6 +131,7 @@ def test_shares_of_version_2(tmp_path):
     assert (root / "cgroup.subtree_control").read_text() == (root / "howdah" / "cgroup.subtree_control").read_text()
     assert (root / "cgroup.subtree_control").read_text() == "+cpu"
     assert (share.folder / "cpu.max").read_text() == "12500 50000"
+    assert (share.folder / "cpu.weight").read_text() == (root / "howdah" / "cpu.weight").read_text() == "1000"
     share.set(0.01)
     assert (share.folder / "cpu.max").read_text() == "1000 100000", "the kernel takes no quota under a millisecond"
     share.set(None)

@@ -28,6 +28,7 @@ WANTED = [
 # Below this a server would hardly run in a period.
 LEAST_SHARE = 0.03
 FIRST_SHARE = 0.06
+SECONDS = 2
 # The published figures: 5 replicas and 100 trees, 1000 and 2000 clients; what 5 and 20 rows in a query gained.
 PUBLISHED = {"rate at 1000": 950_160.7, "rate at 2000": 1_021_692.7, "gain of 5": 1.5, "gain of 20": 1.2}
 
@@ -35,7 +36,7 @@ PUBLISHED = {"rate at 1000": 950_160.7, "rate at 2000": 1_021_692.7, "gain of 5"
 def measure_cells(report, fleet, quick):
     """All cells once, those of the targets in several rounds."""
     share = choose_share(report, fleet)
-    rounds, seconds = (1, 2) if quick else (3, 3)
+    rounds = 1 if quick else 3
     taken = {cell: [] for cell in WANTED}
     if not quick:
         for replicas in REPLICAS:
@@ -43,8 +44,8 @@ def measure_cells(report, fleet, quick):
                 for batch in BATCHES:
                     taken.setdefault((replicas, clients, batch, False), [])
     for number in range(rounds + 1):
-        # The first round warms up, and fills what is not measured in rounds.
-        chosen = [cell for cell in taken if (cell in WANTED) == (number > 0)] if not quick else WANTED
+        # Before the rounds, what is not measured in rounds.
+        chosen = [cell for cell in taken if (cell in WANTED) == (number > 0)]
         using = None
         for cell in sorted(chosen):
             replicas, clients, batch, neighbours = cell
@@ -52,9 +53,7 @@ def measure_cells(report, fleet, quick):
                 fleet.use(replicas)
                 run(fleet, 100, 1, 1)
                 using = replicas
-            if quick and number == 0:
-                continue
-            done = run(fleet, clients, batch, seconds, sql=statement(batch, neighbours))
+            done = run(fleet, clients, batch, SECONDS, sql=statement(batch, neighbours))
             taken[cell].append(done)
             say.note(f"{name(cell)}: {done.rate:,.0f} queries/s, p50 {done.p50:,.1f} ms, p99 {done.p99:,.1f} ms")
     for cell, results in sorted(taken.items()):
@@ -154,7 +153,9 @@ def choose_share(report, fleet):
     fleet.use(len(fleet.replicas))
     run(fleet, 100, 1, 1)
     others = busy_cores(2)
-    done = run(fleet, 1000, 1, 3)
+    # With nobody held, and few enough clients that their connecting does not count.
+    fleet.set_share(None)
+    done = run(fleet, 200, 1, 3)
     of_servers = done.cpu["servers"] / sum(done.cpu.values())
     room = max(BUSY * os.cpu_count() - others, 0)
     share = max(round(0.95 * room * of_servers / len(fleet.replicas), 3), LEAST_SHARE)

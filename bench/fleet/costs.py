@@ -20,7 +20,7 @@ RATES = (1, 10, 100)
 
 def measure_costs(report, fleet, quick):
     """Microseconds of CPU and bytes for a prediction, and the cores that a million a second need."""
-    rounds, seconds = (1, 2) if quick else (3, 2)
+    rounds, seconds = (1, 2) if quick else (2, 2)
     if fleet.shares is not None:
         fleet.set_share(None)
     fleet.use(2)

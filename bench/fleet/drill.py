@@ -99,7 +99,7 @@ class Load:
 def measure_drill(report, quick):
     """The report of the drill."""
     sys.path.insert(0, str(PACKAGE))
-    rest = 3 if quick else 6
+    rest = 3 if quick else 5
     with (
         say.timed("starting a primary and two replicas under Patroni, poolers and HAProxy"),
         PatroniFleet(2, 2, rows=ROWS, settings={"synchronous_commit": "on"}, pooler={"auth_type": "any"}) as fleet,
@@ -173,18 +173,20 @@ def lose_primary(fleet):
 
 def judge(report, load, moments):
     """What clients saw after each event."""
-    (_, begin), (_, first) = moments[0], moments[1]
-    normal = {kind: max(Spread.of(load.buckets(kind, begin, first)).median, 1) for kind in ("read", "write")}
+    begin = previous = moments[0][1]
     for (what, start), (_, end) in itertools.pairwise(moments):
         told = collections.Counter(f"{kind} {code}" for moment, kind, code, _ in load.errors if start <= moment < end)
         for kind, plural in (("read", "predictions"), ("write", "writes")):
-            weak = [count for count in load.buckets(kind, start, end) if count < 0.9 * normal[kind]]
+            # Before: since the last event. Where nothing happens it is what the machine does to a steady load.
+            normal = Spread.of(load.buckets(kind, previous, start if start > previous else end)).median
+            weak = [count for count in load.buckets(kind, start, end) if count < 0.9 * normal]
             report.add(f"drill: {what}: {plural} under 90 % of before", Spread.of([len(weak) * BUCKET]), unit="s")
             errors = sum(count for name, count in told.items() if name.startswith(kind))
             report.add(f"drill: {what}: errors of {plural}", Spread.of([errors]), unit="errors")
         if told:
             say.note(f"  told: {', '.join(f'{name} {count}x' for name, count in told.items())}")
         report.content.setdefault("errors", {})[what] = dict(told)
+        previous = start
     end = moments[-1][1]
     report.content["events"] = {what: round(moment - begin, 1) for what, moment in moments[:-1]}
     report.plot(

@@ -167,7 +167,7 @@ impl Worker {
     pub fn run(mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(1024);
         while !self.is_over() {
-            let wait = if self.turns.is_empty() {
+            let wait = if self.turns.is_empty() && self.unflushed.is_empty() {
                 let until = self.lane_deadline().map_or(self.next_tick, |deadline| deadline.min(self.next_tick));
                 until.saturating_duration_since(Instant::now())
             } else {
