@@ -24,6 +24,7 @@ from bench.report import Report, Spread, interleave, ratios
 from devkit import Problem, postgres, say
 from devkit.places import ROOT, as_server_user
 from devkit.pooler import build_pooler, program
+from devkit.programs import installed
 from devkit.server import SUPERUSER, Server, environment, free_port
 
 # What pgbench runs, by name.
@@ -185,9 +186,7 @@ class Side(Direct):
 
 def measure(quick):
     """The report."""
-    bouncer = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
-    if bouncer is None:
-        raise Problem("there is no pgbouncer to compare with: `apt-get install pgbouncer`")
+    bouncer = installed("pgbouncer")
     build_pooler()
     rounds, seconds = (1, 2) if quick else (5, 2)
     cases = [case for case in CASES if not (quick and case in SLOW)]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from devkit import Problem, fleet, shares
+from devkit import Problem, fleet, programs, shares
 from devkit.places import ROOT, runtime
 
 # Its servers are of the newest PostgreSQL, whichever the other tests run on.
@@ -110,9 +110,9 @@ def test_a_fleet_comes_up_answers_and_goes_without_a_trace(major, haproxy, home)
 
 
 def test_without_haproxy_the_package_is_named(monkeypatch):
-    monkeypatch.setattr(fleet.shutil, "which", lambda name, path=None: None)
+    monkeypatch.setattr(programs.shutil, "which", lambda name, path=None: None)
     with pytest.raises(Problem, match="apt-get install haproxy"):
-        fleet.haproxy()
+        programs.installed("haproxy")
 
 
 def controllers(folder, *lines):

@@ -9,7 +9,6 @@ import functools
 import json
 import os
 import secrets
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -20,6 +19,7 @@ from devkit import Problem
 from devkit.fleet import Fleet, Program, server_pids
 from devkit.places import as_server_user, give_to_server_user
 from devkit.postgres import NEWEST, tree
+from devkit.programs import installed
 from devkit.server import SUPERUSER, Server, end_with, environment, free_port, is_alive, remove_home
 
 # The least that Patroni takes: how long the leader's key outlives it, how often it looks.
@@ -29,11 +29,7 @@ LOOP_WAIT = 1
 
 def programs():
     """The paths of Patroni and etcd."""
-    found = {name: shutil.which(name) for name in ("patroni", "etcd")}
-    for name, package in (("patroni", "patroni"), ("etcd", "etcd-server")):
-        if found[name] is None:
-            raise Problem(f"there is no {name} to fail over with: `apt-get install {package}`")
-    return found
+    return {name: installed(name) for name in ("patroni", "etcd")}
 
 
 class Node(Server):

@@ -13,6 +13,7 @@ from bench.predict_scan import stored_bytes
 from bench.report import Report, Spread, ratios
 from devkit import Problem, say
 from devkit.pooler import build_pooler
+from devkit.programs import installed
 
 ROWS = 1_000_000
 TREES = 25
@@ -31,7 +32,7 @@ SETTINGS = {
     # The kernel's page cache holds the table; here it would lie in memory a second time.
     "shared_buffers": "16MB",
 }
-PROGRAMS = {"ab": "apache2-utils", "wrk": "wrk", "redis-server": "redis-server", "pgbouncer": "pgbouncer"}
+PROGRAMS = ("ab", "wrk", "redis-server", "pgbouncer")
 WORKERS = (1, 2, 4)
 ENGINES = ("onnx", "xgboost")
 # What a quick run takes without trying: what was the fastest on two cores.
@@ -40,8 +41,8 @@ QUICK_CHOICE = ("onnx", 2)
 
 def measure(quick):
     """The report."""
-    for program, package in PROGRAMS.items():
-        sides.path_of(program, package)
+    for program in PROGRAMS:
+        installed(program)
     build_pooler()
     rounds, seconds = (1 if quick else 3), 2
     rows = 100_000 if quick else ROWS

@@ -57,9 +57,10 @@ def wrk(url, script, clients, seconds, *arguments):
         str(script),
     ]
     text = run("wrk", [*command, url, "--", *arguments])
-    if "Non-2xx" in text or "Socket errors" in text:
-        raise Problem(f"wrk: {url} did not answer all: {text[-600:]}")
-    times = dict(re.findall(r"^\s+(\d+)%\s+(\S+)$", text, re.MULTILINE))
+    trouble = re.search(r"(Non-2xx|Socket errors).*", text)
+    if trouble:
+        raise Problem(f"wrk: {url} did not answer all: {trouble.group()}")
+    times = dict(re.findall(r"^\s+(\d+)%\s+(\S+)\s*$", text, re.MULTILINE))
     if "99" not in times:
         raise Problem(f"wrk: {url} answered nothing: {text[-600:]}")
     return Load(

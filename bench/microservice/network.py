@@ -25,6 +25,7 @@ from bench.microservice.rounds import check_answers, compare
 from bench.report import Spread
 from devkit import Problem, say
 from devkit.places import ROOT
+from devkit.programs import installed
 from devkit.server import end_with
 from devkit.setup import check_toolchain
 
@@ -105,7 +106,7 @@ class Network:
     def __init__(self):
         if os.geteuid() != 0:
             raise Problem("network namespaces need root: run the bench as root for the part over a network")
-        sides.path_of("ip", "iproute2")
+        installed("ip")
         sweep()
         self._names = {part: f"howdah-bench-{os.getpid()}-{part}" for part in ADDRESSES}
         self._relay = None

@@ -21,6 +21,7 @@ from demo.flights import FEATURES
 from devkit import Problem
 from devkit.places import ROOT, as_server_user
 from devkit.pooler import program
+from devkit.programs import installed
 from devkit.server import SUPERUSER, environment, free_port
 
 SETTINGS = Path(__file__).parent
@@ -282,19 +283,11 @@ def pgbouncer(ground):
     """Debian's PgBouncer."""
     # Before 1.21 it has no prepared statements in transaction pooling: the extended protocol stands for them.
     mode = "prepared" if version_of_pgbouncer() >= (1, 21) else "extended"
-    return Pooler(ground, "PgBouncer", [path_of("pgbouncer", "pgbouncer"), "-q"], "pgbouncer.ini", mode)
+    return Pooler(ground, "PgBouncer", [installed("pgbouncer"), "-q"], "pgbouncer.ini", mode)
 
 
 @functools.lru_cache(maxsize=None)
 def version_of_pgbouncer():
     """Its major and minor version."""
-    done = subprocess.run([path_of("pgbouncer", "pgbouncer"), "--version"], capture_output=True, text=True, check=True)
+    done = subprocess.run([installed("pgbouncer"), "--version"], capture_output=True, text=True, check=True)
     return tuple(int(part) for part in done.stdout.split()[1].split(".")[:2])
-
-
-def path_of(name, package):
-    """Where a program is; a Problem that names Debian's package where it is not."""
-    found = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
-    if found is None:
-        raise Problem(f"there is no {name} to compare with: `apt-get install {package}`")
-    return found

@@ -21,6 +21,7 @@ from bench.report import Report, Spread
 from devkit import Problem, postgres, say
 from devkit.driver import PACKAGE, build_driver
 from devkit.places import BUILD, ROOT
+from devkit.programs import installed
 from devkit.server import Server
 
 CONNECTIONS = 8
@@ -62,10 +63,9 @@ class Client:
 
 def build_go():
     """The program of Go's drivers."""
-    if shutil.which("go") is None:
-        raise Problem("there is no Go to build its drivers with: `apt-get install golang-go`, or go.dev/dl")
+    compiler = installed("go")
     program = THERE / "go-client"
-    command = ["go", "build", "-mod=readonly", "-o", str(program), "."]
+    command = [compiler, "build", "-mod=readonly", "-o", str(program), "."]
     if subprocess.run(command, cwd=HERE / "go", check=False).returncode != 0:
         raise Problem("bench/toolbench/go did not build (Go's message is above)")
     return program
@@ -73,9 +73,7 @@ def build_go():
 
 def fetch_node():
     """The script of node's drivers with its packages beside it, and whether pg-native could be built."""
-    for program in ("node", "npm"):
-        if shutil.which(program) is None:
-            raise Problem(f"there is no {program} to run node's drivers with: `apt-get install nodejs npm`")
+    installed("node"), installed("npm")
     folder = THERE / "node"
     pins = (HERE / "node" / "package-lock.json").read_bytes()
     kept = folder / "package-lock.json"

@@ -461,124 +461,124 @@ COMMENT ON AGGREGATE pgml.predict_agg(pg_catalog.int8, VARIADIC pg_catalog."any"
     IS 'predictions of the model for the rows of the group, in input order; much faster than predicting row by row';
 
 --
--- Explanations. COST 5000: a hundred trees of depth 6 take some fifty times what a prediction takes.
+-- Explanations. COST 10000: a hundred trees of depth 6 take more than a hundred times what a prediction takes.
 --
 
 CREATE FUNCTION pgml.explain(project_name pg_catalog.text, features pg_catalog.float4[])
     RETURNS TABLE (feature pg_catalog.text, value pg_catalog.text, contribution pg_catalog.float4, class pg_catalog.text)
-    AS 'MODULE_PATHNAME', 'pgml_explain' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 5000 ROWS 20;
+    AS 'MODULE_PATHNAME', 'pgml_explain' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 10000 ROWS 20;
 COMMENT ON FUNCTION pgml.explain(pg_catalog.text, pg_catalog.float4[])
     IS 'what each feature contributes to the prediction of the deployed model of the project, for an array of features: exact SHAP values, which add up, with the bias in the last row, to the margin';
 
 CREATE FUNCTION pgml.explain(project_name pg_catalog.text, features pg_catalog.float8[])
     RETURNS TABLE (feature pg_catalog.text, value pg_catalog.text, contribution pg_catalog.float4, class pg_catalog.text)
-    AS 'MODULE_PATHNAME', 'pgml_explain' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 5000 ROWS 20;
+    AS 'MODULE_PATHNAME', 'pgml_explain' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 10000 ROWS 20;
 COMMENT ON FUNCTION pgml.explain(pg_catalog.text, pg_catalog.float8[])
     IS 'what each feature contributes to the prediction of the deployed model of the project, for an array of features: exact SHAP values, which add up, with the bias in the last row, to the margin';
 
 CREATE FUNCTION pgml.explain(project_name pg_catalog.text, features pg_catalog.int2[])
     RETURNS TABLE (feature pg_catalog.text, value pg_catalog.text, contribution pg_catalog.float4, class pg_catalog.text)
-    AS 'MODULE_PATHNAME', 'pgml_explain' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 5000 ROWS 20;
+    AS 'MODULE_PATHNAME', 'pgml_explain' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 10000 ROWS 20;
 COMMENT ON FUNCTION pgml.explain(pg_catalog.text, pg_catalog.int2[])
     IS 'what each feature contributes to the prediction of the deployed model of the project, for an array of features: exact SHAP values, which add up, with the bias in the last row, to the margin';
 
 CREATE FUNCTION pgml.explain(project_name pg_catalog.text, features pg_catalog.int4[])
     RETURNS TABLE (feature pg_catalog.text, value pg_catalog.text, contribution pg_catalog.float4, class pg_catalog.text)
-    AS 'MODULE_PATHNAME', 'pgml_explain' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 5000 ROWS 20;
+    AS 'MODULE_PATHNAME', 'pgml_explain' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 10000 ROWS 20;
 COMMENT ON FUNCTION pgml.explain(pg_catalog.text, pg_catalog.int4[])
     IS 'what each feature contributes to the prediction of the deployed model of the project, for an array of features: exact SHAP values, which add up, with the bias in the last row, to the margin';
 
 CREATE FUNCTION pgml.explain(project_name pg_catalog.text, features pg_catalog.int8[])
     RETURNS TABLE (feature pg_catalog.text, value pg_catalog.text, contribution pg_catalog.float4, class pg_catalog.text)
-    AS 'MODULE_PATHNAME', 'pgml_explain' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 5000 ROWS 20;
+    AS 'MODULE_PATHNAME', 'pgml_explain' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 10000 ROWS 20;
 COMMENT ON FUNCTION pgml.explain(pg_catalog.text, pg_catalog.int8[])
     IS 'what each feature contributes to the prediction of the deployed model of the project, for an array of features: exact SHAP values, which add up, with the bias in the last row, to the margin';
 
 CREATE FUNCTION pgml.explain(project_name pg_catalog.text, features pg_catalog.bool[])
     RETURNS TABLE (feature pg_catalog.text, value pg_catalog.text, contribution pg_catalog.float4, class pg_catalog.text)
-    AS 'MODULE_PATHNAME', 'pgml_explain' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 5000 ROWS 20;
+    AS 'MODULE_PATHNAME', 'pgml_explain' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 10000 ROWS 20;
 COMMENT ON FUNCTION pgml.explain(pg_catalog.text, pg_catalog.bool[])
     IS 'what each feature contributes to the prediction of the deployed model of the project, for an array of features: exact SHAP values, which add up, with the bias in the last row, to the margin';
 
 CREATE FUNCTION pgml.explain(project_name pg_catalog.text, features pg_catalog.numeric[])
     RETURNS TABLE (feature pg_catalog.text, value pg_catalog.text, contribution pg_catalog.float4, class pg_catalog.text)
-    AS 'MODULE_PATHNAME', 'pgml_explain' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 5000 ROWS 20;
+    AS 'MODULE_PATHNAME', 'pgml_explain' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 10000 ROWS 20;
 COMMENT ON FUNCTION pgml.explain(pg_catalog.text, pg_catalog.numeric[])
     IS 'what each feature contributes to the prediction of the deployed model of the project, for an array of features: exact SHAP values, which add up, with the bias in the last row, to the margin';
 
 CREATE FUNCTION pgml.explain(project_name pg_catalog.text, "row" pg_catalog.anyelement)
     RETURNS TABLE (feature pg_catalog.text, value pg_catalog.text, contribution pg_catalog.float4, class pg_catalog.text)
-    AS 'MODULE_PATHNAME', 'pgml_explain' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 5000 ROWS 20;
+    AS 'MODULE_PATHNAME', 'pgml_explain' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 10000 ROWS 20;
 COMMENT ON FUNCTION pgml.explain(pg_catalog.text, pg_catalog.anyelement)
     IS 'what each feature contributes to the prediction of the deployed model of the project, for a row, whose columns are found by name: exact SHAP values, which add up, with the bias in the last row, to the margin';
 
 CREATE FUNCTION pgml.explain(project_name pg_catalog.text, pg_catalog."any", VARIADIC pg_catalog."any")
     RETURNS TABLE (feature pg_catalog.text, value pg_catalog.text, contribution pg_catalog.float4, class pg_catalog.text)
-    AS 'MODULE_PATHNAME', 'pgml_explain' LANGUAGE C STABLE PARALLEL SAFE COST 5000 ROWS 20;
+    AS 'MODULE_PATHNAME', 'pgml_explain' LANGUAGE C STABLE PARALLEL SAFE COST 10000 ROWS 20;
 COMMENT ON FUNCTION pgml.explain(pg_catalog.text, pg_catalog."any", VARIADIC pg_catalog."any")
     IS 'what each feature contributes to the prediction of the deployed model of the project, for features given one by one: exact SHAP values, which add up, with the bias in the last row, to the margin';
 
 CREATE FUNCTION pgml.explain(model_id pg_catalog.int8, features pg_catalog.float4[])
     RETURNS TABLE (feature pg_catalog.text, value pg_catalog.text, contribution pg_catalog.float4, class pg_catalog.text)
-    AS 'MODULE_PATHNAME', 'pgml_explain' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5000 ROWS 20;
+    AS 'MODULE_PATHNAME', 'pgml_explain' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10000 ROWS 20;
 COMMENT ON FUNCTION pgml.explain(pg_catalog.int8, pg_catalog.float4[])
     IS 'what each feature contributes to the prediction of the model, for an array of features: exact SHAP values, which add up, with the bias in the last row, to the margin';
 
 CREATE FUNCTION pgml.explain(model_id pg_catalog.int8, features pg_catalog.float8[])
     RETURNS TABLE (feature pg_catalog.text, value pg_catalog.text, contribution pg_catalog.float4, class pg_catalog.text)
-    AS 'MODULE_PATHNAME', 'pgml_explain' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5000 ROWS 20;
+    AS 'MODULE_PATHNAME', 'pgml_explain' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10000 ROWS 20;
 COMMENT ON FUNCTION pgml.explain(pg_catalog.int8, pg_catalog.float8[])
     IS 'what each feature contributes to the prediction of the model, for an array of features: exact SHAP values, which add up, with the bias in the last row, to the margin';
 
 CREATE FUNCTION pgml.explain(model_id pg_catalog.int8, features pg_catalog.int2[])
     RETURNS TABLE (feature pg_catalog.text, value pg_catalog.text, contribution pg_catalog.float4, class pg_catalog.text)
-    AS 'MODULE_PATHNAME', 'pgml_explain' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5000 ROWS 20;
+    AS 'MODULE_PATHNAME', 'pgml_explain' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10000 ROWS 20;
 COMMENT ON FUNCTION pgml.explain(pg_catalog.int8, pg_catalog.int2[])
     IS 'what each feature contributes to the prediction of the model, for an array of features: exact SHAP values, which add up, with the bias in the last row, to the margin';
 
 CREATE FUNCTION pgml.explain(model_id pg_catalog.int8, features pg_catalog.int4[])
     RETURNS TABLE (feature pg_catalog.text, value pg_catalog.text, contribution pg_catalog.float4, class pg_catalog.text)
-    AS 'MODULE_PATHNAME', 'pgml_explain' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5000 ROWS 20;
+    AS 'MODULE_PATHNAME', 'pgml_explain' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10000 ROWS 20;
 COMMENT ON FUNCTION pgml.explain(pg_catalog.int8, pg_catalog.int4[])
     IS 'what each feature contributes to the prediction of the model, for an array of features: exact SHAP values, which add up, with the bias in the last row, to the margin';
 
 CREATE FUNCTION pgml.explain(model_id pg_catalog.int8, features pg_catalog.int8[])
     RETURNS TABLE (feature pg_catalog.text, value pg_catalog.text, contribution pg_catalog.float4, class pg_catalog.text)
-    AS 'MODULE_PATHNAME', 'pgml_explain' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5000 ROWS 20;
+    AS 'MODULE_PATHNAME', 'pgml_explain' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10000 ROWS 20;
 COMMENT ON FUNCTION pgml.explain(pg_catalog.int8, pg_catalog.int8[])
     IS 'what each feature contributes to the prediction of the model, for an array of features: exact SHAP values, which add up, with the bias in the last row, to the margin';
 
 CREATE FUNCTION pgml.explain(model_id pg_catalog.int8, features pg_catalog.bool[])
     RETURNS TABLE (feature pg_catalog.text, value pg_catalog.text, contribution pg_catalog.float4, class pg_catalog.text)
-    AS 'MODULE_PATHNAME', 'pgml_explain' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5000 ROWS 20;
+    AS 'MODULE_PATHNAME', 'pgml_explain' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10000 ROWS 20;
 COMMENT ON FUNCTION pgml.explain(pg_catalog.int8, pg_catalog.bool[])
     IS 'what each feature contributes to the prediction of the model, for an array of features: exact SHAP values, which add up, with the bias in the last row, to the margin';
 
 CREATE FUNCTION pgml.explain(model_id pg_catalog.int8, features pg_catalog.numeric[])
     RETURNS TABLE (feature pg_catalog.text, value pg_catalog.text, contribution pg_catalog.float4, class pg_catalog.text)
-    AS 'MODULE_PATHNAME', 'pgml_explain' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5000 ROWS 20;
+    AS 'MODULE_PATHNAME', 'pgml_explain' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10000 ROWS 20;
 COMMENT ON FUNCTION pgml.explain(pg_catalog.int8, pg_catalog.numeric[])
     IS 'what each feature contributes to the prediction of the model, for an array of features: exact SHAP values, which add up, with the bias in the last row, to the margin';
 
 CREATE FUNCTION pgml.explain(model_id pg_catalog.int8, "row" pg_catalog.anyelement)
     RETURNS TABLE (feature pg_catalog.text, value pg_catalog.text, contribution pg_catalog.float4, class pg_catalog.text)
-    AS 'MODULE_PATHNAME', 'pgml_explain' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5000 ROWS 20;
+    AS 'MODULE_PATHNAME', 'pgml_explain' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10000 ROWS 20;
 COMMENT ON FUNCTION pgml.explain(pg_catalog.int8, pg_catalog.anyelement)
     IS 'what each feature contributes to the prediction of the model, for a row, whose columns are found by name: exact SHAP values, which add up, with the bias in the last row, to the margin';
 
 CREATE FUNCTION pgml.explain(model_id pg_catalog.int8, pg_catalog."any", VARIADIC pg_catalog."any")
     RETURNS TABLE (feature pg_catalog.text, value pg_catalog.text, contribution pg_catalog.float4, class pg_catalog.text)
-    AS 'MODULE_PATHNAME', 'pgml_explain' LANGUAGE C IMMUTABLE PARALLEL SAFE COST 5000 ROWS 20;
+    AS 'MODULE_PATHNAME', 'pgml_explain' LANGUAGE C IMMUTABLE PARALLEL SAFE COST 10000 ROWS 20;
 COMMENT ON FUNCTION pgml.explain(pg_catalog.int8, pg_catalog."any", VARIADIC pg_catalog."any")
     IS 'what each feature contributes to the prediction of the model, for features given one by one: exact SHAP values, which add up, with the bias in the last row, to the margin';
 
 CREATE FUNCTION pgml.explain_batch(project_name pg_catalog.text, features pg_catalog.float4[]) RETURNS pg_catalog.float4[]
-    AS 'MODULE_PATHNAME', 'pgml_explain_batch' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 50000;
+    AS 'MODULE_PATHNAME', 'pgml_explain_batch' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 100000;
 COMMENT ON FUNCTION pgml.explain_batch(pg_catalog.text, pg_catalog.float4[])
     IS 'contributions of each feature, and the bias, to the predictions of the deployed model of the project for many rows: an array of two dimensions, rows and contributions, or of three for a model of several classes, rows, classes and contributions';
 
 CREATE FUNCTION pgml.explain_batch(model_id pg_catalog.int8, features pg_catalog.float4[]) RETURNS pg_catalog.float4[]
-    AS 'MODULE_PATHNAME', 'pgml_explain_batch' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 50000;
+    AS 'MODULE_PATHNAME', 'pgml_explain_batch' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100000;
 COMMENT ON FUNCTION pgml.explain_batch(pg_catalog.int8, pg_catalog.float4[])
     IS 'contributions of each feature, and the bias, to the predictions of the model for many rows: an array of two dimensions, rows and contributions, or of three for a model of several classes, rows, classes and contributions';
 

@@ -28,6 +28,7 @@ from devkit import Problem
 from devkit.places import as_server_user, give_to_server_user
 from devkit.pooler import program
 from devkit.postgres import NEWEST, tree
+from devkit.programs import installed
 from devkit.server import Server, end_with, environment, free_port, is_alive, remove_home
 from devkit.shares import Shares, why_not
 
@@ -102,7 +103,7 @@ class Fleet:
 
     def start(self):
         """Starts all of it and waits until a prediction is answered through HAProxy."""
-        haproxy()
+        installed("haproxy")
         if self.home is None:
             self.home = Path(tempfile.mkdtemp(prefix="howdah-fleet-", dir="/tmp"))
         self.home.mkdir(parents=True, exist_ok=True)
@@ -243,7 +244,7 @@ listen howdah
 {servers}
 """
         )
-        return proxy.start([haproxy(), "-db", "-f", proxy.file], self.stays)
+        return proxy.start([installed("haproxy"), "-db", "-f", proxy.file], self.stays)
 
     def wait(self, seconds=START_SECONDS):
         """Waits until the poolers know all servers, and a prediction is answered through HAProxy."""
@@ -490,14 +491,6 @@ def allow_descriptors():
     """Lets this process, and what it starts, open as many files and sockets as the system permits it."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def haproxy():
-    """The path of HAProxy."""
-    path = shutil.which("haproxy", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
-    if path is None:
-        raise Problem("there is no haproxy: `apt-get install haproxy`")
-    return path
 
 
 def found(home, port):

@@ -65,6 +65,8 @@ def status(once=False):
         raise Problem("no fleet is up: `make fleet` starts one")
     once = once or not sys.stdout.isatty()
     earlier = look(fleet)
+    if not once:
+        print("\033[2J", end="")
     while True:
         time.sleep(1 if once else INTERVAL)
         now = look(fleet)
@@ -109,7 +111,7 @@ def look_at(server, database):
 
 def table(fleet, now, earlier):
     """The lines of the table; what is a second needs an earlier look."""
-    share = "of the machine" if fleet.share is None else f"of {fleet.share:g} cores"
+    share = "of a core" if fleet.share is None else f"of {fleet.share:g} cores"
     head = f"{'server':<12}{'port':>7}  {'role':<9}{'behind':>10}{'CPU':>7}  {share:<16}{'transactions/s':>15}"
     lines = [f"{head}  seen by poolers as"]
     end = max((seen["position"] for seen in now["servers"].values() if seen["role"] == "primary"), default=None)

@@ -19,8 +19,8 @@ from devkit import Problem
 PERIOD = 50_000
 # The kernel takes no smaller part of a period.
 LEAST = 1_000
-# A server gets its share before others get anything, ten times the usual weight: it is to have it as on a machine of its
-# own, whatever else runs here.
+# A server gets its share before others get anything, ten times the usual weight: it is to have it as on a machine of
+# its own, whatever else runs here.
 WEIGHTS = {1: ("cpu.shares", 10 * 1024), 2: ("cpu.weight", 10 * 100)}
 MOUNTS = Path("/proc/mounts")
 

@@ -40,7 +40,7 @@ const ROWS_AT_ONCE: usize = 64;
 /// Nodes walked between two calls of `tick`: well under a millisecond.
 const NODES_A_TICK: usize = 1 << 14;
 
-/// A model ready to explain its predictions. It holds some 40 bytes a node, and is apart from the compiled
+/// A model ready to explain its predictions. It holds some 50 bytes a node, and is apart from the compiled
 /// [`crate::Forest`], which has no covers: who only predicts pays nothing for it.
 #[derive(Debug, Clone)]
 pub struct Explainer {

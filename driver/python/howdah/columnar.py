@@ -26,7 +26,7 @@ FROM pgml.deployed_models WHERE name = $1"""
 # So many classes are reckoned with where the answer must fit into a message.
 _CLASSES = 100
 
-# An explanation takes tens of microseconds or more, and has a number a class: so many are some seconds of work.
+# An explanation may take a tenth of a millisecond, and has a number a class and feature: so many are seconds of work.
 _EXPLAINED_CELLS = 1_000_000
 
 

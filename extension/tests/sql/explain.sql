@@ -118,7 +118,10 @@ SET parallel_setup_cost = 0;
 SET parallel_tuple_cost = 0;
 SET min_parallel_table_scan_size = 0;
 SET max_parallel_workers_per_gather = 2;
-EXPLAIN (COSTS OFF) SELECT count(*) FROM many WHERE (pgml.explain_batch('two', ARRAY[x, y]))[1][1] > 0;
+CREATE FUNCTION plan(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+BEGIN RETURN QUERY EXECUTE 'EXPLAIN (COSTS OFF) ' || query; END $$;
+SELECT bool_or(line LIKE '%Parallel Seq Scan on many%') AS parallel
+FROM plan('SELECT count(*) FROM many WHERE (pgml.explain_batch(''two'', ARRAY[x, y]))[1][1] > 0') line;
 SELECT count(*) = (SELECT 2000 * count(*) FROM generate_series(0, 9) x WHERE
     (pgml.explain_batch('two', ARRAY[x, 0]))[1][1] > 0) AS same
 FROM many WHERE (pgml.explain_batch('two', ARRAY[x, 0]))[1][1] > 0;

@@ -1,0 +1,29 @@
+"""The programs of other projects that the fleet and the benches run beside ours, and where each is to be had."""
+
+import os
+import shutil
+
+from devkit import Problem
+
+# Debian's package of each program.
+PACKAGES = {
+    "ab": "apache2-utils",
+    "etcd": "etcd-server",
+    "go": "golang-go",
+    "haproxy": "haproxy",
+    "ip": "iproute2",
+    "node": "nodejs",
+    "npm": "npm",
+    "patroni": "patroni",
+    "pgbouncer": "pgbouncer",
+    "redis-server": "redis-server",
+    "wrk": "wrk",
+}
+
+
+def installed(name):
+    """The path of a program, also of one that only administrators have on their PATH; a Problem where it is not."""
+    path = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+    if path is None:
+        raise Problem(f"there is no {name}: `apt-get install {PACKAGES[name]}`")
+    return path
