@@ -14,29 +14,25 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use balancer::Tried;
-use wire::backend::{self, Report, Status};
+use wire::backend::{Report, Status};
 use wire::frame::HEADER;
 use wire::frontend::tag;
 use wire::{Header, frontend, header};
 
 use crate::client::{Client, ClientKey, Discard};
 use crate::config::PoolMode;
-use crate::monitor::Met;
 use crate::names::new_name;
 use crate::pool::{Pool, PoolKey};
 use crate::server::{Request, Server, ServerKey, State};
 use crate::shape::{Shape, Why};
 use crate::statement::Statement;
+use crate::unit::{Extent, Way, extent};
 use crate::worker::{Step, Turn, Worker};
 
-/// A unit longer than this gets a connection to itself.
-const LONGEST_UNIT: usize = 16_384;
 /// A unit that answers more than this has its lane to itself until it ends.
 const LONGEST_ANSWER: usize = 65_536;
 /// History that is done with is thrown away when it is this much.
 const COMPACT: usize = 65_536;
-/// How often a unit that was at the head when its server died is asked again.
-const ATTEMPTS: u8 = 1;
 /// How often a unit is asked again on account of its neighbours.
 const RETRIES: u8 = 8;
 /// How often a write is sent again that replicas refuse: a promotion takes seconds, a tenth of one lies between two.
@@ -48,15 +44,15 @@ pub struct Unit {
     /// Whose it is; `None` when nobody waits for its answer any more.
     pub client: Option<ClientKey>,
     /// What kind of statement it is.
-    shape: Option<Rc<Shape>>,
+    pub shape: Option<Rc<Shape>>,
     /// Bytes as the client sent them.
-    size: usize,
+    pub size: usize,
     /// Its own client has asked to cancel it.
-    cancelled: bool,
+    pub cancelled: bool,
     /// It is no read: it is asked again only where the server did not do it.
-    writes: bool,
+    pub writes: bool,
     /// Its client's unnamed statement before it.
-    unnamed: Option<Rc<Statement>>,
+    pub unnamed: Option<Rc<Statement>>,
     /// The names that its client gives statements in it.
     pub names: Vec<Box<[u8]>>,
 }
@@ -71,19 +67,19 @@ pub struct Lane {
     /// Part of that has been passed on already: it was too much to keep.
     pub forwarded: bool,
     /// The units' bytes, one behind another, from the head's on.
-    history: Vec<u8>,
+    pub history: Vec<u8>,
     /// Bytes at the start of the history that are done with.
-    done: usize,
+    pub done: usize,
     /// Since when the unit at the head is.
-    head_since: Instant,
+    pub head_since: Instant,
     /// No unit is added: what is in flight shall end first.
     pub closed: bool,
     /// A cancel request is on its way here, or was while these units were in flight.
-    cancelling: bool,
+    pub cancelling: bool,
     /// What has gone wrong is not the head's fault: it is asked again.
-    again: bool,
+    pub again: bool,
     /// One unit has it to itself.
-    alone: bool,
+    pub alone: bool,
     /// Bytes for the server wait to be sent at the end of the turn.
     pub unflushed: bool,
 }
@@ -117,75 +113,6 @@ impl Lane {
         self.head_since = now;
         (self.forwarded, self.closed, self.cancelling, self.again) = (false, false, false, false);
     }
-}
-
-/// How far a unit at the front of an input goes.
-pub enum Extent {
-    /// So many bytes, all there.
-    Whole(usize),
-    /// Its end has not come.
-    More,
-    /// It cannot share a connection, whatever its statements are.
-    Never,
-}
-
-/// Where the unit at the front of `input` ends.
-pub fn extent(input: &[u8]) -> Extent {
-    match cut(input) {
-        // A client that has sent nonsense may be waiting to be told so.
-        Extent::More if !is_sound(input) => Extent::Never,
-        extent => extent,
-    }
-}
-
-/// Whether the whole messages at the front of `input` can be read.
-fn is_sound(mut input: &[u8]) -> bool {
-    while let Ok(Some(message)) = wire::frame::message(input) {
-        let sound = match message.tag {
-            tag::PARSE => frontend::parse(message.body).is_ok(),
-            tag::BIND => frontend::bind(message.body).is_some(),
-            tag::DESCRIBE => frontend::target(message.tag, message.body).is_ok(),
-            _ => true,
-        };
-        if !sound {
-            return false;
-        }
-        input = message.rest;
-    }
-    true
-}
-
-fn cut(input: &[u8]) -> Extent {
-    let mut at = 0;
-    loop {
-        let head = match header(input.get(at..).unwrap_or_default()) {
-            Ok(Some(head)) => head,
-            Ok(None) => return Extent::More,
-            Err(_) => return Extent::Never,
-        };
-        let end = at.saturating_add(head.total());
-        match head.tag {
-            _ if end > LONGEST_UNIT => return Extent::Never,
-            tag::QUERY if at == 0 => return if end <= input.len() { Extent::Whole(end) } else { Extent::More },
-            tag::SYNC => return if end <= input.len() { Extent::Whole(end) } else { Extent::More },
-            tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE => at = end,
-            _ => return Extent::Never,
-        }
-        if end > input.len() {
-            return Extent::More;
-        }
-    }
-}
-
-/// How a unit may be sent.
-enum Way {
-    /// Behind and before those of others.
-    Shared(Option<Rc<Shape>>),
-    /// Down a connection that it has to itself, but it can be asked again: a read; or, when true, a write, if the server
-    /// has refused it for being a replica.
-    Alone(Option<Rc<Shape>>, bool),
-    /// As everywhere: the connection is lent to the client.
-    Lent(Why),
 }
 
 impl Worker {
@@ -303,81 +230,6 @@ impl Worker {
         client.lane?;
         client.behind_own = true;
         Some(Step::Stop)
-    }
-
-    /// How a unit may be sent.
-    fn way(&mut self, key: ClientKey, pool: PoolKey, unit: &[u8]) -> Way {
-        let judged = self.judged.take().filter(|(of, size, _)| *of == key && *size == unit.len());
-        let shapes = match judged.map_or_else(|| self.runs(key, pool, unit), |(_, _, shapes)| Ok(shapes)) {
-            Ok(shapes) => shapes,
-            Err(why) => return Way::Lent(why),
-        };
-        let failed_before = self.clients.get(key.0).is_some_and(|client| client.attempts > 0);
-        let now = self.now;
-        let mut alone = failed_before.then_some(Why::Failed);
-        let in_cluster = self.pools.get(pool.0).is_some_and(|pool| pool.home.is_some());
-        let mut writes = false;
-        for shape in &shapes {
-            match shape.way(now) {
-                Ok(None) => (),
-                Ok(Some(why)) => alone = Some(why),
-                // Kept until it is answered, so that it can be sent to the primary if this is none.
-                Err(why) if in_cluster && shape.is_plain_write() => {
-                    alone = Some(why);
-                    writes = true;
-                }
-                Err(why) => return Way::Lent(why),
-            }
-        }
-        let shape = shapes.into_iter().next();
-        match alone {
-            None => Way::Shared(shape),
-            Some(why) => {
-                self.count_lent(pool, why);
-                Way::Alone(shape, writes)
-            }
-        }
-    }
-
-    fn count_lent(&mut self, pool: PoolKey, why: Why) {
-        if let Some(count) = self.pools.get_mut(pool.0).and_then(|pool| pool.totals.unpipelined.get_mut(why as usize)) {
-            *count += 1;
-        }
-    }
-
-    /// The shapes of the statements that a unit prepares and runs.
-    pub fn runs(&mut self, key: ClientKey, pool: PoolKey, unit: &[u8]) -> Result<Vec<Rc<Shape>>, Why> {
-        let mut shapes: Vec<Rc<Shape>> = Vec::new();
-        let mut prepared: Vec<(&[u8], Rc<Shape>)> = Vec::new();
-        let mut at = 0;
-        let mut bound = false;
-        while let Ok(Some(message)) = wire::frame::message(unit.get(at..).unwrap_or_default()) {
-            at += HEADER + message.body.len();
-            match message.tag {
-                tag::QUERY => {
-                    let sql = frontend::query(message.body).map_err(|_| Why::Protocol)?;
-                    shapes.push(self.shape(key, pool, sql)?);
-                }
-                tag::PARSE => {
-                    let parse = frontend::parse(message.body).map_err(|_| Why::Protocol)?;
-                    let shape = self.shape(key, pool, parse.query)?;
-                    shapes.push(shape.clone());
-                    prepared.push((parse.name, shape));
-                }
-                tag::BIND => {
-                    bound = true;
-                    let bind = frontend::bind(message.body).ok_or(Why::Protocol)?;
-                    match prepared.iter().rev().find(|(name, _)| *name == bind.statement) {
-                        Some((_, shape)) => shapes.push(shape.clone()),
-                        None => shapes.push(self.shape_of_prepared(key, pool, bind.statement)?),
-                    }
-                }
-                // A portal that was not bound here does not exist: the error is the server's to make.
-                tag::EXECUTE if !bound => return Err(Why::Protocol),
-                _ => (),
-            }
-        }
-        Ok(shapes)
     }
 
     /// The lane that a client's unit goes down, made of an idle connection where that is better.
@@ -692,7 +544,7 @@ impl Worker {
     }
 
     /// A server connection is no lane any more.
-    fn end_lane(&mut self, key: ServerKey) {
+    pub fn end_lane(&mut self, key: ServerKey) {
         self.active_lanes.retain(|lane| *lane != key);
         let Some(server) = self.servers.get_mut(key.0) else { return };
         server.state = State::Active;
@@ -702,224 +554,10 @@ impl Worker {
         }
     }
 
-    /// Takes back a client's units from the one at `from` on (in the lane's order), to be asked again: the lane's
-    /// late answers to them are dropped.
-    fn ask_again(&mut self, key: ServerKey, client_key: ClientKey, from: usize) {
-        let Some(lane) = self.servers.get_mut(key.0).and_then(|server| server.lane.as_mut()) else { return };
-        let mut start = lane.done;
-        let mut bytes = Vec::new();
-        let mut count = 0;
-        let mut unnamed = None;
-        let mut names = Vec::new();
-        for (place, unit) in lane.units.iter_mut().enumerate() {
-            let end = start + unit.size;
-            if place >= from && unit.client == Some(client_key) {
-                bytes.extend_from_slice(lane.history.get(start..end).unwrap_or_default());
-                unit.client = None;
-                let before = unit.unnamed.take();
-                names.append(&mut unit.names);
-                if count == 0 {
-                    unnamed = before;
-                }
-                count += 1;
-            }
-            start = end;
-        }
-        if let Some(client) = self.clients.get_mut(client_key.0) {
-            // Units behind the first may have prepared another, which those before them must not meet.
-            if count > 0 {
-                client.unnamed = unnamed;
-            }
-            // What they prepare is prepared when they are sent again, which may never be.
-            for name in names {
-                client.statements.remove(&name);
-            }
-            bytes.append(&mut client.io.rest);
-            client.io.rest = bytes;
-            client.lane = client.lane.and_then(|(server, units)| (units > count).then_some((server, units - count)));
-            client.behind_own = client.lane.is_some();
-        }
-        if let Some(pool) = self.servers.get(key.0).and_then(|server| self.pools.get_mut(server.pool.0)) {
-            pool.totals.asked_again += count as u64;
-        }
-        self.give_turn(Turn::Client(client_key));
-    }
-
-    /// A lane's connection is being closed: who waits for an answer is answered by another server, or told.
-    pub fn leave_lane(&mut self, key: ServerKey, code: &str, why: &str) {
-        let Some(server) = self.servers.get_mut(key.0) else { return };
-        if !matches!(server.state, State::Lane) {
-            return;
-        }
-        let in_message = server.passing.0 > 0;
-        let member = self.pools.get(server.pool.0).and_then(|pool| pool.home);
-        let Some(lane) = self.servers.get_mut(key.0).and_then(|server| server.lane.as_mut()) else { return };
-        let forwarded = lane.forwarded;
-        let writes = lane.units.front().is_some_and(|unit| unit.writes);
-        if let Some(head) = lane.head() {
-            let tried = self.clients.get(head.0).map_or(0, |client| client.attempts);
-            if forwarded && in_message {
-                self.close_client(head, &format!("server connection lost within a message: {why}"));
-            } else if writes {
-                self.answer_head(
-                    key,
-                    code,
-                    &format!("server connection lost, the outcome of the statement is unknown: {why}"),
-                );
-            } else if forwarded || tried >= ATTEMPTS {
-                self.answer_head(key, code, &format!("server connection lost while it answered a read: {why}"));
-            } else if let Some(client) = self.clients.get_mut(head.0) {
-                client.attempts += 1;
-            }
-        }
-        if let Some((_, id)) = member {
-            let lane = self.servers.get(key.0).and_then(|server| server.lane.as_ref());
-            for client in lane.into_iter().flat_map(|lane| &lane.units).filter_map(|unit| unit.client) {
-                if let Some(client) = self.clients.get_mut(client.0) {
-                    client.tried.add(id);
-                }
-            }
-        }
-        while let Some(client) = self
-            .servers
-            .get(key.0)
-            .and_then(|server| server.lane.as_ref())
-            .and_then(|lane| lane.units.iter().find_map(|unit| unit.client))
-        {
-            self.ask_again(key, client, 0);
-        }
-        self.end_lane(key);
-    }
-
-    /// Nobody waits any more for the answer of the unit in this place; whose it was.
-    fn take_from_lane(&mut self, key: ServerKey, place: usize) -> Option<ClientKey> {
-        self.servers.get_mut(key.0)?.lane.as_mut()?.units.get_mut(place)?.client.take()
-    }
-
-    /// Answers the unit at the head with an error in the server's place; its late answer is dropped.
-    fn answer_head(&mut self, key: ServerKey, code: &str, message: &str) {
-        let Some(lane) = self.servers.get_mut(key.0).and_then(|server| server.lane.as_mut()) else { return };
-        lane.stage.clear();
-        self.forget_names(key, 0);
-        let Some(client_key) = self.take_from_lane(key, 0) else { return };
-        self.answer_unit(client_key, code, message);
-    }
-
-    fn answer_unit(&mut self, client_key: ClientKey, code: &str, message: &str) {
-        let Some(client) = self.clients.get_mut(client_key.0) else { return };
-        backend::write_error(client.io.out(), "ERROR", code, message);
-        backend::write_ready_for_query(client.io.out(), Status::Idle);
-        client.attempts = 0;
-        client.lane = client.lane.and_then(|(server, count)| (count > 1).then_some((server, count - 1)));
-        if client.lane.is_none() && std::mem::take(&mut client.behind_own) {
-            self.give_turn(Turn::Client(client_key));
-        }
-        self.unflushed.push(Turn::Client(client_key));
-    }
-
-    /// Takes a client that is leaving out of its lane: nobody waits for its answers.
-    pub fn forget_in_lane(&mut self, key: ClientKey) {
-        let Some((server_key, _)) = self.clients.get_mut(key.0).and_then(|client| client.lane.take()) else { return };
-        let Some(server) = self.servers.get_mut(server_key.0) else { return };
-        let head = server.client == Some(key);
-        if head {
-            server.client = None;
-            server.io.readable = true;
-        }
-        if let Some(lane) = &mut server.lane {
-            for unit in lane.units.iter_mut().filter(|unit| unit.client == Some(key)) {
-                unit.client = None;
-            }
-            if head {
-                // Nobody wants its answer: the server need not go on.
-                (lane.cancelling, lane.closed) = (true, true);
-            }
-        }
-        if head {
-            self.cancel_on_server(server_key);
-        }
-        // It may have been the one whose slowness held the lane.
-        self.give_turn(Turn::Server(server_key));
-    }
-
-    /// Cancels the first of a client's units. At the head, the server is asked to; a unit behind others is answered
-    /// at once, since a read that is not wanted needs no answer.
-    pub fn cancel_in_lane(&mut self, key: ClientKey) {
-        let Some((server_key, _)) = self.clients.get(key.0).and_then(|client| client.lane) else { return };
-        let Some(lane) = self.servers.get_mut(server_key.0).and_then(|server| server.lane.as_mut()) else { return };
-        match lane.units.iter().position(|unit| unit.client == Some(key)) {
-            Some(0) => {
-                if let Some(unit) = lane.units.front_mut() {
-                    unit.cancelled = true;
-                }
-                lane.cancelling = true;
-                lane.closed = true;
-                self.cancel_on_server(server_key);
-            }
-            Some(place) => {
-                self.forget_names(server_key, place);
-                self.take_from_lane(server_key, place);
-                self.answer_unit(key, "57014", "canceling statement due to user request");
-            }
-            None => (),
-        }
-    }
-
-    /// Looks for units at the head that take long: their lanes close, and who stands behind them is asked again
-    /// elsewhere.
-    pub fn look_after_lanes(&mut self) {
-        let Some(bound) = self.config.settings.pipeline_stall.limit() else { return };
-        let now = self.now;
-        let mut stalled = Vec::new();
-        for &key in &self.active_lanes {
-            let Some(lane) = self.servers.get(key.0).and_then(|server| server.lane.as_ref()) else { continue };
-            if !lane.closed && !lane.units.is_empty() && now.saturating_duration_since(lane.head_since) >= bound {
-                stalled.push(key);
-            }
-        }
-        for key in stalled {
-            let Some(lane) = self.servers.get_mut(key.0).and_then(|server| server.lane.as_mut()) else { continue };
-            lane.closed = true;
-            let head = lane.head();
-            if let Some(shape) = lane.units.front().and_then(|unit| unit.shape.clone()) {
-                shape.took(now.saturating_duration_since(lane.head_since), now);
-            }
-            let behind: Vec<ClientKey> =
-                lane.units.iter().filter_map(|unit| unit.client).filter(|client| Some(*client) != head).collect();
-            for client in behind {
-                let place = self
-                    .servers
-                    .get(key.0)
-                    .and_then(|server| server.lane.as_ref())
-                    .and_then(|lane| lane.units.iter().position(|unit| unit.client == Some(client)));
-                if let Some(place) = place {
-                    self.ask_again(key, client, place);
-                }
-            }
-        }
-    }
-
-    /// A write has met a replica: the monitor hears of it, and the server is not chosen again for it.
-    fn wrote_to_replica(&mut self, pool: PoolKey, client: ClientKey) {
-        self.met(pool, Met::ReadOnly);
-        let member = self.pools.get(pool.0).and_then(|pool| pool.home);
-        if let (Some((_, id)), Some(client)) = (member, self.clients.get_mut(client.0)) {
-            client.tried.add(id);
-        }
-    }
-
-    /// The statements of a whole unit; none if they could not be told. They are kept for when the unit is sent.
-    pub fn judge(&mut self, key: ClientKey, pool: PoolKey, unit: &[u8]) -> Vec<Rc<Shape>> {
-        let Ok(shapes) = self.runs(key, pool, unit) else { return Vec::new() };
-        self.judged = Some((key, unit.len(), shapes.clone()));
-        shapes
-    }
-
-    /// How long a poll may wait so that a stalled lane is noticed in time.
-    pub fn lane_deadline(&self) -> Option<Instant> {
-        let bound = self.config.settings.pipeline_stall.limit()?;
+    /// How many units are in flight in lanes.
+    pub fn in_flight(&self) -> usize {
         let lanes = self.active_lanes.iter().filter_map(|key| self.servers.get(key.0)?.lane.as_ref());
-        lanes.filter(|lane| !lane.closed).map(|lane| lane.head_since + bound).min()
+        lanes.map(|lane| lane.units.len()).sum()
     }
 
     /// Opens one more connection, for a lane, where nothing speaks against it.

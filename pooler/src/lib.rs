@@ -7,6 +7,7 @@
 
 pub mod account;
 pub mod admin;
+mod again;
 mod answer;
 mod assign;
 mod catalog;
@@ -38,6 +39,7 @@ mod statement;
 mod tick;
 mod tls;
 mod touch;
+mod unit;
 mod upkeep;
 mod vars;
 pub mod watch;

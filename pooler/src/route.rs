@@ -14,10 +14,10 @@ use wire::frontend::tag;
 
 use crate::client::{ClientKey, Discard};
 use crate::config::{PoolMode, Routing};
-use crate::lane::{Extent, extent};
 use crate::monitor::{ClusterView, Met, Refreshed};
 use crate::pool::{Pool, PoolKey};
 use crate::shape::Shape;
+use crate::unit::{Extent, extent};
 use crate::worker::{Step, Turn, Worker};
 
 /// How long a server to which no connection could be made is left out, unless the monitor says more before.

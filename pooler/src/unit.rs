@@ -1,0 +1,169 @@
+//! Units: how far one goes in a client's input, what it runs, and so how it may be sent.
+
+use std::rc::Rc;
+
+use wire::frame::HEADER;
+use wire::frontend::{self, tag};
+use wire::header;
+
+use crate::client::ClientKey;
+use crate::pool::PoolKey;
+use crate::shape::{Shape, Why};
+use crate::worker::Worker;
+
+/// A unit longer than this gets a connection to itself.
+const LONGEST_UNIT: usize = 16_384;
+
+/// How far a unit at the front of an input goes.
+pub enum Extent {
+    /// So many bytes, all there.
+    Whole(usize),
+    /// Its end has not come.
+    More,
+    /// It cannot share a connection, whatever its statements are.
+    Never,
+}
+
+/// Where the unit at the front of `input` ends.
+pub fn extent(input: &[u8]) -> Extent {
+    match cut(input) {
+        // A client that has sent nonsense may be waiting to be told so.
+        Extent::More if !is_sound(input) => Extent::Never,
+        extent => extent,
+    }
+}
+
+/// Whether the whole messages at the front of `input` can be read.
+fn is_sound(mut input: &[u8]) -> bool {
+    while let Ok(Some(message)) = wire::frame::message(input) {
+        let sound = match message.tag {
+            tag::PARSE => frontend::parse(message.body).is_ok(),
+            tag::BIND => frontend::bind(message.body).is_some(),
+            tag::DESCRIBE => frontend::target(message.tag, message.body).is_ok(),
+            _ => true,
+        };
+        if !sound {
+            return false;
+        }
+        input = message.rest;
+    }
+    true
+}
+
+fn cut(input: &[u8]) -> Extent {
+    let mut at = 0;
+    loop {
+        let head = match header(input.get(at..).unwrap_or_default()) {
+            Ok(Some(head)) => head,
+            Ok(None) => return Extent::More,
+            Err(_) => return Extent::Never,
+        };
+        let end = at.saturating_add(head.total());
+        match head.tag {
+            _ if end > LONGEST_UNIT => return Extent::Never,
+            tag::QUERY if at == 0 => return if end <= input.len() { Extent::Whole(end) } else { Extent::More },
+            tag::SYNC => return if end <= input.len() { Extent::Whole(end) } else { Extent::More },
+            tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE => at = end,
+            _ => return Extent::Never,
+        }
+        if end > input.len() {
+            return Extent::More;
+        }
+    }
+}
+
+/// How a unit may be sent.
+pub enum Way {
+    /// Behind and before those of others.
+    Shared(Option<Rc<Shape>>),
+    /// Down a connection that it has to itself, but it can be asked again: a read; or, when true, a write, if the server
+    /// has refused it for being a replica.
+    Alone(Option<Rc<Shape>>, bool),
+    /// As everywhere: the connection is lent to the client.
+    Lent(Why),
+}
+
+impl Worker {
+    /// How a unit may be sent.
+    pub fn way(&mut self, key: ClientKey, pool: PoolKey, unit: &[u8]) -> Way {
+        let judged = self.judged.take().filter(|(of, size, _)| *of == key && *size == unit.len());
+        let shapes = match judged.map_or_else(|| self.runs(key, pool, unit), |(_, _, shapes)| Ok(shapes)) {
+            Ok(shapes) => shapes,
+            Err(why) => return Way::Lent(why),
+        };
+        let failed_before = self.clients.get(key.0).is_some_and(|client| client.attempts > 0);
+        let now = self.now;
+        let mut alone = failed_before.then_some(Why::Failed);
+        let in_cluster = self.pools.get(pool.0).is_some_and(|pool| pool.home.is_some());
+        let mut writes = false;
+        for shape in &shapes {
+            match shape.way(now) {
+                Ok(None) => (),
+                Ok(Some(why)) => alone = Some(why),
+                // Kept until it is answered, so that it can be sent to the primary if this is none.
+                Err(why) if in_cluster && shape.is_plain_write() => {
+                    alone = Some(why);
+                    writes = true;
+                }
+                Err(why) => return Way::Lent(why),
+            }
+        }
+        let shape = shapes.into_iter().next();
+        match alone {
+            None => Way::Shared(shape),
+            Some(why) => {
+                self.count_lent(pool, why);
+                Way::Alone(shape, writes)
+            }
+        }
+    }
+
+    /// Counts a unit that is sent down no lane, or has one to itself.
+    pub fn count_lent(&mut self, pool: PoolKey, why: Why) {
+        if let Some(count) = self.pools.get_mut(pool.0).and_then(|pool| pool.totals.unpipelined.get_mut(why as usize)) {
+            *count += 1;
+        }
+    }
+
+    /// The shapes of the statements that a unit prepares and runs.
+    pub fn runs(&mut self, key: ClientKey, pool: PoolKey, unit: &[u8]) -> Result<Vec<Rc<Shape>>, Why> {
+        let mut shapes: Vec<Rc<Shape>> = Vec::new();
+        let mut prepared: Vec<(&[u8], Rc<Shape>)> = Vec::new();
+        let mut at = 0;
+        let mut bound = false;
+        while let Ok(Some(message)) = wire::frame::message(unit.get(at..).unwrap_or_default()) {
+            at += HEADER + message.body.len();
+            match message.tag {
+                tag::QUERY => {
+                    let sql = frontend::query(message.body).map_err(|_| Why::Protocol)?;
+                    shapes.push(self.shape(key, pool, sql)?);
+                }
+                tag::PARSE => {
+                    let parse = frontend::parse(message.body).map_err(|_| Why::Protocol)?;
+                    let shape = self.shape(key, pool, parse.query)?;
+                    shapes.push(shape.clone());
+                    prepared.push((parse.name, shape));
+                }
+                tag::BIND => {
+                    bound = true;
+                    let bind = frontend::bind(message.body).ok_or(Why::Protocol)?;
+                    match prepared.iter().rev().find(|(name, _)| *name == bind.statement) {
+                        Some((_, shape)) => shapes.push(shape.clone()),
+                        None => shapes.push(self.shape_of_prepared(key, pool, bind.statement)?),
+                    }
+                }
+                // A portal that was not bound here does not exist: the error is the server's to make.
+                tag::EXECUTE if !bound => return Err(Why::Protocol),
+                _ => (),
+            }
+        }
+        Ok(shapes)
+    }
+
+    /// The statements of a whole unit; none if they could not be told. They are kept for when the unit is sent.
+    pub fn judge(&mut self, key: ClientKey, pool: PoolKey, unit: &[u8]) -> Vec<Rc<Shape>> {
+        let Ok(shapes) = self.runs(key, pool, unit) else { return Vec::new() };
+        self.judged = Some((key, unit.len(), shapes.clone()));
+        shapes
+    }
+}
