@@ -30,6 +30,7 @@ from devkit.server import end_with
 from devkit.setup import check_toolchain
 
 DELAY_US = 250
+# Of the network that `ground.prepare` lets in.
 ADDRESSES = {"client": "10.213.0.1", "service": "10.213.0.2", "store": "10.213.0.3"}
 DEVICE = "howdah0"
 CLONE_NEWNET = 0x40000000
@@ -44,8 +45,6 @@ def measure(report, ground, chosen, clients_of, rounds, seconds, targets):
         describe(report, network)
         places = {part: network.place(part) for part in ADDRESSES}
         server = ground.server
-        with open(server.data / "pg_hba.conf", "a") as rules:
-            rules.write(f"host all all {ADDRESSES['store']}/24 scram-sha-256\n")
         server.settings["listen_addresses"] = ADDRESSES["store"]
         with places["store"].inside():
             server.restart()
