@@ -130,12 +130,12 @@ def test_shares_of_version_2(tmp_path):
     share = shares.Shares("howdah", mounts).add("replica-1", 0.25)
     assert (root / "cgroup.subtree_control").read_text() == (root / "howdah" / "cgroup.subtree_control").read_text()
     assert (root / "cgroup.subtree_control").read_text() == "+cpu"
-    assert (share.folder / "cpu.max").read_text() == "12500 50000"
+    assert (share.folder / "cpu.max").read_text() == "5000 20000"
     assert (share.folder / "cpu.weight").read_text() == (root / "howdah" / "cpu.weight").read_text() == "1000"
     share.set(0.01)
     assert (share.folder / "cpu.max").read_text() == "1000 100000", "the kernel takes no quota under a millisecond"
     share.set(None)
-    assert (share.folder / "cpu.max").read_text() == "max 50000"
+    assert (share.folder / "cpu.max").read_text() == "max 20000"
     share.take([7])
     assert (share.folder / "cgroup.procs").read_text() == "7"
 
@@ -149,8 +149,8 @@ def test_shares_of_version_1_go_before_those_of_2(tmp_path):
         tmp_path, f"cgroup {one} cgroup rw,relatime,cpu,cpuacct 0 0", f"cgroup2 {two} cgroup2 rw,relatime 0 0"
     )
     share = shares.Shares("howdah", mounts).add("primary", 2)
-    assert (share.folder / "cpu.cfs_period_us").read_text() == "50000"
-    assert (share.folder / "cpu.cfs_quota_us").read_text() == "100000"
+    assert (share.folder / "cpu.cfs_period_us").read_text() == "20000"
+    assert (share.folder / "cpu.cfs_quota_us").read_text() == "40000"
     assert share.folder.is_relative_to(one)
 
 

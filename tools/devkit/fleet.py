@@ -51,7 +51,8 @@ POOLER = {
     "auth_type": "scram-sha-256",
     "load_balancing": "least_outstanding",
     # A server here has a part of a core: more connections would only take turns on it.
-    "default_pool_size": 4,
+    "default_pool_size": 2,
+    "pipeline_connections": 1,
     # A server that has used its share of a period stands still for the rest of it: its reads are not stuck.
     "pipeline_stall": 0.25,
     "log_connections": False,

@@ -14,9 +14,10 @@ from pathlib import Path
 
 from devkit import Problem
 
-# Microseconds. A server stands still for the rest of a period once its share of it is used. A shorter period makes that
-# shorter, but what it does after each stop meets cold caches: at 10 ms a prediction cost 1.4 times what it does at 50.
-PERIOD = 50_000
+# Microseconds. A server stands still for the rest of a period once its share of it is used. A longer period makes that
+# longer, and the pooler takes a statement of 50 ms for slow and keeps its like out of the shared lanes; a shorter one
+# lets what it does after each stop meet cold caches.
+PERIOD = 20_000
 # The kernel takes no smaller part of a period.
 LEAST = 1_000
 # A server gets its share before others get anything, ten times the usual weight: it is to have it as on a machine of
