@@ -33,7 +33,7 @@ def measure_costs(report, fleet, quick):
             done = run(fleet, 200, batch, seconds)
             count = traffic(fleet) - before
             taken[batch].append(done)
-            carried[batch].append(count / done.count / batch)
+            carried[batch].append(count / done.total / batch)
     series = {part: [] for part in PARTS}
     table = {}
     for batch in BATCHES:

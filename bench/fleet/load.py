@@ -27,7 +27,7 @@ class Taken:
     in microseconds by what spent it, and the part of the machine's CPU that the fleet and its clients used.
     """
 
-    count: int
+    total: int
     rate: float
     rows: float
     p50: float
@@ -50,14 +50,14 @@ def run(fleet, clients, batch, seconds, mode="prepared", port=None, sql=None):
     key = (clients, port, len(fleet.replicas if fleet.used is None else fleet.used))
     for number in range(ATTEMPTS):
         duration = seconds + WARM_SECONDS.get(key, clients / 1000)
-        taken, warm = attempt(fleet, clients, batch, duration, mode, port, sql, number == ATTEMPTS - 1)
+        taken, warm = attempt(fleet, clients, batch, duration, seconds, mode, port, sql, number == ATTEMPTS - 1)
         WARM_SECONDS[key] = warm * 1.2
         if taken is not None:
             return taken
     raise Problem(f"{clients} clients had hardly an answer in {duration:.0f} s")
 
 
-def attempt(fleet, clients, batch, duration, mode, port, sql, last):
+def attempt(fleet, clients, batch, duration, seconds, mode, port, sql, last):
     """One run of pgbench: what it came to since each client had an answer, unless that was hardly a time; and how long
     that took.
     """
@@ -69,17 +69,27 @@ def attempt(fleet, clients, batch, duration, mode, port, sql, last):
         command = [fleet.primary.tree.program("pgbench"), "-h", "127.0.0.1", "-p", str(port or fleet.port)]
         command += ["-U", fleet.user, "-n", "-M", mode, "-c", str(clients), "-j", str(min(clients, 2))]
         command += ["-T", str(duration), "-f", script, "--log", f"--log-prefix={folder}/log", fleet.database]
-        before = costs(fleet)
         began = time.time()
         mine = resource.getrusage(resource.RUSAGE_CHILDREN)
-        done = subprocess.run(command, capture_output=True, text=True, env=fleet.environment, check=False)
-        lasted = time.time() - began
+        # pgbench prepares for one client after the other, and waits each time: with servers that stand still in between
+        # that takes longer than all the rest. So they are held when it has been done.
+        share = fleet.share if fleet.shares is not None else None
+        if share is not None:
+            fleet.set_share(None)
+        options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "env": fleet.environment}
+        with subprocess.Popen([str(word) for word in command], **options) as done:
+            time.sleep(max(duration - seconds, 0))
+            held, before, used = time.time(), costs(fleet), cpu_seconds(done.pid)
+            if share is not None:
+                fleet.set_share(share)
+            printed, complaint = done.communicate()
+        lasted = time.time() - held
         ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-        spent = {name: used - before[name] for name, used in costs(fleet).items()}
-        spent["clients"] = ended.ru_utime + ended.ru_stime - mine.ru_utime - mine.ru_stime
-        counted = re.search(r"actually processed: (\d+)", done.stdout)
+        spent = {name: total - before[name] for name, total in costs(fleet).items()}
+        spent["clients"] = ended.ru_utime + ended.ru_stime - mine.ru_utime - mine.ru_stime - used
+        counted = re.search(r"actually processed: (\d+)", printed)
         if done.returncode != 0 or not counted:
-            raise Problem(f"pgbench with {clients} clients: {(done.stderr or done.stdout).strip()[-300:]}")
+            raise Problem(f"pgbench with {clients} clients: {(complaint or printed).strip()[-300:]}")
         lines = [line.split() for path in Path(folder).glob("log*") for line in path.read_text().splitlines()]
     # Client, moment of the answer and milliseconds until it came; without what was under way at the end.
     answers = sorted((int(line[4]) + int(line[5]) / 1e6, line[0], int(line[2]) / 1000) for line in lines)
@@ -87,7 +97,7 @@ def attempt(fleet, clients, batch, duration, mode, port, sql, last):
     for moment, client, _ in answers:
         first.setdefault(client, moment)
     end = min(began + duration, answers[-1][0])
-    warm = max(first.values())
+    warm = max(held, *first.values())
     if last:
         # Somebody waits for long; the second half is what it is.
         warm = min(warm, began + duration / 2)
@@ -96,10 +106,10 @@ def attempt(fleet, clients, batch, duration, mode, port, sql, last):
     latencies = sorted(latency for moment, _, latency in answers if warm < moment <= end)
     if end - warm < 1 or not latencies:
         return None, max(warm - began, 1)
-    count, rate = int(counted.group(1)), len(latencies) / (end - warm)
+    count, rate = sum(moment > held for moment, *_ in answers), len(latencies) / (end - warm)
     cpu = {name: used / count * 1e6 for name, used in spent.items()}
     busy = sum(spent.values()) / lasted / os.cpu_count()
-    taken = Taken(count, rate, rate * batch, at(latencies, 0.5), at(latencies, 0.99), cpu, busy)
+    taken = Taken(int(counted.group(1)), rate, rate * batch, at(latencies, 0.5), at(latencies, 0.99), cpu, busy)
     return taken, warm - began
 
 
