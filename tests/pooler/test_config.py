@@ -162,6 +162,15 @@ def test_dollars_in_a_pgcat_toml_are_no_variables(tmp_path):
     assert good, said
 
 
+@pytest.mark.parametrize("name", ["howdah", "pgbouncer", "pgcat"])
+def test_a_database_cannot_have_the_consoles_name(tmp_path, name):
+    file = tmp_path / "pgbouncer.ini"
+    file.write_text(f"[databases]\n{name} = host=127.0.0.1\n[pgbouncer]\nlisten_addr = 127.0.0.1\n")
+    done = subprocess.run([PROGRAM, file], capture_output=True, text=True, timeout=10, check=False)
+    assert done.returncode == 1
+    assert f"database {name}: the console has that name; give the entry another, and dbname={name}" in done.stderr
+
+
 def test_howdah_toml_takes_variables_and_tells_the_nearest_name(server, tmp_path):
     text = """
     # ${NOT_THERE} in a comment does not matter

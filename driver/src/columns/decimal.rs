@@ -52,25 +52,31 @@ pub fn scaled(data: &[u8], precision: u8, scale: u8) -> Result<i128, Error> {
     if parts.sign != 0 && parts.sign != NEGATIVE {
         return Err(Error::Special);
     }
-    let mut sum = 0_i128;
-    for group in parts.digits() {
-        sum = sum.checked_mul(10_000).and_then(|sum| sum.checked_add(group.into())).ok_or(Error::TooLong)?;
-    }
-    let count = (parts.groups.len() / 2) as i64;
-    let shift = (parts.weight + 1 - count) * 4 + i64::from(scale);
     let power = |exponent: i64| u32::try_from(exponent).ok().and_then(|exponent| 10_i128.checked_pow(exponent));
-    let value = if sum == 0 {
-        0
-    } else if shift >= 0 {
-        power(shift).and_then(|power| sum.checked_mul(power)).ok_or(Error::TooLong)?
-    } else {
-        // The last group may hold zeros past the scale, never digits.
-        let power = power(-shift).ok_or(Error::TooLong)?;
-        if sum % power != 0 {
+    // How many digits behind the integer's last one the group at hand ends; less than none, in front of it.
+    let mut behind = -(parts.weight * 4 + i64::from(scale));
+    let mut value = 0_i128;
+    for group in parts.digits() {
+        // Behind the scale the last group may hold zeros, never digits.
+        let (kept, rest) = match behind {
+            ..=0 => (4, 1),
+            1..4 => (4 - behind, power(behind).ok_or(Error::TooLong)?),
+            _ => (0, 10_000),
+        };
+        if i128::from(group) % rest != 0 {
             return Err(Error::TooLong);
         }
-        sum / power
-    };
+        value = power(kept)
+            .and_then(|power| value.checked_mul(power))
+            .and_then(|value| value.checked_add(i128::from(group) / rest))
+            .ok_or(Error::TooLong)?;
+        behind += 4;
+    }
+    // Groups of nothing but zeros at the end do not travel.
+    let missing = 4 - behind;
+    if value != 0 && missing > 0 {
+        value = power(missing).and_then(|power| value.checked_mul(power)).ok_or(Error::TooLong)?;
+    }
     if power(precision.into()).is_some_and(|limit| value >= limit) {
         return Err(Error::TooLong);
     }
