@@ -153,7 +153,9 @@ impl Config {
             return Err("neither listen_addr nor unix_socket_dir is set: nobody could connect".to_owned());
         }
         if let Some(name) = self.databases.keys().find(|name| crate::admin::is_console(name)) {
-            return Err(format!("database {name}: the console has that name; give the entry another, and dbname={name}"));
+            return Err(format!(
+                "database {name}: the console has that name; give the entry another, and dbname={name}"
+            ));
         }
         if self.databases.is_empty() && self.fallback.is_none() {
             self.remarks.push("no database is configured: only the console can be used".to_owned());
