@@ -16,7 +16,8 @@ serve: workers, stores, the server with its backends, the pooler. Memory is the 
 the table and its index where the server is among them; a Flask whose workers were forked off after the model was
 loaded (Gunicorn's --preload, not as published) is there for its memory alone.
 
-Over a network (`network.py`), client, service and store are in three network namespaces, 0.25 ms from each other.
+Over a network (`remote.py`, `network.py`), client, service and store are in three network namespaces, 0.25 ms from
+each other.
 """
 
 

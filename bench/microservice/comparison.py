@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 
 from bench.flights import server_with_flights, train
-from bench.microservice import memory, network, sides
+from bench.microservice import memory, remote, sides
 from bench.microservice.formats import FORMATS
 from bench.microservice.ground import Ground, Redis, prepare, sample
 from bench.microservice.rounds import check_answers, compare, take
@@ -57,7 +57,7 @@ def measure(quick):
         ground = Ground(server, rows, stored_model(server, folder), folder)
         chosen = on_one_machine(report, ground, rounds, seconds)
         try:
-            network.measure(report, ground, chosen, QUICK_CLIENTS if quick else CLIENTS, rounds, seconds, TARGETS)
+            remote.measure(report, ground, chosen, QUICK_CLIENTS if quick else CLIENTS, rounds, seconds, TARGETS)
         except Problem as problem:
             # What was measured before stands without it.
             say.complain(f"not measured over a network: {problem}")

@@ -1,28 +1,19 @@
 """What all sides of the comparison stand on: the server with the flights, the model, and the stores of features."""
 
-import contextlib
 import dataclasses
 import socket
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 from bench.flights import DATABASE
 from bench.microservice.formats import FORMATS
+from bench.microservice.network import Place
 from bench.microservice.processes import Running
 from demo.flights import FEATURES
 from devkit import Problem, say
 from devkit.server import environment, free_port
 
 SAMPLE = 25
-
-
-@dataclasses.dataclass(frozen=True)
-class Place:
-    """Where a part runs: the address that others reach it at, and a context in which processes start there."""
-
-    address: str = "127.0.0.1"
-    inside: Callable = contextlib.nullcontext
 
 
 HERE = Place()

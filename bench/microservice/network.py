@@ -13,16 +13,12 @@ import json
 import os
 import re
 import select
-import socket
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-from bench.microservice import sides
-from bench.microservice.ground import Place, Redis
 from bench.microservice.processes import cpu_seconds
-from bench.microservice.rounds import check_answers, compare
-from bench.report import Spread
 from devkit import Problem, say
 from devkit.places import ROOT
 from devkit.programs import installed
@@ -34,69 +30,15 @@ DELAY_US = 250
 ADDRESSES = {"client": "10.213.0.1", "service": "10.213.0.2", "store": "10.213.0.3"}
 DEVICE = "howdah0"
 CLONE_NEWNET = 0x40000000
-# The most flights that are behind the sides here: over a network it matters less how many they are.
-ROWS = 200_000
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def measure(report, ground, chosen, clients_of, rounds, seconds, targets):
-    """Adds the figures of all sides over a network, the server started anew where the store is."""
-    with Network() as network:
-        describe(report, network)
-        places = {part: network.place(part) for part in ADDRESSES}
-        server = ground.server
-        server.settings["listen_addresses"] = ADDRESSES["store"]
-        with places["store"].inside():
-            server.restart()
-        ground = dataclasses.replace(ground, rows=min(ground.rows, ROWS), **places)
-        report.content["network_rows"] = ground.rows
-        carried = {}
-        with Redis(ground) as redis, contextlib.ExitStack() as running:
-            compared = [*sides.services(ground, redis, chosen), *sides.ways(ground)]
-            for side in compared:
-                running.enter_context(side)
-                check_answers(side)
-            around = lambda name: network.watched(carried.setdefault(name, []))  # noqa: E731
-            compare(report, compared, clients_of, rounds, seconds, targets, "network: ", around)
-        for name, watched in carried.items():
-            tell(report, f"network: relay under {name}", watched)
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Where a part runs: the address that others reach it at, and a context in which processes start there."""
 
-
-def tell(report, case, watched):
-    """Adds what the relay carried under one side: its busiest time."""
-    busiest = max(watched, key=lambda one: one["rate"])
-    report.add(f"{case}, at most", Spread.of([busiest["rate"]]), unit="packets/s")
-    report.add(f"{case}: its CPU then", Spread.of([busiest["cpu"]]), unit="cores")
-    report.add(f"{case}: packets late by, on average", Spread.of([one["late_us"] for one in watched]), unit="us")
-    report.add(f"{case}: packets late or early by", Spread.of([one["off_us"] for one in watched]), unit="us")
-
-
-def describe(report, network):
-    """Adds the time there and back, and what the relay can carry at most."""
-    with network.place("client").inside():
-        near = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        near.bind((ADDRESSES["client"], 0))
-    with network.place("service").inside():
-        far = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        far.bind((ADDRESSES["service"], 0))
-    with near, far:
-        trips = []
-        for _ in range(500):
-            start = time.perf_counter()
-            near.sendto(b"there", far.getsockname())
-            far.recvfrom(16)
-            far.sendto(b"back", near.getsockname())
-            near.recvfrom(16)
-            trips.append((time.perf_counter() - start) * 1e6)
-        report.add("network: there and back, nothing else running", Spread.of(trips), unit="us")
-        watched = []
-        with network.watched(watched):
-            end = time.monotonic() + 2
-            while time.monotonic() < end:
-                for _ in range(100):
-                    near.sendto(b"x" * 100, far.getsockname())
-    report.add("network: relay, flooded", Spread.of([watched[0]["rate"]]), unit="packets/s")
-    report.add("network: relay, flooded: its CPU", Spread.of([watched[0]["cpu"]]), unit="cores")
+    address: str = "127.0.0.1"
+    inside: Callable = contextlib.nullcontext
 
 
 class Network:
