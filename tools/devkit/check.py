@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 
-from devkit import Problem, postgres
+from devkit import Problem, bare, postgres
 from devkit.driver import build_driver
 from devkit.extension import build_into, environment_for
 from devkit.places import ROOT
@@ -29,14 +29,17 @@ def test(majors, update, pytest_arguments):
         build_driver(python)
     for major in majors:
         build_into(postgres.tree(major))
-    chosen = [f"--pg={major}" for major in majors]
-    if update:
-        chosen.append("--update-expected")
+    # The driver needs no more than a server.
+    beside = [major for major in bare.fetched() if major not in majors] if majors == postgres.majors() else []
     # Last, and nothing after it: the last line of the output is what the tests came to.
     step(f"pytest: SQL and live servers, on PostgreSQL {', '.join(map(str, majors))}")
     # One by one: each folder is a package of its own.
-    for what in [pytest_arguments] if pytest_arguments else [["driver/tests"], ["tests"]]:
-        run([str(python), "-m", "pytest", *chosen, *what])
+    tiers = [(majors, pytest_arguments)]
+    if not pytest_arguments:
+        tiers = [([*majors, *beside], ["driver/tests"]), (majors, ["tests"])]
+    for chosen, what in tiers:
+        options = [f"--pg={major}" for major in chosen] + (["--update-expected"] if update else [])
+        run([str(python), "-m", "pytest", *options, *what])
 
 
 def lint():

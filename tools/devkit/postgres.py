@@ -13,7 +13,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from devkit import Problem
+from devkit import Problem, bare
 from devkit.places import BUILD, SYSTEM_POSTGRES, locked, runtime
 from devkit.setup import setup
 
@@ -24,15 +24,16 @@ SUPPORTED = range(13, 19)
 
 @dataclasses.dataclass(frozen=True)
 class Tree:
-    """One PostgreSQL: its major version, the folder of its programs, and the pg_config to build against."""
+    """One PostgreSQL: its major version, the folder of its programs, and the pg_config to build against, if any."""
 
     major: int
     bin: Path
-    headers_config: Path
+    headers_config: Path | None
 
     def program(self, name):
-        """The path of one of its programs."""
-        return self.bin / name
+        """The path of one of its programs; of the newest PostgreSQL's where it has no such client itself."""
+        own = self.bin / name
+        return own if own.exists() or self.major not in bare.BUILDS else tree(NEWEST).program(name)
 
     @functools.lru_cache(maxsize=None)  # noqa: B019 (a handful of trees, alive as long as the process)
     def config(self, option):
@@ -131,6 +132,9 @@ def tree(major):
             (Path(f"/usr/share/postgresql/{major}"), home / "usr" / "share" / "postgresql" / str(major)),
         ]
         headers = headers_of(major)
+    elif major in bare.BUILDS:
+        parts = [(bare.home_of(major), home / "server")]
+        headers = None
     else:
         raise Problem(f"there is no PostgreSQL {major} here: {', '.join(map(str, majors()))} can be had")
     with locked(f"pg{major}"):
