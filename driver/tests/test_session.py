@@ -202,3 +202,46 @@ async def test_columns_come_and_go(connect):
         await connection.copy_columns_to_table("small", source=pyarrow.table({"i": [1 << 20]}))
     assert await connection.fetchval("select count(*) from small") == 0
     await connection.close()
+
+
+async def test_many_arguments_leave_others_their_turns(connect):
+    connection = await connect()
+    await connection.execute("create temp table many (a text, b int)")
+    turns, given = 0, []
+
+    async def count_turns():
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    def arguments():
+        for number in range(512):
+            given.append(turns)
+            yield "a" * 32768, number
+
+    counting = asyncio.create_task(count_turns())
+    await connection.executemany("insert into many values ($1, $2)", arguments())
+    counting.cancel()
+    # 16 MiB, and no more than half a MiB of them in one turn of the loop.
+    assert max(map(given.count, set(given))) <= 16
+    assert await connection.fetchval("select count(*) from many") == 512
+    await connection.close()
+
+
+async def test_many_arguments_end_with_the_first_error(connect):
+    connection = await connect()
+    await connection.execute("create temp table many (a text, b int unique)")
+    given = 0
+
+    def arguments():
+        nonlocal given
+        for number in range(4096):
+            given += 1
+            yield "a" * 32768, min(number, 2)
+
+    with pytest.raises(howdah.UniqueViolationError):
+        await connection.executemany("insert into many values ($1, $2)", arguments())
+    assert given < 4096
+    assert await connection.fetchval("select count(*) from many") == 0
+    await connection.close()

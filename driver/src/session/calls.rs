@@ -397,6 +397,10 @@ impl Session {
         Session::flush(slf, &mut writing)
     }
 
+    fn _write_more(slf: &Bound<'_, Self>) -> PyResult<()> {
+        Session::write_many(slf)
+    }
+
     fn _on_timer(slf: &Bound<'_, Self>) -> PyResult<()> {
         Session::on_timer(slf)
     }

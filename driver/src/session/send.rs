@@ -18,6 +18,8 @@ use crate::columns::ColumnsBuilder;
 
 /// Argument lists are handed over in pieces of about this size.
 const PIECE: usize = 128 * 1024;
+/// And so many of them in one turn of the loop: others have theirs, and an error of the server is heard.
+const PIECES_A_TURN: usize = 2;
 /// An outgoing buffer that grew larger is given back.
 const KEEP: usize = 1024 * 1024;
 
@@ -382,11 +384,11 @@ impl Session {
         Ok(started)
     }
 
-    /// Writes more of the argument lists, for as long as the transport takes them.
+    /// Writes more of the argument lists, if the transport takes them, and the rest in later turns of the loop.
     pub(crate) fn write_many(slf: &Bound<'_, Self>) -> PyResult<()> {
         let py = slf.py();
         let this = slf.get();
-        loop {
+        for _ in 0..PIECES_A_TURN {
             let many = {
                 let mut writing = this.writing()?;
                 let writing = &mut *writing;
@@ -436,6 +438,8 @@ impl Session {
             drop(writing);
             return Self::pump(slf);
         }
+        let call = slf.getattr(intern!(py, "_write_more"))?;
+        this.loop_.call_method1(py, intern!(py, "call_soon"), (call,)).map(drop)
     }
 
     /// Hands over what is written: now, when this is all there is, or else together with what this turn of the loop
