@@ -1,7 +1,9 @@
 """The programs of other projects that the fleet and the benches run beside ours, and where each is to be had."""
 
+import contextlib
 import os
 import shutil
+import subprocess
 
 from devkit import Problem
 
@@ -19,6 +21,19 @@ PACKAGES = {
     "redis-server": "redis-server",
     "wrk": "wrk",
 }
+
+
+def versions(names):
+    """Debian's version of each of these programs, by name; those that are not Debian's are left out."""
+    found = {}
+    for name in names:
+        package = PACKAGES.get(name, name)
+        command = ["dpkg-query", "--show", "--showformat=${Version}", package]
+        with contextlib.suppress(OSError):
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode == 0:
+                found[name] = done.stdout
+    return found
 
 
 def installed(name):
