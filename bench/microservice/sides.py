@@ -281,9 +281,12 @@ def howdah(ground):
 
 def pgbouncer(ground):
     """Debian's PgBouncer."""
-    # Before 1.21 it has no prepared statements in transaction pooling: the extended protocol stands for them.
-    mode = "prepared" if version_of_pgbouncer() >= (1, 21) else "extended"
-    return Pooler(ground, "PgBouncer", [installed("pgbouncer"), "-q"], "pgbouncer.ini", mode)
+    return Pooler(ground, "PgBouncer", [installed("pgbouncer"), "-q"], "pgbouncer.ini", mode_of_pgbouncer())
+
+
+def mode_of_pgbouncer():
+    """Before 1.21 it has no prepared statements in transaction pooling: the extended protocol stands for them."""
+    return "prepared" if version_of_pgbouncer() >= (1, 21) else "extended"
 
 
 @functools.lru_cache(maxsize=None)
