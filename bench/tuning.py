@@ -18,19 +18,22 @@ import contextlib
 from pathlib import Path
 
 from bench.fleet.load import run
-from bench.report import Report, interleave, ratios
-from devkit import say
+from bench.report import Report, Spread, interleave, ratios
 from devkit.extension import build_into
 from devkit.fleet import Fleet, allow_descriptors
 from devkit.pooler import build_pooler
 from devkit.postgres import NEWEST, tree
+from devkit.programs import installed
 
 CLIENTS = 100
+# What is compared.
+RATE, COST = "queries a second", "CPU of the server"
 HUGE_PAGES = Path("/proc/sys/vm/nr_hugepages")
 
 
 def measure(quick):
     """The report."""
+    installed("haproxy")
     build_into(tree(NEWEST))
     build_pooler()
     allow_descriptors()
@@ -53,6 +56,7 @@ def measure(quick):
         for size in (1, 20):
             pools(report, fleet, size, rounds, seconds)
         huge_pages(report, fleet, rounds, seconds)
+        draw(report)
     return report
 
 
@@ -72,8 +76,23 @@ def compare(report, name, fleet, batch, one, other, rounds, seconds):
 
 def tell(report, name, taken, costs):
     """The two figures of a comparison; the first round of the costs warmed up."""
-    report.add(f"{name}: queries a second", ratios(taken["one"], taken["other"]))
-    report.add(f"{name}: CPU of the server", ratios(costs["one"][1:], costs["other"][1:]))
+    report.add(f"{name}: {RATE}", ratios(taken["one"], taken["other"]))
+    report.add(f"{name}: {COST}", ratios(costs["one"][1:], costs["other"][1:]))
+
+
+def draw(report):
+    """What each setting is worth, as a table and as bars."""
+    found = {case["case"]: Spread(*(case[key] for key in ("median", "least", "greatest"))) for case in report.cases}
+    names = [case.removesuffix(f": {RATE}") for case in found if case.endswith(RATE)]
+    columns = ["setting ÷ without it", RATE, COST]
+    report.table(
+        "PostgreSQL's settings, one by one",
+        columns,
+        [[name, found[f"{name}: {RATE}"], found[f"{name}: {COST}"]] for name in names],
+    )
+    series = {figure: [(name, found[f"{name}: {figure}"]) for name in names] for figure in (RATE, COST)}
+    title = "A setting that the fleet has ÷ the same without it"
+    report.plot("settings", title, "", "times", series, kind="panels", even=True)
 
 
 def set_to(fleet, settings):
@@ -119,10 +138,10 @@ def huge_pages(report, fleet, rounds, seconds):
             stack.callback(HUGE_PAGES.write_text, before)
             HUGE_PAGES.write_text(str(int(before) + 120))
         except OSError as error:
-            say.note(f"huge pages are not measured: {HUGE_PAGES} is not writable ({error.strerror})")
+            report.leave_out("huge pages", f"{HUGE_PAGES} is not writable ({error.strerror})")
             return
         if int(HUGE_PAGES.read_text()) < int(before) + 120:
-            say.note("huge pages are not measured: the system has no 240 MB in one piece for them")
+            report.leave_out("huge pages", "the system has no 240 MB in one piece for them")
             return
         sides = {}
         for name, setting in (("one", "on"), ("other", "off")):
