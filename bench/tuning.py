@@ -3,13 +3,13 @@
 One replica behind one pooler and HAProxy, asked by pgbench with 100 clients; nobody is held to a share. A side is the
 setting that a fleet has (`tools/devkit/fleet.py`), the other is the same but for one thing; both in turn, several
 rounds. What is compared is the CPU of the server a query, which other work on the machine disturbs least, and the
-rate.
+rate. `plan_cache_mode` is not set in a fleet: there the side with `auto` is the usual one.
 
 - prepared statements: `-M prepared` against `-M simple`, where each query is parsed and planned.
 - `plan_cache_mode`: `force_generic_plan` against `auto`, which plans the first five times and whenever a plan made for
   the values looks cheaper.
 - `jit`: off against on, by a reload; the threshold of cost is PostgreSQL's.
-- the pool's size: 4 connections for each server against 1 and 20.
+- the pool's size: as many connections for each server as a fleet has, against 1 and 20.
 - huge pages: `on` against `off`, by a restart, on a server of its own asked directly. They have to be set aside by the
   system (`vm.nr_hugepages`), which the bench does for itself where it may, and undoes.
 """
@@ -23,7 +23,7 @@ from devkit.extension import build_into
 from devkit.fleet import Fleet, allow_descriptors
 from devkit.pooler import build_pooler
 from devkit.postgres import NEWEST, tree
-from devkit.programs import installed
+from devkit.programs import require
 
 CLIENTS = 100
 # What is compared.
@@ -33,7 +33,7 @@ HUGE_PAGES = Path("/proc/sys/vm/nr_hugepages")
 
 def measure(quick):
     """The report."""
-    installed("haproxy")
+    require(["haproxy"])
     build_into(tree(NEWEST))
     build_pooler()
     allow_descriptors()
@@ -84,14 +84,14 @@ def draw(report):
     """What each setting is worth, as a table and as bars."""
     found = {case["case"]: Spread(*(case[key] for key in ("median", "least", "greatest"))) for case in report.cases}
     names = [case.removesuffix(f": {RATE}") for case in found if case.endswith(RATE)]
-    columns = ["setting ÷ without it", RATE, COST]
+    columns = ["the one / the other", RATE, COST]
     report.table(
         "PostgreSQL's settings, one by one",
         columns,
         [[name, found[f"{name}: {RATE}"], found[f"{name}: {COST}"]] for name in names],
     )
     series = {figure: [(name, found[f"{name}: {figure}"]) for name in names] for figure in (RATE, COST)}
-    title = "A setting that the fleet has ÷ the same without it"
+    title = "What each setting is worth: with the one ÷ with the other"
     report.plot("settings", title, "", "times", series, kind="panels", even=True)
 
 
@@ -111,7 +111,7 @@ def set_to(fleet, settings):
 
 
 def pools(report, fleet, size, rounds, seconds):
-    """A pool of four connections for each server against another."""
+    """The usual number of connections for each server against another."""
     costs = {"one": [], "other": []}
     usual = fleet.pooler_settings["default_pool_size"]
 

@@ -18,7 +18,7 @@ from devkit.extension import build_into
 from devkit.fleet import Fleet, allow_descriptors
 from devkit.pooler import build_pooler
 from devkit.postgres import NEWEST, tree
-from devkit.programs import installed, versions
+from devkit.programs import require, versions
 from devkit.shares import why_not
 
 PROGRAMS = ("haproxy", "patroni", "etcd")
@@ -27,8 +27,7 @@ PROGRAMS = ("haproxy", "patroni", "etcd")
 def measure(quick):
     """The report."""
     # Not an hour later, when the drill wants them.
-    for program in PROGRAMS:
-        installed(program)
+    require(PROGRAMS)
     build_into(tree(NEWEST))
     build_pooler()
     build_driver(sys.executable)

@@ -14,7 +14,7 @@ from bench.predict_scan import stored_bytes
 from bench.report import Report, Spread, ratios
 from devkit import Problem, say
 from devkit.pooler import build_pooler
-from devkit.programs import installed, versions
+from devkit.programs import require, versions
 
 ROWS = 1_000_000
 TREES = 25
@@ -42,8 +42,7 @@ QUICK_CHOICE = ("onnx", 2)
 
 def measure(quick):
     """The report."""
-    for program in PROGRAMS:
-        installed(program)
+    require(PROGRAMS)
     build_pooler()
     rounds, seconds = (1 if quick else 3), 2
     rows = 100_000 if quick else ROWS

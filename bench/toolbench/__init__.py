@@ -21,7 +21,7 @@ from bench.report import Report, Spread, ratios, turned
 from devkit import Problem, postgres, say
 from devkit.driver import PACKAGE, build_driver
 from devkit.places import BUILD, ROOT
-from devkit.programs import installed, versions
+from devkit.programs import installed, require, versions
 from devkit.server import Server
 
 CONNECTIONS = 8
@@ -73,7 +73,6 @@ def build_go():
 
 def fetch_node():
     """The script of node's drivers with its packages beside it, and whether pg-native could be built."""
-    installed("node"), installed("npm")
     folder = THERE / "node"
     pins = (HERE / "node" / "package-lock.json").read_bytes()
     kept = folder / "package-lock.json"
@@ -108,6 +107,7 @@ def commands(url):
 
 def measure(quick):
     """The report."""
+    require(("go", "node", "npm"))
     build_driver(sys.executable)
     rounds, seconds = (2, 0.4) if quick else (5, 1.5)
     with Server(postgres.tree(postgres.NEWEST), {"max_connections": "200", "shared_buffers": "1GB"}) as server:

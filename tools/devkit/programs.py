@@ -36,9 +36,20 @@ def versions(names):
     return found
 
 
+def find(name):
+    """The path of a program, also of one that only administrators have on their PATH; None where it is not."""
+    return shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+
+
 def installed(name):
-    """The path of a program, also of one that only administrators have on their PATH; a Problem where it is not."""
-    path = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
-    if path is None:
-        raise Problem(f"there is no {name}: `apt-get install {PACKAGES[name]}`")
-    return path
+    """The path of a program; a Problem where it is not."""
+    require([name])
+    return find(name)
+
+
+def require(names):
+    """Raises a Problem that names all of these programs that are not there, and how to get them at once."""
+    missing = [name for name in names if find(name) is None]
+    if missing:
+        packages = " ".join(dict.fromkeys(PACKAGES[name] for name in missing))
+        raise Problem(f"there is no {', no '.join(missing)}: `apt-get install {packages}`")
