@@ -8,7 +8,7 @@ import time
 from bench.microservice import sides
 from bench.microservice.ground import Redis
 from bench.microservice.network import ADDRESSES, Network
-from bench.microservice.rounds import check_answers, compare
+from bench.microservice.rounds import AWAY, check_answers, compare
 from bench.report import Spread
 
 # The most flights that are behind the sides here: over a network it matters less how many they are.
@@ -28,7 +28,9 @@ def measure(report, ground, chosen, clients_of, rounds, seconds, targets):
         report.content["network_rows"] = ground.rows
         carried = {}
         with Redis(ground) as redis, contextlib.ExitStack() as running:
-            compared = [*sides.services(ground, redis, chosen), *sides.ways(ground)]
+            # Beside the server it spares a way that a service has to go; so once more where the services are.
+            away = sides.howdah(ground, AWAY, ground.service)
+            compared = [*sides.services(ground, redis, chosen), *sides.ways(ground), away]
             for side in compared:
                 running.enter_context(side)
                 check_answers(side)

@@ -12,6 +12,8 @@ from demo.flights import FEATURES
 from devkit import Problem, say
 
 HOWDAH = "howdah-pooler"
+# The same where the services are, so that what it answers with crosses the network twice, as theirs.
+AWAY = "howdah-pooler, a hop away"
 
 
 def check_answers(side):
@@ -67,6 +69,9 @@ def tell(report, case, loads, costs, targets):
     for name, taken in loads.items():
         if name == HOWDAH:
             continue
+        if name == AWAY:
+            tell_away(report, case, loads)
+            continue
         target = targets.get(name)
         report.add(
             f"{case}: {HOWDAH} / {name}",
@@ -79,6 +84,14 @@ def tell(report, case, loads, costs, targets):
         report.add(f"{case}: p99, {HOWDAH} / {name}", tails, at_most=True, contest=True)
         spent = ratios(costs[HOWDAH], costs[name])
         report.add(f"{case}: CPU of a prediction, {HOWDAH} / {name}", spent, at_most=True, contest=True)
+
+
+def tell_away(report, case, loads):
+    """The pooler where the services are, in parts of each of those."""
+    ours = [one.rate for one in loads[AWAY]]
+    for name, taken in loads.items():
+        if " + " in name:
+            report.add(f"{case}: {AWAY} / {name}", ratios(ours, [one.rate for one in taken]), contest=True)
 
 
 def tabulate(report, title, found):
