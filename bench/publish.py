@@ -1,7 +1,7 @@
 """Makes docs/benchmarks.md of the newest whole result of each bench under bench/results/.
 
 The page is to be understood in two minutes: where we lose, then the figures that were promised, then bench after bench
-its plots, its ratios and tables, with every other figure folded away, and at the end settings and machine.
+its targets, plots and tables, with every other figure folded away, and at the end settings and machine.
 """
 
 import json
@@ -19,21 +19,23 @@ PUBLISHED = {
     "fleet": "1,021,692.7 predictions a second by five replicas of 36 vCPU each behind 35 poolers, 2000 clients, "
     "100 trees; 20 rows in a query gained 1.2 times",
 }
-# Where the settings of each side stand.
+# Where it stands how a bench measures, and then the settings of each side.
 SETTINGS = {
     "predict-point": ["bench/predict_point.py", "bench/flights.py"],
     "predict-scan": ["bench/predict_scan.py", "bench/flights.py"],
     "pooler": ["bench/pooler.py", "bench/orm.sql"],
-    "fleet": ["tools/devkit/fleet.py", "bench/fleet/load.py", "bench/fleet/patroni.py"],
+    "fleet": ["bench/fleet/__init__.py", "tools/devkit/fleet.py", "bench/fleet/load.py", "bench/fleet/patroni.py"],
     "tuning": ["bench/tuning.py", "tools/devkit/fleet.py"],
-    "driver": ["bench/driver_sides.py", "bench/driver_cases.py", "bench/driver_predictions.py"],
+    "driver": ["bench/driver.py", "bench/driver_sides.py", "bench/driver_cases.py", "bench/driver_predictions.py"],
     "toolbench": [
+        "bench/toolbench/__init__.py",
         "bench/driver_sides.py",
         "bench/toolbench/client.py",
         "bench/toolbench/go/main.go",
         "bench/toolbench/node/client.js",
     ],
     "microservice": [
+        "bench/microservice/__init__.py",
         "bench/microservice/flask_service.py",
         "bench/microservice/gunicorn.conf.py",
         "bench/microservice/fastapi_service.py",
@@ -136,6 +138,10 @@ def section(name, meaning, path, content):
     lines = [f"## {name}", "", f"{meaning[0].upper()}{meaning[1:]}. Measured by `bench/run {name}`.", ""]
     if name in PUBLISHED:
         lines += [f"Published for PostgresML: {PUBLISHED[name]}.", ""]
+    # What was promised or is lost; all else is folded away.
+    shown = [case for case in content["cases"] if "met" in case or case.get("lost")]
+    if shown:
+        lines += [*table(["what", "figure", "target"], [[one["case"], figure(one), target(one)] for one in shown]), ""]
     for plot in content["plots"]:
         picture = path.with_name(f"{name}-{plot['name']}.svg").relative_to(ROOT)
         lines += [f"![{plot['title']}](../{picture})", ""]
@@ -144,10 +150,6 @@ def section(name, meaning, path, content):
     for one in content["tables"]:
         rows = [[number(cell) for cell in row] for row in one["rows"]]
         lines += [f"**{one['title']}**", "", *table(one["columns"], rows), ""]
-    # What compares; all else is folded away.
-    shown = [case for case in content["cases"] if "met" in case or "lost" in case]
-    if shown:
-        lines += [*table(["what", "figure", "target"], [[one["case"], figure(one), target(one)] for one in shown]), ""]
     rest = [case for case in content["cases"] if case not in shown]
     if rest:
         folded = table(["what", "figure"], [[one["case"], figure(one)] for one in rest])
@@ -158,7 +160,7 @@ def section(name, meaning, path, content):
 def circumstances(name, path, content):
     """When, on what and how a bench was run."""
     where = content["machine"]
-    settings = ", ".join(f"[{file.rpartition('/')[2]}](../{file})" for file in SETTINGS.get(name, []))
+    settings = ", ".join(f"[{file}](../{file})" for file in SETTINGS.get(name, []))
     lines = [
         f"- machine: {where['processor']}{', virtual' if where['virtual'] else ''}, {where['cores']} cores, "
         f"{where['memory_gb']} GB, {', '.join(where['features']) or 'no AVX2'}, {where['system']}, "
@@ -167,7 +169,7 @@ def circumstances(name, path, content):
         f"[all figures and rounds as JSON](../{path.relative_to(ROOT)})",
     ]
     if settings:
-        lines.append(f"- settings of each side: {settings}")
+        lines.append(f"- how it is measured, and the settings of each side: {settings}")
     return lines + [f"- {key.replace('_', ' ')}: {words(value)}" for key, value in content.items() if key not in TOLD]
 
 
