@@ -21,7 +21,7 @@ from bench.report import Report, Spread, ratios, turned
 from devkit import Problem, postgres, say
 from devkit.driver import PACKAGE, build_driver
 from devkit.places import BUILD, ROOT
-from devkit.programs import installed, require, versions
+from devkit.programs import installed, require
 from devkit.server import Server
 
 CONNECTIONS = 8
@@ -113,7 +113,10 @@ def measure(quick):
     with Server(postgres.tree(postgres.NEWEST), {"max_connections": "200", "shared_buffers": "1GB"}) as server:
         report = Report("toolbench", quick)
         report.content["postgresql"] = server.psql("SELECT version()")
-        report.content["versions"] = versions(("go", "node"))
+        report.content["versions"] = {
+            name: subprocess.run([name, option], capture_output=True, text=True, check=True).stdout.strip()
+            for name, option in (("go", "version"), ("node", "--version"))
+        }
         server.psql(SETUP)
         server.psql("VACUUM ANALYZE")
         found, missing = commands(server.url() + "?sslmode=disable")
