@@ -1,7 +1,8 @@
 """What the benches share: interleaved rounds, medians with their spread, ratios against targets, and a JSON file.
 
 A ratio is taken round by round, from measurements that lie seconds apart, and the median of those ratios is what is
-compared with the target: so a machine that is slower for a while, as shared ones are, slows both sides alike.
+compared with the target: so a machine that is slower for a while, as shared ones are, slows both sides alike. Each
+round begins with another side, so that none always comes after the same one.
 """
 
 import dataclasses
@@ -17,36 +18,52 @@ from devkit import say
 from devkit.places import ROOT
 
 RESULTS = ROOT / "bench" / "results"
+# Of more values than these only the spread is kept.
+MANY = 50
 
 
 def interleave(sides, rounds):
     """Measures each of `sides` (name to callable) once a round; a first round warms up and does not count."""
     taken = {name: [] for name in sides}
     for number in range(rounds + 1):
-        values = {name: side() for name, side in sides.items()}
+        values = {name: sides[name]() for name in turned(list(sides), number)}
         if number == 0:
             continue
         for name, value in values.items():
             taken[name].append(value)
-        say.note(f"round {number} of {rounds}: " + ", ".join(f"{name} {value:,.4g}" for name, value in values.items()))
+        say.note(f"round {number} of {rounds}: " + ", ".join(f"{name} {rounded(values[name])}" for name in sides))
     return taken
+
+
+def turned(sides, number):
+    """The sides in the order of a round: each begins with the next one."""
+    first = number % len(sides)
+    return sides[first:] + sides[:first]
 
 
 @dataclasses.dataclass(frozen=True)
 class Spread:
-    """The median of several measurements, and the least and the greatest."""
+    """The median of several measurements, the least and the greatest, and each as it was taken."""
 
     median: float
     least: float
     greatest: float
+    values: tuple = ()
 
     @classmethod
     def of(cls, values):
         """The spread of `values`."""
-        return cls(statistics.median(values), min(values), max(values))
+        return cls(statistics.median(values), min(values), max(values), tuple(values))
 
     def __str__(self):
-        return f"{self.median:,.4g} ({self.least:,.4g} to {self.greatest:,.4g})"
+        if self.least == self.greatest:
+            return rounded(self.median)
+        return f"{rounded(self.median)} ({rounded(self.least)} to {rounded(self.greatest)})"
+
+
+def rounded(value):
+    """A number as people write it: four digits, but all of those before the point."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def ratios(above, below):
@@ -66,7 +83,9 @@ class Report:
             "commit": commit(),
             "machine": machine(),
             "cases": [],
+            "tables": [],
             "plots": [],
+            "left_out": {},
         }
         if server is not None:
             self.content["postgresql"] = server.psql("SELECT version()")
@@ -74,22 +93,46 @@ class Report:
                 "SELECT installed_version FROM pg_available_extensions WHERE name = 'pgml'"
             )
 
-    def add(self, case, value, target=None, at_most=False, unit="", rounds=None):
-        """One figure: a Spread, and the bound that its median should keep: at least `target`, or at most."""
+    @property
+    def cases(self):
+        """The figures so far."""
+        return self.content["cases"]
+
+    def add(self, case, value, target=None, at_most=False, unit="", contest=False, headline=None):
+        """One figure: a Spread, and the bound that its median should keep: at least `target`, or at most.
+
+        In a `contest` the figure is ours ÷ another's, target or not: below 1 (above, where `at_most`) we lose, and
+        docs/benchmarks.md says so first. A `headline` is what the figure is called in that page's summary.
+        """
         row = {"case": case, **dataclasses.asdict(value), "unit": unit}
         line = f"{case}: {value} {unit}".rstrip()
+        if len(value.values) > MANY:
+            del row["values"]
         if target is not None:
             met = value.median <= target if at_most else value.median >= target
             row |= {"target": target, "bound": "at most" if at_most else "at least", "met": met}
             line += f"; target {'<=' if at_most else '>='} {target}: {'met' if met else 'MISSED'}"
-        if rounds is not None:
-            row["rounds"] = rounds
+        if contest:
+            row["lost"] = value.median > 1 if at_most else value.median < 1
+        if headline:
+            row["headline"] = headline
         self.content["cases"].append(row)
         say.note(line)
 
-    def plot(self, name, title, x_label, y_label, series, kind="line", log_x=False, log_y=False):
+    def leave_out(self, what, why):
+        """Something that this run could not measure, so that nobody takes it for measured."""
+        self.content["left_out"][what] = why
+        say.note(f"not measured: {what}: {why}")
+
+    def table(self, title, columns, rows):
+        """A table of docs/benchmarks.md: the first cell of a row names it, the others are numbers, Spreads or words."""
+        shown = [[str(cell) if isinstance(cell, Spread) else cell for cell in row] for row in rows]
+        self.content["tables"].append({"title": title, "columns": list(columns), "rows": shown})
+
+    def plot(self, name, title, x_label, y_label, series, kind="line", log_x=False, log_y=False, marks=(), even=False):
         """A picture that `bench.draw` makes of figures of this report: `series` gives the points (x, y) of each line,
-        or of each colour of bars, where x is a word.
+        or of each colour of bars, or of each panel, where x is a word. A y that is a Spread is drawn with its spread;
+        `marks` are (x, words) of events along lines; `even` draws the line where two sides are even, at 1.
         """
         self.content["plots"].append(
             {
@@ -97,10 +140,12 @@ class Report:
                 "title": title,
                 "x_label": x_label,
                 "y_label": y_label,
-                "series": {label: [list(point) for point in points] for label, points in series.items()},
+                "series": {label: [point(x, y) for x, y in points] for label, points in series.items()},
                 "kind": kind,
                 "log_x": log_x,
                 "log_y": log_y,
+                "marks": [list(mark) for mark in marks],
+                "even": even,
             }
         )
 
@@ -120,21 +165,30 @@ class Report:
         say.note(f"written to {path}")
 
 
+def point(x, y):
+    """A point of a plot: x and the height, and where that has a spread, its least and greatest."""
+    return [x, y.median, y.least, y.greatest] if isinstance(y, Spread) else [x, y]
+
+
 def machine():
     """The machine, as far as it bears on speed."""
     processor = platform.processor()
-    features = []
+    features, virtual = [], False
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
             processor = line.split(":", 1)[1].strip()
         if line.startswith("flags"):
-            features = [flag for flag in ("avx2", "avx512f") if flag in line.split()]
+            flags = line.split()
+            features = [flag for flag in ("avx2", "avx512f") if flag in flags]
+            virtual = "hypervisor" in flags
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return {
         "processor": processor,
         "features": features,
+        "virtual": virtual,
         "cores": os.cpu_count(),
         "memory_gb": round(memory / 1e9, 1),
+        "system": platform.freedesktop_os_release().get("PRETTY_NAME", "Linux"),
         "kernel": platform.release(),
         "load_before": os.getloadavg()[0],
     }

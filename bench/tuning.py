@@ -3,13 +3,13 @@
 One replica behind one pooler and HAProxy, asked by pgbench with 100 clients; nobody is held to a share. A side is the
 setting that a fleet has (`tools/devkit/fleet.py`), the other is the same but for one thing; both in turn, several
 rounds. What is compared is the CPU of the server a query, which other work on the machine disturbs least, and the
-rate.
+rate. `plan_cache_mode` is not set in a fleet: there the side with `auto` is the usual one.
 
 - prepared statements: `-M prepared` against `-M simple`, where each query is parsed and planned.
 - `plan_cache_mode`: `force_generic_plan` against `auto`, which plans the first five times and whenever a plan made for
   the values looks cheaper.
 - `jit`: off against on, by a reload; the threshold of cost is PostgreSQL's.
-- the pool's size: 4 connections for each server against 1 and 20.
+- the pool's size: as many connections for each server as a fleet has, against 1 and 20.
 - huge pages: `on` against `off`, by a restart, on a server of its own asked directly. They have to be set aside by the
   system (`vm.nr_hugepages`), which the bench does for itself where it may, and undoes.
 """
@@ -18,19 +18,22 @@ import contextlib
 from pathlib import Path
 
 from bench.fleet.load import run
-from bench.report import Report, interleave, ratios
-from devkit import say
+from bench.report import Report, Spread, interleave, ratios
 from devkit.extension import build_into
 from devkit.fleet import Fleet, allow_descriptors
 from devkit.pooler import build_pooler
 from devkit.postgres import NEWEST, tree
+from devkit.programs import require
 
 CLIENTS = 100
+# What is compared.
+RATE, COST = "queries a second", "CPU of the server"
 HUGE_PAGES = Path("/proc/sys/vm/nr_hugepages")
 
 
 def measure(quick):
     """The report."""
+    require(["haproxy"])
     build_into(tree(NEWEST))
     build_pooler()
     allow_descriptors()
@@ -53,6 +56,7 @@ def measure(quick):
         for size in (1, 20):
             pools(report, fleet, size, rounds, seconds)
         huge_pages(report, fleet, rounds, seconds)
+        draw(report)
     return report
 
 
@@ -72,8 +76,23 @@ def compare(report, name, fleet, batch, one, other, rounds, seconds):
 
 def tell(report, name, taken, costs):
     """The two figures of a comparison; the first round of the costs warmed up."""
-    report.add(f"{name}: queries a second", ratios(taken["one"], taken["other"]))
-    report.add(f"{name}: CPU of the server", ratios(costs["one"][1:], costs["other"][1:]))
+    report.add(f"{name}: {RATE}", ratios(taken["one"], taken["other"]))
+    report.add(f"{name}: {COST}", ratios(costs["one"][1:], costs["other"][1:]))
+
+
+def draw(report):
+    """What each setting is worth, as a table and as bars."""
+    found = {case["case"]: Spread(*(case[key] for key in ("median", "least", "greatest"))) for case in report.cases}
+    names = [case.removesuffix(f": {RATE}") for case in found if case.endswith(RATE)]
+    columns = ["the one / the other", RATE, COST]
+    report.table(
+        "PostgreSQL's settings, one by one",
+        columns,
+        [[name, found[f"{name}: {RATE}"], found[f"{name}: {COST}"]] for name in names],
+    )
+    series = {figure: [(name, found[f"{name}: {figure}"]) for name in names] for figure in (RATE, COST)}
+    title = "What each setting is worth: with the one ÷ with the other"
+    report.plot("settings", title, "", "times", series, kind="panels", even=True)
 
 
 def set_to(fleet, settings):
@@ -92,7 +111,7 @@ def set_to(fleet, settings):
 
 
 def pools(report, fleet, size, rounds, seconds):
-    """A pool of four connections for each server against another."""
+    """The usual number of connections for each server against another."""
     costs = {"one": [], "other": []}
     usual = fleet.pooler_settings["default_pool_size"]
 
@@ -119,10 +138,10 @@ def huge_pages(report, fleet, rounds, seconds):
             stack.callback(HUGE_PAGES.write_text, before)
             HUGE_PAGES.write_text(str(int(before) + 120))
         except OSError as error:
-            say.note(f"huge pages are not measured: {HUGE_PAGES} is not writable ({error.strerror})")
+            report.leave_out("huge pages", f"{HUGE_PAGES} is not writable ({error.strerror})")
             return
         if int(HUGE_PAGES.read_text()) < int(before) + 120:
-            say.note("huge pages are not measured: the system has no 240 MB in one piece for them")
+            report.leave_out("huge pages", "the system has no 240 MB in one piece for them")
             return
         sides = {}
         for name, setting in (("one", "on"), ("other", "off")):

@@ -1,6 +1,8 @@
 """What the benches have in common: reports, ratios, and the page made of them."""
 
+import itertools
 import json
+import runpy
 import subprocess
 import sys
 
@@ -23,9 +25,13 @@ def results(tmp_path, monkeypatch):
 def keep(results, name, median, target, day="2022-01-01"):
     made = report.Report(name, quick=False)
     made.add("this / that", report.Spread(median, median - 1, median + 1), target=target, unit="times")
+    made.finish(folder_of(results, day) / f"{name}.json")
+
+
+def folder_of(results, day="2022-01-01"):
     folder = results / "bench" / "results" / day
     folder.mkdir(parents=True, exist_ok=True)
-    made.finish(folder / f"{name}.json")
+    return folder
 
 
 def test_a_ratio_is_taken_round_by_round():
@@ -43,10 +49,10 @@ def test_the_page_says_first_where_we_lose(results):
     keep(results, "slow", 1.5, 2.0)
     publish.publish({"fast": "what is fast", "slow": "what is slow", "gone": "what was not run"})
     page = publish.PAGE.read_text()
-    lost = page[page.index("## Where we lose") : page.index("## In short")]
-    assert "| slow | this / that |" in lost
+    lost = page[page.index("## Where we lose") : page.index("## What was not measured")]
+    assert "| [slow](#slow) | this / that |" in lost
     assert "fast" not in lost
-    assert "No result is kept of `bench/run gone`." in page
+    assert "- `bench/run gone`: no result is kept of it" in page
     assert "| [fast](#fast) | 1 of 1 |" in page
     assert "`bench/run slow`" in page
 
@@ -55,7 +61,56 @@ def test_the_newest_result_counts(results):
     keep(results, "one", 1.0, 2.0, "2022-01-01")
     keep(results, "one", 3.0, 2.0, "2022-01-02")
     publish.publish({"one": "what is one"})
-    assert "No target was missed." in publish.PAGE.read_text()
+    assert "no target was missed" in publish.PAGE.read_text()
+
+
+def test_a_contest_without_a_target_can_be_lost(results):
+    made = report.Report("raced", quick=False)
+    made.add("ours / theirs", report.Spread(0.9, 0.8, 1.1), contest=True)
+    made.add("our memory / theirs", report.Spread(1.2, 1.1, 1.3), at_most=True, contest=True)
+    made.add("our speed / theirs", report.Spread(1.2, 1.1, 1.3), contest=True)
+    made.finish(folder_of(results) / "raced.json")
+    publish.publish({"raced": "a race"})
+    page = publish.PAGE.read_text()
+    lost = page[page.index("## Where we lose") : page.index("## In short")]
+    assert "ours / theirs" in lost and "our memory / theirs" in lost
+    assert "our speed / theirs" not in lost
+
+
+def test_what_was_left_out_and_what_was_tried_is_on_the_page(results):
+    made = report.Report("short", quick=False)
+    made.leave_out("huge pages", "there are none")
+    made.content["tried"] = {"workers": [1, 2]}
+    made.add("speed", report.Spread.of([1234567.0]), headline="how fast it is")
+    made.table("By clients", ["clients", "rate"], [[1, report.Spread.of([1.0, 2.0, 3.0])]])
+    made.finish(folder_of(results) / "short.json")
+    publish.publish({"short": "a short run"})
+    page = publish.PAGE.read_text()
+    assert "- [short](#short): huge pages: there are none" in page
+    assert "- tried: workers 1, 2" in page
+    assert "| how fast it is | **1,234,567** |  | `bench/run short` |" in page
+    assert "| 1 | 2 (1 to 3) |" in page
+
+
+def test_a_quick_run_is_not_published(results):
+    keep(results, "one", 1.0, 2.0)
+    made = report.Report("one", quick=True)
+    made.finish(folder_of(results, "2022-01-02") / "one.json")
+    publish.publish({"one": "what is one"})
+    assert "| [one](#one) | this / that |" in publish.PAGE.read_text()
+
+
+def test_each_round_begins_with_another_side():
+    order = []
+    report.interleave({name: lambda name=name: order.append(name) or 1.0 for name in "abc"}, 2)
+    assert "".join(order) == "abcbcacab"
+
+
+def test_every_bench_says_where_its_settings_are():
+    names = runpy.run_path(str(ROOT / "bench" / "run"))["BENCHES"]
+    assert set(publish.SETTINGS) == set(names)
+    for file in itertools.chain(*publish.SETTINGS.values()):
+        assert (ROOT / file).is_file(), file
 
 
 def test_without_results_there_is_no_page(results):
@@ -66,9 +121,11 @@ def test_without_results_there_is_no_page(results):
 
 def test_a_plot_is_kept_with_its_points(results):
     made = report.Report("drawn", quick=True)
-    made.plot("rates", "Rates", "clients", "a second", {"ours": [(1, 2.0), (10, 20.0)]}, log_x=True)
+    spread = report.Spread(20.0, 19.0, 22.0)
+    made.plot("rates", "Rates", "clients", "a second", {"ours": [(1, 2.0), (10, spread)]}, log_x=True)
     made.finish(results / "drawn.json")
-    assert json.loads((results / "drawn.json").read_text())["plots"][0]["series"] == {"ours": [[1, 2.0], [10, 20.0]]}
+    kept = json.loads((results / "drawn.json").read_text())["plots"][0]["series"]
+    assert kept == {"ours": [[1, 2.0], [10, 20.0, 19.0, 22.0]]}
 
 
 def test_a_bench_that_is_not_there_is_named():

@@ -113,6 +113,8 @@ def test_without_haproxy_the_package_is_named(monkeypatch):
     monkeypatch.setattr(programs.shutil, "which", lambda name, path=None: None)
     with pytest.raises(Problem, match="apt-get install haproxy"):
         programs.installed("haproxy")
+    with pytest.raises(Problem, match="no ab, no wrk: `apt-get install apache2-utils wrk`"):
+        programs.require(["ab", "wrk"])
 
 
 def controllers(folder, *lines):
@@ -159,3 +161,10 @@ def test_why_there_are_no_shares_is_said(tmp_path):
     gone = tmp_path / "gone"
     mounts = controllers(tmp_path, f"cgroup {gone} cgroup rw,cpu 0 0")
     assert "not writable" in shares.why_not(mounts)
+    # A plain folder makes no quota's file in a new group, as a kernel without quotas does not.
+    gone.mkdir()
+    for version, line in ((1, f"cgroup {gone} cgroup rw,cpu 0 0"), (2, f"cgroup2 {gone} cgroup2 rw 0 0")):
+        (gone / "cgroup.controllers").write_text("cpu")
+        told = shares.why_not(controllers(tmp_path, line))
+        assert f"no {shares.QUOTAS[version]}" in told
+        assert not list(gone.glob("howdah-*"))

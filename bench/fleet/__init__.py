@@ -13,26 +13,31 @@ from bench.fleet.cells import FIRST_SHARE, measure_cells
 from bench.fleet.costs import measure_costs
 from bench.fleet.drill import measure_drill
 from bench.report import Report
-from devkit import say
 from devkit.driver import build_driver
 from devkit.extension import build_into
 from devkit.fleet import Fleet, allow_descriptors
 from devkit.pooler import build_pooler
 from devkit.postgres import NEWEST, tree
+from devkit.programs import require, versions
 from devkit.shares import why_not
+
+PROGRAMS = ("haproxy", "patroni", "etcd")
 
 
 def measure(quick):
     """The report."""
+    # Not an hour later, when the drill wants them.
+    require(PROGRAMS)
     build_into(tree(NEWEST))
     build_pooler()
     build_driver(sys.executable)
     allow_descriptors()
     reason = why_not()
-    if reason:
-        say.note(f"servers are not held to a share of the CPU, and linearity is not measured: {reason}")
     with Fleet(5, 2, share=None if reason else FIRST_SHARE, pooler={"auth_type": "any"}) as fleet:
         report = Report("fleet", quick, fleet.primary)
+        report.content["versions"] = versions(PROGRAMS)
+        if reason:
+            report.leave_out("linearity in replicas, with servers held to a share of the CPU", reason)
         measure_cells(report, fleet, quick)
         measure_costs(report, fleet, quick)
     measure_drill(report, quick)

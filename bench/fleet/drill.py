@@ -129,7 +129,10 @@ def measure_drill(report, quick):
         kept = {tuple(map(int, row.split("|"))) for row in kept}
         lost = set(load.acknowledged) - kept
         report.add("drill: writes acknowledged", Spread.of([len(load.acknowledged)]))
-        report.add("drill: acknowledged writes lost", Spread.of([len(lost)]), target=0, at_most=True)
+        case = "drill: acknowledged writes lost"
+        report.add(
+            case, Spread.of([len(lost)]), target=0, at_most=True, headline="acknowledged writes lost in the drill"
+        )
 
 
 def add(fleet):
@@ -174,7 +177,9 @@ def lose_primary(fleet):
 def judge(report, load, moments):
     """What clients saw after each event."""
     begin = previous = moments[0][1]
+    rows = []
     for (what, start), (_, end) in itertools.pairwise(moments):
+        rows.append([what])
         told = collections.Counter(f"{kind} {code}" for moment, kind, code, _ in load.errors if start <= moment < end)
         for kind, plural in (("read", "predictions"), ("write", "writes")):
             # Before: since the last event. Where nothing happens it is what the machine does to a steady load.
@@ -183,23 +188,23 @@ def judge(report, load, moments):
             report.add(f"drill: {what}: {plural} under 90 % of before", Spread.of([len(weak) * BUCKET]), unit="s")
             errors = sum(count for name, count in told.items() if name.startswith(kind))
             report.add(f"drill: {what}: errors of {plural}", Spread.of([errors]), unit="errors")
+            rows[-1] += [len(weak) * BUCKET, errors]
         if told:
             say.note(f"  told: {', '.join(f'{name} {count}x' for name, count in told.items())}")
         report.content.setdefault("errors", {})[what] = dict(told)
         previous = start
     end = moments[-1][1]
+    columns = ["what happens", "predictions: seconds under 90 % of before", "errors", "writes: seconds", "errors"]
+    report.table("What clients notice, in one run", columns, rows)
     report.content["events"] = {what: round(moment - begin, 1) for what, moment in moments[:-1]}
     report.plot(
         "drill",
-        "Answers while the fleet changes: "
-        + ", ".join(
-            f"{what.replace('a replica is ', '').replace('the ', '')} at {moment - begin:.0f} s"
-            for what, moment in moments[1:-1]
-        ),
+        "Answers while the fleet changes",
         "seconds",
         "answers a second",
         {
             plural: [(number * BUCKET, count / BUCKET) for number, count in enumerate(load.buckets(kind, begin, end))]
             for kind, plural in (("read", "predictions"), ("write", "writes"))
         },
+        marks=[(moment - begin, what) for what, moment in moments[1:-1]],
     )

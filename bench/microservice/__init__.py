@@ -17,7 +17,14 @@ the table and its index where the server is among them; a Flask whose workers we
 loaded (Gunicorn's --preload, not as published) is there for its memory alone.
 
 Over a network (`remote.py`, `network.py`), client, service and store are in three network namespaces, 0.25 ms from
-each other.
+each other. PostgreSQL, Redis and the poolers are in the store's: what asks the database crosses the network once, what
+asks a service twice, the second time for the features. That is the difference between the two designs, and part of what
+is measured; howdah-pooler is there once more where the services are, "a hop away", so that one sees how much of it.
+
+Not the same on all sides, and why: Flask is asked for one key only, since ab can send no other, which helps it;
+PgBouncer before 1.21 has no prepared statements, so that it is asked by the extended protocol; `shared_buffers` is
+small (16 MB), as the page cache holds the table anyway, for FastAPI with PostgreSQL as for ours. Latencies of pgbench
+are of a twentieth of its transactions, those of ab and wrk of all.
 """
 
 

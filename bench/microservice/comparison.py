@@ -1,6 +1,7 @@
 """The comparison: what is measured, in which order, and against which targets."""
 
 import contextlib
+import itertools
 import tempfile
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from bench.predict_scan import stored_bytes
 from bench.report import Report, Spread, ratios
 from devkit import Problem, say
 from devkit.pooler import build_pooler
-from devkit.programs import installed
+from devkit.programs import require, versions
 
 ROWS = 1_000_000
 TREES = 25
@@ -41,8 +42,7 @@ QUICK_CHOICE = ("onnx", 2)
 
 def measure(quick):
     """The report."""
-    for program in PROGRAMS:
-        installed(program)
+    require(PROGRAMS)
     build_pooler()
     rounds, seconds = (1 if quick else 3), 2
     rows = 100_000 if quick else ROWS
@@ -51,7 +51,13 @@ def measure(quick):
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="howdah-bench-", dir="/tmp")))
         folder.chmod(0o755)
         report = Report("microservice", quick, server)
-        report.content |= {"rows": rows, "trees": TREES, "settings": SETTINGS}
+        report.content |= {
+            "rows": rows,
+            "trees": TREES,
+            "settings_of_the_server": SETTINGS,
+            "versions": versions(PROGRAMS),
+            "pgbouncer_is_asked_by": f"-M {sides.mode_of_pgbouncer()}",
+        }
         train(server, "flights", TREES)
         prepare(server)
         ground = Ground(server, rows, stored_model(server, folder), folder)
@@ -60,8 +66,7 @@ def measure(quick):
             remote.measure(report, ground, chosen, QUICK_CLIENTS if quick else CLIENTS, rounds, seconds, TARGETS)
         except Problem as problem:
             # What was measured before stands without it.
-            say.complain(f"not measured over a network: {problem}")
-            report.content["network"] = f"not measured: {problem}"
+            report.leave_out("everything over a network", str(problem))
     return report
 
 
@@ -73,16 +78,16 @@ def on_one_machine(report, ground, rounds, seconds):
         chosen = {name: QUICK_CHOICE if quick else best(report, name, ground, store) for name, store in stores.items()}
         services, ways = sides.services(ground, redis, chosen), sides.ways(ground)
         remembered = {}
-        # Those first that keep nothing in the server when they have ended.
-        for side in ways if quick else [*ways, sides.Flask(ground, redis, preload=True)]:
+        # Each by itself and started anew: sides that run together share pages.
+        alone = [*services, *ways, *([] if quick else [sides.Flask(ground, redis, preload=True)])]
+        for number, side in itertools.product(range(rounds), alone):
             with side:
-                check_answers(side)
-                remembered[side.name] = memory.measure(side)
+                if number == 0:
+                    check_answers(side)
+                remembered.setdefault(side.name, []).append(memory.measure(side))
+        memory.tell(report, remembered, MEMORY_TARGET)
         for side in services:
             running.enter_context(side)
-            check_answers(side)
-            remembered[side.name] = memory.measure(side)
-        memory.tell(report, remembered, MEMORY_TARGET)
         serialisers(report, services[0], redis, rounds, seconds)
         for side in ways:
             running.enter_context(side)
@@ -141,6 +146,6 @@ def serialisers(report, flask, redis, rounds, seconds):
         report.add(f"serialisers, 20 clients: Flask + Redis with {form}", Spread.of(values), unit="predictions/s")
         if form != "json":
             report.add(f"serialisers, 20 clients: {form} / json", ratios(values, rates["json"]))
-    points = [(form, Spread.of(values).median) for form, values in rates.items()]
+    points = [(form, Spread.of(values)) for form, values in rates.items()]
     title = "Flask + Redis by serialiser, 20 clients"
-    report.plot("serialisers", title, "", "predictions a second", {"Flask + Redis": points}, kind="bar")
+    report.plot("serialisers", title, "", "predictions a second", {"": points}, kind="stack")

@@ -7,25 +7,29 @@ import time
 from bench.flights import DATABASE
 from bench.microservice.processes import pss_bytes
 from bench.microservice.rounds import HOWDAH
-from bench.report import Spread
+from bench.report import Spread, ratios
 from devkit import Problem, say
 
 CLIENTS = 20
 
 
 def tell(report, found, target):
-    """Adds each side's memory, and howdah-pooler's in parts of it; `found` by name, as `measure` gives."""
-    parts = {"processes": [], "page cache of the tables": []}
-    for name, values in found.items():
-        for part, value in zip(parts, values, strict=True):
-            report.add(f"memory of {name}: {part}", Spread.of([value / 1e6]), unit="MB")
-            parts[part].append((name, value / 1e6))
-    whole = {name: sum(values) for name, values in found.items()}
-    for name, value in whole.items():
+    """Adds each side's memory, and howdah-pooler's in parts of it; `found` by name, round by round as `measure`
+    gives.
+    """
+    parts = {"processes (PSS)": [], "page cache of the tables": []}
+    for name, rounds in found.items():
+        for part, values in zip(parts, zip(*rounds, strict=True), strict=True):
+            spread = Spread.of([value / 1e6 for value in values])
+            report.add(f"memory of {name}: {part}", spread, unit="MB")
+            parts[part].append((name, spread))
+    whole = {name: [sum(values) for values in rounds] for name, rounds in found.items()}
+    for name, values in whole.items():
         if name != HOWDAH:
-            bound = {"target": target, "at_most": True} if name == "Flask + Redis" else {}
-            report.add(f"memory: {HOWDAH} / {name}", Spread.of([whole[HOWDAH] / value]), **bound)
-    report.plot("memory", f"Memory under {CLIENTS} clients", "", "MB", parts, kind="bar")
+            bound = {"target": target, "headline": "memory ÷ Flask + Redis"} if name == "Flask + Redis" else {}
+            case = f"memory: {HOWDAH} / {name}"
+            report.add(case, ratios(whole[HOWDAH], values), at_most=True, contest=True, **bound)
+    report.plot("memory", f"Memory under {CLIENTS} clients", "", "MB", parts, kind="stack")
 
 
 def measure(side, seconds=2):

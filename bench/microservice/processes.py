@@ -43,7 +43,8 @@ class Running:
             time.sleep(0.05)
 
     def stop(self):
-        """Ends the process and its children."""
+        """Ends the process and its children, and waits until they have ended: their ports and memory are free."""
+        members = family([self.pid])
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -51,6 +52,9 @@ class Running:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         self._process.wait()
+        deadline = time.monotonic() + 5
+        while any(map(lives, members)) and time.monotonic() < deadline:
+            time.sleep(0.01)
 
 
 def family(roots):
@@ -65,6 +69,14 @@ def family(roots):
         found.append(pid)
         waiting += children.get(pid, [])
     return found
+
+
+def lives(pid):
+    """Whether a process is there and has not ended."""
+    try:
+        return fields_of(f"/proc/{pid}/stat")[0] not in "ZX"
+    except OSError:
+        return False
 
 
 def fields_of(stat):

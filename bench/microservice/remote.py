@@ -8,7 +8,7 @@ import time
 from bench.microservice import sides
 from bench.microservice.ground import Redis
 from bench.microservice.network import ADDRESSES, Network
-from bench.microservice.rounds import check_answers, compare
+from bench.microservice.rounds import AWAY, check_answers, compare
 from bench.report import Spread
 
 # The most flights that are behind the sides here: over a network it matters less how many they are.
@@ -18,7 +18,7 @@ ROWS = 200_000
 def measure(report, ground, chosen, clients_of, rounds, seconds, targets):
     """Adds the figures of all sides over a network, the server started anew where the store is."""
     with Network() as network:
-        describe(report, network)
+        most = describe(report, network)
         places = {part: network.place(part) for part in ADDRESSES}
         server = ground.server
         server.settings["listen_addresses"] = ADDRESSES["store"]
@@ -28,27 +28,30 @@ def measure(report, ground, chosen, clients_of, rounds, seconds, targets):
         report.content["network_rows"] = ground.rows
         carried = {}
         with Redis(ground) as redis, contextlib.ExitStack() as running:
-            compared = [*sides.services(ground, redis, chosen), *sides.ways(ground)]
+            # Beside the server it spares a way that a service has to go; so once more where the services are.
+            away = sides.howdah(ground, AWAY, ground.service)
+            compared = [*sides.services(ground, redis, chosen), *sides.ways(ground), away]
             for side in compared:
                 running.enter_context(side)
                 check_answers(side)
             around = lambda name: network.watched(carried.setdefault(name, []))  # noqa: E731
             compare(report, compared, clients_of, rounds, seconds, targets, "network: ", around)
         for name, watched in carried.items():
-            tell(report, f"network: relay under {name}", watched)
+            tell(report, f"network: relay under {name}", watched, most)
 
 
-def tell(report, case, watched):
-    """Adds what the relay carried under one side: its busiest time."""
+def tell(report, case, watched, most):
+    """Adds what the relay carried under one side, its busiest time, and beside it the most that it can carry."""
     busiest = max(watched, key=lambda one: one["rate"])
     report.add(f"{case}, at most", Spread.of([busiest["rate"]]), unit="packets/s")
     report.add(f"{case}: its CPU then", Spread.of([busiest["cpu"]]), unit="cores")
     report.add(f"{case}: packets late by, on average", Spread.of([one["late_us"] for one in watched]), unit="us")
     report.add(f"{case}: packets late or early by", Spread.of([one["off_us"] for one in watched]), unit="us")
+    report.add(f"{case}: packets a second then / flooded", Spread.of([busiest["rate"] / most]))
 
 
 def describe(report, network):
-    """Adds the time there and back, and what the relay can carry at most."""
+    """Adds the time there and back, and what the relay can carry at most, which it gives, in packets a second."""
     with network.place("client").inside():
         near = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         near.bind((ADDRESSES["client"], 0))
@@ -73,3 +76,4 @@ def describe(report, network):
                     near.sendto(b"x" * 100, far.getsockname())
     report.add("network: relay, flooded", Spread.of([watched[0]["rate"]]), unit="packets/s")
     report.add("network: relay, flooded: its CPU", Spread.of([watched[0]["cpu"]]), unit="cores")
+    return watched[0]["rate"]

@@ -7,11 +7,13 @@ import numpy
 from bench.flights import DATABASE
 from bench.microservice.ground import sample
 from bench.microservice.processes import cpu_seconds
-from bench.report import Spread, ratios
+from bench.report import Spread, ratios, turned
 from demo.flights import FEATURES
 from devkit import Problem, say
 
 HOWDAH = "howdah-pooler"
+# The same where the services are, so that what it answers with crosses the network twice, as theirs.
+AWAY = "howdah-pooler, a hop away"
 
 
 def check_answers(side):
@@ -37,7 +39,7 @@ def take(sides, clients, rounds, seconds, around=contextlib.nullcontext):
     loads = {side.name: [] for side in sides}
     costs = {side.name: [] for side in sides}
     for turn in range(rounds + 1):
-        for side in sides:
+        for side in turned(sides, turn):
             if turn == 0:
                 side.load(clients, seconds)
                 continue
@@ -61,23 +63,69 @@ def tell(report, case, loads, costs, targets):
         report.add(f"{case}: {name}, p50", Spread.of([one.p50 for one in taken]), unit="ms")
         report.add(f"{case}: {name}, p99", Spread.of([one.p99 for one in taken]), unit="ms")
         report.add(f"{case}: {name}, CPU", Spread.of(costs[name]), unit="us a prediction")
-    ours = [one.rate for one in loads[HOWDAH]]
+    place, _, clients = case.rpartition(": ")
+    words = f"{clients}, over a network" if place else clients
+    ours = loads[HOWDAH]
     for name, taken in loads.items():
-        if name != HOWDAH:
-            theirs = [one.rate for one in taken]
-            report.add(f"{case}: {HOWDAH} / {name}", ratios(ours, theirs), target=targets.get(name))
+        if name == HOWDAH:
+            continue
+        if name == AWAY:
+            tell_away(report, case, loads)
+            continue
+        target = targets.get(name)
+        report.add(
+            f"{case}: {HOWDAH} / {name}",
+            ratios([one.rate for one in ours], [one.rate for one in taken]),
+            target=target,
+            contest=True,
+            headline=f"predictions a second ÷ {name}, {words}" if target else None,
+        )
+        tails = ratios([one.p99 for one in ours], [one.p99 for one in taken])
+        report.add(f"{case}: p99, {HOWDAH} / {name}", tails, at_most=True, contest=True)
+        spent = ratios(costs[HOWDAH], costs[name])
+        report.add(f"{case}: CPU of a prediction, {HOWDAH} / {name}", spent, at_most=True, contest=True)
+
+
+def tell_away(report, case, loads):
+    """The pooler where the services are, in parts of each of those."""
+    ours = [one.rate for one in loads[AWAY]]
+    for name, taken in loads.items():
+        if " + " in name:
+            report.add(f"{case}: {AWAY} / {name}", ratios(ours, [one.rate for one in taken]), contest=True)
+
+
+def tabulate(report, title, found):
+    """A table of all sides by clients: throughput, latency and CPU; `found` by clients what `take` gives."""
+    rows = [
+        [
+            name,
+            clients,
+            Spread.of([one.rate for one in taken]),
+            Spread.of([one.p50 for one in taken]),
+            Spread.of([one.p99 for one in taken]),
+            Spread.of(costs[name]),
+        ]
+        for clients, (loads, costs) in found.items()
+        for name, taken in loads.items()
+    ]
+    report.table(title, ["side", "clients", "predictions/s", "p50, ms", "p99, ms", "CPU of one, us"], rows)
 
 
 def compare(report, sides, clients_of, rounds, seconds, targets, where="", around=contextlib.nullcontext):
     """Loads all sides in turn with each number of clients, and tells it in figures and plots; `targets` by clients."""
-    through, p99, cost = ({side.name: [] for side in sides} for _ in range(3))
+    through, p50, p99 = ({side.name: [] for side in sides} for _ in range(3))
+    cost = {}
+    found = {}
     for clients in clients_of:
-        loads, costs = take(sides, clients, rounds, seconds, around)
-        tell(report, f"{where}{clients} clients", loads, costs, targets.get(clients, {}))
+        named = f"{clients} client{'s' if clients > 1 else ''}"
+        loads, costs = found[clients] = take(sides, clients, rounds, seconds, around)
+        tell(report, f"{where}{named}", loads, costs, targets.get(clients, {}))
         for name, taken in loads.items():
-            through[name].append((clients, Spread.of([one.rate for one in taken]).median))
-            p99[name].append((clients, Spread.of([one.p99 for one in taken]).median))
-            cost[name].append((clients, Spread.of(costs[name]).median))
+            through[name].append((clients, Spread.of([one.rate for one in taken])))
+            p50[name].append((clients, Spread.of([one.p50 for one in taken])))
+            p99[name].append((clients, Spread.of([one.p99 for one in taken])))
+            cost.setdefault(named, []).append((name, Spread.of(costs[name])))
+    tabulate(report, "Over a network" if where else "On one machine", found)
     prefix, suffix = (where.strip(": ").replace(" ", "-") + "-", ", over a network") if where else ("", "")
     report.plot(
         f"{prefix}throughput",
@@ -90,19 +138,27 @@ def compare(report, sides, clients_of, rounds, seconds, targets, where="", aroun
     )
     report.plot(
         f"{prefix}latency",
-        f"99 of 100 are answered within{suffix}",
+        f"99 of 100 predictions are answered within{suffix}",
         "clients",
-        "milliseconds",
+        "p99 in milliseconds",
         p99,
+        log_x=True,
+        log_y=True,
+    )
+    report.plot(
+        f"{prefix}median",
+        f"Half of the predictions are answered within{suffix}",
+        "clients",
+        "p50 in milliseconds",
+        p50,
         log_x=True,
         log_y=True,
     )
     report.plot(
         f"{prefix}cpu",
         f"CPU of a prediction, all that serves it{suffix}",
-        "clients",
+        "",
         "microseconds",
-        {name: [(str(clients), value) for clients, value in points] for name, points in cost.items()},
-        kind="bar",
-        log_y=True,
+        cost,
+        kind="panels",
     )

@@ -199,6 +199,8 @@ class Direct(Side):
     def __init__(self, ground, name="PostgreSQL"):
         super().__init__(name, ground)
         self.port = ground.server.port
+        # Where it is asked.
+        self.place = ground.store
 
     @property
     def roots(self):
@@ -208,7 +210,7 @@ class Direct(Side):
     def ask(self, key):
         """The prediction for a key."""
         sql = (SETTINGS / "prediction.sql").read_text().splitlines()[-1].replace(":id", str(int(key)))
-        place = ["-h", self.ground.store.address, "-p", str(self.port), "-U", SUPERUSER, "-d", self.database]
+        place = ["-h", self.place.address, "-p", str(self.port), "-U", SUPERUSER, "-d", self.database]
         with self.ground.client.inside():
             done = subprocess.run(
                 [self.ground.server.tree.program("psql"), "--no-psqlrc", "-qAt", *place, "-c", sql],
@@ -226,18 +228,19 @@ class Direct(Side):
         server, ground = self.ground.server, self.ground
         variables = ["-D", f"rows={ground.rows}"]
         with ground.client.inside():
-            where = (ground.store.address, self.port, self.database)
+            where = (self.place.address, self.port, self.database)
             script = SETTINGS / "prediction.sql"
             return load.pgbench(server, where, [*variables, "-f", script, "-M", self.mode], clients, seconds)
 
 
 class Pooler(Direct):
-    """A pooler before the server, beside it; driven by pgbench too."""
+    """A pooler before the server, beside it or in another place; driven by pgbench too."""
 
     database = "flights"
 
-    def __init__(self, ground, name, command, settings, mode="prepared"):
+    def __init__(self, ground, name, command, settings, mode="prepared", place=None):
         super().__init__(ground, name)
+        self.place = place or ground.store
         self.port, self.mode = free_port(), mode
         self.command, self.settings = command, settings
 
@@ -249,14 +252,15 @@ class Pooler(Direct):
     def start(self):
         """Writes the settings and starts the pooler."""
         server, store = self.ground.server, self.ground.store
+        host = server.socket_folder if self.place is store else store.address
         text = (SETTINGS / self.settings).read_text()
-        values = {"host": server.socket_folder, "port": server.port, "user": SUPERUSER, "database": DATABASE}
-        values |= {"listen": store.address, "listen_port": self.port}
+        values = {"host": host, "port": server.port, "user": SUPERUSER, "database": DATABASE}
+        values |= {"listen": self.place.address, "listen_port": self.port}
         # Braces of its own, as TOML has them, stand doubled in the file.
         path = self.ground.folder / f"{self.port}-{self.settings}"
         path.write_text(text.format(**values))
         path.chmod(0o644)
-        self.launch(store, [*self.command, path], **as_server_user())
+        self.launch(self.place, [*self.command, path], **as_server_user())
 
 
 def services(ground, redis, chosen):
@@ -270,20 +274,23 @@ def ways(ground):
     return [Direct(ground), pgbouncer(ground), howdah(ground)]
 
 
-def howdah(ground):
+def howdah(ground, name="howdah-pooler", place=None):
     """howdah-pooler."""
     # A place that any account may run it from.
     copy = ground.folder / "howdah-pooler"
     if not copy.exists():
         shutil.copy(program(), copy)
-    return Pooler(ground, "howdah-pooler", [copy], "howdah.toml")
+    return Pooler(ground, name, [copy], "howdah.toml", place=place)
 
 
 def pgbouncer(ground):
     """Debian's PgBouncer."""
-    # Before 1.21 it has no prepared statements in transaction pooling: the extended protocol stands for them.
-    mode = "prepared" if version_of_pgbouncer() >= (1, 21) else "extended"
-    return Pooler(ground, "PgBouncer", [installed("pgbouncer"), "-q"], "pgbouncer.ini", mode)
+    return Pooler(ground, "PgBouncer", [installed("pgbouncer"), "-q"], "pgbouncer.ini", mode_of_pgbouncer())
+
+
+def mode_of_pgbouncer():
+    """Before 1.21 it has no prepared statements in transaction pooling: the extended protocol stands for them."""
+    return "prepared" if version_of_pgbouncer() >= (1, 21) else "extended"
 
 
 @functools.lru_cache(maxsize=None)

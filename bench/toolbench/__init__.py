@@ -17,11 +17,11 @@ import subprocess
 import sys
 
 from bench.driver_cases import FOUR, QUERIES, SETUP
-from bench.report import Report, Spread
+from bench.report import Report, Spread, ratios, turned
 from devkit import Problem, postgres, say
 from devkit.driver import PACKAGE, build_driver
 from devkit.places import BUILD, ROOT
-from devkit.programs import installed
+from devkit.programs import installed, require
 from devkit.server import Server
 
 CONNECTIONS = 8
@@ -73,7 +73,6 @@ def build_go():
 
 def fetch_node():
     """The script of node's drivers with its packages beside it, and whether pg-native could be built."""
-    installed("node"), installed("npm")
     folder = THERE / "node"
     pins = (HERE / "node" / "package-lock.json").read_bytes()
     kept = folder / "package-lock.json"
@@ -108,17 +107,21 @@ def commands(url):
 
 def measure(quick):
     """The report."""
+    require(("go", "node", "npm"))
     build_driver(sys.executable)
     rounds, seconds = (2, 0.4) if quick else (5, 1.5)
     with Server(postgres.tree(postgres.NEWEST), {"max_connections": "200", "shared_buffers": "1GB"}) as server:
         report = Report("toolbench", quick)
         report.content["postgresql"] = server.psql("SELECT version()")
+        report.content["versions"] = {
+            name: subprocess.run([name, option], capture_output=True, text=True, check=True).stdout.strip()
+            for name, option in (("go", "version"), ("node", "--version"))
+        }
         server.psql(SETUP)
         server.psql("VACUUM ANALYZE")
         found, missing = commands(server.url() + "?sslmode=disable")
         for name, why in missing.items():
-            say.note(f"{name} is left out: {why}")
-        report.content["left_out"] = missing
+            report.leave_out(name, why)
         clients = []
         try:
             for name, command in found.items():
@@ -138,8 +141,7 @@ def compare(clients, case, rounds, seconds):
         raise Problem(f"the drivers do not agree on the rows of {case}: {counts}")
     taken = {client.name: [] for client in clients}
     for number in range(rounds + 1):
-        first = number % len(clients)
-        for client in clients[first:] + clients[:first]:
+        for client in turned(clients, number):
             found = client.ask(run=seconds if number else seconds / 2)
             if number:
                 taken[client.name].append(found)
@@ -159,6 +161,7 @@ FIGURES = (
 def conclude(report, taken):
     """Reports the figures, the geometric means and the plots."""
     names = list(taken[FOUR[0]])
+    contest(report, taken, names)
     for case, of in taken.items():
         for name in names:
             for key, label, unit in FIGURES:
@@ -174,12 +177,29 @@ def conclude(report, taken):
         report.add(f"score, geometric mean of rows a second / asyncpg's: {name}", Spread.of(score), unit="times")
     others = [means["rows", name] for name in names if name != "howdah"]
     best = [mine / max(each) for mine, *each in zip(means["rows", "howdah"], *others, strict=True)]
-    report.add("geometric mean of rows a second, howdah / best of the others", Spread.of(best), unit="times")
+    case = "geometric mean of rows a second, howdah / best of the others"
+    headline = "rows a second by the driver ÷ the best of eight others of Python, Go and node, geometric mean"
+    report.add(case, Spread.of(best), unit="times", contest=True, headline=headline)
+    columns = ["driver", *(f"{label}{'' if unit == '/s' else f', {unit}'}" for _, label, unit in FIGURES)]
+    rows = [[name, *(Spread.of(means[key, name]) for key, *_ in FIGURES)] for name in names]
+    report.table(f"Geometric means of the four queries, {CONNECTIONS} connections", columns, rows)
     for key, title in (("rows", "Rows a second"), ("p99", "99th percentile of the latency"), ("mean", "Mean latency")):
         unit = "rows a second" if key == "rows" else "ms"
-        series = {
-            case: [(name, statistics.median(each[key] for each in taken[case][name])) for name in names]
-            for case in FOUR
-        }
-        series["geometric mean"] = [(name, statistics.median(means[key, name])) for name in names]
-        report.plot(key, f"{title}, {CONNECTIONS} connections", "", unit, series, kind="bar", log_y=True)
+        series = {"geometric mean": [(name, Spread.of(means[key, name])) for name in names]}
+        for case in FOUR:
+            series[case] = [(name, Spread.of([each[key] for each in taken[case][name]])) for name in names]
+        report.plot(key, f"{title}, {CONNECTIONS} connections", "", unit, series, kind="panels")
+
+
+def contest(report, taken, names):
+    """Howdah beside the best of the others, query by query: rows a second, CPU and latency."""
+    for case in FOUR:
+        for key, label, _ in FIGURES:
+            if key == "queries":
+                continue
+            rising = key == "rows"
+            best = max if rising else min
+            figures = [[each[key] for each in taken[case][name]] for name in names if name != "howdah"]
+            others = [best(each) for each in zip(*figures, strict=True)]
+            ratio = ratios([each[key] for each in taken[case]["howdah"]], others)
+            report.add(f"{case}, {label}: howdah / best of the others", ratio, at_most=not rising, contest=True)

@@ -23,6 +23,8 @@ LEAST = 1_000
 # A server gets its share before others get anything, ten times the usual weight: it is to have it as on a machine of
 # its own, whatever else runs here.
 WEIGHTS = {1: ("cpu.shares", 10 * 1024), 2: ("cpu.weight", 10 * 100)}
+# The files that hold a group to a quota.
+QUOTAS = {1: "cpu.cfs_quota_us", 2: "cpu.max"}
 MOUNTS = Path("/proc/mounts")
 
 
@@ -43,13 +45,18 @@ def why_not(mounts=MOUNTS):
     found = controller(mounts)
     if found is None:
         return "no control groups with the cpu controller are mounted"
-    probe = found[1] / f"howdah-probe-{os.getpid()}"
+    version, root = found
+    probe = root / f"howdah-probe-{os.getpid()}"
     try:
+        if version == 2:
+            # In a container the root may be full of processes: then it cannot give its controllers on.
+            (root / "cgroup.subtree_control").write_text("+cpu")
         probe.mkdir()
+        held = (probe / QUOTAS[version]).exists()
         probe.rmdir()
     except OSError as error:
-        return f"{found[1]} is not writable ({error.strerror})"
-    return None
+        return f"{root} is not writable ({error.strerror})"
+    return None if held else f"{root} has no {QUOTAS[version]}: the kernel cannot hold processes to a quota"
 
 
 class Shares:
