@@ -119,7 +119,8 @@ class Connection(
     def __init__(
         self, protocol: Any, transport: Any, loop: asyncio.AbstractEventLoop, addr: Any, config: Any, params: Any
     ) -> None:
-        self._protocol: Any = protocol
+        # Until all of it is made: what cannot be made has nothing to close.
+        self._protocol: Any = None
         self._transport = transport
         self._loop = loop
         self._addr = addr
@@ -154,10 +155,11 @@ class Connection(
         self._proxy: Any = None
         self._pool_holder: Any = None
         self._source_traceback = _extract_stack() if loop.get_debug() else None
+        self._protocol = protocol
         protocol.set_connection(self)
 
     def __del__(self) -> None:
-        if not self.is_closed() and self._protocol is not None:
+        if self._protocol is not None and not self.is_closed():
             if self._source_traceback:
                 message = f"unclosed connection {self!r}; created at:\n {self._source_traceback}"
             else:
