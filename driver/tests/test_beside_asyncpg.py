@@ -1,0 +1,26 @@
+"""What a program that was written for asyncpg sees, the same done by both."""
+
+import asyncio
+import pickle
+import traceback
+import unittest.mock
+
+import asyncpg
+import howdah
+import pytest
+
+
+@pytest.fixture(params=[asyncpg, howdah], ids=["asyncpg", "howdah"])
+def package(request):
+    """Each claim below holds for both."""
+    return request.param
+
+
+async def test_errors_are_named_where_programs_import_them_from(package, spec):
+    connection = await package.connect(**spec)
+    with pytest.raises(package.DivisionByZeroError) as caught:
+        await connection.execute("select 1 / 0")
+    name = f"{package.__name__}.exceptions.DivisionByZeroError"
+    assert traceback.format_exception_only(caught.type, caught.value) == [f"{name}: division by zero\n"]
+    assert type(pickle.loads(pickle.dumps(caught.value))) is package.DivisionByZeroError
+    await connection.close()
