@@ -16,6 +16,23 @@ def package(request):
     return request.param
 
 
+async def test_query_loggers_see_what_transactions_send(package, spec):
+    connection = await package.connect(**spec)
+    logged = []
+    with connection.query_logger(lambda record: logged.append(record.query.split(" ")[0])):
+        async with connection.transaction():
+            await connection.execute("select 1")
+            async with connection.transaction():
+                pass
+        transaction = connection.transaction(readonly=True)
+        await transaction.start()
+        await transaction.rollback()
+        # Callbacks are called by the loop.
+        await asyncio.sleep(0)
+    assert logged == ["BEGIN;", "select", "SAVEPOINT", "RELEASE", "COMMIT;", "BEGIN", "ROLLBACK;"]
+    await connection.close()
+
+
 async def test_errors_are_named_where_programs_import_them_from(package, spec):
     connection = await package.connect(**spec)
     with pytest.raises(package.DivisionByZeroError) as caught:
