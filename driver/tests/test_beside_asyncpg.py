@@ -16,6 +16,22 @@ def package(request):
     return request.param
 
 
+async def test_a_closed_connection_says_no_more_than_that(package, spec):
+    closed = await package.connect(**spec)
+    await closed.close()
+    killed = await package.connect(**spec)
+    other = await package.connect(**spec)
+    ended = asyncio.Event()
+    killed.add_termination_listener(lambda _: ended.set())
+    await other.execute("select pg_terminate_backend($1)", killed.get_server_pid())
+    await ended.wait()
+    for connection in (closed, killed):
+        with pytest.raises(package.InterfaceError) as caught:
+            await connection.fetch("select 1")
+        assert str(caught.value) == "connection is closed"
+    await other.close()
+
+
 async def test_query_loggers_see_what_transactions_send(package, spec):
     connection = await package.connect(**spec)
     logged = []
