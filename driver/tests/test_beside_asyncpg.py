@@ -16,6 +16,25 @@ def package(request):
     return request.param
 
 
+async def test_a_double_of_a_connection_can_be_awaited(package):
+    double = unittest.mock.create_autospec(package.Connection, instance=True)
+    double.fetchrow.return_value = {"id": 1}
+    assert await double.fetchrow("select 1 as id") == {"id": 1}
+    for name in ("execute", "fetch", "fetchval"):
+        assert asyncio.iscoroutinefunction(getattr(package.Connection, name))
+
+
+async def test_what_is_wrong_is_raised_where_it_is_awaited(package, spec):
+    connection = await package.connect(**spec)
+    waiting = connection.fetchrow("select 1", record_class=dict)
+    with pytest.raises(package.InterfaceError, match="record_class is expected"):
+        await waiting
+    connection.terminate()
+    methods = (connection.execute, connection.fetch, connection.fetchrow, connection.fetchval)
+    for error in await asyncio.gather(*(method("select 1") for method in methods), return_exceptions=True):
+        assert isinstance(error, package.InterfaceError)
+
+
 async def test_a_closed_connection_says_no_more_than_that(package, spec):
     closed = await package.connect(**spec)
     await closed.close()
