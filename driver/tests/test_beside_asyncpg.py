@@ -76,3 +76,22 @@ async def test_errors_are_named_where_programs_import_them_from(package, spec):
     assert traceback.format_exception_only(caught.type, caught.value) == [f"{name}: division by zero\n"]
     assert type(pickle.loads(pickle.dumps(caught.value))) is package.DivisionByZeroError
     await connection.close()
+
+
+async def test_copy_takes_nothing_but_bytes(package, spec):
+    connection = await package.connect(**spec)
+    await connection.execute("create temporary table notes (note text)")
+    for wrong in (5, [1, 2], "note", None):
+
+        async def pieces(piece=wrong):
+            yield piece
+
+        with pytest.raises(TypeError, match="a bytes-like object is required, not"):
+            await connection.copy_to_table("notes", source=pieces())
+    for right in (b"one\n", bytearray(b"two\n"), memoryview(b"three\n")):
+
+        async def pieces(piece=right):
+            yield piece
+
+        assert await connection.copy_to_table("notes", source=pieces()) == "COPY 1"
+    await connection.close()
