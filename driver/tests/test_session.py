@@ -202,3 +202,14 @@ async def test_columns_come_and_go(connect):
         await connection.copy_columns_to_table("small", source=pyarrow.table({"i": [1 << 20]}))
     assert await connection.fetchval("select count(*) from small") == 0
     await connection.close()
+
+
+async def test_a_plan_is_the_same_with_json_decoded(connect):
+    connection = await connect()
+    statement = await connection.prepare("select $1::int")
+    plan = await statement.explain(1)
+    await connection.decode_json()
+    statement = await connection.prepare("select $1::int")
+    assert await statement.explain(1) == plan
+    assert (await statement.explain(1, analyze=True))[0]["Plan"]["Actual Loops"] == 1
+    await connection.close()

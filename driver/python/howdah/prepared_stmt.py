@@ -93,13 +93,18 @@ class PreparedStatement(connresource.ConnectionResource):
         options = "FORMAT JSON, VERBOSE, ANALYZE" if analyze else "FORMAT JSON, VERBOSE"
         query = f"EXPLAIN ({options}) {self._state.query}"
         if not analyze:
-            return json.loads(await self._connection.fetchval(query, *args))
+            return await self._fetch_plan(query, args)
         block = self._connection.transaction()
         await block.start()
         try:
-            return json.loads(await self._connection.fetchval(query, *args))
+            return await self._fetch_plan(query, args)
         finally:
             await block.rollback()
+
+    async def _fetch_plan(self, query: str, args: tuple[Any, ...]) -> Any:
+        plan = await self._connection.fetchval(query, *args)
+        # A codec of the program's may have decoded it already.
+        return json.loads(plan) if isinstance(plan, str) else plan
 
     @connresource.guarded
     async def fetch(self, *args: Any, timeout: Optional[float] = None) -> list[Any]:
