@@ -142,6 +142,11 @@ class ListenerMethods(ConnectionPart):
     def query_logger(self, callback: Callable[..., Any]) -> Iterator[None]:
         """Call a function after each query, within a block.
 
+        Parameters
+        ----------
+        callback : callable
+            As in :meth:`add_query_logger`.
+
         Examples
         --------
         >>> with connection.query_logger(lambda record: print(record.query, record.elapsed)):

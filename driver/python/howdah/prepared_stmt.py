@@ -127,19 +127,60 @@ class PreparedStatement(connresource.ConnectionResource):
 
     @connresource.guarded
     async def fetchval(self, *args: Any, column: Any = 0, timeout: Optional[float] = None) -> Any:
-        """Run it, and give one value of its first row, or None; see :meth:`Connection.fetchval`."""
+        """Run it, and give one value of its first row.
+
+        Parameters
+        ----------
+        *args
+            The arguments.
+        column : int or str, default 0
+            Which value.
+        timeout : float, optional
+            Seconds.
+
+        Returns
+        -------
+        object
+            The value; None if it is NULL or there is no row.
+        """
         rows = await self._run(args, 1, timeout)
         return rows[0][column] if rows else None
 
     @connresource.guarded
     async def fetchrow(self, *args: Any, timeout: Optional[float] = None) -> Any:
-        """Run it, and give its first row, or None."""
+        """Run it, and give its first row.
+
+        Parameters
+        ----------
+        *args
+            The arguments.
+        timeout : float, optional
+            Seconds.
+
+        Returns
+        -------
+        Record or None
+            The row; None if there is none.
+        """
         rows = await self._run(args, 1, timeout)
         return rows[0] if rows else None
 
     @connresource.guarded
     async def fetchmany(self, args: Any, *, timeout: Optional[float] = None) -> list[Any]:
-        """Run it for each of many argument lists, and give the rows of all."""
+        """Run it for each of many argument lists, and give the rows of all.
+
+        Parameters
+        ----------
+        args : iterable of sequences
+            The argument lists.
+        timeout : float, optional
+            Seconds for the whole.
+
+        Returns
+        -------
+        list of Record
+            The rows.
+        """
         rows: list[Any] = await self._guard(
             self._connection._protocol.bind_execute_many(self._state, args, "", timeout, True)
         )
@@ -147,7 +188,20 @@ class PreparedStatement(connresource.ConnectionResource):
 
     @connresource.guarded
     async def executemany(self, args: Any, *, timeout: Optional[float] = None) -> None:
-        """Run it for each of many argument lists, all or none."""
+        """Run it for each of many argument lists, all or none.
+
+        Parameters
+        ----------
+        args : iterable of sequences
+            The argument lists, taken piece by piece while they are sent.
+        timeout : float, optional
+            Seconds for the whole.
+
+        Examples
+        --------
+        >>> statement = await connection.prepare("insert into flights values ($1, $2)")
+        >>> await statement.executemany([(1, "LH"), (2, "AF")])
+        """
         await self._guard(self._connection._protocol.bind_execute_many(self._state, args, "", timeout, False))
 
     async def _run(self, args: tuple[Any, ...], limit: int, timeout: Optional[float]) -> Any:
