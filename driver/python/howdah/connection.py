@@ -504,7 +504,7 @@ class Connection(
         Parameters
         ----------
         query : str
-            The query.
+            The query, with `$1` or `:name` in place of values.
         name : str, optional
             Its name on the server; one is made up without it, and an empty one is the server's unnamed statement.
         timeout : float, optional
@@ -519,8 +519,8 @@ class Connection(
 
         Examples
         --------
-        >>> statement = await connection.prepare("select $1::int + 1")
-        >>> await statement.fetchval(41)
+        >>> statement = await connection.prepare("select :number::int + 1")
+        >>> await statement.fetchval(number=41)
         42
         """
         return await self._prepare(query, name=name, timeout=timeout, record_class=record_class)
@@ -537,10 +537,9 @@ class Connection(
         self._check_open()
         if name is None:
             name = self._stmt_cache_enabled
-        statement = await self._get_statement(
-            query, timeout, named=name, use_cache=use_cache, record_class=record_class
-        )
-        return prepared_stmt.PreparedStatement(self, query, statement)
+        text, names = named.find(query)
+        statement = await self._get_statement(text, timeout, named=name, use_cache=use_cache, record_class=record_class)
+        return prepared_stmt.PreparedStatement(self, query, statement, names)
 
     def _get_unique_id(self, prefix: str) -> str:
         global _uid

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Optional
 
-from . import connresource, cursor, exceptions
+from . import connresource, cursor, exceptions, named
 
 
 class PreparedStatement(connresource.ConnectionResource):
@@ -18,12 +18,14 @@ class PreparedStatement(connresource.ConnectionResource):
     [<Record id=1>]
     """
 
-    __slots__ = ("_last_status", "_query", "_state")
+    __slots__ = ("_last_status", "_names", "_query", "_state")
 
-    def __init__(self, connection: Any, query: str, state: Any) -> None:
+    def __init__(self, connection: Any, query: str, state: Any, names: tuple[str, ...] = ()) -> None:
         super().__init__(connection)
         self._state = state
         self._query = query
+        # Of its parameters, if they have names, in the order of their numbers.
+        self._names = names
         state.attach()
         self._last_status: Optional[bytes] = None
 
@@ -54,14 +56,14 @@ class PreparedStatement(connresource.ConnectionResource):
 
     @connresource.guarded
     def cursor(
-        self, *args: Any, prefetch: Optional[int] = None, timeout: Optional[float] = None
+        self, *args: Any, prefetch: Optional[int] = None, timeout: Optional[float] = None, **values: Any
     ) -> cursor.CursorFactory:
         """Read its rows piece by piece, within a transaction.
 
         Parameters
         ----------
-        *args
-            The arguments.
+        *args, **values
+            The arguments, by position or by name.
         prefetch, timeout
             As in :meth:`Connection.cursor`.
 
@@ -70,18 +72,19 @@ class PreparedStatement(connresource.ConnectionResource):
         CursorFactory
             For `async for`; or to be awaited, for a :class:`Cursor`.
         """
+        args = self._arguments(args, values)
         return cursor.CursorFactory(
             self._connection, self._query, self._state, args, prefetch, timeout, self._state.record_class
         )
 
     @connresource.guarded
-    async def explain(self, *args: Any, analyze: bool = False) -> Any:
+    async def explain(self, *args: Any, analyze: bool = False, **values: Any) -> Any:
         """Return the server's plan for it.
 
         Parameters
         ----------
-        *args
-            The arguments.
+        *args, **values
+            The arguments, by position or by name.
         analyze : bool, default False
             Whether to run it, and give the times too; what it writes is rolled back.
 
@@ -90,6 +93,7 @@ class PreparedStatement(connresource.ConnectionResource):
         list
             What EXPLAIN says, decoded from JSON.
         """
+        args = self._arguments(args, values)
         options = "FORMAT JSON, VERBOSE, ANALYZE" if analyze else "FORMAT JSON, VERBOSE"
         query = f"EXPLAIN ({options}) {self._state.query}"
         if not analyze:
@@ -107,13 +111,13 @@ class PreparedStatement(connresource.ConnectionResource):
         return json.loads(plan) if isinstance(plan, str) else plan
 
     @connresource.guarded
-    async def fetch(self, *args: Any, timeout: Optional[float] = None) -> list[Any]:
+    async def fetch(self, *args: Any, timeout: Optional[float] = None, **values: Any) -> list[Any]:
         """Run it, and give its rows.
 
         Parameters
         ----------
-        *args
-            The arguments.
+        *args, **values
+            The arguments, by position or by name.
         timeout : float, optional
             Seconds.
 
@@ -122,17 +126,17 @@ class PreparedStatement(connresource.ConnectionResource):
         list of Record
             The rows.
         """
-        rows: list[Any] = await self._run(args, 0, timeout)
+        rows: list[Any] = await self._run(self._arguments(args, values), 0, timeout)
         return rows
 
     @connresource.guarded
-    async def fetchval(self, *args: Any, column: Any = 0, timeout: Optional[float] = None) -> Any:
+    async def fetchval(self, *args: Any, column: Any = 0, timeout: Optional[float] = None, **values: Any) -> Any:
         """Run it, and give one value of its first row.
 
         Parameters
         ----------
-        *args
-            The arguments.
+        *args, **values
+            The arguments, by position or by name.
         column : int or str, default 0
             Which value.
         timeout : float, optional
@@ -143,17 +147,17 @@ class PreparedStatement(connresource.ConnectionResource):
         object
             The value; None if it is NULL or there is no row.
         """
-        rows = await self._run(args, 1, timeout)
+        rows = await self._run(self._arguments(args, values), 1, timeout)
         return rows[0][column] if rows else None
 
     @connresource.guarded
-    async def fetchrow(self, *args: Any, timeout: Optional[float] = None) -> Any:
+    async def fetchrow(self, *args: Any, timeout: Optional[float] = None, **values: Any) -> Any:
         """Run it, and give its first row.
 
         Parameters
         ----------
-        *args
-            The arguments.
+        *args, **values
+            The arguments, by position or by name.
         timeout : float, optional
             Seconds.
 
@@ -162,7 +166,7 @@ class PreparedStatement(connresource.ConnectionResource):
         Record or None
             The row; None if there is none.
         """
-        rows = await self._run(args, 1, timeout)
+        rows = await self._run(self._arguments(args, values), 1, timeout)
         return rows[0] if rows else None
 
     @connresource.guarded
@@ -171,7 +175,7 @@ class PreparedStatement(connresource.ConnectionResource):
 
         Parameters
         ----------
-        args : iterable of sequences
+        args : iterable of sequences or of mappings
             The argument lists.
         timeout : float, optional
             Seconds for the whole.
@@ -181,10 +185,11 @@ class PreparedStatement(connresource.ConnectionResource):
         list of Record
             The rows.
         """
-        rows: list[Any] = await self._guard(
-            self._connection._protocol.bind_execute_many(self._state, args, "", timeout, True)
+        rows = named.argument_lists(self._names, args)
+        found: list[Any] = await self._guard(
+            self._connection._protocol.bind_execute_many(self._state, rows, "", timeout, True)
         )
-        return rows
+        return found
 
     @connresource.guarded
     async def executemany(self, args: Any, *, timeout: Optional[float] = None) -> None:
@@ -192,7 +197,7 @@ class PreparedStatement(connresource.ConnectionResource):
 
         Parameters
         ----------
-        args : iterable of sequences
+        args : iterable of sequences or of mappings
             The argument lists, taken piece by piece while they are sent.
         timeout : float, optional
             Seconds for the whole.
@@ -202,7 +207,11 @@ class PreparedStatement(connresource.ConnectionResource):
         >>> statement = await connection.prepare("insert into flights values ($1, $2)")
         >>> await statement.executemany([(1, "LH"), (2, "AF")])
         """
-        await self._guard(self._connection._protocol.bind_execute_many(self._state, args, "", timeout, False))
+        rows = named.argument_lists(self._names, args)
+        await self._guard(self._connection._protocol.bind_execute_many(self._state, rows, "", timeout, False))
+
+    def _arguments(self, args: tuple[Any, ...], values: dict[str, Any]) -> tuple[Any, ...]:
+        return named.arguments(self._names, values, args) if values else args
 
     async def _run(self, args: tuple[Any, ...], limit: int, timeout: Optional[float]) -> Any:
         rows, self._last_status, _ = await self._guard(
