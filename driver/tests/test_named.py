@@ -76,3 +76,26 @@ async def test_the_server_gets_what_the_names_mean(spec):
     columns = await connection.fetch_columns("select a from named where b = :b", b="7")
     assert columns["a"].to_pylist() == [7]
     await connection.close()
+
+
+async def test_a_prepared_statement_takes_names(spec):
+    connection = await howdah.connect(**spec)
+    text = "select :a::int + :b::int as sum, (array[7, 8, 9])[1:2] as slice, ':a' as text"
+    statement = await connection.prepare(text)
+    assert statement.get_query() == text
+    assert tuple(await statement.fetchrow(b=2, a=40)) == (42, [7, 8], ":a")
+    assert await statement.fetchval(40, 2) == 42
+    assert [row["sum"] for row in await statement.fetch(a=1, b=2)] == [3]
+    assert [row["sum"] for row in await statement.fetchmany([{"b": 1, "a": 1}, {"a": 2, "b": 2}])] == [2, 4]
+    assert await statement.explain(a=1, b=2)
+    async with connection.transaction():
+        assert [row["sum"] async for row in statement.cursor(a=1, b=1)] == [2]
+    for values, message in (
+        ({"a": 1}, "no value for the parameter :b"),
+        ({"a": 1, "b": 2, "c": 3}, "no parameters :c"),
+    ):
+        with pytest.raises(howdah.InterfaceError, match=message):
+            await statement.fetch(**values)
+    with pytest.raises(howdah.InterfaceError, match="not both"):
+        await statement.fetch(1, b=2)
+    await connection.close()

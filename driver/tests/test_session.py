@@ -245,3 +245,14 @@ async def test_many_arguments_end_with_the_first_error(connect):
     assert given < 4096
     assert await connection.fetchval("select count(*) from many") == 0
     await connection.close()
+
+
+async def test_a_plan_is_the_same_with_json_decoded(connect):
+    connection = await connect()
+    statement = await connection.prepare("select $1::int")
+    plan = await statement.explain(1)
+    await connection.decode_json()
+    statement = await connection.prepare("select $1::int")
+    assert await statement.explain(1) == plan
+    assert (await statement.explain(1, analyze=True))[0]["Plan"]["Actual Loops"] == 1
+    await connection.close()

@@ -37,7 +37,8 @@ if sys.version_info >= (3, 12):
 else:
 
     def markcoroutinefunction(func: _F) -> _F:
-        """Mark a function that returns a coroutine as a coroutine function, where Python can."""
+        """Mark a function that returns a coroutine as a coroutine function, for asyncio and `unittest.mock`."""
+        func._is_coroutine = asyncio.coroutines._is_coroutine  # type: ignore[attr-defined]
         return func
 
 

@@ -227,20 +227,26 @@ class Connection(
         self, query: str, args: tuple[Any, ...], timeout: Any, record_class: Any, limit: int, shape: int, column: Any
     ) -> Any:
         """What is common to queries that are not the plain case."""
-        if self._protocol is None:
+        session = self._protocol
+        if session is None or record_class is not None or self._query_loggers:
+            return self._ask_checked(query, args, timeout, record_class, limit, shape, column)
+        return session.fetch(query, args, timeout, None, limit, shape, column)
+
+    async def _ask_checked(
+        self, query: str, args: tuple[Any, ...], timeout: Any, record_class: Any, limit: int, shape: int, column: Any
+    ) -> Any:
+        # A coroutine, so that what is wrong is raised where the query is awaited, as for all other errors.
+        session = self._protocol
+        if session is None:
             raise exceptions.InterfaceError("connection is closed")
         if record_class is not None:
             check_record_class(record_class)
-        if self._query_loggers:
-            return self._logged(query, args, timeout, record_class, limit, shape, column)
-        return self._protocol.fetch(query, args, timeout, record_class, limit, shape, column)
+        if not self._query_loggers:
+            return await session.fetch(query, args, timeout, record_class, limit, shape, column)
+        with self._time_and_log(query, args, session._get_timeout(timeout)):
+            return await session.fetch(query, args, timeout, record_class, limit, shape, column)
 
-    async def _logged(
-        self, query: str, args: tuple[Any, ...], timeout: Any, record_class: Any, limit: int, shape: int, column: Any
-    ) -> Any:
-        with self._time_and_log(query, args, self._protocol._get_timeout(timeout)):
-            return await self._protocol.fetch(query, args, timeout, record_class, limit, shape, column)
-
+    @compat.markcoroutinefunction
     def execute(
         self, query: str, *args: Any, timeout: Optional[float] = None, **values: Any
     ) -> Coroutine[Any, Any, str]:
@@ -272,16 +278,18 @@ class Connection(
         if args:
             return self._ask(query, args, timeout, None, 0, _STATUS, None)  # type: ignore[no-any-return]
         session = self._protocol
-        if session is None:
-            raise exceptions.InterfaceError("connection is closed")
-        if self._query_loggers:
-            return self._execute_logged(query, timeout)
+        if session is None or self._query_loggers:
+            return self._execute_checked(query, timeout)
         return session.query(query, timeout)  # type: ignore[no-any-return]
 
-    async def _execute_logged(self, query: str, timeout: Any) -> Any:
+    async def _execute_checked(self, query: str, timeout: Any) -> Any:
+        session = self._protocol
+        if session is None:
+            raise exceptions.InterfaceError("connection is closed")
         with self._time_and_log(query, (), timeout):
-            return await self._protocol.query(query, timeout)
+            return await session.query(query, timeout)
 
+    @compat.markcoroutinefunction
     def fetch(
         self,
         query: str,
@@ -321,6 +329,7 @@ class Connection(
             return self._ask(query, args, timeout, record_class, 0, _ROWS, None)  # type: ignore[no-any-return]
         return self._protocol.fetch(query, args, timeout, None, 0, 0)  # type: ignore[no-any-return]
 
+    @compat.markcoroutinefunction
     def fetchval(
         self, query: str, *args: Any, column: Any = 0, timeout: Optional[float] = None, **values: Any
     ) -> Coroutine[Any, Any, Any]:
@@ -349,6 +358,7 @@ class Connection(
             return self._ask(query, args, timeout, None, 1, _VALUE, column)  # type: ignore[no-any-return]
         return self._protocol.fetch(query, args, timeout, None, 1, 2, column)  # type: ignore[no-any-return]
 
+    @compat.markcoroutinefunction
     def fetchrow(
         self,
         query: str,
@@ -496,7 +506,7 @@ class Connection(
         Parameters
         ----------
         query : str
-            The query.
+            The query, with `$1` or `:name` in place of values.
         name : str, optional
             Its name on the server; one is made up without it, and an empty one is the server's unnamed statement.
         timeout : float, optional
@@ -511,8 +521,8 @@ class Connection(
 
         Examples
         --------
-        >>> statement = await connection.prepare("select $1::int + 1")
-        >>> await statement.fetchval(41)
+        >>> statement = await connection.prepare("select :number::int + 1")
+        >>> await statement.fetchval(number=41)
         42
         """
         return await self._prepare(query, name=name, timeout=timeout, record_class=record_class)
@@ -529,10 +539,9 @@ class Connection(
         self._check_open()
         if name is None:
             name = self._stmt_cache_enabled
-        statement = await self._get_statement(
-            query, timeout, named=name, use_cache=use_cache, record_class=record_class
-        )
-        return prepared_stmt.PreparedStatement(self, query, statement)
+        text, names = named.find(query)
+        statement = await self._get_statement(text, timeout, named=name, use_cache=use_cache, record_class=record_class)
+        return prepared_stmt.PreparedStatement(self, query, statement, names)
 
     def _get_unique_id(self, prefix: str) -> str:
         global _uid

@@ -179,7 +179,15 @@ class CursorIterator(BaseCursor):
 
 
 class Cursor(BaseCursor):
-    """An open portal."""
+    """An open portal.
+
+    Examples
+    --------
+    >>> async with connection.transaction():
+    ...     cursor = await connection.cursor("select * from flights")
+    ...     await cursor.forward(10)
+    ...     await cursor.fetch(5)
+    """
 
     __slots__ = ()
 
@@ -217,7 +225,18 @@ class Cursor(BaseCursor):
 
     @connresource.guarded
     async def fetchrow(self, *, timeout: Optional[float] = None) -> Any:
-        """Return the next row, or None at the end."""
+        """Return the next row.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds.
+
+        Returns
+        -------
+        Record or None
+            The row; None at the end.
+        """
         self._check_ready()
         if self._exhausted:
             return None

@@ -142,6 +142,11 @@ class ListenerMethods(ConnectionPart):
     def query_logger(self, callback: Callable[..., Any]) -> Iterator[None]:
         """Call a function after each query, within a block.
 
+        Parameters
+        ----------
+        callback : callable
+            As in :meth:`add_query_logger`.
+
         Examples
         --------
         >>> with connection.query_logger(lambda record: print(record.query, record.elapsed)):
@@ -163,9 +168,13 @@ class ListenerMethods(ConnectionPart):
             exception = error
             raise
         finally:
-            elapsed = time.monotonic() - start
-            record = LoggedQuery(query, args, timeout, elapsed, exception, self._addr, self._params)
-            self._call(self._query_loggers, record)
+            self._log_query(query, args, timeout, time.monotonic() - start, exception)
+
+    def _log_query(
+        self, query: str, args: Any, timeout: Optional[float], elapsed: float, exception: Optional[BaseException]
+    ) -> None:
+        record = LoggedQuery(query, args, timeout, elapsed, exception, self._addr, self._params)
+        self._call(self._query_loggers, record)
 
     def _call(self, callbacks: Any, *args: Any) -> None:
         for callback in callbacks:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Container, Iterable, Iterator, Mapping
+from typing import Any, Optional
 
 from . import exceptions
 
@@ -58,8 +58,7 @@ def bind(query: str, named: Mapping[str, Any], args: tuple[Any, ...] = ()) -> tu
     >>> bind("select * from flights where id = :id", {"id": 1})
     ('select * from flights where id = $1', (1,))
     """
-    if args:
-        raise exceptions.InterfaceError("a query takes values by position or by name, not both")
+    _check_no_positions(args)
     text, names = _translate(query, frozenset(named))
     return text, tuple(named[name] for name in names)
 
@@ -91,19 +90,94 @@ def bind_many(query: str, rows: Iterable[Any]) -> tuple[str, Iterable[Any]]:
     >>> query, list(rows)
     ('insert into flights values ($1)', [(1,), (2,)])
     """
-    if isinstance(rows, (list, tuple)):
-        if not rows or not isinstance(rows[0], Mapping):
-            return query, rows
-        first = rows[0]
-    else:
-        rest = iter(rows)
-        taken = list(itertools.islice(rest, 1))
-        rows = itertools.chain(taken, rest)
-        if not taken or not isinstance(taken[0], Mapping):
-            return query, rows
-        first = taken[0]
+    first, rows = _first(rows)
+    if not isinstance(first, Mapping):
+        return query, rows
     text, names = _translate(query, frozenset(first))
     return text, _lists(rows, names)
+
+
+def find(query: str) -> tuple[str, tuple[str, ...]]:
+    """Put numbers in place of the names in a query that is given its values later.
+
+    Parameters
+    ----------
+    query : str
+        SQL with `:name` in place of values; not in the bounds of an array's slice.
+
+    Returns
+    -------
+    tuple of str and tuple of str
+        The query as the server takes it, and the names in the order of their numbers.
+
+    Examples
+    --------
+    >>> find("select * from flights where id = :id")
+    ('select * from flights where id = $1', ('id',))
+    """
+    return _translate(query, None) if ":" in query else (query, ())
+
+
+def arguments(names: tuple[str, ...], named: Mapping[str, Any], args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Put values in the order of the names that :func:`find` has found.
+
+    Parameters
+    ----------
+    names : tuple of str
+        The names.
+    named : mapping of str to object
+        The values.
+    args : tuple
+        The values that were given by position, in place of `named`.
+
+    Returns
+    -------
+    tuple
+        The arguments.
+
+    Raises
+    ------
+    InterfaceError
+        As for :func:`bind`.
+    """
+    if not named:
+        return args
+    _check_no_positions(args)
+    for name in names:
+        if name not in named:
+            raise _no_value(name)
+    _check_all_used(named, names)
+    return tuple(named[name] for name in names)
+
+
+def argument_lists(names: tuple[str, ...], rows: Iterable[Any]) -> Iterable[Any]:
+    """Put the values of many argument lists in the order of the names, if those are mappings.
+
+    Parameters
+    ----------
+    names : tuple of str
+        What :func:`find` has found.
+    rows : iterable of sequences or of mappings
+        The values.
+
+    Returns
+    -------
+    iterable
+        The argument lists.
+    """
+    if not names:
+        return rows
+    first, rows = _first(rows)
+    return _lists(rows, names) if isinstance(first, Mapping) else rows
+
+
+def _first(rows: Iterable[Any]) -> tuple[Any, Iterable[Any]]:
+    """The first element, None if there is none, and all of them."""
+    if isinstance(rows, (list, tuple)):
+        return (rows[0] if rows else None), rows
+    rest = iter(rows)
+    taken = list(itertools.islice(rest, 1))
+    return (taken[0] if taken else None), itertools.chain(taken, rest)
 
 
 def _lists(rows: Iterable[Mapping[str, Any]], names: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
@@ -117,7 +191,8 @@ def _lists(rows: Iterable[Mapping[str, Any]], names: tuple[str, ...]) -> Iterato
 
 
 @functools.lru_cache(maxsize=1024)
-def _translate(query: str, given: frozenset[str]) -> tuple[str, tuple[str, ...]]:
+def _translate(query: str, given: Optional[frozenset[str]]) -> tuple[str, tuple[str, ...]]:
+    """The query with numbers, and the names; `given` are those that have a value, None if that is not known yet."""
     numbers: dict[str, int] = {}
     pieces: list[str] = []
     copied = position = depth = 0
@@ -134,19 +209,32 @@ def _translate(query: str, given: frozenset[str]) -> tuple[str, tuple[str, ...]]
         elif part == "]":
             depth -= 1
         elif name is not None:
-            if name not in given:
+            if given is None or name not in given:
                 if depth > 0:
                     continue
-                raise exceptions.InterfaceError(f"there is no value for the parameter :{name} of the query")
+                if given is not None:
+                    raise _no_value(name)
             pieces += (query[copied : found.start()], f"${numbers.setdefault(name, len(numbers) + 1)}")
             copied = position
-    unused = given.difference(numbers)
-    if unused:
-        raise exceptions.InterfaceError(
-            "the query has no parameters " + ", ".join(f":{name}" for name in sorted(unused))
-        )
+    if given is not None:
+        _check_all_used(given, numbers)
     pieces.append(query[copied:])
     return "".join(pieces), tuple(numbers)
+
+
+def _check_no_positions(args: tuple[Any, ...]) -> None:
+    if args:
+        raise exceptions.InterfaceError("a query takes values by position or by name, not both")
+
+
+def _check_all_used(given: Iterable[str], names: Container[str]) -> None:
+    unused = sorted(name for name in given if name not in names)
+    if unused:
+        raise exceptions.InterfaceError("the query has no parameters " + ", ".join(f":{name}" for name in unused))
+
+
+def _no_value(name: str) -> exceptions.InterfaceError:
+    return exceptions.InterfaceError(f"there is no value for the parameter :{name} of the query")
 
 
 def _end_of_comment(query: str, position: int) -> int:

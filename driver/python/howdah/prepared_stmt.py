@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Optional
 
-from . import connresource, cursor, exceptions
+from . import connresource, cursor, exceptions, named
 
 
 class PreparedStatement(connresource.ConnectionResource):
@@ -18,12 +18,14 @@ class PreparedStatement(connresource.ConnectionResource):
     [<Record id=1>]
     """
 
-    __slots__ = ("_last_status", "_query", "_state")
+    __slots__ = ("_last_status", "_names", "_query", "_state")
 
-    def __init__(self, connection: Any, query: str, state: Any) -> None:
+    def __init__(self, connection: Any, query: str, state: Any, names: tuple[str, ...] = ()) -> None:
         super().__init__(connection)
         self._state = state
         self._query = query
+        # Of its parameters, if they have names, in the order of their numbers.
+        self._names = names
         state.attach()
         self._last_status: Optional[bytes] = None
 
@@ -54,14 +56,14 @@ class PreparedStatement(connresource.ConnectionResource):
 
     @connresource.guarded
     def cursor(
-        self, *args: Any, prefetch: Optional[int] = None, timeout: Optional[float] = None
+        self, *args: Any, prefetch: Optional[int] = None, timeout: Optional[float] = None, **values: Any
     ) -> cursor.CursorFactory:
         """Read its rows piece by piece, within a transaction.
 
         Parameters
         ----------
-        *args
-            The arguments.
+        *args, **values
+            The arguments, by position or by name.
         prefetch, timeout
             As in :meth:`Connection.cursor`.
 
@@ -70,18 +72,19 @@ class PreparedStatement(connresource.ConnectionResource):
         CursorFactory
             For `async for`; or to be awaited, for a :class:`Cursor`.
         """
+        args = self._arguments(args, values)
         return cursor.CursorFactory(
             self._connection, self._query, self._state, args, prefetch, timeout, self._state.record_class
         )
 
     @connresource.guarded
-    async def explain(self, *args: Any, analyze: bool = False) -> Any:
+    async def explain(self, *args: Any, analyze: bool = False, **values: Any) -> Any:
         """Return the server's plan for it.
 
         Parameters
         ----------
-        *args
-            The arguments.
+        *args, **values
+            The arguments, by position or by name.
         analyze : bool, default False
             Whether to run it, and give the times too; what it writes is rolled back.
 
@@ -90,25 +93,31 @@ class PreparedStatement(connresource.ConnectionResource):
         list
             What EXPLAIN says, decoded from JSON.
         """
+        args = self._arguments(args, values)
         options = "FORMAT JSON, VERBOSE, ANALYZE" if analyze else "FORMAT JSON, VERBOSE"
         query = f"EXPLAIN ({options}) {self._state.query}"
         if not analyze:
-            return json.loads(await self._connection.fetchval(query, *args))
+            return await self._fetch_plan(query, args)
         block = self._connection.transaction()
         await block.start()
         try:
-            return json.loads(await self._connection.fetchval(query, *args))
+            return await self._fetch_plan(query, args)
         finally:
             await block.rollback()
 
+    async def _fetch_plan(self, query: str, args: tuple[Any, ...]) -> Any:
+        plan = await self._connection.fetchval(query, *args)
+        # A codec of the program's may have decoded it already.
+        return json.loads(plan) if isinstance(plan, str) else plan
+
     @connresource.guarded
-    async def fetch(self, *args: Any, timeout: Optional[float] = None) -> list[Any]:
+    async def fetch(self, *args: Any, timeout: Optional[float] = None, **values: Any) -> list[Any]:
         """Run it, and give its rows.
 
         Parameters
         ----------
-        *args
-            The arguments.
+        *args, **values
+            The arguments, by position or by name.
         timeout : float, optional
             Seconds.
 
@@ -117,33 +126,92 @@ class PreparedStatement(connresource.ConnectionResource):
         list of Record
             The rows.
         """
-        rows: list[Any] = await self._run(args, 0, timeout)
+        rows: list[Any] = await self._run(self._arguments(args, values), 0, timeout)
         return rows
 
     @connresource.guarded
-    async def fetchval(self, *args: Any, column: Any = 0, timeout: Optional[float] = None) -> Any:
-        """Run it, and give one value of its first row, or None; see :meth:`Connection.fetchval`."""
-        rows = await self._run(args, 1, timeout)
+    async def fetchval(self, *args: Any, column: Any = 0, timeout: Optional[float] = None, **values: Any) -> Any:
+        """Run it, and give one value of its first row.
+
+        Parameters
+        ----------
+        *args, **values
+            The arguments, by position or by name.
+        column : int or str, default 0
+            Which value.
+        timeout : float, optional
+            Seconds.
+
+        Returns
+        -------
+        object
+            The value; None if it is NULL or there is no row.
+        """
+        rows = await self._run(self._arguments(args, values), 1, timeout)
         return rows[0][column] if rows else None
 
     @connresource.guarded
-    async def fetchrow(self, *args: Any, timeout: Optional[float] = None) -> Any:
-        """Run it, and give its first row, or None."""
-        rows = await self._run(args, 1, timeout)
+    async def fetchrow(self, *args: Any, timeout: Optional[float] = None, **values: Any) -> Any:
+        """Run it, and give its first row.
+
+        Parameters
+        ----------
+        *args, **values
+            The arguments, by position or by name.
+        timeout : float, optional
+            Seconds.
+
+        Returns
+        -------
+        Record or None
+            The row; None if there is none.
+        """
+        rows = await self._run(self._arguments(args, values), 1, timeout)
         return rows[0] if rows else None
 
     @connresource.guarded
     async def fetchmany(self, args: Any, *, timeout: Optional[float] = None) -> list[Any]:
-        """Run it for each of many argument lists, and give the rows of all."""
-        rows: list[Any] = await self._guard(
-            self._connection._protocol.bind_execute_many(self._state, args, "", timeout, True)
+        """Run it for each of many argument lists, and give the rows of all.
+
+        Parameters
+        ----------
+        args : iterable of sequences or of mappings
+            The argument lists.
+        timeout : float, optional
+            Seconds for the whole.
+
+        Returns
+        -------
+        list of Record
+            The rows.
+        """
+        rows = named.argument_lists(self._names, args)
+        found: list[Any] = await self._guard(
+            self._connection._protocol.bind_execute_many(self._state, rows, "", timeout, True)
         )
-        return rows
+        return found
 
     @connresource.guarded
     async def executemany(self, args: Any, *, timeout: Optional[float] = None) -> None:
-        """Run it for each of many argument lists, all or none."""
-        await self._guard(self._connection._protocol.bind_execute_many(self._state, args, "", timeout, False))
+        """Run it for each of many argument lists, all or none.
+
+        Parameters
+        ----------
+        args : iterable of sequences or of mappings
+            The argument lists, taken piece by piece while they are sent.
+        timeout : float, optional
+            Seconds for the whole.
+
+        Examples
+        --------
+        >>> statement = await connection.prepare("insert into flights values ($1, $2)")
+        >>> await statement.executemany([(1, "LH"), (2, "AF")])
+        """
+        rows = named.argument_lists(self._names, args)
+        await self._guard(self._connection._protocol.bind_execute_many(self._state, rows, "", timeout, False))
+
+    def _arguments(self, args: tuple[Any, ...], values: dict[str, Any]) -> tuple[Any, ...]:
+        return named.arguments(self._names, values, args) if values else args
 
     async def _run(self, args: tuple[Any, ...], limit: int, timeout: Optional[float]) -> Any:
         rows, self._last_status, _ = await self._guard(

@@ -163,12 +163,16 @@ class Transaction(connresource.ConnectionResource):
         if session.is_in_transaction():
             raise exceptions.InterfaceError("cannot use Connection.transaction() in a manually started transaction")
         connection._top_xact = self
+        begin = self._begin()
         try:
-            session.begin(self._begin())
+            session.begin(begin)
         except BaseException:
             self._state = TransactionState.FAILED
             raise
         self._state = TransactionState.STARTED
+        if connection._query_loggers:
+            # It takes no time of its own: it travels with the first statement.
+            connection._log_query(begin, (), None, 0.0, None)
 
     async def _start_nested(self, connection: Any) -> None:
         await self._check_isolation(connection)
@@ -239,6 +243,8 @@ class Transaction(connresource.ConnectionResource):
         connection = self._connection
         if self._nested:
             return connection.execute(of_savepoint)  # type: ignore[no-any-return]
+        if connection._query_loggers:
+            return _finish_logged(connection, of_transaction)
         return connection._protocol.finish(of_transaction)  # type: ignore[no-any-return]
 
     @connresource.guarded
@@ -278,3 +284,8 @@ class Transaction(connresource.ConnectionResource):
         kind = type(self)
         module = kind.__module__.partition(".")[0] if kind.__module__.startswith("howdah.") else kind.__module__
         return f"<{module}.{kind.__name__} {' '.join(about)} {id(self):#x}>"
+
+
+async def _finish_logged(connection: Any, command: str) -> Any:
+    with connection._time_and_log(command, (), None):
+        return await connection._protocol.finish(command)

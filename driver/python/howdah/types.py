@@ -155,13 +155,30 @@ class Range(Generic[_V]):
         return self._empty
 
     def issubset(self, other: Range[_V]) -> bool:
-        """Whether every element of this range is one of `other`."""
+        """Whether every element of this range is one of `other`.
+
+        Parameters
+        ----------
+        other : Range
+            Another range of the same type.
+
+        Examples
+        --------
+        >>> Range(2, 3).issubset(Range(1, 5))
+        True
+        """
         if self._empty or other._empty:
             return self._empty
         return self._starts_within(other) and self._ends_within(other)
 
     def issuperset(self, other: Range[_V]) -> bool:
-        """Whether every element of `other` is one of this range."""
+        """Whether every element of `other` is one of this range.
+
+        Parameters
+        ----------
+        other : Range
+            Another range of the same type.
+        """
         return other.issubset(self)
 
     def _starts_within(self, other: Range[_V]) -> bool:

@@ -13,6 +13,7 @@ use super::op::{Op, Request};
 use super::settings::ConnectionSettings;
 use super::statement::Statement;
 use super::{Session, brief, errors, outgoing};
+use crate::codec::python::append_buffer;
 use crate::columns::import::ColumnSource;
 
 static NO_TIMEOUT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
@@ -313,8 +314,9 @@ impl Session {
         if let Ok(bytes) = data.cast::<PyBytes>() {
             return Session::copy_write(slf, bytes.as_bytes());
         }
-        let bytes = slf.py().get_type::<PyBytes>().call1((data,))?;
-        Session::copy_write(slf, bytes.cast::<PyBytes>().map_err(PyErr::from)?.as_bytes())
+        let mut bytes = Vec::new();
+        append_buffer(data, &mut bytes).map_err(|raised| raised.into_err(slf.py()))?;
+        Session::copy_write(slf, &bytes)
     }
 
     /// Writes rows of a binary COPY until the transport holds much; whether there may be more rows.

@@ -204,7 +204,7 @@ impl Session {
 
     /// The error of an operation that finds the connection lost or closed.
     fn closed_error(&self, py: Python<'_>) -> PyErr {
-        errors::interface(py, "cannot perform operation: connection is closed")
+        errors::interface(py, "connection is closed")
     }
 
     /// Whether the server has said that the session is in a transaction, or a BEGIN is on its way.

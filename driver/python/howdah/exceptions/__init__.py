@@ -11,3 +11,7 @@ from ._generated import *  # noqa: F403
 __all__: tuple[str, ...] = ()
 __all__ += _base.__all__
 __all__ += _generated.__all__
+
+# Tracebacks and pickles name a class where programs import it from.
+for _name in _generated.__all__:
+    getattr(_generated, _name).__module__ = __name__
