@@ -229,3 +229,20 @@ async def test_a_thousand_tasks_outlive_the_killing_of_their_backends(spec):
         assert pool.get_statistics().in_use == 0
         assert pool.get_statistics().waiting == 0
         assert pool._queue.qsize() == 10
+
+
+async def test_a_pool_has_what_its_connections_have_beside_asyncpg(spec):
+    async with howdah.create_pool(**spec, min_size=1, max_size=2) as pool:
+        await pool.execute("drop table if exists pooled")
+        await pool.execute("create table pooled (n int, name text)")
+
+        async def fill(connection):
+            await connection.execute("insert into pooled select g, g::text from generate_series(1, 3) g")
+            return connection.is_in_transaction()
+
+        assert await pool.run_transaction(fill)
+        columns = await pool.fetch_columns("select * from pooled where n > :least", least=1)
+        assert await pool.copy_columns_to_table("pooled", source=columns) == "COPY 2"
+        assert await pool.fetchval("select sum(n) from pooled") == 11
+        await pool.execute("drop table pooled")
+        assert pool.get_idle_size() == pool.get_size()

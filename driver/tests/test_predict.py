@@ -50,6 +50,10 @@ async def test_predictions_are_those_of_sql(spec, project):
     for wrong in (matrix[0], matrix.reshape(3, 10, 30)):
         with pytest.raises(ValueError, match="two dimensions"):
             await connection.predict("delays", wrong)
+    async with howdah.create_pool(**{**spec, "database": project}, min_size=1, max_size=2) as pool:
+        assert numpy.array_equal(await pool.predict("delays", matrix), wanted)
+        parts = await pool.explain("delays", matrix)
+        assert numpy.array_equal(parts, await connection.explain("delays", matrix))
     with pytest.raises(howdah.PostgresError):
         await connection.predict("nothing", matrix)
     with pytest.raises(howdah.PostgresError):

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Optional
 
 from . import compat, connection, exceptions, protocol
+from .pool_additions import PoolAdditions
 from .pool_holder import PoolConnectionHolder as PoolConnectionHolder
 from .pool_holder import _HolderQueue
 from .pool_proxy import PoolConnectionProxy as PoolConnectionProxy
@@ -20,7 +21,7 @@ from .pool_statistics import PoolStatistics as PoolStatistics
 logger = logging.getLogger(__name__)
 
 
-class Pool:
+class Pool(PoolAdditions):
     """A pool of connections, made by :func:`create_pool`.
 
     A connection is lent by :meth:`acquire` and comes back, as good as new, by :meth:`release` or at the end of the
