@@ -166,11 +166,14 @@ class Side(Direct):
         return self
 
     def __exit__(self, *exception):
-        """Ends it."""
-        if self.process.poll() is not None and not exception[0]:
+        """Ends it, once: a side that ended with a block of its own is met again at the end of the bench."""
+        process, self.process = self.process, None
+        if process is None:
+            return
+        if process.poll() is not None and not exception[0]:
             raise Problem(f"{self.name} has ended: {(self.folder / 'log').read_text()[-300:]}")
-        self.process.kill()
-        self.process.wait()
+        process.kill()
+        process.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def memory(self):
