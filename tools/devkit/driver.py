@@ -24,7 +24,11 @@ def build_driver(python, release=True):
         raise Problem("the driver did not build (cargo's message is above)")
     folder = ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / ("release" if release else "debug")
     built = folder / "lib_core.so"
-    target = PACKAGE / "howdah" / "_core.so"
+    # Named for the Python that it is for: another would load it too, and crash.
+    asked = "import sysconfig; print(sysconfig.get_config_var('EXT_SUFFIX'))"
+    suffix = subprocess.run([str(python), "-c", asked], capture_output=True, text=True, check=True).stdout.strip()
+    target = PACKAGE / "howdah" / f"_core{suffix}"
     with locked("driver"):
+        (PACKAGE / "howdah" / "_core.so").unlink(missing_ok=True)
         if not target.exists() or not filecmp.cmp(built, target, shallow=False):
             replace(built, target, 0o755)
