@@ -1,8 +1,8 @@
 """PostgreSQL, one tree a major version: copies that the extension can be put into.
 
 The originals are never written to. Of 16 and 18 they are what `setup` unpacked; of another major, Debian's own package
-where it is installed with its headers; the rest are servers alone, of `bare`. A copied tree finds its own files because PostgreSQL looks for them relative
-to its binaries, so each copy keeps the layout of the original.
+where it is installed with its headers; of the rest, servers alone, which `bare` fetches. A copied tree finds its own
+files because PostgreSQL looks for them relative to its binaries, so each copy keeps the layout of the original.
 """
 
 import dataclasses
