@@ -2,7 +2,7 @@
 
 import howdah
 import pytest
-from howdah import exceptions
+from howdah import exceptions, named
 from howdah.named import bind, bind_many
 
 
@@ -99,3 +99,23 @@ async def test_a_prepared_statement_takes_names(spec):
     with pytest.raises(howdah.InterfaceError, match="not both"):
         await statement.fetch(1, b=2)
     await connection.close()
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select days[1:n] from flights",
+        "select json_object('a':b, 'c':d) from flights",
+        "select f(a := 1), ':x', $1::int",
+    ],
+)
+def test_what_is_sql_already_is_prepared_as_it_is(query):
+    assert named.find(query) == (query, ())
+
+
+def test_numbers_and_names_do_not_mix():
+    with pytest.raises(howdah.InterfaceError, match="not both"):
+        named.find("select $1::int, :a")
+    with pytest.raises(howdah.InterfaceError, match="not both"):
+        named.bind("select $1::int, :a", {"a": 1})
+    assert named.bind("select $a$ $1 $a$, x$1, :a from t", {"a": 1}) == ("select $a$ $1 $a$, x$1, $1 from t", (1,))

@@ -22,9 +22,12 @@ _PART = re.compile(
     | :: | :=
     | [\[\]]
     | : (?P<name> [^\W\d] \w* )
+    | (?<![\w$]) \$ (?P<number> \d+ )
     """,
     re.VERBOSE | re.DOTALL,
 )
+# What stands right before the colon of `json_object('key':value)`, and of no parameter.
+_GLUED = re.compile(r"""[\w'")\]]""")
 _COMMENT = re.compile(r"/\*|\*/")
 
 
@@ -103,7 +106,8 @@ def find(query: str) -> tuple[str, tuple[str, ...]]:
     Parameters
     ----------
     query : str
-        SQL with `:name` in place of values; not in the bounds of an array's slice.
+        SQL with `:name` in place of values; not in the bounds of an array's slice, and not right behind a word, a
+        string or a bracket, as in `json_object('key':value)`.
 
     Returns
     -------
@@ -196,11 +200,14 @@ def _translate(query: str, given: Optional[frozenset[str]]) -> tuple[str, tuple[
     numbers: dict[str, int] = {}
     pieces: list[str] = []
     copied = position = depth = 0
+    by_position = False
     while (found := _PART.search(query, position)) is not None:
         part, position = found[0], found.end()
         name = found["name"]
         if part == "/*":
             position = _end_of_comment(query, position)
+        elif found["number"] is not None:
+            by_position = True
         elif part[0] == "$":
             end = query.find(part, position)
             position = len(query) if end < 0 else end + len(part)
@@ -210,12 +217,14 @@ def _translate(query: str, given: Optional[frozenset[str]]) -> tuple[str, tuple[
             depth -= 1
         elif name is not None:
             if given is None or name not in given:
-                if depth > 0:
+                if depth > 0 or (given is None and _GLUED.match(query, found.start() - 1)):
                     continue
                 if given is not None:
                     raise _no_value(name)
             pieces += (query[copied : found.start()], f"${numbers.setdefault(name, len(numbers) + 1)}")
             copied = position
+    if by_position and numbers:
+        raise exceptions.InterfaceError("a query takes values by position or by name, not both")
     if given is not None:
         _check_all_used(given, numbers)
     pieces.append(query[copied:])
