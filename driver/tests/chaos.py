@@ -64,6 +64,9 @@ class ChaosProxy:
                 for start in range(0, len(data), step):
                     while self.stalled:
                         await asyncio.sleep(0.01)
+                    # The other direction may have ended both; uvloop refuses bytes for a closed transport.
+                    if writer.is_closing():
+                        return
                     writer.write(data[start : start + step])
                     await writer.drain()
                     # Lets the other side read what there is so far.
