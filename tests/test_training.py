@@ -12,6 +12,9 @@ import pg8000.dbapi
 import pytest
 import xgboost
 
+from devkit import postgres
+from devkit.server import Server
+
 REGISTRY = "SELECT " + " + ".join(
     f"(SELECT count(*) FROM pgml.{table})" for table in ("projects", "snapshots", "models", "files", "deployments")
 )
@@ -369,3 +372,19 @@ def test_concurrent_trainings_of_one_project_each_leave_a_model(database):
     assert database.sql("SELECT count(*) FROM pgml.projects") == "1"
     assert database.sql("SELECT count(*), count(DISTINCT digest) FROM pgml.files") == "4|1"
     assert database.sql("SELECT count(*) >= 1 FROM pgml.deployments") == "t"
+
+
+@pytest.mark.parametrize(("said", "expected"), [(None, "PASSIVE"), ("active", "ACTIVE")])
+def test_threads_sleep_while_they_wait_unless_the_server_is_told_otherwise(major, monkeypatch, said, expected):
+    # OpenMP tells the server's log what it goes by, when it is loaded.
+    monkeypatch.setenv("OMP_DISPLAY_ENV", "true")
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    if said:
+        monkeypatch.setenv("OMP_WAIT_POLICY", said)
+    with Server(postgres.tree(major)) as server:
+        server.psql("CREATE EXTENSION pgml")
+        server.psql(
+            "CREATE TABLE numbers AS SELECT i AS a, i % 7 AS y FROM generate_series(1, 1000) i;"
+            "SELECT * FROM pgml.train('waiting', 'regression', 'numbers', 'y', 'xgboost', hyperparams => '{\"nthread\": 2}')"
+        )
+        assert f"OMP_WAIT_POLICY = '{expected}'" in server.log_tail(1000)
