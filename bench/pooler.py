@@ -224,6 +224,7 @@ def measure(quick):
                 rates[script, mode, clients] = compare(report, both, script, mode, clients, rounds, seconds)
         draw(report, rates)
         without_pipelining(report, start, sizes["-S"], rounds, seconds)
+        lone_client(report, start, sizes["-S"]["howdah"], direct, rounds, seconds)
         splitting(report, start, sizes["-S"]["howdah"], rounds, seconds)
         beyond(report, start, of_selects["howdah"], direct, rounds, seconds)
     return report
@@ -313,6 +314,18 @@ def without_pipelining(report, start, sizes, rounds, seconds):
             )
             cost = ratios(costs["howdah"], costs["pgbouncer"])
             report.add(f"{case}: CPU, howdah / pgbouncer", cost, target=1.05, at_most=True, contest=True)
+
+
+def lone_client(report, start, size, direct, rounds, seconds):
+    """What it brings a lone client that the pooler waits for it awake, and what that costs."""
+    with start("howdah", size) as asleep, start("howdah", size, "busy_poll = 0.0001") as awake:
+        sides = {"asleep": asleep, "awake": awake, "direct": direct}
+        for mode in ("simple", "prepared"):
+            taken, costs = both_in_turn(sides, "-S", mode, 1, rounds, seconds)
+            case = f"busy_poll of 100 us, -S {mode}, 1 client"
+            report.add(f"{case}: with / without", ratios(taken["awake"], taken["asleep"]))
+            report.add(f"{case}: with / direct", ratios(taken["awake"], taken["direct"]))
+            report.add(f"{case}: CPU, with / without", ratios(costs["awake"], costs["asleep"]))
 
 
 def splitting(report, start, size, rounds, seconds):

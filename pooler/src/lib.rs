@@ -24,6 +24,7 @@ mod lane;
 pub mod listen;
 pub mod log;
 mod login;
+mod lone;
 pub mod metrics;
 pub mod monitor;
 mod names;

@@ -18,6 +18,7 @@ use crate::admin::Console;
 use crate::client::{Client, ClientKey};
 use crate::config::Config;
 use crate::listen::Listener;
+use crate::lone::Lone;
 use crate::monitor::ClusterView;
 use crate::net::{Got, Io, Stream};
 use crate::pool::{Pool, PoolKey};
@@ -107,6 +108,7 @@ pub struct Worker {
     /// When the current period of the averages ends.
     pub period_ends: Instant,
     poll: Poll,
+    lone: Lone,
     listeners: Vec<Listener>,
     next_worker: usize,
     queued: HashSet<Turn>,
@@ -153,6 +155,7 @@ impl Worker {
             judged: None,
             shapes: HashMap::new(),
             poll,
+            lone: Lone::new(now),
             listeners,
             next_worker: 0,
             queued: HashSet::new(),
@@ -170,13 +173,14 @@ impl Worker {
     pub fn run(mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(1024);
         while !self.is_over() {
-            let wait = if self.turns.is_empty() && self.unflushed.is_empty() {
+            let awake = self.lone.stays_awake(self.now, self.config.settings.busy_poll.0);
+            let wait = if self.turns.is_empty() && self.unflushed.is_empty() && !awake {
                 let until = self.lane_deadline().map_or(self.next_tick, |deadline| deadline.min(self.next_tick));
                 until.saturating_duration_since(Instant::now())
             } else {
                 Duration::ZERO
             };
-            if self.in_flight() >= GATHER {
+            if awake || self.in_flight() >= GATHER {
                 std::thread::yield_now();
             }
             match self.poll.poll(&mut events, Some(wait)) {
@@ -186,6 +190,9 @@ impl Worker {
             self.now = Instant::now();
             if !self.clusters.is_empty() {
                 self.look_at_clusters();
+            }
+            if !events.is_empty() {
+                self.lone.hear(self.now);
             }
             for event in &events {
                 let key = event.token().0 / 4;
@@ -227,6 +234,7 @@ impl Worker {
     }
 
     fn client_event(&mut self, key: ClientKey, event: &Event) {
+        self.lone.speak(key, self.now);
         let Some(client) = self.clients.get_mut(key.0) else { return };
         client.io.hangup |= event.is_read_closed() || event.is_error();
         client.io.readable |= event.is_readable() || client.io.hangup;
