@@ -94,3 +94,111 @@ async def test_copy_takes_nothing_but_bytes(package, spec):
 
         assert await connection.copy_to_table("notes", source=pieces()) == "COPY 1"
     await connection.close()
+
+
+def watch(monkeypatch, kind, names, seen, what):
+    """Puts coroutine functions in the place of methods, as tools that measure queries do."""
+    for name in names:
+        method = getattr(kind, name)
+
+        async def watched(*args, _method=method, _name=name, **keywords):
+            seen.append((_name, what(args, keywords)))
+            return await _method(*args, **keywords)
+
+        monkeypatch.setattr(kind, name, watched)
+
+
+async def queries(connection):
+    """Queries of all kinds; what they give."""
+    async with connection.transaction():
+        await connection.execute("create temp table watched (n int)")
+        given = [await connection.execute("insert into watched values ($1)", 1)]
+        await connection.executemany("insert into watched values ($1)", [(2,), (3,)])
+        async for row in connection.cursor("select n from watched where n = $1", 3, prefetch=5):
+            given.append(row["n"])
+    transaction = connection.transaction()
+    await transaction.start()
+    given.append([tuple(row) for row in await connection.fetch("select n from watched order by n")])
+    given.append(tuple(await connection.fetchrow("select n, n from watched where n = $1", 2)))
+    given.append(await connection.fetchrow("select n from watched where n = $1", 4))
+    await transaction.rollback()
+    given.append(await connection.fetchval("select n, n + 1 as next from watched where n = $1", 2, column="next"))
+    given.append(await (await connection.prepare("select 4")).fetchval())
+    return given
+
+
+GIVEN = ["INSERT 0 1", 3, [(1,), (2,), (3,)], (2, 2), None, 3, 4]
+
+
+async def test_tools_see_queries_where_connections_have_them_pass(package, spec, monkeypatch):
+    seen = []
+    names = ("execute", "_execute", "_executemany")
+    watch(monkeypatch, package.Connection, names, seen, lambda args, keywords: args[1].split(" ")[0])
+    cursors = ("_bind_exec", "_exec")
+    watch(monkeypatch, package.cursor.BaseCursor, cursors, seen, lambda args, keywords: args[0]._query.split(" ")[0])
+    connection = await package.connect(**spec)
+    assert await queries(connection) == GIVEN
+    await connection.close()
+    assert seen == [
+        ("execute", "BEGIN;"),
+        ("execute", "create"),
+        ("execute", "insert"),
+        ("_execute", "insert"),
+        ("_executemany", "insert"),
+        ("_bind_exec", "select"),
+        ("execute", "COMMIT;"),
+        ("execute", "BEGIN;"),
+        ("_execute", "select"),
+        ("_execute", "select"),
+        ("_execute", "select"),
+        ("execute", "ROLLBACK;"),
+        ("_execute", "select"),
+    ]
+
+
+async def test_tools_see_queries_where_sessions_have_them_pass(package, spec, monkeypatch):
+    def what(args, keywords):
+        asked = args[1] if len(args) > 1 else keywords["state"]
+        args[0].note = asked
+        return (asked if isinstance(asked, str) else asked.query).split(" ")[0]
+
+    seen = []
+    names = ("query", "bind_execute", "bind_execute_many")
+    watch(monkeypatch, package.protocol.Protocol, names, seen, what)
+    connection = await package.connect(**spec)
+    assert await queries(connection) == GIVEN
+    await connection.close()
+    assert seen == [
+        ("query", "BEGIN;"),
+        ("query", "create"),
+        ("bind_execute", "insert"),
+        ("bind_execute_many", "insert"),
+        ("bind_execute", "select"),
+        ("query", "COMMIT;"),
+        ("query", "BEGIN;"),
+        ("bind_execute", "select"),
+        ("bind_execute", "select"),
+        ("bind_execute", "select"),
+        ("query", "ROLLBACK;"),
+        ("bind_execute", "select"),
+        ("bind_execute", "select"),
+    ]
+
+
+async def test_a_derived_class_sees_its_queries(package, spec):
+    class Derived(package.Connection):
+        __slots__ = ("seen",)
+
+        def __init__(self, *args, **keywords):
+            super().__init__(*args, **keywords)
+            self.seen = []
+
+        async def execute(self, query, *args, **keywords):
+            self.seen.append(query.split(" ")[0])
+            return await super().execute(query, *args, **keywords)
+
+    async with package.create_pool(**spec, connection_class=Derived, min_size=1, max_size=1) as pool:
+        async with pool.acquire() as connection:
+            assert await queries(connection) == GIVEN
+            seen = connection.seen
+        assert seen == ["BEGIN;", "create", "insert", "COMMIT;", "BEGIN;", "ROLLBACK;", "SELECT"]

@@ -13,6 +13,7 @@ from collections.abc import Coroutine
 from typing import Any, NamedTuple, Optional
 
 from . import (
+    _core,
     compat,
     connect_utils,
     cursor,
@@ -114,6 +115,7 @@ class Connection(
         "_termination_listeners",
         "_top_xact",
         "_transport",
+        "_watched",
     )
 
     def __init__(
@@ -155,6 +157,7 @@ class Connection(
         self._proxy: Any = None
         self._pool_holder: Any = None
         self._source_traceback = _extract_stack() if loop.get_debug() else None
+        self._watched = _is_watched(type(self), protocol)
         self._protocol = protocol
         protocol.set_connection(self)
 
@@ -223,15 +226,6 @@ class Connection(
 
     # Queries.
 
-    def _ask(
-        self, query: str, args: tuple[Any, ...], timeout: Any, record_class: Any, limit: int, shape: int, column: Any
-    ) -> Any:
-        """What is common to queries that are not the plain case."""
-        session = self._protocol
-        if session is None or record_class is not None or self._query_loggers:
-            return self._ask_checked(query, args, timeout, record_class, limit, shape, column)
-        return session.fetch(query, args, timeout, None, limit, shape, column)
-
     async def _ask_checked(
         self, query: str, args: tuple[Any, ...], timeout: Any, record_class: Any, limit: int, shape: int, column: Any
     ) -> Any:
@@ -276,7 +270,7 @@ class Connection(
         if values:
             query, args = named.bind(query, values, args)
         if args:
-            return self._ask(query, args, timeout, None, 0, _STATUS, None)  # type: ignore[no-any-return]
+            return _ask(self, query, args, timeout, None, 0, _STATUS, None)  # type: ignore[no-any-return]
         session = self._protocol
         if session is None or self._query_loggers:
             return self._execute_checked(query, timeout)
@@ -325,8 +319,8 @@ class Connection(
         """
         if values:
             query, args = named.bind(query, values, args)
-        if record_class is not None or self._query_loggers or self._protocol is None:
-            return self._ask(query, args, timeout, record_class, 0, _ROWS, None)  # type: ignore[no-any-return]
+        if record_class is not None or self._query_loggers or self._watched or self._protocol is None:
+            return _ask(self, query, args, timeout, record_class, 0, _ROWS, None)  # type: ignore[no-any-return]
         return self._protocol.fetch(query, args, timeout, None, 0, 0)  # type: ignore[no-any-return]
 
     @compat.markcoroutinefunction
@@ -354,8 +348,8 @@ class Connection(
         """
         if values:
             query, args = named.bind(query, values, args)
-        if self._query_loggers or self._protocol is None:
-            return self._ask(query, args, timeout, None, 1, _VALUE, column)  # type: ignore[no-any-return]
+        if self._query_loggers or self._watched or self._protocol is None:
+            return _ask(self, query, args, timeout, None, 1, _VALUE, column)  # type: ignore[no-any-return]
         return self._protocol.fetch(query, args, timeout, None, 1, 2, column)  # type: ignore[no-any-return]
 
     @compat.markcoroutinefunction
@@ -386,7 +380,7 @@ class Connection(
         """
         if values:
             query, args = named.bind(query, values, args)
-        return self._ask(query, args, timeout, record_class, 1, _ROW, None)  # type: ignore[no-any-return]
+        return _ask(self, query, args, timeout, record_class, 1, _ROW, None)  # type: ignore[no-any-return]
 
     async def executemany(self, command: str, args: Any, *, timeout: Optional[float] = None) -> None:
         """Run a command once for each of many argument lists, all or none.
@@ -703,6 +697,63 @@ class Connection(
             self._cancellations.discard(asyncio.current_task(self._loop))
             if not waiter.done():
                 waiter.set_result(None)
+
+
+# Those who watch queries, as a derived class or by replacing methods, do so in places that asyncpg passes.
+_EXECUTE = Connection.execute
+
+
+def _is_watched(kind: type[Connection], session: Any) -> bool:
+    """Whether somebody has put methods of their own in the place of those that asyncpg's queries pass."""
+    own = (
+        (kind, "execute", _EXECUTE),
+        (kind, "_execute", StatementMethods._execute),
+        (type(session), "bind_execute", _core.Session.bind_execute),
+        (type(session), "query", _core.Session.query),
+    )
+    return any(getattr(holder, name, None) is not method for holder, name, method in own)
+
+
+def _ask(
+    connection: Connection,
+    query: str,
+    args: tuple[Any, ...],
+    timeout: Any,
+    record_class: Any,
+    limit: int,
+    shape: int,
+    column: Any,
+) -> Any:
+    """What is common to queries that are not the plain case."""
+    if connection._watched:
+        return _ask_watched(connection, query, args, timeout, record_class, limit, shape, column)
+    session = connection._protocol
+    if session is None or record_class is not None or connection._query_loggers:
+        return connection._ask_checked(query, args, timeout, record_class, limit, shape, column)
+    return session.fetch(query, args, timeout, None, limit, shape, column)
+
+
+async def _ask_watched(
+    connection: Connection,
+    query: str,
+    args: tuple[Any, ...],
+    timeout: Any,
+    record_class: Any,
+    limit: int,
+    shape: int,
+    column: Any,
+) -> Any:
+    """The same, past those who watch it."""
+    connection._check_open()
+    if shape == _STATUS:
+        _, status, _ = await connection._execute(query, args, limit, timeout, return_status=True)
+        return status.decode()
+    rows = await connection._execute(query, args, limit, timeout, record_class=record_class)
+    if shape == _ROWS:
+        return rows
+    if not rows:
+        return None
+    return rows[0] if shape == _ROW else rows[0][column]
 
 
 async def connect(

@@ -157,7 +157,7 @@ class PoolConnectionHolder:
             return False
         if session.is_unchanged():
             pool._counts.resets_spared += 1
-        elif not pool._resets_itself or not self._reset_behind(con, session):
+        elif not pool._resets_itself or con._watched or not self._reset_behind(con, session):
             return False
         self._free()
         return True

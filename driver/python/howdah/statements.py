@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from collections.abc import Awaitable
+from typing import Any, Callable, Optional
 
 from . import exceptions, named, protocol
 from ._parts import ConnectionPart
@@ -167,20 +168,12 @@ class StatementMethods(ConnectionPart):
     async def _run_many(
         self, query: str, args: Any, timeout: Optional[float], return_rows: bool, record_class: Optional[type]
     ) -> Any:
-        before = self._loop.time()
-        for attempt in (1, 2):
-            statement = await self._get_statement(query, timeout, record_class=record_class)
-            if timeout is not None:
-                timeout -= self._loop.time() - before
-            try:
-                return await self._protocol.bind_execute_many(statement, args, "", timeout, return_rows)
-            except exceptions.OutdatedSchemaCacheError:
-                await self.reload_schema_state()
-                raise
-            except exceptions.InvalidCachedStatementError:
-                self._drop_global_statement_cache()
-                if attempt == 2 or self._protocol.is_in_transaction():
-                    raise
+        def run(statement: Any, timeout: Optional[float]) -> Any:
+            return self._protocol.bind_execute_many(
+                state=statement, args=args, portal_name="", timeout=timeout, return_rows=return_rows
+            )
+
+        return await self._run_statement(query, timeout, run, record_class)
 
     async def _execute(
         self,
@@ -193,11 +186,48 @@ class StatementMethods(ConnectionPart):
         ignore_custom_codec: bool = False,
         record_class: Optional[type] = None,
     ) -> Any:
-        """A query in the form in which libraries on asyncpg ask it."""
-        statement = await self._get_statement(
-            query, timeout, record_class=record_class, ignore_custom_codec=ignore_custom_codec
-        )
-        return await self._protocol.bind_execute(statement, args, "", limit, return_status, timeout)
+        """A query in the form in which libraries on asyncpg ask it, and in which those who watch queries see it."""
+
+        def run(statement: Any, timeout: Optional[float]) -> Any:
+            return self._protocol.bind_execute(
+                state=statement, args=args, portal_name="", limit=limit, return_extra=return_status, timeout=timeout
+            )
+
+        timeout = self._protocol._get_timeout(timeout)
+        if self._query_loggers:
+            with self._time_and_log(query, args, timeout):
+                return await self._run_statement(query, timeout, run, record_class, ignore_custom_codec)
+        return await self._run_statement(query, timeout, run, record_class, ignore_custom_codec)
+
+    async def _run_statement(
+        self,
+        query: str,
+        timeout: Optional[float],
+        run: Callable[[Any, Optional[float]], Awaitable[Any]],
+        record_class: Optional[type],
+        ignore_custom_codec: bool = False,
+    ) -> Any:
+        """Do something with a query's statement; once more if the statement is of the time before a change."""
+        deadline = None if timeout is None else self._loop.time() + timeout
+        for attempt in (1, 2):
+            statement = await self._get_statement(
+                query, timeout, record_class=record_class, ignore_custom_codec=ignore_custom_codec
+            )
+            if deadline is not None:
+                timeout = deadline - self._loop.time()
+            statement.attach()
+            try:
+                return await run(statement, timeout)
+            except exceptions.OutdatedSchemaCacheError:
+                await self.reload_schema_state()
+                raise
+            except exceptions.InvalidCachedStatementError:
+                self._drop_global_statement_cache()
+                if attempt == 2 or self._protocol.is_in_transaction():
+                    raise
+            finally:
+                statement.detach()
+                self._maybe_gc_stmt(statement)
 
     def _maybe_gc_stmt(self, statement: Any) -> None:
         """Have a statement closed that nobody can use any more."""

@@ -100,10 +100,10 @@ class Transaction(connresource.ConnectionResource):
         leases = _core.leases
         self._context = leases.set((lease, leases.get()))
         try:
-            if connection._top_xact is None:
-                self._start_outermost(connection)
-            else:
+            if connection._top_xact is not None:
                 await self._start_nested(connection)
+            elif (waiting := self._start_outermost(connection)) is not None:
+                await waiting
         except BaseException:
             self._give_lease_back()
             raise
@@ -153,17 +153,19 @@ class Transaction(connresource.ConnectionResource):
         """
         self._check_not_started()
         connection = self._connection
-        if connection._top_xact is None:
-            self._start_outermost(connection)
-        else:
+        if connection._top_xact is not None:
             await self._start_nested(connection)
+        elif (waiting := self._start_outermost(connection)) is not None:
+            await waiting
 
-    def _start_outermost(self, connection: Any) -> None:
+    def _start_outermost(self, connection: Any) -> Optional[Awaitable[None]]:
         session = connection._protocol
         if session.is_in_transaction():
             raise exceptions.InterfaceError("cannot use Connection.transaction() in a manually started transaction")
         connection._top_xact = self
         begin = self._begin()
+        if connection._watched:
+            return self._run(connection.execute(begin), TransactionState.STARTED)
         try:
             session.begin(begin)
         except BaseException:
@@ -173,6 +175,7 @@ class Transaction(connresource.ConnectionResource):
         if connection._query_loggers:
             # It takes no time of its own: it travels with the first statement.
             connection._log_query(begin, (), None, 0.0, None)
+        return None
 
     async def _start_nested(self, connection: Any) -> None:
         await self._check_isolation(connection)
@@ -243,6 +246,8 @@ class Transaction(connresource.ConnectionResource):
         connection = self._connection
         if self._nested:
             return connection.execute(of_savepoint)  # type: ignore[no-any-return]
+        if connection._watched:
+            return connection.execute(of_transaction)  # type: ignore[no-any-return]
         if connection._query_loggers:
             return _finish_logged(connection, of_transaction)
         return connection._protocol.finish(of_transaction)  # type: ignore[no-any-return]

@@ -85,7 +85,8 @@ _COPY_HEAD = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 class Protocol(_core.Session, asyncio.BufferedProtocol):
     """A session, as asyncio's transports want protocols."""
 
-    __slots__ = ()
+    # Tools that measure queries keep notes on it.
+    __slots__ = ("__dict__",)
 
     async def close(self, timeout: Optional[float]) -> None:
         """End the session politely: what is under way is cancelled, and the server closes the connection."""
