@@ -241,3 +241,15 @@ def test_submodules_are_the_same_by_either_name(spec, loop):
     """
     expected = [True, True, True, True, "howdah.pool", "howdah.cluster", "howdah.cluster", "missing"]
     assert run(spec, program, loop) == expected
+
+
+def test_tools_find_the_version_that_they_want_of_asyncpg(spec, loop):
+    program = """
+    import importlib.metadata
+
+    async def main():
+        distribution = importlib.metadata.distribution("asyncpg")
+        others = {found.metadata["Name"] for found in importlib.metadata.distributions()}
+        print(json.dumps([distribution.version, type(distribution).__module__, "pytest" in others]))
+    """
+    assert run(spec, program, loop) == ["0.32.0", "howdah._distribution", True]

@@ -7,9 +7,9 @@ import importlib.abc
 import importlib.machinery
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import ModuleType
-from typing import Optional
+from typing import Any, Optional
 
 _NAME = "asyncpg"
 _OURS = __package__ or "howdah"
@@ -32,6 +32,13 @@ class _Finder(importlib.abc.MetaPathFinder):
             return None
         return importlib.machinery.ModuleSpec(fullname, _Loader(module))
 
+    def find_distributions(self, context: Any) -> Iterator[Any]:
+        """Give asyncpg's distribution when it is asked for by name."""
+        if context.name == _NAME:
+            from ._distribution import Distribution
+
+            yield Distribution()
+
 
 class _Loader(importlib.abc.Loader):
     """Gives a module that is there already, and leaves it as it is."""
@@ -53,8 +60,8 @@ class _Loader(importlib.abc.Loader):
 def install_as_asyncpg() -> None:
     """Put howdah in the place of asyncpg: from now on `import asyncpg` gives howdah, in this process.
 
-    Call it before anything imports asyncpg; whether asyncpg is installed does not matter. Loggers have asyncpg's names
-    then.
+    Call it before anything imports asyncpg; whether asyncpg is installed does not matter: who asks for its version is
+    told 0.32.0. Loggers have asyncpg's names then.
 
     Raises
     ------
