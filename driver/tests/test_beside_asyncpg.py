@@ -132,8 +132,10 @@ GIVEN = ["INSERT 0 1", 3, [(1,), (2,), (3,)], (2, 2), None, 3, 4]
 
 async def test_tools_see_queries_where_connections_have_them_pass(package, spec, monkeypatch):
     seen = []
-    names = ("execute", "_execute", "_executemany")
+    names = ("execute", "_execute", "_executemany", "_do_execute")
     watch(monkeypatch, package.Connection, names, seen, lambda args, keywords: args[1].split(" ")[0])
+    prepared, name = package.prepared_stmt.PreparedStatement, "_PreparedStatement__bind_execute"
+    watch(monkeypatch, prepared, (name,), seen, lambda args, keywords: args[0]._query)
     cursors = ("_bind_exec", "_exec")
     watch(monkeypatch, package.cursor.BaseCursor, cursors, seen, lambda args, keywords: args[0]._query.split(" ")[0])
     connection = await package.connect(**spec)
@@ -144,15 +146,17 @@ async def test_tools_see_queries_where_connections_have_them_pass(package, spec,
         ("execute", "create"),
         ("execute", "insert"),
         ("_execute", "insert"),
+        ("_do_execute", "insert"),
         ("_executemany", "insert"),
+        ("_do_execute", "insert"),
         ("_bind_exec", "select"),
         ("execute", "COMMIT;"),
         ("execute", "BEGIN;"),
-        ("_execute", "select"),
-        ("_execute", "select"),
-        ("_execute", "select"),
+        *[("_execute", "select"), ("_do_execute", "select")] * 3,
         ("execute", "ROLLBACK;"),
         ("_execute", "select"),
+        ("_do_execute", "select"),
+        (name, "select 4"),
     ]
 
 

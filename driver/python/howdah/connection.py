@@ -708,6 +708,7 @@ def _is_watched(kind: type[Connection], session: Any) -> bool:
     own = (
         (kind, "execute", _EXECUTE),
         (kind, "_execute", StatementMethods._execute),
+        (kind, "_do_execute", StatementMethods._do_execute),
         (type(session), "bind_execute", _core.Session.bind_execute),
         (type(session), "query", _core.Session.query),
     )

@@ -126,7 +126,7 @@ class PreparedStatement(connresource.ConnectionResource):
         list of Record
             The rows.
         """
-        rows: list[Any] = await self._run(self._arguments(args, values), 0, timeout)
+        rows: list[Any] = await self.__bind_execute(self._arguments(args, values), 0, timeout)
         return rows
 
     @connresource.guarded
@@ -147,7 +147,7 @@ class PreparedStatement(connresource.ConnectionResource):
         object
             The value; None if it is NULL or there is no row.
         """
-        rows = await self._run(self._arguments(args, values), 1, timeout)
+        rows = await self.__bind_execute(self._arguments(args, values), 1, timeout)
         return rows[0][column] if rows else None
 
     @connresource.guarded
@@ -166,7 +166,7 @@ class PreparedStatement(connresource.ConnectionResource):
         Record or None
             The row; None if there is none.
         """
-        rows = await self._run(self._arguments(args, values), 1, timeout)
+        rows = await self.__bind_execute(self._arguments(args, values), 1, timeout)
         return rows[0] if rows else None
 
     @connresource.guarded
@@ -213,7 +213,7 @@ class PreparedStatement(connresource.ConnectionResource):
     def _arguments(self, args: tuple[Any, ...], values: dict[str, Any]) -> tuple[Any, ...]:
         return named.arguments(self._names, values, args) if values else args
 
-    async def _run(self, args: tuple[Any, ...], limit: int, timeout: Optional[float]) -> Any:
+    async def __bind_execute(self, args: tuple[Any, ...], limit: int, timeout: Optional[float]) -> Any:
         rows, self._last_status, _ = await self._guard(
             self._connection._protocol.bind_execute(self._state, args, "", limit, True, timeout)
         )

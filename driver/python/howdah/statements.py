@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable
 from typing import Any, Callable, Optional
 
@@ -173,7 +174,8 @@ class StatementMethods(ConnectionPart):
                 state=statement, args=args, portal_name="", timeout=timeout, return_rows=return_rows
             )
 
-        return await self._run_statement(query, timeout, run, record_class)
+        rows, _ = await self._do_execute(query, run, timeout, record_class=record_class)
+        return rows
 
     async def _execute(
         self,
@@ -194,22 +196,26 @@ class StatementMethods(ConnectionPart):
             )
 
         timeout = self._protocol._get_timeout(timeout)
-        if self._query_loggers:
-            with self._time_and_log(query, args, timeout):
-                return await self._run_statement(query, timeout, run, record_class, ignore_custom_codec)
-        return await self._run_statement(query, timeout, run, record_class, ignore_custom_codec)
+        logged = self._time_and_log(query, args, timeout) if self._query_loggers else contextlib.nullcontext()
+        with logged:
+            answer, _ = await self._do_execute(
+                query, run, timeout, record_class=record_class, ignore_custom_codec=ignore_custom_codec
+            )
+        return answer
 
-    async def _run_statement(
+    async def _do_execute(
         self,
         query: str,
+        executor: Callable[[Any, Optional[float]], Awaitable[Any]],
         timeout: Optional[float],
-        run: Callable[[Any, Optional[float]], Awaitable[Any]],
-        record_class: Optional[type],
+        retry: bool = True,
+        *,
         ignore_custom_codec: bool = False,
-    ) -> Any:
-        """Do something with a query's statement; once more if the statement is of the time before a change."""
+        record_class: Optional[type] = None,
+    ) -> tuple[Any, Any]:
+        """Run a query's statement, and again if it was prepared before a change; what it gives, and the statement."""
         deadline = None if timeout is None else self._loop.time() + timeout
-        for attempt in (1, 2):
+        while True:
             statement = await self._get_statement(
                 query, timeout, record_class=record_class, ignore_custom_codec=ignore_custom_codec
             )
@@ -217,14 +223,15 @@ class StatementMethods(ConnectionPart):
                 timeout = deadline - self._loop.time()
             statement.attach()
             try:
-                return await run(statement, timeout)
+                return await executor(statement, timeout), statement
             except exceptions.OutdatedSchemaCacheError:
                 await self.reload_schema_state()
                 raise
             except exceptions.InvalidCachedStatementError:
                 self._drop_global_statement_cache()
-                if attempt == 2 or self._protocol.is_in_transaction():
+                if not retry or self._protocol.is_in_transaction():
                     raise
+                retry = False
             finally:
                 statement.detach()
                 self._maybe_gc_stmt(statement)
