@@ -206,3 +206,11 @@ async def test_a_derived_class_sees_its_queries(package, spec):
             assert await queries(connection) == GIVEN
             seen = connection.seen
         assert seen == ["BEGIN;", "create", "insert", "COMMIT;", "BEGIN;", "ROLLBACK;", "SELECT"]
+
+
+async def test_a_pools_free_places_can_be_looked_at(package, spec):
+    async with package.create_pool(**spec, min_size=2, max_size=3) as pool:
+        async with pool.acquire():
+            free = list(pool._queue._queue)
+        assert pool._queue.qsize() == 3
+        assert sorted(holder.is_connected() for holder in free) == [False, True]

@@ -360,16 +360,16 @@ class _HolderQueue:
     Who finds places free gets the one with a live connection that was used last, so that the others grow idle.
     """
 
-    __slots__ = ("_free", "_loop", "_waiters")
+    __slots__ = ("_loop", "_queue", "_waiters")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._free: list[PoolConnectionHolder] = []
+        self._queue: list[PoolConnectionHolder] = []
         self._waiters: collections.OrderedDict[asyncio.Future[PoolConnectionHolder], None] = collections.OrderedDict()
         self._loop = loop
 
     def qsize(self) -> int:
         """How many places are free."""
-        return len(self._free)
+        return len(self._queue)
 
     def waiting(self) -> int:
         """How many wait."""
@@ -377,7 +377,7 @@ class _HolderQueue:
 
     def take(self) -> Optional[PoolConnectionHolder]:
         """A free place, the live one used last if there is one; None if none is free."""
-        free = self._free
+        free = self._queue
         if not free:
             return None
         if not free[-1].is_connected():
@@ -408,7 +408,7 @@ class _HolderQueue:
             if not future.done():
                 future.set_result(holder)
                 return
-        self._free.append(holder)
+        self._queue.append(holder)
 
     def get_disconnected_nowait(self) -> PoolConnectionHolder:
         """A free place without a connection.
@@ -418,7 +418,7 @@ class _HolderQueue:
         asyncio.QueueEmpty
             There is none.
         """
-        for index in range(len(self._free) - 1, -1, -1):
-            if not self._free[index].is_connected():
-                return self._free.pop(index)
+        for index in range(len(self._queue) - 1, -1, -1):
+            if not self._queue[index].is_connected():
+                return self._queue.pop(index)
         raise asyncio.QueueEmpty
