@@ -3,7 +3,8 @@
 Three scripts are run: `-S` (one SELECT), TPC-B, and `bench/orm.sql`, a transaction as an object-relational mapper makes
 it. Each side has the pool size that is best for it, found for each script by a first sweep at 100 clients. The settings
 are those in `Side`, the same for both. CPU is the pooler process's own, from /proc, over the transactions that pgbench
-counted. Debian's PgBouncer is wanted on PATH or in /usr/sbin; without it the bench says so and measures nothing.
+counted. PgBouncer is wanted on PATH or in /usr/sbin, Debian's or a newer one; without it the bench says so and measures
+nothing.
 """
 
 import contextlib
@@ -20,6 +21,7 @@ import threading
 import time
 from pathlib import Path
 
+from bench import bouncer
 from bench.report import Report, Spread, interleave, ratios
 from devkit import Problem, postgres, say
 from devkit.places import ROOT, as_server_user
@@ -191,27 +193,27 @@ class Side(Direct):
 
 def measure(quick):
     """The report."""
-    bouncer = installed("pgbouncer")
+    path = installed("pgbouncer")
     build_pooler()
     rounds, seconds = (1, 2) if quick else (5, 2)
     cases = [case for case in CASES if not (quick and case in SLOW)]
     # A place that any account may run it from.
     with tempfile.TemporaryDirectory(prefix="howdah-bench-", dir="/tmp") as folder, contextlib.ExitStack() as stack:
         Path(folder).chmod(0o755)
-        commands = {"howdah": [shutil.copy(program(), folder)], "pgbouncer": [bouncer, "-q"]}
+        commands = {"howdah": [shutil.copy(program(), folder)], "pgbouncer": [path, "-q"]}
         server = stack.enter_context(Server(postgres.tree(postgres.NEWEST), {"max_connections": "300"}))
         server.run("pgbench", "-i", "-q", "-s", "10", "postgres")
         report = Report("pooler", quick, server)
-        report.content["pgbouncer"] = subprocess.run(
-            [bouncer, "--version"], capture_output=True, text=True, check=False
-        ).stdout.split("\n")[0]
+        report.content["pgbouncer"] = bouncer.version()[0]
 
         def start(name, size, settings="", cluster=None):
+            if name == "pgbouncer":
+                settings = f"{settings}\n{bouncer.settings()}"
             return stack.enter_context(Side(name, commands[name], server, size, settings, cluster))
 
         sizes = {script: {name: best_size(start, name, script, quick) for name in commands} for script in SCRIPTS}
         report.content["pool_sizes"] = sizes
-        report.content["prepared_protocol"] = "PgBouncer before 1.21 is asked by the extended one instead"
+        report.content["pgbouncer_prepared"] = f"asked by -M {bouncer.mode('prepared')}"
         direct = Direct(server)
         rates = {}
         for script, by_name in sizes.items():
@@ -248,9 +250,7 @@ def both_in_turn(sides, script, mode, clients, rounds, seconds):
     costs = {name: [] for name in sides}
 
     def run(name, side):
-        # PgBouncer before 1.21 has no prepared statements in transaction pooling: its extended protocol stands for
-        # them.
-        own = "extended" if mode == "prepared" and side.name == "pgbouncer" else mode
+        own = bouncer.mode(mode) if side.name == "pgbouncer" else mode
         return side.measure(own, clients, script, seconds, costs[name])
 
     taken = interleave({name: functools.partial(run, name, side) for name, side in sides.items()}, rounds)
@@ -303,9 +303,9 @@ def draw(report, rates):
 
 def without_pipelining(report, start, sizes, rounds, seconds):
     """What the pooler costs as one that only lends connections."""
-    with start("howdah", sizes["howdah"], "pipelining = 0") as plain, start("pgbouncer", sizes["pgbouncer"]) as bouncer:
+    with start("howdah", sizes["howdah"], "pipelining = 0") as plain, start("pgbouncer", sizes["pgbouncer"]) as other:
         for clients in (1, 100):
-            sides = {"howdah": plain, "pgbouncer": bouncer}
+            sides = {"howdah": plain, "pgbouncer": other}
             taken, costs = both_in_turn(sides, "-S", "simple", clients, rounds, seconds)
             case = f"pipelining off, -S simple, {clients} clients"
             slower = ratios(taken["pgbouncer"], taken["howdah"])

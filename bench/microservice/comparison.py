@@ -5,6 +5,7 @@ import itertools
 import tempfile
 from pathlib import Path
 
+from bench import bouncer
 from bench.flights import server_with_flights, train
 from bench.microservice import memory, remote, sides
 from bench.microservice.formats import FORMATS
@@ -55,8 +56,8 @@ def measure(quick):
             "rows": rows,
             "trees": TREES,
             "settings_of_the_server": SETTINGS,
-            "versions": versions(PROGRAMS),
-            "pgbouncer_is_asked_by": f"-M {sides.mode_of_pgbouncer()}",
+            "versions": versions(PROGRAMS) | {"pgbouncer": bouncer.version()[0]},
+            "pgbouncer_is_asked_by": f"-M {bouncer.mode('prepared')}",
         }
         train(server, "flights", TREES)
         prepare(server)

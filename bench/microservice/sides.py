@@ -4,7 +4,6 @@ A side starts with `with`, answers one question with `ask`, and is loaded with `
 with their children, serve its answers, the store of features among them.
 """
 
-import functools
 import os
 import shutil
 import subprocess
@@ -12,6 +11,7 @@ import sys
 import urllib.request
 from pathlib import Path
 
+from bench import bouncer
 from bench.flights import DATABASE
 from bench.microservice import load
 from bench.microservice.formats import FORMATS
@@ -255,6 +255,7 @@ class Pooler(Direct):
         host = server.socket_folder if self.place is store else store.address
         text = (SETTINGS / self.settings).read_text()
         values = {"host": host, "port": server.port, "user": SUPERUSER, "database": DATABASE}
+        values["prepared_statements"] = bouncer.settings()
         values |= {"listen": self.place.address, "listen_port": self.port}
         # Braces of its own, as TOML has them, stand doubled in the file.
         path = self.ground.folder / f"{self.port}-{self.settings}"
@@ -284,17 +285,5 @@ def howdah(ground, name="howdah-pooler", place=None):
 
 
 def pgbouncer(ground):
-    """Debian's PgBouncer."""
-    return Pooler(ground, "PgBouncer", [installed("pgbouncer"), "-q"], "pgbouncer.ini", mode_of_pgbouncer())
-
-
-def mode_of_pgbouncer():
-    """Before 1.21 it has no prepared statements in transaction pooling: the extended protocol stands for them."""
-    return "prepared" if version_of_pgbouncer() >= (1, 21) else "extended"
-
-
-@functools.lru_cache(maxsize=None)
-def version_of_pgbouncer():
-    """Its major and minor version."""
-    done = subprocess.run([installed("pgbouncer"), "--version"], capture_output=True, text=True, check=True)
-    return tuple(int(part) for part in done.stdout.split()[1].split(".")[:2])
+    """PgBouncer."""
+    return Pooler(ground, "PgBouncer", [installed("pgbouncer"), "-q"], "pgbouncer.ini", bouncer.mode("prepared"))
