@@ -145,10 +145,11 @@ impl Worker {
             }
             if head {
                 // Nobody wants its answer: the server need not go on.
-                (lane.cancelling, lane.closed) = (true, true);
+                lane.cancelling = true;
             }
         }
         if head {
+            self.clear_behind_head(server_key);
             self.cancel_on_server(server_key);
         }
         // It may have been the one whose slowness held the lane.
@@ -166,7 +167,7 @@ impl Worker {
                     unit.cancelled = true;
                 }
                 lane.cancelling = true;
-                lane.closed = true;
+                self.clear_behind_head(server_key);
                 self.cancel_on_server(server_key);
             }
             Some(place) => {
@@ -191,23 +192,26 @@ impl Worker {
             }
         }
         for key in stalled {
-            let Some(lane) = self.servers.get_mut(key.0).and_then(|server| server.lane.as_mut()) else { continue };
-            lane.closed = true;
-            let head = lane.head();
-            if let Some(shape) = lane.units.front().and_then(|unit| unit.shape.clone()) {
+            let lane = self.servers.get(key.0).and_then(|server| server.lane.as_ref());
+            if let Some((lane, shape)) = lane.and_then(|lane| Some((lane, lane.units.front()?.shape.as_ref()?))) {
                 shape.took(now.saturating_duration_since(lane.head_since), now);
             }
-            let behind: Vec<ClientKey> =
-                lane.units.iter().filter_map(|unit| unit.client).filter(|client| Some(*client) != head).collect();
-            for client in behind {
-                let place = self
-                    .servers
-                    .get(key.0)
-                    .and_then(|server| server.lane.as_ref())
-                    .and_then(|lane| lane.units.iter().position(|unit| unit.client == Some(client)));
-                if let Some(place) = place {
-                    self.ask_again(key, client, place);
-                }
+            self.clear_behind_head(key);
+        }
+    }
+
+    /// Closes a lane, and asks again elsewhere those behind its head: what befalls the head is not to befall them.
+    fn clear_behind_head(&mut self, key: ServerKey) {
+        let Some(lane) = self.servers.get_mut(key.0).and_then(|server| server.lane.as_mut()) else { return };
+        lane.closed = true;
+        let head = lane.head();
+        let behind: Vec<ClientKey> =
+            lane.units.iter().filter_map(|unit| unit.client).filter(|client| Some(*client) != head).collect();
+        for client in behind {
+            let lane = self.servers.get(key.0).and_then(|server| server.lane.as_ref());
+            let place = lane.and_then(|lane| lane.units.iter().position(|unit| unit.client == Some(client)));
+            if let Some(place) = place {
+                self.ask_again(key, client, place);
             }
         }
     }

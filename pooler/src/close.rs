@@ -145,7 +145,9 @@ impl Worker {
         self.unwatch(&mut server.io.stream);
         // A carrier of a cancel request was never one of the pool's.
         if let Some(target) = server.target {
-            let Some(target_server) = self.servers.get_mut(target.0) else { return };
+            // The target may be gone, and its place another's, whose own cancel requests are still on their way.
+            let found = self.servers.get_mut(target.0).filter(|found| found.cancel_key == server.cancel_key);
+            let Some(target_server) = found else { return };
             target_server.held = target_server.held.saturating_sub(1);
             if target_server.held == 0 && std::mem::take(&mut target_server.parked) {
                 self.offer(target);

@@ -479,7 +479,8 @@ impl Worker {
             Some(_) => SslMode::Require,
         };
         let mut errand = Vec::new();
-        startup::write_cancel(&mut errand, &server.cancel_key);
+        let cancel_key = server.cancel_key.clone();
+        startup::write_cancel(&mut errand, &cancel_key);
         let slot = ServerKey(self.servers.vacant_key());
         // The address may be one of several of its name, and this must be the same.
         let place = match server.io.stream.peer() {
@@ -496,6 +497,7 @@ impl Worker {
                 let mut carrier = Server::new(io, host, port, pool, self.now);
                 carrier.errand = errand;
                 carrier.target = Some(target);
+                carrier.cancel_key = cancel_key;
                 carrier.sslmode = sslmode;
                 self.servers.insert(carrier);
                 if let Some(server) = self.servers.get_mut(target.0) {

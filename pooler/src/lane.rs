@@ -6,7 +6,7 @@
 //! the units were sent, and are cut apart at each ReadyForQuery.
 //!
 //! What a unit answers is staged until it is whole, so that until then it can be asked again somewhere else, which its
-//! reader does not notice: when the server dies, when a neighbour's cancel request hits it, when a neighbour takes too
+//! reader does not notice: when the server dies, when a neighbour is cancelled, when a neighbour takes too
 //! long. `docs/design/2026-11-21-pipelining.md` tells the rules and their reasons.
 
 use std::collections::VecDeque;
@@ -295,7 +295,9 @@ impl Worker {
         server.client = None;
         let lane = server.lane.get_or_insert_with(|| Box::new(Lane::new(now)));
         lane.restart(now);
-        lane.closed = alone;
+        // A cancel request for what its client did before may still be on its way.
+        lane.cancelling = server.held > 0;
+        lane.closed = alone || lane.cancelling;
         lane.alone = alone;
         if !alone && let Some(pool) = self.pools.get_mut(server.pool.0) {
             pool.lanes.push(server_key);
@@ -423,7 +425,7 @@ impl Worker {
                 }
                 wrote_to_replica
             }
-            // A cancel request that was meant for a neighbour.
+            // A cancel request that was meant for what its client asked before.
             ("57014", _) => lane.cancelling && !lane.units.front().is_some_and(|unit| unit.cancelled || unit.writes),
             // The plan of a statement of ours is stale: it is prepared afresh.
             (
