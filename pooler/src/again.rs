@@ -145,11 +145,10 @@ impl Worker {
             }
             if head {
                 // Nobody wants its answer: the server need not go on.
-                lane.cancelling = true;
+                (lane.cancelling, lane.closed) = (true, true);
             }
         }
         if head {
-            self.clear_behind_head(server_key);
             self.cancel_on_server(server_key);
         }
         // It may have been the one whose slowness held the lane.
@@ -167,7 +166,7 @@ impl Worker {
                     unit.cancelled = true;
                 }
                 lane.cancelling = true;
-                self.clear_behind_head(server_key);
+                lane.closed = true;
                 self.cancel_on_server(server_key);
             }
             Some(place) => {
@@ -192,26 +191,23 @@ impl Worker {
             }
         }
         for key in stalled {
-            let lane = self.servers.get(key.0).and_then(|server| server.lane.as_ref());
-            if let Some((lane, shape)) = lane.and_then(|lane| Some((lane, lane.units.front()?.shape.as_ref()?))) {
+            let Some(lane) = self.servers.get_mut(key.0).and_then(|server| server.lane.as_mut()) else { continue };
+            lane.closed = true;
+            let head = lane.head();
+            if let Some(shape) = lane.units.front().and_then(|unit| unit.shape.clone()) {
                 shape.took(now.saturating_duration_since(lane.head_since), now);
             }
-            self.clear_behind_head(key);
-        }
-    }
-
-    /// Closes a lane, and asks again elsewhere those behind its head: what befalls the head is not to befall them.
-    fn clear_behind_head(&mut self, key: ServerKey) {
-        let Some(lane) = self.servers.get_mut(key.0).and_then(|server| server.lane.as_mut()) else { return };
-        lane.closed = true;
-        let head = lane.head();
-        let behind: Vec<ClientKey> =
-            lane.units.iter().filter_map(|unit| unit.client).filter(|client| Some(*client) != head).collect();
-        for client in behind {
-            let lane = self.servers.get(key.0).and_then(|server| server.lane.as_ref());
-            let place = lane.and_then(|lane| lane.units.iter().position(|unit| unit.client == Some(client)));
-            if let Some(place) = place {
-                self.ask_again(key, client, place);
+            let behind: Vec<ClientKey> =
+                lane.units.iter().filter_map(|unit| unit.client).filter(|client| Some(*client) != head).collect();
+            for client in behind {
+                let place = self
+                    .servers
+                    .get(key.0)
+                    .and_then(|server| server.lane.as_ref())
+                    .and_then(|lane| lane.units.iter().position(|unit| unit.client == Some(client)));
+                if let Some(place) = place {
+                    self.ask_again(key, client, place);
+                }
             }
         }
     }

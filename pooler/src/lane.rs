@@ -6,7 +6,7 @@
 //! the units were sent, and are cut apart at each ReadyForQuery.
 //!
 //! What a unit answers is staged until it is whole, so that until then it can be asked again somewhere else, which its
-//! reader does not notice: when the server dies, when a neighbour is cancelled, when a neighbour takes too
+//! reader does not notice: when the server dies, when a neighbour's cancel request hits it, when a neighbour takes too
 //! long. `docs/design/2026-11-21-pipelining.md` tells the rules and their reasons.
 
 use std::collections::VecDeque;
@@ -31,6 +31,8 @@ use crate::worker::{Step, Turn, Worker};
 
 /// A unit that answers more than this has its lane to itself until it ends.
 const LONGEST_ANSWER: usize = 65_536;
+/// The same while a late cancel request may strike it: then it must be asked again, so it is kept for longer.
+const LONGEST_AT_RISK: usize = 16 * 1024 * 1024;
 /// History that is done with is thrown away when it is this much.
 const COMPACT: usize = 65_536;
 /// How often a unit is asked again on account of its neighbours.
@@ -394,9 +396,12 @@ impl Worker {
     /// unit's own until it ends.
     pub fn spill(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key.0) else { return };
-        let Some(lane) = server.lane.as_mut().filter(|lane| lane.forwarded || lane.stage.len() > LONGEST_ANSWER) else {
+        let Some(lane) = server.lane.as_mut() else { return };
+        let at_risk = lane.cancelling && !lane.units.front().is_some_and(|unit| unit.cancelled);
+        let longest = if at_risk { LONGEST_AT_RISK } else { LONGEST_ANSWER };
+        if !lane.forwarded && lane.stage.len() <= longest {
             return;
-        };
+        }
         lane.forwarded = true;
         lane.closed = true;
         let Some(client_key) = server.client else {

@@ -141,7 +141,7 @@ def test_one_for_a_read_spares_long_answers_behind_it(server):
             other.kinds(long(10))
         for _ in range(50):
             first.send(slow(150_000))
-            other.send(long(30_000))
+            other.send(long(10_000))
             cancel(pooler.port, first.greeting)
             first.until(b"Z")
             with contextlib.suppress(AssertionError):
