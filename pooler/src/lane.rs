@@ -131,8 +131,11 @@ impl Worker {
             return None;
         }
         let lent = client.server;
+        // While a cancel request of its client is on its way, a lent connection stays its own.
         let untouched = |server: &Server| {
-            server.status == Status::Idle && server.requests.iter().all(|request| matches!(request, Request::Align))
+            server.status == Status::Idle
+                && server.held == 0
+                && server.requests.iter().all(|request| matches!(request, Request::Align))
         };
         if lent.is_some_and(|lent| !self.servers.get(lent.0).is_some_and(untouched)) {
             return None;
@@ -297,9 +300,7 @@ impl Worker {
         server.client = None;
         let lane = server.lane.get_or_insert_with(|| Box::new(Lane::new(now)));
         lane.restart(now);
-        // A cancel request for what its client did before may still be on its way.
-        lane.cancelling = server.held > 0;
-        lane.closed = alone || lane.cancelling;
+        lane.closed = alone;
         lane.alone = alone;
         if !alone && let Some(pool) = self.pools.get_mut(server.pool.0) {
             pool.lanes.push(server_key);
