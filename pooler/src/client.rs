@@ -13,12 +13,13 @@ use wire::startup::CancelKey;
 use crate::net::{Io, Peer};
 use crate::pool::PoolKey;
 use crate::server::ServerKey;
+use crate::slots::Slot;
 use crate::statement::Statement;
 use crate::vars::Vars;
 
 /// Names a client within its worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct ClientKey(pub usize);
+pub struct ClientKey(pub Slot);
 
 /// The parameters that a client has SET, by name: the statements that do it again.
 pub type Sets = Rc<BTreeMap<String, String>>;

@@ -80,7 +80,7 @@ impl Worker {
     }
 
     fn drop_client(&mut self, key: ClientKey) {
-        if let Some(mut client) = self.clients.try_remove(key.0) {
+        if let Some(mut client) = self.clients.remove(key.0) {
             self.unwatch(&mut client.io.stream);
         }
     }
@@ -134,7 +134,7 @@ impl Worker {
     /// Closes a server connection that no client uses.
     pub fn close_server(&mut self, key: ServerKey, why: &str) {
         self.leave_lane(key, "57P01", why);
-        let Some(mut server) = self.servers.try_remove(key.0) else { return };
+        let Some(mut server) = self.servers.remove(key.0) else { return };
         if self.config.settings.log_disconnections && server.target.is_none() {
             crate::info!(of self.name_server(&server); "closing because: {why}");
         }

@@ -113,7 +113,7 @@ impl Worker {
 
     /// Makes a server connection of the pool out of a socket that is being connected.
     fn take_up(&mut self, key: PoolKey, host: String, port: u16, stream: Stream) -> bool {
-        let slot = ServerKey(self.servers.vacant_key());
+        let slot = ServerKey(self.servers.vacant());
         let mut io = Io::new(stream);
         if let Err(error) = self.watch_server(slot, &mut io) {
             self.connect_failed(key, &format!("cannot watch a socket: {error}"));
@@ -481,7 +481,7 @@ impl Worker {
         let mut errand = Vec::new();
         let cancel_key = server.cancel_key.clone();
         startup::write_cancel(&mut errand, &cancel_key);
-        let slot = ServerKey(self.servers.vacant_key());
+        let slot = ServerKey(self.servers.vacant());
         // The address may be one of several of its name, and this must be the same.
         let place = match server.io.stream.peer() {
             Peer::Tcp(peer) => peer.ip().to_string(),

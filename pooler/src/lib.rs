@@ -36,6 +36,7 @@ mod route;
 mod server;
 mod shape;
 pub mod shared;
+mod slots;
 mod statement;
 mod tick;
 mod tls;

@@ -77,7 +77,7 @@ impl Worker {
                 let database = startup.get("database").or_else(|| startup.get("user")).unwrap_or_default();
                 let home = self.shared.home(if admin::is_console(database) { "" } else { database });
                 if home != self.id {
-                    let mut client = self.clients.remove(key.0);
+                    let Some(mut client) = self.clients.remove(key.0) else { return Step::Took(left.len()) };
                     self.unwatch(&mut client.io.stream);
                     client.io.rest = left.to_vec();
                     self.shared.tell(home, Message::Moved(Box::new(client.io), client.since));

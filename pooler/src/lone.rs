@@ -51,6 +51,7 @@ impl Lone {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::slots::Slot;
 
     const BUSY: Duration = Duration::from_micros(100);
 
@@ -61,7 +62,7 @@ mod tests {
         for &(pause, client) in said {
             now += Duration::from_micros(pause);
             lone.hear(now);
-            lone.speak(ClientKey(client), now);
+            lone.speak(ClientKey(Slot::of_token(client << 2).0), now);
         }
         (lone, now)
     }

@@ -4,8 +4,6 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use slab::Slab;
-
 use balancer::ServerId;
 
 use crate::client::{Client, ClientKey};
@@ -13,12 +11,13 @@ use crate::config::PoolMode;
 use crate::metrics::Stats;
 use crate::server::ServerKey;
 use crate::shape::Why;
+use crate::slots::{Slot, Slots};
 use crate::statement::Statements;
 use crate::vars::Vars;
 
 /// Names a pool within its worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct PoolKey(pub usize);
+pub struct PoolKey(pub Slot);
 
 /// Counts of what has gone through a pool.
 #[derive(Debug, Clone, Copy, Default)]
@@ -206,14 +205,14 @@ impl Pool {
     }
 
     /// Since when the first of all who wait has waited.
-    pub fn oldest(&self, clients: &Slab<Client>) -> Option<Instant> {
+    pub fn oldest(&self, clients: &Slots<Client>) -> Option<Instant> {
         let since = |key: Option<&ClientKey>| key.and_then(|key| clients.get(key.0)).and_then(|client| client.waits);
         let (one, other) = (since(self.waiting.front()), since(self.sharers.front()));
         one.into_iter().chain(other).min()
     }
 
     /// Takes the next who waits off the queues: whoever has waited longest.
-    pub fn next_waiting(&mut self, clients: &Slab<Client>) -> Option<ClientKey> {
+    pub fn next_waiting(&mut self, clients: &Slots<Client>) -> Option<ClientKey> {
         let since = |key: Option<&ClientKey>| key.and_then(|key| clients.get(key.0)).and_then(|client| client.waits);
         match (since(self.waiting.front()), since(self.sharers.front())) {
             (Some(one), Some(other)) if other < one => self.sharers.pop_front(),

@@ -210,7 +210,7 @@ impl Worker {
     /// Looks up again the names of servers that are in use, when what is known of them is old.
     pub fn refresh_names(&mut self) {
         let mut hosts: Vec<&str> = Vec::new();
-        for (_, server) in &self.servers {
+        for (_, server) in self.servers.iter() {
             let host = server.host.as_str();
             if !hosts.contains(&host) && self.shared.resolver.is_old(host) {
                 hosts.push(host);

@@ -13,13 +13,14 @@ use crate::config::SslMode;
 use crate::lane::Lane;
 use crate::net::Io;
 use crate::pool::PoolKey;
+use crate::slots::Slot;
 use crate::statement::{Known, Statement};
 use crate::touch::Touch;
 use crate::vars::Vars;
 
 /// Names a server connection within its worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct ServerKey(pub usize);
+pub struct ServerKey(pub Slot);
 
 /// Where a server connection stands.
 #[derive(Debug)]

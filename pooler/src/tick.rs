@@ -49,7 +49,7 @@ impl Worker {
         let mut told = Vec::new();
         let mut lingering = Vec::new();
         let mut cancels = Vec::new();
-        for (number, client) in &self.clients {
+        for (number, client) in self.clients.iter() {
             let key = ClientKey(number);
             match client.state {
                 ClientState::Startup | ClientState::Lookup | ClientState::Password(_) | ClientState::Greeting => {
@@ -152,7 +152,7 @@ impl Worker {
         let mut gone: Vec<(ServerKey, &str)> = Vec::new();
         let mut idle = Vec::new();
         let mut aged = Vec::new();
-        for (number, server) in &self.servers {
+        for (number, server) in self.servers.iter() {
             let key = ServerKey(number);
             match server.state {
                 _ if server.target.is_some() && past(server.since, settings.cancel_wait_timeout.limit()) => {
@@ -211,7 +211,7 @@ impl Worker {
 
     fn end_period(&mut self) {
         let mut sum = Totals::default();
-        for (_, pool) in &mut self.pools {
+        for (_, pool) in self.pools.iter_mut() {
             pool.periods = [pool.periods[1], pool.totals];
             sum = sum.plus(&pool.periods[1].since(&pool.periods[0]));
         }

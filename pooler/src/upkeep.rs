@@ -96,7 +96,7 @@ impl Worker {
             || self.pools.get(key.0).is_some_and(|pool| !pool.members.is_empty())
             || self.servers.iter().any(|(_, server)| server.pool == key);
         if !used {
-            let pool = self.pools.remove(key.0);
+            let Some(pool) = self.pools.remove(key.0) else { return };
             match pool.home {
                 None => drop(self.pool_names.remove(&(pool.database, pool.user))),
                 Some((home, _)) => {

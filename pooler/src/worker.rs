@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 
 use mio::event::{Event, Source};
 use mio::{Events, Interest, Poll, Token};
-use slab::Slab;
 
 use crate::admin::Console;
 use crate::client::{Client, ClientKey};
@@ -25,6 +24,7 @@ use crate::pool::{Pool, PoolKey};
 use crate::server::{Server, ServerKey};
 use crate::shape::{Shape, Shapes};
 use crate::shared::{Ending, Message, Shared, WorkerId, lock};
+use crate::slots::{Slot, Slots};
 use crate::vars::Tracked;
 
 /// Read at once.
@@ -66,11 +66,11 @@ pub struct Worker {
     /// The configuration in force.
     pub config: Arc<Config>,
     /// The clients.
-    pub clients: Slab<Client>,
+    pub clients: Slots<Client>,
     /// The server connections.
-    pub servers: Slab<Server>,
+    pub servers: Slots<Server>,
     /// The pools.
-    pub pools: Slab<Pool>,
+    pub pools: Slots<Pool>,
     /// Pools by database and user.
     pub pool_names: HashMap<(Rc<str>, Rc<str>), PoolKey>,
     /// Stored passwords that `auth_query` has found, for logins to servers.
@@ -119,8 +119,8 @@ pub struct Worker {
 /// By what events name a connection; listeners and the mailbox have the numbers between.
 fn token_of(turn: Turn) -> Token {
     match turn {
-        Turn::Client(key) => Token(key.0 * 4),
-        Turn::Server(key) => Token(key.0 * 4 + 1),
+        Turn::Client(key) => Token(key.0.token(0)),
+        Turn::Server(key) => Token(key.0.token(1)),
     }
 }
 
@@ -136,9 +136,9 @@ impl Worker {
             tracked,
             period_ends: now + config.settings.stats_period.0,
             config,
-            clients: Slab::new(),
-            servers: Slab::new(),
-            pools: Slab::new(),
+            clients: Slots::default(),
+            servers: Slots::default(),
+            pools: Slots::default(),
             pool_names: HashMap::new(),
             found: HashMap::new(),
             now,
@@ -195,11 +195,11 @@ impl Worker {
                 self.lone.hear(self.now);
             }
             for event in &events {
-                let key = event.token().0 / 4;
-                match event.token().0 % 4 {
-                    0 => self.client_event(ClientKey(key), event),
-                    1 => self.server_event(ServerKey(key), event),
-                    2 => self.accept(key),
+                let (slot, kind) = Slot::of_token(event.token().0);
+                match kind {
+                    0 => self.client_event(ClientKey(slot), event),
+                    1 => self.server_event(ServerKey(slot), event),
+                    2 => self.accept(event.token().0 / 4),
                     _ => self.read_messages(),
                 }
             }
@@ -462,13 +462,12 @@ impl Worker {
     /// Takes a client in, with what has been read from it.
     fn add_client(&mut self, mut io: Io, since: Instant) {
         io.stream.tune(&self.config.settings);
-        let entry = self.clients.vacant_entry();
-        let key = ClientKey(entry.key());
+        let key = ClientKey(self.clients.vacant());
         if let Err(error) = io.watch(self.poll.registry(), token_of(Turn::Client(key)), false) {
             crate::warning!("cannot watch a client's socket: {error}");
             return;
         }
-        entry.insert(Client::new(io, since));
+        self.clients.insert(Client::new(io, since));
         self.give_turn(Turn::Client(key));
     }
 

@@ -110,7 +110,7 @@ pub struct Snapshot {
 
 /// The number of a client that people see.
 pub fn client_id(worker: WorkerId, key: ClientKey) -> u64 {
-    ((worker.0 as u64) << 32) | key.0 as u64
+    ((worker.0 as u64) << 24) | key.0.number()
 }
 
 impl Worker {
@@ -119,7 +119,7 @@ impl Worker {
         let age = |since: Instant| self.now.saturating_duration_since(since);
         let mut snapshot = Snapshot::default();
         let name_place = self.tracked.place("application_name").unwrap_or_default();
-        for (number, client) in &self.clients {
+        for (number, client) in self.clients.iter() {
             let state = match client.state {
                 ClientState::Ready if client.waits.is_some() => "waiting",
                 ClientState::Ready if client.server.is_some() || client.lane.is_some() => "active",
@@ -198,7 +198,7 @@ impl Worker {
     pub fn pools_seen(&self) -> Vec<PoolSeen> {
         let age = |since: Instant| self.now.saturating_duration_since(since);
         let mut pools = Vec::with_capacity(self.pools.len());
-        for (number, pool) in &self.pools {
+        for (number, pool) in self.pools.iter() {
             let mut seen = PoolSeen {
                 database: pool.database.to_string(),
                 user: pool.user.to_string(),
