@@ -68,6 +68,8 @@ pub enum Discard {
 /// A client.
 #[derive(Debug)]
 pub struct Client {
+    /// Its id on the console: never another's.
+    pub id: u64,
     /// The socket and the bytes in flight.
     pub io: Io,
     /// The address of the client.
@@ -152,9 +154,10 @@ pub struct Client {
 
 impl Client {
     /// A client that has just connected.
-    pub fn new(io: Io, now: Instant) -> Self {
+    pub fn new(io: Io, now: Instant, id: u64) -> Self {
         let peer = io.stream.peer();
         Self {
+            id,
             io,
             peer,
             state: State::Startup,

@@ -119,7 +119,7 @@ impl Worker {
             self.connect_failed(key, &format!("cannot watch a socket: {error}"));
             return false;
         }
-        let mut server = Server::new(io, host, port, key, self.now);
+        let mut server = Server::new(io, host, port, key, self.now, self.shared.next_id());
         // On a Unix socket there is nobody to hide from, and PostgreSQL speaks no TLS there.
         if matches!(server.io.stream, Stream::Tcp(_)) {
             server.sslmode = self.config.settings.server_tls_sslmode;
@@ -494,7 +494,7 @@ impl Worker {
         });
         match made {
             Ok(io) => {
-                let mut carrier = Server::new(io, host, port, pool, self.now);
+                let mut carrier = Server::new(io, host, port, pool, self.now, self.shared.next_id());
                 carrier.errand = errand;
                 carrier.target = Some(target);
                 carrier.cancel_key = cancel_key;

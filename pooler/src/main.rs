@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, RwLock};
 use std::thread;
 use std::time::Instant;
@@ -99,6 +99,7 @@ fn run(path: &Path) -> Result<(), String> {
         homes: Mutex::new(HashMap::from([(String::new(), WorkerId(0))])),
         cancels: Mutex::new(HashMap::new()),
         clients: AtomicUsize::new(0),
+        last_id: AtomicU64::new(0),
         by_user: Mutex::new(HashMap::new()),
         keys: Mutex::new(HashMap::new()),
         disabled: Mutex::new(HashSet::new()),

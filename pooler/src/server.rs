@@ -134,6 +134,8 @@ pub enum Passing {
 /// A server connection.
 #[derive(Debug)]
 pub struct Server {
+    /// Its id on the console: never another's.
+    pub id: u64,
     /// The socket and the bytes in flight.
     pub io: Io,
     /// The host it leads to.
@@ -209,8 +211,9 @@ impl Server {
     }
 
     /// A connection being made.
-    pub fn new(io: Io, host: String, port: u16, pool: PoolKey, now: Instant) -> Self {
+    pub fn new(io: Io, host: String, port: u16, pool: PoolKey, now: Instant, id: u64) -> Self {
         Self {
+            id,
             io,
             host,
             port,

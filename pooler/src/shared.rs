@@ -2,7 +2,7 @@
 //! moved once, when its startup packet is read, to the worker of its database, and stays.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
@@ -87,6 +87,8 @@ pub struct Shared {
     pub cancels: Mutex<HashMap<CancelKey, (WorkerId, ClientKey)>>,
     /// Clients connected.
     pub clients: AtomicUsize,
+    /// The id that was given out last.
+    pub last_id: AtomicU64,
     /// Server connections and client connections by user.
     pub by_user: Mutex<HashMap<String, (usize, usize)>>,
     /// SCRAM keys of users who have logged in.
@@ -111,6 +113,11 @@ impl Shared {
     /// The configuration in force.
     pub fn config(&self) -> Arc<Config> {
         self.config.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// An id for a connection, of a client or to a server: no other connection has or had it.
+    pub fn next_id(&self) -> u64 {
+        self.last_id.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// Tells a worker.

@@ -19,11 +19,6 @@ impl Slot {
         (self.generation as usize) << 32 | (self.index as usize) << 2 | kind & 3
     }
 
-    /// As one number for people, with room for eight bits of the caller's from the twenty-fourth on.
-    pub fn number(self) -> u64 {
-        u64::from(self.generation) << 32 | u64::from(self.index)
-    }
-
     /// What [`Slot::token`] was made of.
     pub fn of_token(token: usize) -> (Self, usize) {
         let index = (token >> 2) as u32 & ((1 << INDEX_BITS) - 1);

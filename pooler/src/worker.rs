@@ -467,7 +467,7 @@ impl Worker {
             crate::warning!("cannot watch a client's socket: {error}");
             return;
         }
-        self.clients.insert(Client::new(io, since));
+        self.clients.insert(Client::new(io, since, self.shared.next_id()));
         self.give_turn(Turn::Client(key));
     }
 

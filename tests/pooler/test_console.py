@@ -228,6 +228,35 @@ def test_each_command_does_what_it_says(server, console, protocol):
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_an_id_is_of_one_client_for_ever_and_killing_nobody_is_an_error(pooler, protocol):
+    def ids():
+        return {int(row["id"]) for row in pooler.show("CLIENTS") if row["database"] == "postgres"}
+
+    with Raw(pooler.port, "pgbouncer") as admin:
+        with pooler.connect() as first:
+            ask(first, "SELECT 1")
+            (gone,) = ids()
+        wait_until(lambda: not ids())
+        with pooler.connect() as second:
+            ask(second, "SELECT 1")
+            (there,) = ids()
+            assert there > gone
+            server = next(row for row in pooler.show("SERVERS"))
+            assert int(server["id"]) not in {gone, there}
+            told = outcome(run(admin, protocol, f"KILL_CLIENT {gone}"))
+            assert told == f"no client has the id {gone} (SHOW CLIENTS shows them)"
+            assert ask(second, "SELECT 2") == [(2,)], "the client that came after it was not killed in its place"
+            # A client that is in a transaction is linked with its server connection by both ids.
+            ask(second, "BEGIN")
+            linked = next(row for row in pooler.show("CLIENTS") if row["database"] == "postgres")
+            assert linked["link"] == f"S{int(server['id']):x}"
+            assert next(row for row in pooler.show("SERVERS"))["link"] == f"C{there:x}"
+            assert outcome(run(admin, protocol, f"KILL_CLIENT {there}")) == "KILL_CLIENT"
+            with pytest.raises((pg8000.dbapi.Error, OSError, pg8000.exceptions.InterfaceError)):
+                ask(second, "SELECT 3")
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("console", CONSOLES)
 def test_shutdown_at_once_and_when_servers_or_clients_are_done(server, console, protocol):
     with Pooler(server) as pooler, pooler.connect() as client, Raw(pooler.port, console) as admin:

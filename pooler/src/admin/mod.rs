@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use wire::backend;
 
-use crate::client::{Client, ClientKey};
+use crate::client::{Client, ClientKey, State as ClientState};
 use crate::net::Stream;
 use crate::pool::PoolKey;
 use crate::server::{ServerKey, State};
@@ -80,7 +80,7 @@ pub enum Order {
     WaitClose(Option<String>),
     /// Drop all clients and servers of this database (all when none).
     Kill(Option<String>),
-    /// Drop the client of this number.
+    /// Drop the client of this id.
     KillClient(u64),
 }
 
@@ -91,6 +91,8 @@ pub enum Answer {
     Seen(Snapshot),
     /// Done, but for so many that are under way.
     Left(usize),
+    /// Whether what was asked about is here.
+    Found(bool),
 }
 
 /// The questions that are under way.
@@ -140,10 +142,10 @@ impl Worker {
             return;
         }
         let Some(asked) = self.console.asked.remove(&number) else { return };
-        let Some(client) = self.clients.get_mut(asked.client.0).filter(|client| client.console_waits == Some(number))
-        else {
-            return;
-        };
+        // It may have gone, or have been killed by its own command.
+        let waits =
+            |client: &&mut Client| client.console_waits == Some(number) && matches!(client.state, ClientState::Console);
+        let Some(client) = self.clients.get_mut(asked.client.0).filter(waits) else { return };
         client.console_waits = None;
         self.console_result(asked.client, &asked.command, asked.answers);
         self.flush_client(asked.client);
@@ -236,11 +238,12 @@ impl Worker {
                 Answer::Left(0)
             }
             Order::KillClient(id) => {
-                let found = self.clients.iter().find(|(key, _)| snapshot::client_id(self.id, ClientKey(*key)) == *id);
-                if let Some(key) = found.map(|(key, _)| ClientKey(key)) {
+                let is_it = |client: &Client| client.id == *id && !matches!(client.state, ClientState::Closing);
+                let found = self.clients.iter().find(|(_, client)| is_it(client)).map(|(key, _)| ClientKey(key));
+                if let Some(key) = found {
                     self.fatal(key, "57P01", "client was killed by an administrator (KILL_CLIENT)");
                 }
-                Answer::Left(0)
+                Answer::Found(found.is_some())
             }
         }
     }

@@ -161,7 +161,6 @@ impl Worker {
 
     fn console_run(&mut self, key: ClientKey, text: &str) {
         let Some(client) = self.clients.get(key.0) else { return };
-        let extended = client.unsynced;
         let outcome = match Command::read(text) {
             Ok(command) if !client.admin && !command.only_looks() => {
                 Err(("42501", "admin access needed".to_owned())).map(|()| command)
@@ -172,12 +171,17 @@ impl Worker {
         let outcome =
             outcome.and_then(|command| self.console_begin(key, command).map_err(|message| ("42601", message)));
         if let Err((code, message)) = outcome {
-            if extended {
-                self.console_failed(key, code, &message);
-            } else {
-                self.console_error(key, code, &message);
-                self.console_ready(key);
-            }
+            self.console_refused(key, code, &message);
+        }
+    }
+
+    /// The error of a command that was run, by either protocol.
+    fn console_refused(&mut self, key: ClientKey, code: &str, message: &str) {
+        if self.clients.get(key.0).is_some_and(|client| client.unsynced) {
+            self.console_failed(key, code, message);
+        } else {
+            self.console_error(key, code, message);
+            self.console_ready(key);
         }
     }
 
@@ -253,6 +257,12 @@ impl Worker {
 
     /// Tells a console client the result of its command.
     pub fn console_result(&mut self, key: ClientKey, command: &Command, answers: Vec<Answer>) {
+        if let Command::KillClient(id) = command
+            && !answers.iter().any(|answer| matches!(answer, Answer::Found(true)))
+        {
+            let message = format!("no client has the id {id} (SHOW CLIENTS shows them)");
+            return self.console_refused(key, "42704", &message);
+        }
         let snapshots: Vec<Snapshot> = answers
             .into_iter()
             .filter_map(|answer| if let Answer::Seen(snapshot) = answer { Some(snapshot) } else { None })

@@ -2,10 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::client::{ClientKey, State as ClientState};
+use crate::client::State as ClientState;
 use crate::pool::Totals;
 use crate::server::State;
-use crate::shared::WorkerId;
 use crate::tls::Session;
 use crate::worker::Worker;
 
@@ -77,9 +76,9 @@ pub struct Line {
     pub wait: Duration,
     /// Whether it will be closed when it is free.
     pub close_needed: bool,
-    /// Its number.
+    /// Its id.
     pub id: u64,
-    /// The number of the other side it is linked with.
+    /// The id of the other side it is linked with.
     pub link: Option<u64>,
     /// The process id on the server.
     pub remote_pid: i32,
@@ -108,18 +107,13 @@ pub struct Snapshot {
     pub login_clients: usize,
 }
 
-/// The number of a client that people see.
-pub fn client_id(worker: WorkerId, key: ClientKey) -> u64 {
-    ((worker.0 as u64) << 24) | key.0.number()
-}
-
 impl Worker {
     /// What this worker holds.
     pub fn snapshot(&self) -> Snapshot {
         let age = |since: Instant| self.now.saturating_duration_since(since);
         let mut snapshot = Snapshot::default();
         let name_place = self.tracked.place("application_name").unwrap_or_default();
-        for (number, client) in self.clients.iter() {
+        for (_, client) in self.clients.iter() {
             let state = match client.state {
                 ClientState::Ready if client.waits.is_some() => "waiting",
                 ClientState::Ready if client.server.is_some() || client.lane.is_some() => "active",
@@ -143,8 +137,8 @@ impl Worker {
                 request_age: age(client.request_since),
                 wait: client.waits.map(age).unwrap_or_default(),
                 close_needed: false,
-                id: client_id(self.id, ClientKey(number)),
-                link: client.server.map(|server| client_id(self.id, ClientKey(server.0))),
+                id: client.id,
+                link: client.server.and_then(|key| self.servers.get(key.0)).map(|server| server.id),
                 remote_pid: 0,
                 application_name: client.vars.get(name_place).unwrap_or_default().to_owned(),
                 statements: client.statements.len(),
@@ -156,7 +150,7 @@ impl Worker {
                 tls: client.io.tls().map(Session::describe).unwrap_or_default(),
             });
         }
-        for (number, server) in self.servers.iter().filter(|(_, server)| server.target.is_none()) {
+        for (_, server) in self.servers.iter().filter(|(_, server)| server.target.is_none()) {
             let Some(pool) = self.pools.get(server.pool.0) else { continue };
             let local = server.io.stream.local();
             snapshot.servers.push(Line {
@@ -177,8 +171,8 @@ impl Worker {
                 request_age: age(server.state_since),
                 wait: Duration::ZERO,
                 close_needed: server.retire,
-                id: client_id(self.id, ClientKey(number)),
-                link: server.client.map(|client| client_id(self.id, client)),
+                id: server.id,
+                link: server.client.and_then(|key| self.clients.get(key.0)).map(|client| client.id),
                 remote_pid: server.cancel_key.pid,
                 application_name: server.vars.get(name_place).unwrap_or_default().to_owned(),
                 statements: server.known.len(),
