@@ -1,6 +1,7 @@
 """The HTTP port: /metrics as Prometheus' own parser reads it, /healthz, /readyz."""
 
 import contextlib
+import shutil
 import socket
 import threading
 import time
@@ -11,7 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from devkit.server import SUPERUSER, free_port
-from tests.pooler.process import Pooler, ask, wait_until
+from tests.pooler.process import PASSWORD, Pooler, ask, wait_until
 
 NEWEST_ONLY = True
 
@@ -84,8 +85,8 @@ def test_the_share_of_pipelined_statements_and_why_others_were_not(server):
         measured.pgbench("-n", "-S", "-c", "8", "-t", "200", "-M", "extended")
         measured.psql("BEGIN; UPDATE pgbench_branches SET bbalance = 0; COMMIT;")
         families = measured.samples()
-        pipelined = value(families["howdah_pipelined_statements"], database="postgres", user=SUPERUSER)
-        others = families["howdah_unpipelined_statements"]
+        pipelined = value(families["howdah_pooler_pipelined_statements"], database="postgres", user=SUPERUSER)
+        others = families["howdah_pooler_unpipelined_statements"]
         queries = value(families["howdah_pooler_queries"], database="postgres")
         # How many is a matter of the machine: on a busy one, shapes are found slow for a while.
         assert pipelined > 100
@@ -94,6 +95,59 @@ def test_the_share_of_pipelined_statements_and_why_others_were_not(server):
         assert {sample.labels["reason"] for sample in others.samples} >= {"write", "transaction", "slow", "unknown"}
         durations = families["howdah_pooler_query_duration_seconds"]
         assert value(durations, "howdah_pooler_query_duration_seconds_count") == queries
+
+
+def series(text):
+    """Each sample's name with its labels, in the order of the page."""
+    return [line.rpartition(" ")[0] for line in text.splitlines() if line and not line.startswith("#")]
+
+
+def assert_is_sound(text):
+    """No series stands on the page twice, and each name says whose it is."""
+    found = series(text)
+    twice = {name for name in found if found.count(name) > 1}
+    assert not twice, sorted(twice)
+    strange = {name for name in found if not name.startswith(("howdah_pooler_", "process_"))}
+    assert not strange, sorted(strange)
+
+
+def test_each_series_of_a_cluster_stands_once_and_names_its_server(trio):
+    http = free_port()
+    text = trio.toml(f"metrics_port = {http}", "primary_reads = 'on'\npool_size = 3")
+    with Pooler(trio.primary, name="howdah.toml", text=text) as pooler, pooler.connect("app") as client:
+        measured = Measured(trio.primary)
+        measured.http = http
+        servers = {f"{server.socket_folder}:{server.port}" for server in trio.servers}
+
+        def every_server_was_used():
+            ask(client, "SELECT 1")
+            families = measured.samples()
+            used = {sample.labels["server"] for sample in families["howdah_pooler_query_duration_seconds"].samples}
+            return used == servers
+
+        wait_until(every_server_was_used)
+        assert_is_sound(measured.get("/metrics")[1])
+        families = measured.samples()
+        connections = families["howdah_pooler_pool_servers"].samples
+        assert {sample.labels["server"] for sample in connections} == servers
+        assert all(value(families["howdah_pooler_pool_size"], server=server) == 3 for server in servers)
+        clients = families["howdah_pooler_pool_clients"].samples
+        assert all("server" not in sample.labels for sample in clients), "clients belong to no server"
+        assert value(families["howdah_pooler_pool_clients"], state="idle") == 1
+        shown = [row for row in pooler.show("POOLS") if row["database"] == "app"]
+        assert len(shown) == 1 and int(shown[0]["sv_idle"]) >= 3, "one row for a pool, whichever its servers"
+        shutil.rmtree(measured.folder)
+
+
+def test_the_pool_of_an_auth_user_on_several_workers_is_one(with_users):
+    databases = {name: "dbname=postgres" for name in ("postgres", "one", "two", "three")}
+    asking = {"auth_type": "md5", "auth_user": SUPERUSER, "auth_dbname": "postgres", "workers": 2}
+    with Measured(with_users, databases, users={}, **asking) as measured:
+        for name in databases:
+            assert measured.psql("SELECT 1", name, user="md5_user", password=PASSWORD) == "1"
+        text = measured.get("/metrics")[1]
+        assert_is_sound(text)
+        assert series(text).count(f'howdah_pooler_pool_size{{database="postgres",user="{SUPERUSER}"}}') == 1
 
 
 def test_query_time_and_wait_time_are_apart(server):

@@ -4,6 +4,7 @@
 //! live, puts the result together. PAUSE and its like are asked again until nothing is under way any more.
 
 mod command;
+mod pools;
 mod session;
 pub mod show;
 mod snapshot;
@@ -21,7 +22,8 @@ use crate::shared::{Message, WorkerId, lock};
 use crate::worker::Worker;
 
 pub use command::Command;
-pub use snapshot::{PoolSeen, Snapshot};
+pub use pools::{Part, PoolSeen, whole_pools};
+pub use snapshot::Snapshot;
 
 /// How often a PAUSE looks again.
 const AGAIN: Duration = Duration::from_millis(50);

@@ -2,56 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use super::PoolSeen;
 use crate::client::State as ClientState;
-use crate::pool::Totals;
 use crate::server::State;
 use crate::tls::Session;
 use crate::worker::Worker;
-
-/// A pool.
-#[derive(Debug, Clone, Default)]
-pub struct PoolSeen {
-    /// Its database.
-    pub database: String,
-    /// Its user.
-    pub user: String,
-    /// Its mode.
-    pub mode: &'static str,
-    /// Clients that have a server or are idle.
-    pub clients_active: usize,
-    /// Clients that wait.
-    pub clients_waiting: usize,
-    /// Server connections that it may have.
-    pub size: usize,
-    /// Server connections beyond that.
-    pub reserve: usize,
-    /// Whether the last attempt to connect to a server failed.
-    pub failing: bool,
-    /// Server connections that are lent.
-    pub servers_active: usize,
-    /// Idle ones that were used not long ago.
-    pub servers_idle: usize,
-    /// Idle ones that are checked before they are used again.
-    pub servers_used: usize,
-    /// Those being reset, or held until a cancel request has arrived.
-    pub servers_busy: usize,
-    /// Those whose statement is being cancelled.
-    pub servers_cancelled: usize,
-    /// Those being connected or logging in.
-    pub servers_login: usize,
-    /// Cancel requests that are on their way.
-    pub cancels: usize,
-    /// How long the first in the queue has waited.
-    pub longest_wait: Duration,
-    /// Counts since the start.
-    pub totals: Totals,
-    /// Counts of the last whole period.
-    pub period: Totals,
-    /// Whether it is paused.
-    pub paused: bool,
-    /// Named statements that its clients share.
-    pub statements: usize,
-}
 
 /// A client or a server connection.
 #[derive(Debug, Clone)]
@@ -186,50 +141,5 @@ impl Worker {
         }
         snapshot.pools = self.pools_seen();
         snapshot
-    }
-
-    /// The pools of this worker, in the order of their keys.
-    pub fn pools_seen(&self) -> Vec<PoolSeen> {
-        let age = |since: Instant| self.now.saturating_duration_since(since);
-        let mut pools = Vec::with_capacity(self.pools.len());
-        for (number, pool) in self.pools.iter() {
-            let mut seen = PoolSeen {
-                database: pool.database.to_string(),
-                user: pool.user.to_string(),
-                mode: match pool.mode {
-                    crate::config::PoolMode::Session => "session",
-                    crate::config::PoolMode::Transaction => "transaction",
-                },
-                clients_waiting: pool.waiting.len() + pool.sharers.len() + pool.greeting.len(),
-                clients_active: pool
-                    .clients
-                    .saturating_sub(pool.waiting.len() + pool.sharers.len() + pool.greeting.len()),
-                longest_wait: pool.oldest(&self.clients).map(age).unwrap_or_default(),
-                totals: pool.totals,
-                period: pool.periods[1].since(&pool.periods[0]),
-                paused: pool.paused,
-                statements: pool.statements.len(),
-                size: pool.size,
-                reserve: pool.reserve,
-                failing: pool.failure.is_some(),
-                ..PoolSeen::default()
-            };
-            for (_, server) in self.servers.iter().filter(|(_, server)| server.pool.0 == number) {
-                if server.target.is_some() {
-                    seen.cancels += 1;
-                    continue;
-                }
-                seen.servers_cancelled += usize::from(server.held > 0);
-                match server.state {
-                    State::Connecting | State::Login(_) => seen.servers_login += 1,
-                    State::Preparing | State::Cancelling => seen.servers_busy += 1,
-                    State::Idle if self.is_to_be_checked(server) => seen.servers_used += 1,
-                    State::Idle => seen.servers_idle += 1,
-                    State::Active | State::Lane => seen.servers_active += 1,
-                }
-            }
-            pools.push(seen);
-        }
-        pools
     }
 }

@@ -11,6 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{Measured, ask_all, page};
+use crate::admin::{Part, PoolSeen};
 use crate::config::Settings;
 use crate::shared::{Shared, lock};
 
@@ -165,9 +166,8 @@ fn unready(shared: &Shared, measured: &[Measured]) -> Option<String> {
         return Some(trouble);
     }
     // One server that is down is no reason to send the clients of the others away.
-    let pools: Vec<_> = measured.iter().flat_map(|measured| &measured.pools).map(|(pool, _)| pool).collect();
-    let dead = |pool: &&crate::admin::PoolSeen| {
-        pool.failing && pool.servers_active + pool.servers_idle + pool.servers_used == 0
-    };
-    (!pools.is_empty() && pools.iter().all(dead)).then(|| "no server can be reached".to_owned())
+    let pools = measured.iter().flat_map(|measured| &measured.pools).map(|(pool, _)| pool);
+    let mut with_servers = pools.filter(|pool| pool.part != Part::Clients).peekable();
+    let dead = with_servers.peek().is_some() && with_servers.all(PoolSeen::is_dead);
+    dead.then(|| "no server can be reached".to_owned())
 }

@@ -17,7 +17,7 @@ use crate::admin::PoolSeen;
 use crate::shared::{Message, Shared};
 use crate::worker::Worker;
 
-pub use stats::{ServerStats, Stats};
+pub use stats::{ServerStats, Stats, server_name};
 pub use times::Times;
 
 /// What one worker has counted.

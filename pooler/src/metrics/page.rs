@@ -1,11 +1,12 @@
 //! What stands on the page of metrics.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::atomic::Ordering;
 
 use super::text::{Kind, Page};
-use super::{Measured, Stats};
-use crate::admin::PoolSeen;
+use super::{Measured, Times};
+use crate::admin::{Part, PoolSeen};
 use crate::pool::Totals;
 use crate::shape::Why;
 use crate::shared::{Shared, lock};
@@ -26,22 +27,41 @@ const COUNTS: &[Count] = &[
         totals.asked_again as f64
     }),
     ("binds_total", "Named statements that clients have bound.", |totals| totals.binds as f64),
+    (
+        "pipelined_statements_total",
+        "Statements that shared a server connection with those of others in flight.",
+        |totals| totals.pipelined as f64,
+    ),
 ];
 
-/// A value of a pool at this moment.
-type Level = (&'static str, &'static str, fn(&PoolSeen) -> f64);
+const UNPIPELINED: &str = "Statements that might have shared a server connection and did not, by the reason.";
+
+/// A value of a pool at this moment, of which parts of pools it is told.
+type Level = (&'static str, &'static str, fn(&Part) -> bool, fn(&PoolSeen) -> f64);
 
 const LEVELS: &[Level] = &[
-    ("pool_size", "Server connections that the pool may have, without its reserve.", |pool| pool.size as f64),
-    ("pool_reserve_size", "Server connections beyond that.", |pool| pool.reserve as f64),
-    ("pool_longest_wait_seconds", "How long the first in the queue has waited.", |pool| {
+    ("pool_size", "Server connections that the pool may have, without its reserve.", has_servers, |pool| {
+        pool.size as f64
+    }),
+    ("pool_reserve_size", "Server connections beyond that.", has_servers, |pool| pool.reserve as f64),
+    ("pool_longest_wait_seconds", "How long the client that has waited longest has waited.", has_clients, |pool| {
         pool.longest_wait.as_secs_f64()
     }),
-    ("pool_paused", "Whether the pool is paused.", |pool| f64::from(u8::from(pool.paused))),
-    ("pool_failing", "Whether the last attempt to connect to a server failed.", |pool| {
+    ("pool_paused", "Whether the pool is paused.", has_clients, |pool| f64::from(u8::from(pool.paused))),
+    ("pool_failing", "Whether the last attempt to connect to a server failed.", has_servers, |pool| {
         f64::from(u8::from(pool.failing))
     }),
 ];
+
+/// Whether server connections are made in it.
+fn has_servers(part: &Part) -> bool {
+    *part != Part::Clients
+}
+
+/// Whether clients belong to it.
+fn has_clients(part: &Part) -> bool {
+    !matches!(part, Part::Server(_))
+}
 
 /// The name of a metric.
 fn name(rest: &str) -> String {
@@ -53,9 +73,8 @@ pub fn page(shared: &Shared, measured: &[Measured]) -> String {
     let mut page = Page::default();
     process(&mut page, shared);
     whole(&mut page, shared, measured);
-    let pools: Vec<&(PoolSeen, Stats)> = measured.iter().flat_map(|measured| &measured.pools).collect();
-    of_pools(&mut page, &pools);
-    times(&mut page, &pools);
+    of_pools(&mut page, &pools(measured));
+    times(&mut page, measured);
     page.finish()
 }
 
@@ -110,27 +129,52 @@ fn whole(page: &mut Page, shared: &Shared, measured: &[Measured]) {
     }
 }
 
-fn of_pools(page: &mut Page, pools: &[&(PoolSeen, Stats)]) {
-    for (rest, help, value) in COUNTS {
-        page.metric(&name(rest), Kind::Counter, help);
-        for (pool, _) in pools {
-            page.sample(&[("database", &pool.database), ("user", &pool.user)], value(&pool.totals));
+/// The pools by what tells them apart on the page. What several workers hold of one is added up: no series may stand
+/// there twice.
+fn pools(measured: &[Measured]) -> Vec<PoolSeen> {
+    let mut found: BTreeMap<(&str, &str, &Part), PoolSeen> = BTreeMap::new();
+    for (pool, _) in measured.iter().flat_map(|measured| &measured.pools) {
+        match found.entry((&pool.database, &pool.user, &pool.part)) {
+            Entry::Occupied(mut same) => same.get_mut().add(pool),
+            Entry::Vacant(place) => drop(place.insert(pool.clone())),
         }
     }
-    for (rest, help, value) in LEVELS {
+    found.into_values().collect()
+}
+
+/// What tells a pool apart, and one more label.
+fn labels<'a>(pool: &'a PoolSeen, more: Option<(&'static str, &'a str)>) -> Vec<(&'static str, &'a str)> {
+    let mut labels = vec![("database", pool.database.as_str()), ("user", pool.user.as_str())];
+    if let Part::Server(server) = &pool.part {
+        labels.push(("server", server));
+    }
+    labels.extend(more);
+    labels
+}
+
+fn of_pools(page: &mut Page, pools: &[PoolSeen]) {
+    for (rest, help, value) in COUNTS {
+        page.metric(&name(rest), Kind::Counter, help);
+        for pool in pools {
+            page.sample(&labels(pool, None), value(&pool.totals));
+        }
+    }
+    for (rest, help, is_told, value) in LEVELS {
         page.metric(&name(rest), Kind::Gauge, help);
-        for (pool, _) in pools {
-            page.sample(&[("database", &pool.database), ("user", &pool.user)], value(pool));
+        for pool in pools.iter().filter(|pool| is_told(&pool.part)) {
+            page.sample(&labels(pool, None), value(pool));
         }
     }
     page.metric(&name("pool_clients"), Kind::Gauge, "Clients of a pool, by what they do.");
-    for (pool, _) in pools {
-        for (state, count) in [("active", pool.clients_active), ("waiting", pool.clients_waiting)] {
-            page.sample(&[("database", &pool.database), ("user", &pool.user), ("state", state)], count);
+    for pool in pools.iter().filter(|pool| has_clients(&pool.part)) {
+        for (state, count) in
+            [("active", pool.clients_active), ("idle", pool.clients_idle), ("waiting", pool.clients_waiting)]
+        {
+            page.sample(&labels(pool, Some(("state", state))), count);
         }
     }
     page.metric(&name("pool_servers"), Kind::Gauge, "Server connections of a pool, by what they do.");
-    for (pool, _) in pools {
+    for pool in pools.iter().filter(|pool| has_servers(&pool.part)) {
         for (state, count) in [
             ("active", pool.servers_active),
             ("idle", pool.servers_idle),
@@ -138,43 +182,35 @@ fn of_pools(page: &mut Page, pools: &[&(PoolSeen, Stats)]) {
             ("tested", pool.servers_busy),
             ("login", pool.servers_login),
         ] {
-            page.sample(&[("database", &pool.database), ("user", &pool.user), ("state", state)], count);
+            page.sample(&labels(pool, Some(("state", state))), count);
         }
     }
-    page.metric(
-        "howdah_pipelined_statements_total",
-        Kind::Counter,
-        "Statements that shared a server connection with those of others in flight.",
-    );
-    for (pool, _) in pools {
-        page.sample(&[("database", &pool.database), ("user", &pool.user)], pool.totals.pipelined);
-    }
-    page.metric(
-        "howdah_unpipelined_statements_total",
-        Kind::Counter,
-        "Statements that might have and did not, by the reason.",
-    );
-    for (pool, _) in pools {
+    page.metric(&name("unpipelined_statements_total"), Kind::Counter, UNPIPELINED);
+    for pool in pools {
         for (reason, count) in Why::NAMES.iter().zip(pool.totals.unpipelined) {
-            let labels = [("database", pool.database.as_str()), ("user", &pool.user), ("reason", reason)];
-            page.sample(&labels, count);
+            page.sample(&labels(pool, Some(("reason", reason))), count);
         }
     }
 }
 
-fn times(page: &mut Page, pools: &[&(PoolSeen, Stats)]) {
-    for (rest, help, wait) in [
-        ("query_duration_seconds", "How long statements took on a server.", false),
-        ("wait_duration_seconds", "How long clients waited for a connection to a server.", true),
-    ] {
-        page.metric(&name(rest), Kind::Histogram, help);
-        for (pool, stats) in pools {
-            for server in stats.servers() {
-                let place = server.name();
-                let labels = [("database", pool.database.as_str()), ("user", &pool.user), ("server", &place)];
-                page.times(&labels, if wait { &server.wait } else { &server.query });
-            }
+/// How long statements took and waited: by server, whichever part of the pool has counted it.
+fn times(page: &mut Page, measured: &[Measured]) {
+    let mut found: BTreeMap<(&str, &str, String), (Times, Times)> = BTreeMap::new();
+    for (pool, stats) in measured.iter().flat_map(|measured| &measured.pools) {
+        for server in stats.servers() {
+            let (query, wait) = found.entry((&pool.database, &pool.user, server.name())).or_default();
+            query.add(&server.query);
+            wait.add(&server.wait);
         }
+    }
+    page.metric(&name("query_duration_seconds"), Kind::Histogram, "How long statements took on a server.");
+    for ((database, user, server), (query, _)) in &found {
+        page.times(&[("database", database), ("user", user), ("server", server)], query);
+    }
+    let help = "How long clients waited for a connection to a server.";
+    page.metric(&name("wait_duration_seconds"), Kind::Histogram, help);
+    for ((database, user, server), (_, wait)) in &found {
+        page.times(&[("database", database), ("user", user), ("server", server)], wait);
     }
 }
 

@@ -24,11 +24,16 @@ pub struct Stats {
     servers: Vec<ServerStats>,
 }
 
+/// The host and port of a server, as people see them.
+pub fn server_name(host: &str, port: u16) -> String {
+    let host = if host.is_empty() { "unix" } else { host };
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+}
+
 impl ServerStats {
     /// Its host and port, as people see them.
     pub fn name(&self) -> String {
-        let host = if self.host.is_empty() { "unix" } else { &self.host };
-        if host.contains(':') { format!("[{host}]:{}", self.port) } else { format!("{host}:{}", self.port) }
+        server_name(&self.host, self.port)
     }
 }
 

@@ -3,6 +3,7 @@
 use wire::backend::ColumnType::{Int8, Text};
 
 use super::{Columns, Row, View, number, text};
+use crate::admin::whole_pools;
 use crate::config::Database;
 
 pub const COLUMNS: Columns = &[
@@ -26,13 +27,13 @@ pub const COLUMNS: Columns = &[
 ];
 
 pub fn rows(view: &View<'_>) -> Vec<Row> {
-    let pools = view.snapshots.iter().flat_map(|snapshot| &snapshot.pools);
-    pools
+    whole_pools(view.snapshots.iter().flat_map(|snapshot| &snapshot.pools))
+        .into_iter()
         .map(|pool| {
             vec![
                 text(&pool.database),
                 text(&pool.user),
-                number(pool.clients_active),
+                number(pool.clients_active + pool.clients_idle),
                 number(pool.clients_waiting),
                 number(pool.cancels),
                 number(0),

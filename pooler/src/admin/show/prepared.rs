@@ -3,6 +3,7 @@
 use wire::backend::ColumnType::{Int8, Text};
 
 use super::{Columns, Row, View, number, text};
+use crate::admin::whole_pools;
 
 pub const COLUMNS: Columns = &[
     ("database", Text),
@@ -14,8 +15,8 @@ pub const COLUMNS: Columns = &[
 ];
 
 pub fn rows(view: &View<'_>) -> Vec<Row> {
-    let pools = view.snapshots.iter().flat_map(|snapshot| &snapshot.pools);
-    pools
+    whole_pools(view.snapshots.iter().flat_map(|snapshot| &snapshot.pools))
+        .into_iter()
         .map(|pool| {
             vec![
                 text(&pool.database),
