@@ -5,6 +5,7 @@
 //! [`connect`] logs in to servers, [`close`] says goodbye to either, [`tick`] watches the clock, [`monitor`] the servers, [`admin`] is the
 //! console, [`config`] reads what all of them are told.
 
+mod accept;
 pub mod account;
 pub mod admin;
 mod again;

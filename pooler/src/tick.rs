@@ -17,6 +17,7 @@ const UPKEEP: Duration = Duration::from_secs(1);
 impl Worker {
     /// Looks at all time limits.
     pub fn tick(&mut self) {
+        self.accept_late();
         self.tick_clients();
         self.tick_servers();
         self.tick_pools();

@@ -11,8 +11,9 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use mio::event::{Event, Source};
-use mio::{Events, Interest, Poll, Token};
+use mio::{Events, Poll, Token};
 
+use crate::accept::Door;
 use crate::admin::Console;
 use crate::client::{Client, ClientKey};
 use crate::config::Config;
@@ -109,14 +110,17 @@ pub struct Worker {
     pub period_ends: Instant,
     poll: Poll,
     lone: Lone,
-    listeners: Vec<Listener>,
-    next_worker: usize,
+    /// What clients come in by.
+    pub door: Door,
     queued: HashSet<Turn>,
     scratch: Vec<u8>,
     next_tick: Instant,
 }
 
-/// By what events name a connection; listeners and the mailbox have the numbers between.
+/// By what events name the listeners.
+const DOOR: Token = Token(2);
+
+/// By what events name a connection; the listeners and the mailbox have the numbers between.
 fn token_of(turn: Turn) -> Token {
     match turn {
         Turn::Client(key) => Token(key.0.token(0)),
@@ -156,16 +160,13 @@ impl Worker {
             shapes: HashMap::new(),
             poll,
             lone: Lone::new(now),
-            listeners,
-            next_worker: 0,
+            door: Door::new(listeners),
             queued: HashSet::new(),
             scratch: vec![0; READ],
             next_tick: now + TICK,
             shared,
         };
-        for (number, listener) in worker.listeners.iter_mut().enumerate() {
-            listener.register(worker.poll.registry(), Token(number * 4 + 2), Interest::READABLE)?;
-        }
+        worker.door.watch(worker.poll.registry(), DOOR)?;
         Ok(worker)
     }
 
@@ -174,7 +175,7 @@ impl Worker {
         let mut events = Events::with_capacity(1024);
         while !self.is_over() {
             let awake = self.lone.stays_awake(self.now, self.config.settings.busy_poll.0);
-            let wait = if self.turns.is_empty() && self.unflushed.is_empty() && !awake {
+            let wait = if self.turns.is_empty() && self.unflushed.is_empty() && !self.door.has_rung() && !awake {
                 let until = self.lane_deadline().map_or(self.next_tick, |deadline| deadline.min(self.next_tick));
                 until.saturating_duration_since(Instant::now())
             } else {
@@ -199,7 +200,7 @@ impl Worker {
                 match kind {
                     0 => self.client_event(ClientKey(slot), event),
                     1 => self.server_event(ServerKey(slot), event),
-                    2 => self.accept(event.token().0 / 4),
+                    2 => self.door.rings(),
                     _ => self.read_messages(),
                 }
             }
@@ -211,6 +212,9 @@ impl Worker {
                     Turn::Client(key) => self.client_turn(key),
                     Turn::Server(key) => self.server_turn(key),
                 }
+            }
+            if self.door.has_rung() {
+                self.accept();
             }
             if !self.active_lanes.is_empty() {
                 self.look_after_lanes();
@@ -436,31 +440,8 @@ impl Worker {
         }
     }
 
-    fn accept(&mut self, number: usize) {
-        loop {
-            let Some(listener) = self.listeners.get(number) else { return };
-            match listener.accept() {
-                Ok(stream) => {
-                    let worker = WorkerId(self.next_worker % self.shared.mailboxes.len().max(1));
-                    self.next_worker = self.next_worker.wrapping_add(1);
-                    if worker == self.id {
-                        self.add_client(Io::new(stream), self.now);
-                    } else {
-                        self.shared.tell(worker, Message::Accepted(stream));
-                    }
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
-                Err(error) => {
-                    crate::warning!("cannot accept a connection: {error}");
-                    return;
-                }
-            }
-        }
-    }
-
     /// Takes a client in, with what has been read from it.
-    fn add_client(&mut self, mut io: Io, since: Instant) {
+    pub fn add_client(&mut self, mut io: Io, since: Instant) {
         io.stream.tune(&self.config.settings);
         let key = ClientKey(self.clients.vacant());
         if let Err(error) = io.watch(self.poll.registry(), token_of(Turn::Client(key)), false) {
@@ -520,9 +501,7 @@ impl Worker {
             let mut most_urgent = lock(&self.shared.way);
             *most_urgent = way.max(*most_urgent);
         }
-        for mut listener in self.listeners.drain(..) {
-            let _ = listener.deregister(self.poll.registry());
-        }
+        self.door.close(self.poll.registry());
         if way == Ending::AtOnce {
             self.clients.clear();
             self.servers.clear();

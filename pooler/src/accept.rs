@@ -1,0 +1,202 @@
+//! Clients arrive: sockets are taken from the listeners and dealt out to the workers.
+//!
+//! An event tells of arrivals once. So a worker that stops accepting before the backlog is empty comes back by itself:
+//! after the other turns when there are many, with the next tick when the system has nothing left for a socket.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use mio::event::Source;
+use mio::{Interest, Registry, Token};
+
+use crate::listen::Listener;
+use crate::net::{Io, Stream};
+use crate::shared::{Message, WorkerId};
+use crate::worker::Worker;
+
+/// Accepted at most before others get their turns.
+const BATCH: usize = 64;
+/// So long after the last refusal by the system it is told that connections are accepted again: at its limit it refuses
+/// every other one.
+const CALM: Duration = Duration::from_secs(5);
+
+/// When the listeners are asked next without an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    /// Not at all: their backlogs are empty.
+    Event,
+    /// After the other turns: somebody has arrived.
+    Turn,
+    /// With the next tick: the system has no descriptor or no memory for a socket.
+    Tick,
+}
+
+/// What clients come in by.
+#[derive(Debug)]
+pub struct Door {
+    listeners: Vec<Listener>,
+    next: Next,
+    /// When the system last had nothing left for a socket, until that is over.
+    exhausted: Option<Instant>,
+    /// Which one is asked first, in turn: a flood at one keeps nobody from the others.
+    first: usize,
+    next_worker: usize,
+}
+
+/// What became of an attempt to accept.
+#[derive(Debug)]
+enum Accepted {
+    /// A socket.
+    Stream(Stream),
+    /// Nobody waits.
+    Nobody,
+    /// Whoever waited has gone or is kept out by the system, and the next one may be fine.
+    Gone,
+    /// The system has nothing left for another socket.
+    Exhausted(io::Error),
+}
+
+impl Accepted {
+    /// What the outcome of accept(2) means.
+    fn of(outcome: io::Result<Stream>) -> Self {
+        match outcome {
+            Ok(stream) => Self::Stream(stream),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Self::Nobody,
+            Err(error) => match error.raw_os_error() {
+                // Errors of one connection, which Linux hands to whoever accepts it.
+                Some(
+                    libc::ECONNABORTED
+                    | libc::EINTR
+                    | libc::EPERM
+                    | libc::EPROTO
+                    | libc::ENOPROTOOPT
+                    | libc::ENETDOWN
+                    | libc::ENETUNREACH
+                    | libc::EHOSTDOWN
+                    | libc::EHOSTUNREACH
+                    | libc::ENONET,
+                ) => Self::Gone,
+                _ => Self::Exhausted(error),
+            },
+        }
+    }
+}
+
+impl Door {
+    /// A door with these listeners.
+    pub fn new(listeners: Vec<Listener>) -> Self {
+        Self { listeners, next: Next::Event, exhausted: None, first: 0, next_worker: 0 }
+    }
+
+    /// Has events with this token tell of arrivals.
+    pub fn watch(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        self.listeners.iter_mut().try_for_each(|listener| listener.register(registry, token, Interest::READABLE))
+    }
+
+    /// Closes it.
+    pub fn close(&mut self, registry: &Registry) {
+        for mut listener in self.listeners.drain(..) {
+            // It fails only for a socket that is not watched.
+            let _ = listener.deregister(registry);
+        }
+        self.next = Next::Event;
+    }
+
+    /// Notes that somebody has arrived.
+    pub fn rings(&mut self) {
+        self.next = Next::Turn;
+    }
+
+    /// Whether somebody has arrived and was not asked in.
+    pub fn has_rung(&self) -> bool {
+        self.next == Next::Turn
+    }
+
+    /// The next who arrives at any of the listeners.
+    fn accept(&mut self) -> Accepted {
+        self.first = self.first.wrapping_add(1);
+        let count = self.listeners.len();
+        for listener in self.listeners.iter().cycle().skip(self.first % count.max(1)).take(count) {
+            match Accepted::of(listener.accept()) {
+                Accepted::Nobody => (),
+                outcome => return outcome,
+            }
+        }
+        Accepted::Nobody
+    }
+
+    /// The worker that the next client comes to.
+    fn deal(&mut self, workers: usize) -> WorkerId {
+        let worker = WorkerId(self.next_worker % workers.max(1));
+        self.next_worker = self.next_worker.wrapping_add(1);
+        worker
+    }
+}
+
+impl Worker {
+    /// Takes in those who have arrived.
+    pub fn accept(&mut self) {
+        for _ in 0..BATCH {
+            match self.door.accept() {
+                Accepted::Stream(stream) => self.deal(stream),
+                Accepted::Gone => (),
+                Accepted::Nobody => {
+                    self.door.next = Next::Event;
+                    return;
+                }
+                Accepted::Exhausted(error) => {
+                    if self.door.exhausted.replace(self.now).is_none() {
+                        crate::warning!("cannot accept connections, which wait until it is possible: {error}");
+                    }
+                    self.door.next = Next::Tick;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Takes in those who had to wait until the system can have another socket.
+    pub fn accept_late(&mut self) {
+        if self.door.next == Next::Tick {
+            self.accept();
+        }
+        if self.door.exhausted.is_some_and(|last| self.now.saturating_duration_since(last) >= CALM) {
+            self.door.exhausted = None;
+            crate::info!("connections are accepted again");
+        }
+    }
+
+    fn deal(&mut self, stream: Stream) {
+        let worker = self.door.deal(self.shared.mailboxes.len());
+        if worker == self.id {
+            self.add_client(Io::new(stream), self.now);
+        } else {
+            self.shared.tell(worker, Message::Accepted(stream));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_the_system_lacks_stops_accepting() {
+        for (code, goes_on) in [
+            (libc::ECONNABORTED, true),
+            (libc::EINTR, true),
+            (libc::EPROTO, true),
+            (libc::EPERM, true),
+            (libc::ENETDOWN, true),
+            (libc::EMFILE, false),
+            (libc::ENFILE, false),
+            (libc::ENOBUFS, false),
+            (libc::ENOMEM, false),
+            (libc::EBADF, false),
+        ] {
+            let outcome = Accepted::of(Err(io::Error::from_raw_os_error(code)));
+            assert_eq!(matches!(outcome, Accepted::Gone), goes_on, "{code}: {outcome:?}");
+        }
+        assert!(matches!(Accepted::of(Err(io::Error::from_raw_os_error(libc::EAGAIN))), Accepted::Nobody));
+    }
+}
