@@ -116,6 +116,6 @@ def test_any_role_may_predict(server, database):
     role = f"{database.name}_stranger"
     database.sql(f"CREATE ROLE {role} LOGIN")
     try:
-        assert float(database.sql(f"SET ROLE {role}; REVOKE ALL ON ALL TABLES IN SCHEMA pgml FROM {role}; {ASK}")) > 0
+        assert float(database.sql(f"REVOKE ALL ON ALL TABLES IN SCHEMA pgml FROM {role}; SET ROLE {role}; {ASK}")) > 0
     finally:
         database.sql(f"DROP ROLE {role}")

@@ -14,6 +14,7 @@ mod model;
 mod model_meta;
 mod names;
 mod nearest;
+mod owner;
 mod predict;
 mod registry;
 mod sql;

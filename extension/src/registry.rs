@@ -1,7 +1,8 @@
 //! Reads and writes of the registry: the tables projects, snapshots, models, files and deployments.
 //!
 //! Every name in these statements is qualified, operators and functions too, so that they mean the same whatever the
-//! caller's search_path. They run with the caller's rights.
+//! caller's search_path. They run with the caller's rights, but for what a training needs of the registry that its role
+//! need not be able to read.
 
 use std::ffi::CStr;
 
@@ -10,6 +11,7 @@ use pgrx::spi::{SpiHeapTupleData, SpiResult, SpiTupleTable};
 use pgrx::{IntoDatum, PgSqlErrorCode, Spi, pg_sys};
 
 use crate::error::{Error, Result};
+use crate::owner::AsOwner;
 
 /// A row of pgml.projects.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,6 +108,7 @@ pub fn deployed_model(project_id: i64) -> Result<Option<i64>> {
 
 /// The bytes of a model's file, its parts put together; `None` if there is no such file.
 pub fn read_file(model_id: i64, path: &str) -> Result<Option<Vec<u8>>> {
+    let _owner = AsOwner::begin()?;
     let parts: Vec<(i32, Vec<u8>)> = select(
         "SELECT part, data FROM pgml.files
          WHERE model_id OPERATOR(pg_catalog.=) $1 AND path OPERATOR(pg_catalog.=) $2
@@ -256,6 +259,7 @@ pub struct Snapshot {
 
 /// The snapshot that a project used last.
 pub fn last_snapshot(project_id: i64) -> Result<Option<Snapshot>> {
+    let _owner = AsOwner::begin()?;
     let rows = select(
         "SELECT s.id, s.relation_name, s.y_column_name, s.test_size, s.test_sampling::pg_catalog.text, s.materialized
          FROM pgml.models m INNER JOIN pgml.snapshots s ON s.id OPERATOR(pg_catalog.=) m.snapshot_id

@@ -26,7 +26,6 @@ SELECT name FROM pgml.projects;
 SELECT name, deployed FROM pgml.trained_models;
 SELECT name FROM pgml.deployed_models;
 SELECT name FROM pgml.overview;
-SELECT length(data) > 0 AS readable FROM pgml.files;
 -- It neither trains nor deploys nor changes anything.
 \pset expanded on
 SELECT * FROM attempt($$SELECT pgml.train('mine', 'regression', 'open_data', 'y', 'xgboost')$$);
@@ -37,6 +36,31 @@ SELECT * FROM attempt($$UPDATE pgml.files SET data = ''$$);
 SELECT * FROM attempt($$SELECT pgml.load_dataset('iris')$$);
 SELECT * FROM attempt($$SET pgml.xgboost_library = '/tmp/evil.so'$$);
 \pset expanded off
+RESET ROLE;
+
+-- What is in a table that it may not read, it does not see in the registry either: whole rows of all tables and views,
+-- as text, are searched for a value of the table.
+CREATE TABLE patients AS SELECT 'ssn-' || 100000 + i % 100 AS ssn, i % 7 AS visits FROM generate_series(1, 300) i;
+SELECT pgml.train('patients', 'regression', '(SELECT ssn, visits FROM patients WHERE ssn <> ''ssn-100099'')', 'visits',
+    'xgboost', '{"n_estimators": 2}');
+CREATE FUNCTION relations_that_tell(wanted text) RETURNS TABLE (relation regclass, told text) LANGUAGE plpgsql AS $$
+BEGIN
+    FOR relation IN
+        SELECT oid FROM pg_class WHERE relnamespace = 'pgml'::regnamespace AND relkind IN ('r', 'v') ORDER BY relname
+    LOOP
+        BEGIN
+            EXECUTE format('SELECT count(*) FROM %s r WHERE r::text LIKE $1 OR r::text LIKE $2', relation) INTO told
+                USING '%' || wanted || '%', '%' || encode(wanted::bytea, 'hex') || '%';
+        EXCEPTION WHEN insufficient_privilege THEN
+            told := SQLERRM;
+        END;
+        RETURN NEXT;
+    END LOOP;
+END $$;
+SELECT * FROM relations_that_tell('ssn-');
+SET ROLE pgml_test_reader;
+SELECT * FROM relations_that_tell('ssn-');
+SELECT name, relation_name, y_column_name FROM pgml.overview ORDER BY name;
 RESET ROLE;
 
 -- With the grants that the hint tells of it trains, on data that it may read.
