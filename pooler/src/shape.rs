@@ -273,16 +273,18 @@ impl Worker {
         let client = self.clients.get(key.0).ok_or(Why::Protocol)?;
         let known = if name.is_empty() { client.unnamed.as_ref() } else { client.statements.get(name) };
         let statement = known.ok_or(Why::Protocol)?.clone();
+        let conforming = client.vars.get(self.conforming_strings) != Some("off");
         let database = &self.pools.get(pool.0).ok_or(Why::Protocol)?.database;
         let generation = self.shapes.get(database).map_or(0, |shapes| shapes.generation());
-        if let Some(shape) = &*statement.shape.borrow()
+        if let Some((of, shape)) = &*statement.shape.borrow()
+            && *of == conforming
             && shape.verdict.generation == generation
         {
             return Ok(shape.clone());
         }
         let sql = statement.definition.split(|&byte| byte == 0).next().unwrap_or_default();
         let shape = self.shape(key, pool, sql)?;
-        *statement.shape.borrow_mut() = Some(shape.clone());
+        *statement.shape.borrow_mut() = Some((conforming, shape.clone()));
         Ok(shape)
     }
 }

@@ -17,8 +17,8 @@ pub struct Statement {
     pub definition: Box<[u8]>,
     /// What its text does to a session.
     pub touch: Touch,
-    /// Its shape, once that was asked for.
-    pub shape: RefCell<Option<Rc<Shape>>>,
+    /// Its shape, once that was asked for, by this `standard_conforming_strings`.
+    pub shape: RefCell<Option<(bool, Rc<Shape>)>>,
     /// Counted up when servers must prepare it afresh.
     pub generation: Cell<u64>,
 }

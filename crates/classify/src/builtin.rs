@@ -8,26 +8,33 @@ pub enum Act {
     Pins,
     /// Changes parameters of the session.
     Dirties,
-    /// Writes, fails on a replica, or runs the text that it is given, though it may be declared stable.
+    /// Tells the value of a parameter that it is given the name of.
+    Tells,
+    /// Runs the text that it is given, or relations, though it may be declared stable.
+    Runs,
+    /// Writes, or fails on a replica, likewise.
     Writes,
 }
 
-/// Locks of the session. (The ones of a transaction, `pg_advisory_xact_lock`, are volatile and so writes, no more.)
+/// Locks of the session, and the origin that it replays for. (The ones of a transaction, `pg_advisory_xact_lock`, are volatile and so writes, no more.)
 const PINS: &[&str] = &[
     "pg_advisory_lock",
     "pg_advisory_lock_shared",
     "pg_advisory_unlock",
     "pg_advisory_unlock_all",
     "pg_advisory_unlock_shared",
+    "pg_replication_origin_session_reset",
+    "pg_replication_origin_session_setup",
     "pg_try_advisory_lock",
     "pg_try_advisory_lock_shared",
 ];
 
 const DIRTIES: &[&str] = &["set_config", "setseed"];
 
-/// Declared stable, yet unfit: `txid_current` and its heir give the transaction an id, which a replica refuses; the
-/// others run SQL, read relations (views, so any function) or make values of types that they are given as text.
-const WRITES: &[&str] = &[
+const TELLS: &[&str] = &["current_setting", "pg_show_all_settings"];
+
+/// Run SQL, or read relations (views, so any function), or make values of types that they are given as text.
+const RUNS: &[&str] = &[
     "connectby",
     "crosstab",
     "crosstab2",
@@ -40,7 +47,6 @@ const WRITES: &[&str] = &[
     "database_to_xml_and_xmlschema",
     "dblink",
     "dblink_exec",
-    "pg_current_xact_id",
     "pg_input_error_info",
     "pg_input_is_valid",
     "query_to_xml",
@@ -52,9 +58,11 @@ const WRITES: &[&str] = &[
     "table_to_xml_and_xmlschema",
     "ts_rewrite",
     "ts_stat",
-    "txid_current",
     "xpath_table",
 ];
+
+/// They give the transaction an id, which a replica refuses.
+const WRITES: &[&str] = &["pg_current_xact_id", "txid_current"];
 
 /// Volatile functions of `pg_catalog` that read, may be asked of a replica and leave nothing behind: reads, but not to be
 /// pipelined, since they wait, or differ from call to call, or walk files.
@@ -79,7 +87,6 @@ const READS: &[&str] = &[
     "pg_prepared_statement",
     "pg_relation_size",
     "pg_safe_snapshot_blocking_pids",
-    "pg_show_all_settings",
     "pg_sleep",
     "pg_sleep_for",
     "pg_sleep_until",
@@ -97,10 +104,15 @@ const READS: &[&str] = &[
 
 /// What a function of this name does beyond its volatility.
 pub fn act(name: &str) -> Option<Act> {
-    [(PINS, Act::Pins), (DIRTIES, Act::Dirties), (WRITES, Act::Writes)]
+    [(PINS, Act::Pins), (DIRTIES, Act::Dirties), (TELLS, Act::Tells), (RUNS, Act::Runs), (WRITES, Act::Writes)]
         .into_iter()
         .find(|(names, _)| names.binary_search(&name).is_ok())
         .map(|(_, act)| act)
+}
+
+/// Whether a parameter tells if the session's transactions are read-only.
+pub fn is_read_only(parameter: &str) -> bool {
+    ["transaction_read_only", "default_transaction_read_only"].iter().any(|name| name.eq_ignore_ascii_case(parameter))
 }
 
 /// Whether a volatile function of `pg_catalog` is a read that a replica can answer.
@@ -114,7 +126,7 @@ mod tests {
 
     #[test]
     fn lists_are_sorted() {
-        for list in [PINS, DIRTIES, WRITES, READS] {
+        for list in [PINS, DIRTIES, TELLS, RUNS, WRITES, READS] {
             assert!(list.is_sorted(), "{list:?}");
         }
     }

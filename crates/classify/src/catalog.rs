@@ -57,6 +57,8 @@ pub enum Access {
 pub struct Entry {
     /// How it is read.
     pub access: Access,
+    /// Writing to it runs functions of users: triggers, rules, defaults, checks, or those of a table that it reaches.
+    pub fires: bool,
     /// SQL to be judged in its place, beside or instead of it: a view's query, a table's policies, a domain's checks.
     pub definition: Option<Box<str>>,
 }
@@ -137,7 +139,11 @@ impl Catalog {
             }
             "type" | "relation" => {
                 let too_long = definition.len() > MAX_DEFINITION;
-                let access = match flag {
+                let (access, fires) = match flag.strip_suffix(" fires") {
+                    Some(access) => (access, true),
+                    None => (flag, false),
+                };
+                let access = match access {
                     _ if too_long => Access::Unsafe,
                     "plain" => Access::Plain,
                     "system" => Access::System,
@@ -148,7 +154,7 @@ impl Catalog {
                 };
                 let definition = (!definition.is_empty() && !too_long).then(|| definition.into());
                 let into = if kind == "type" { &mut self.types } else { &mut self.relations };
-                into.entry(name.into()).or_default().insert(schema.into(), Entry { access, definition });
+                into.entry(name.into()).or_default().insert(schema.into(), Entry { access, fires, definition });
             }
             _ => return None,
         }

@@ -6,8 +6,9 @@
 //! BY) are asked for by name, or are members of an operator class, where one volatile function poisons the catalog.
 
 use pg_query::protobuf::{
-    AConst, AExprKind, JsonBehavior, JsonOutput, JsonTableColumn, JsonTablePathSpec, JsonValueExpr, RangeVar,
-    SelectStmt, SetOperation, TypeName, WindowDef, WithClause,
+    AConst, AExprKind, DeleteStmt, FuncCall, InsertStmt, JsonBehavior, JsonOutput, JsonTableColumn, JsonTablePathSpec,
+    JsonValueExpr, MergeStmt, OnConflictClause, RangeVar, ReturningClause, SelectStmt, SetOperation, TypeName,
+    UpdateStmt, WindowDef, WithClause, a_const,
 };
 use pg_query::{Node, NodeEnum};
 
@@ -30,6 +31,8 @@ pub struct Judge<'a> {
     pub pins: bool,
     /// It calls what dirties the session.
     pub dirties: bool,
+    /// It runs what is not known and may do anything to the session.
+    pub opaque: bool,
     /// It names what the catalog does not know.
     pub stale: bool,
     /// Names of the common table expressions in scope.
@@ -46,6 +49,7 @@ impl<'a> Judge<'a> {
             alone: None,
             pins: false,
             dirties: false,
+            opaque: catalog.is_poisoned(),
             stale: false,
             scope: Vec::new(),
             read: Vec::new(),
@@ -67,12 +71,134 @@ impl<'a> Judge<'a> {
         self.alone.get_or_insert(reason);
     }
 
+    /// Notes what may do anything, to its session too.
+    fn anything(&mut self, reason: Reason) {
+        self.opaque = true;
+        self.writes(reason);
+    }
+
+    /// A name is not in the catalog.
+    fn unknown(&mut self, reason: Reason) {
+        self.stale |= self.catalog.is_loaded();
+        self.anything(reason);
+    }
+
     /// A query that stands where a statement may: anything but SELECT (and VALUES and TABLE) writes.
     pub fn query(&mut self, node: Option<&Node>) {
+        let outer = self.scope.len();
         match node.and_then(|node| node.node.as_ref()) {
             Some(NodeEnum::SelectStmt(select)) => self.select(select),
-            Some(_) => self.writes(Reason::Write),
-            None => self.writes(Reason::Unfamiliar),
+            Some(NodeEnum::InsertStmt(insert)) => self.insert(insert),
+            Some(NodeEnum::UpdateStmt(update)) => self.update(update),
+            Some(NodeEnum::DeleteStmt(delete)) => self.delete(delete),
+            Some(NodeEnum::MergeStmt(merge)) => self.merge(merge),
+            Some(_) => self.anything(Reason::Write),
+            None => self.anything(Reason::Unfamiliar),
+        }
+        self.scope.truncate(outer);
+    }
+
+    fn insert(&mut self, insert: &InsertStmt) {
+        self.change(insert.relation.as_ref(), insert.with_clause.as_ref());
+        self.nodes(&insert.cols);
+        // None is DEFAULT VALUES.
+        if insert.select_stmt.is_some() {
+            self.query(insert.select_stmt.as_deref());
+        }
+        if let Some(conflict) = &insert.on_conflict_clause {
+            self.on_conflict(conflict);
+        }
+        self.returning(insert.returning_clause.as_ref());
+    }
+
+    fn on_conflict(&mut self, conflict: &OnConflictClause) {
+        if let Some(infer) = &conflict.infer {
+            for element in &infer.index_elems {
+                match &element.node {
+                    Some(NodeEnum::IndexElem(element)) => self.node(element.expr.as_deref()),
+                    _ => self.anything(Reason::Unfamiliar),
+                }
+            }
+            self.node(infer.where_clause.as_deref());
+        }
+        self.nodes(&conflict.target_list);
+        self.node(conflict.where_clause.as_deref());
+    }
+
+    fn update(&mut self, update: &UpdateStmt) {
+        self.change(update.relation.as_ref(), update.with_clause.as_ref());
+        self.nodes(&update.target_list);
+        for item in &update.from_clause {
+            self.from(item);
+        }
+        self.node(update.where_clause.as_deref());
+        self.returning(update.returning_clause.as_ref());
+    }
+
+    fn delete(&mut self, delete: &DeleteStmt) {
+        self.change(delete.relation.as_ref(), delete.with_clause.as_ref());
+        for item in &delete.using_clause {
+            self.from(item);
+        }
+        self.node(delete.where_clause.as_deref());
+        self.returning(delete.returning_clause.as_ref());
+    }
+
+    fn merge(&mut self, merge: &MergeStmt) {
+        self.change(merge.relation.as_ref(), merge.with_clause.as_ref());
+        if let Some(source) = &merge.source_relation {
+            self.from(source);
+        }
+        self.node(merge.join_condition.as_deref());
+        for clause in &merge.merge_when_clauses {
+            match &clause.node {
+                Some(NodeEnum::MergeWhenClause(when)) => {
+                    self.node(when.condition.as_deref());
+                    self.nodes(&when.target_list);
+                    self.nodes(&when.values);
+                }
+                _ => self.anything(Reason::Unfamiliar),
+            }
+        }
+        self.returning(merge.returning_clause.as_ref());
+    }
+
+    /// What INSERT, UPDATE, DELETE and MERGE begin with.
+    fn change(&mut self, target: Option<&RangeVar>, with: Option<&WithClause>) {
+        self.writes(Reason::Write);
+        if let Some(with) = with {
+            self.with(with);
+        }
+        match target {
+            Some(target) => self.target(target),
+            None => self.anything(Reason::Unfamiliar),
+        }
+    }
+
+    /// The condition of a COPY.
+    pub fn condition(&mut self, condition: Option<&Node>) {
+        self.node(condition);
+    }
+
+    fn returning(&mut self, returning: Option<&ReturningClause>) {
+        if let Some(returning) = returning {
+            self.nodes(&returning.exprs);
+        }
+    }
+
+    /// A relation that is written to.
+    pub fn target(&mut self, relation: &RangeVar) {
+        self.writes(Reason::Write);
+        let (schema, name) = (schema_of(relation), relation.relname.as_str());
+        let catalog = self.catalog;
+        let mut known = false;
+        for entry in catalog.relations(schema, name) {
+            known = true;
+            self.opaque |= entry.fires || entry.access == Access::Unsafe;
+            self.definition(entry, name);
+        }
+        if !known {
+            self.unknown(Reason::UnknownRelation(name.to_owned()));
         }
     }
 
@@ -118,7 +244,7 @@ impl<'a> Judge<'a> {
             })
         };
         if ctes().count() != with.ctes.len() {
-            self.writes(Reason::Unfamiliar);
+            self.anything(Reason::Unfamiliar);
         }
         if with.recursive {
             self.scope.extend(ctes().map(|cte| cte.ctename.clone()));
@@ -160,7 +286,7 @@ impl<'a> Judge<'a> {
                                 }
                             }
                         }
-                        _ => self.writes(Reason::Unfamiliar),
+                        _ => self.anything(Reason::Unfamiliar),
                     }
                 }
                 self.nodes(&range.coldeflist);
@@ -178,7 +304,7 @@ impl<'a> Judge<'a> {
                             self.node(column.colexpr.as_deref());
                             self.node(column.coldefexpr.as_deref());
                         }
-                        _ => self.writes(Reason::Unfamiliar),
+                        _ => self.anything(Reason::Unfamiliar),
                     }
                 }
             }
@@ -188,7 +314,7 @@ impl<'a> Judge<'a> {
                 }
                 let method = names(&sample.method);
                 if !matches!(method.as_slice(), ["bernoulli" | "system"] | ["pg_catalog", "bernoulli" | "system"]) {
-                    self.writes(Reason::UnknownFunction(method.join(".")));
+                    self.anything(Reason::UnknownFunction(method.join(".")));
                 }
                 self.nodes(&sample.args);
                 self.node(sample.repeatable.as_deref());
@@ -203,13 +329,13 @@ impl<'a> Judge<'a> {
                 }
                 self.json_behavior(table.on_error.as_deref());
             }
-            _ => self.writes(Reason::Unfamiliar),
+            _ => self.anything(Reason::Unfamiliar),
         }
     }
 
     pub fn relation(&mut self, relation: &RangeVar) {
         let name = relation.relname.as_str();
-        let schema = (!relation.schemaname.is_empty()).then_some(relation.schemaname.as_str());
+        let schema = schema_of(relation);
         if schema.is_none() && self.scope.iter().any(|known| known == name) {
             return;
         }
@@ -219,16 +345,17 @@ impl<'a> Judge<'a> {
             known = true;
             match entry.access {
                 Access::Plain => (),
+                // It tells whether the session's transactions are read-only.
+                Access::System if name == "pg_settings" => self.writes(Reason::SessionState),
                 Access::System => self.alone(Reason::SystemView(name.to_owned())),
                 Access::Unlogged => self.writes(Reason::UnloggedTable(name.to_owned())),
                 Access::Foreign => self.writes(Reason::ForeignTable(name.to_owned())),
-                Access::Unsafe => self.writes(Reason::View(name.to_owned())),
+                Access::Unsafe => self.anything(Reason::View(name.to_owned())),
             }
             self.definition(entry, name);
         }
-        if !known && catalog.is_loaded() {
-            self.stale = true;
-            self.writes(Reason::UnknownRelation(name.to_owned()));
+        if !known {
+            self.unknown(Reason::UnknownRelation(name.to_owned()));
         }
     }
 
@@ -242,7 +369,7 @@ impl<'a> Judge<'a> {
             return;
         }
         if self.read.len() >= MAX_DEFINITIONS {
-            return self.writes(Reason::TooDeep);
+            return self.anything(Reason::TooDeep);
         }
         self.read.push(entry);
         let scope = std::mem::take(&mut self.scope);
@@ -252,7 +379,7 @@ impl<'a> Judge<'a> {
                     self.query(Some(statement));
                 }
             }
-            Err(_) => self.writes(Reason::View(name.to_owned())),
+            Err(_) => self.anything(Reason::View(name.to_owned())),
         }
         self.scope = scope;
     }
@@ -272,6 +399,7 @@ impl<'a> Judge<'a> {
             | NodeEnum::ParamRef(_)
             | NodeEnum::AStar(_)
             | NodeEnum::SqlvalueFunction(_)
+            | NodeEnum::CurrentOfExpr(_)
             | NodeEnum::SetToDefault(_) => (),
             // No nodes of expressions: names in lists.
             NodeEnum::String(_) | NodeEnum::Integer(_) => (),
@@ -284,6 +412,7 @@ impl<'a> Judge<'a> {
                 self.node(indices.lidx.as_deref());
                 self.node(indices.uidx.as_deref());
             }
+            NodeEnum::MultiAssignRef(assign) => self.node(assign.source.as_deref()),
             NodeEnum::ResTarget(target) => {
                 self.nodes(&target.indirection);
                 self.node(target.val.as_deref());
@@ -308,7 +437,7 @@ impl<'a> Judge<'a> {
                             self.implied(name);
                         }
                     }
-                    AExprKind::Undefined => self.writes(Reason::Unfamiliar),
+                    AExprKind::Undefined => self.anything(Reason::Unfamiliar),
                 }
                 self.node(expression.lexpr.as_deref());
                 self.node(expression.rexpr.as_deref());
@@ -319,12 +448,12 @@ impl<'a> Judge<'a> {
                 self.node(cast.arg.as_deref());
                 match &cast.type_name {
                     Some(name) => self.type_name(name),
-                    None => self.writes(Reason::Unfamiliar),
+                    None => self.anything(Reason::Unfamiliar),
                 }
             }
             NodeEnum::CollateClause(collate) => self.node(collate.arg.as_deref()),
             NodeEnum::FuncCall(call) => {
-                self.function(&call.funcname);
+                self.function(call);
                 self.nodes(&call.args);
                 self.nodes(&call.agg_order);
                 self.node(call.agg_filter.as_deref());
@@ -375,7 +504,7 @@ impl<'a> Judge<'a> {
             NodeEnum::GroupingFunc(function) => self.nodes(&function.args),
             NodeEnum::ColumnDef(column) => match &column.type_name {
                 Some(name) => self.type_name(name),
-                None => self.writes(Reason::Unfamiliar),
+                None => self.anything(Reason::Unfamiliar),
             },
             NodeEnum::XmlExpr(xml) => {
                 self.nodes(&xml.named_args);
@@ -456,7 +585,7 @@ impl<'a> Judge<'a> {
                 self.json_behavior(function.on_error.as_deref());
             }
             NodeEnum::JsonArgument(argument) => self.json_value(argument.val.as_deref()),
-            _ => self.writes(Reason::Unfamiliar),
+            _ => self.anything(Reason::Unfamiliar),
         }
     }
 
@@ -508,7 +637,7 @@ impl<'a> Judge<'a> {
                 self.json_behavior(on_empty.as_deref());
                 self.json_behavior(on_error.as_deref());
             }
-            _ => self.writes(Reason::Unfamiliar),
+            _ => self.anything(Reason::Unfamiliar),
         }
     }
 
@@ -524,7 +653,7 @@ impl<'a> Judge<'a> {
     /// Syntax that a server knows since a version; before, the same text may mean something else.
     fn since(&mut self, version: u32) {
         if self.catalog.version() < version {
-            self.writes(Reason::NewerSyntax);
+            self.anything(Reason::NewerSyntax);
         }
     }
 
@@ -537,7 +666,7 @@ impl<'a> Judge<'a> {
                         && function.attribute
                         && (function.volatility == Volatility::Volatile || builtin::act(&name.sval).is_some())
                     {
-                        self.writes(Reason::AttributeFunction(name.sval.clone()));
+                        self.anything(Reason::AttributeFunction(name.sval.clone()));
                     }
                 }
                 _ => self.node(Some(field)),
@@ -545,13 +674,17 @@ impl<'a> Judge<'a> {
         }
     }
 
-    fn function(&mut self, name: &[Node]) {
-        let parts = names(name);
+    fn function(&mut self, call: &FuncCall) {
+        let parts = names(&call.funcname);
         let (schema, name) = match parts.as_slice() {
             [name] => (None, *name),
             [schema, name] | [_, schema, name] => (Some(*schema), *name),
-            _ => return self.writes(Reason::Unfamiliar),
+            _ => return self.anything(Reason::Unfamiliar),
         };
+        let known = self.catalog.function(schema, name);
+        if known.is_some_and(|function| function.volatility == Volatility::Volatile && !function.system) {
+            self.opaque = true;
+        }
         match builtin::act(name) {
             Some(Act::Pins) => {
                 self.pins = true;
@@ -561,27 +694,27 @@ impl<'a> Judge<'a> {
                 self.dirties = true;
                 return self.writes(Reason::SessionState);
             }
+            Some(Act::Tells) if call.args.first().is_none_or(names_read_only) => {
+                return self.writes(Reason::SessionState);
+            }
+            Some(Act::Runs) => return self.anything(Reason::VolatileFunction(parts.join("."))),
             Some(Act::Writes) => return self.writes(Reason::VolatileFunction(parts.join("."))),
-            None => (),
+            Some(Act::Tells) | None => (),
         }
-        match self.catalog.function(schema, name) {
+        match known {
             Some(function) if function.volatility < Volatility::Volatile => (),
             Some(function) if function.system && builtin::reads(name) => {
                 self.alone(Reason::VolatileFunction(parts.join(".")));
             }
             Some(_) => self.writes(Reason::VolatileFunction(parts.join("."))),
-            None if self.catalog.is_loaded() => {
-                self.stale = true;
-                self.writes(Reason::UnknownFunction(parts.join(".")));
-            }
-            None => (),
+            None => self.unknown(Reason::UnknownFunction(parts.join("."))),
         }
     }
 
     fn operator(&mut self, name: &[Node]) {
         match names(name).last() {
             Some(name) => self.implied(name),
-            None => self.writes(Reason::Unfamiliar),
+            None => self.anything(Reason::Unfamiliar),
         }
     }
 
@@ -589,14 +722,10 @@ impl<'a> Judge<'a> {
     fn implied(&mut self, name: &str) {
         match self.catalog.operator(name) {
             Some(volatility) if volatility < Volatility::Volatile => (),
-            Some(_) => self.writes(Reason::VolatileFunction(name.to_owned())),
+            Some(_) => self.anything(Reason::VolatileFunction(name.to_owned())),
             // The grammar's other name for it.
             None if name == "!=" => self.implied("<>"),
-            None if self.catalog.is_loaded() => {
-                self.stale = true;
-                self.writes(Reason::UnknownOperator(name.to_owned()));
-            }
-            None => (),
+            None => self.unknown(Reason::UnknownOperator(name.to_owned())),
         }
     }
 
@@ -606,10 +735,10 @@ impl<'a> Judge<'a> {
         let (schema, name) = match parts.as_slice() {
             [name] => (None, *name),
             [schema, name] | [_, schema, name] => (Some(*schema), *name),
-            _ => return self.writes(Reason::Unfamiliar),
+            _ => return self.anything(Reason::Unfamiliar),
         };
         if type_name.pct_type || type_name.setof {
-            return self.writes(Reason::Unfamiliar);
+            return self.anything(Reason::Unfamiliar);
         }
         let catalog = self.catalog;
         let mut known = false;
@@ -617,15 +746,38 @@ impl<'a> Judge<'a> {
         for entry in catalog.types(schema, name).chain(catalog.relations(schema, name)) {
             known = true;
             if entry.access == Access::Unsafe {
-                self.writes(Reason::VolatileFunction(parts.join(".")));
+                self.anything(Reason::VolatileFunction(parts.join(".")));
             }
             self.definition(entry, name);
         }
-        if !known && catalog.is_loaded() {
-            self.stale = true;
-            self.writes(Reason::UnknownType(parts.join(".")));
+        if !known {
+            self.unknown(Reason::UnknownType(parts.join(".")));
         }
     }
+}
+
+fn schema_of(relation: &RangeVar) -> Option<&str> {
+    (!relation.schemaname.is_empty()).then_some(relation.schemaname.as_str())
+}
+
+/// Whether a parameter named by this argument may be one that tells whether transactions are read-only. A literal is
+/// what it is only where [`crate::shape`] keeps it; elsewhere it stands as `'s'`, which no parameter is called.
+fn names_read_only(argument: &Node) -> bool {
+    match &argument.node {
+        // As views and policies have it: `'name'::text`.
+        Some(NodeEnum::TypeCast(cast)) if cast.type_name.as_ref().is_some_and(is_text) => {
+            cast.arg.as_deref().is_none_or(names_read_only)
+        }
+        Some(NodeEnum::AConst(constant)) => match &constant.val {
+            Some(a_const::Val::Sval(name)) => name.sval == "s" || builtin::is_read_only(&name.sval),
+            _ => true,
+        },
+        _ => true,
+    }
+}
+
+fn is_text(name: &TypeName) -> bool {
+    matches!(names(&name.names).as_slice(), ["text"] | ["pg_catalog", "text"])
 }
 
 /// Whether a relation is created as a temporary one.

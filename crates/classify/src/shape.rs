@@ -12,7 +12,8 @@
 //! reading statement is made of (an option of EXPLAIN or COPY: [`crate::judge`] trusts none); what runs is
 //! chosen by names: functions, operators, types and relations. Values reach functions, and those that run what they
 //! are given as text (`query_to_xml`, `ts_stat`, `dblink`, `crosstab`) are volatile or listed as if they were, whatever
-//! the argument. A `SET` is different: its value is its meaning, so its literals are kept. A `U&"name"` is decoded by
+//! the argument. A `SET` is different: its value is its meaning, so its literals are kept, as are the text of a `DO` and
+//! the name in `current_setting('name')`. A `U&"name"` is decoded by
 //! the grammar with a literal (`UESCAPE`), so such statements have no shape and are parsed each time.
 //!
 //! Lists of literals of one kind are as one of it, and equal groups in parentheses beside each other as one, so that
@@ -166,8 +167,8 @@ impl Shaper {
         let groups = &mut self.groups;
         let route = &mut self.route;
         let (mut canonical, mut collapsed) = (true, false);
-        // Whether a statement begins here, and whether it is a SET.
-        let (mut first, mut setting) = (true, false);
+        // Whether a statement begins here, and whether its literals are its meaning: those of a SET, the text of a DO.
+        let (mut first, mut verbatim) = (true, false);
         let mut closed = (0, 0);
         let mut place = 0;
         while place < sql.len() {
@@ -184,14 +185,10 @@ impl Shaper {
                         let kind = c | 0x20;
                         let escapes = kind == b'e' || (kind == b'n' && !scs);
                         place = string(sql, place + 2, escapes, matches!(kind, b'e' | b'n'))?;
-                        if setting {
-                            if kind == b'n' && !scs {
-                                text.push(b'e');
-                                text.extend_from_slice(sql.get(from + 1..place).unwrap_or_default());
-                            } else {
-                                text.extend_from_slice(sql.get(from..place).unwrap_or_default());
-                            }
-                            text.push(b' ');
+                        if verbatim && kind == b'n' && !scs {
+                            keep(text, b"e", sql.get(from + 1..place));
+                        } else if verbatim || kind == b'e' && names_parameter(text) {
+                            keep(text, b"", sql.get(from..place));
                         } else {
                             let (token, stand): (_, &[u8]) = match kind {
                                 b'b' => (Token::Bits, b"b'' "),
@@ -228,7 +225,7 @@ impl Shaper {
                     let start = text.len();
                     text.extend(raw.iter().map(u8::to_ascii_lowercase));
                     if first {
-                        setting = text.get(start..) == Some(b"set");
+                        verbatim = matches!(text.get(start..), Some(b"set" | b"do"));
                         first = false;
                     }
                     text.push(b' ');
@@ -239,9 +236,8 @@ impl Shaper {
                     let raw = sql.get(from..place).unwrap_or_default();
                     let int = is_int(raw);
                     tell(if int { Token::Int } else { Token::Float }, from, place);
-                    if setting {
-                        text.extend_from_slice(raw);
-                        text.push(b' ');
+                    if verbatim {
+                        keep(text, b"", Some(raw));
                     } else {
                         collapsed |= literal(text, if int { b"1 " } else { b"1.0 " });
                     }
@@ -261,9 +257,8 @@ impl Shaper {
                     } else {
                         place = dollars(sql, place)?;
                         tell(Token::Str, from, place);
-                        if setting {
-                            text.extend_from_slice(sql.get(from..place).unwrap_or_default());
-                            text.push(b' ');
+                        if verbatim || names_parameter(text) {
+                            keep(text, b"", sql.get(from..place));
                         } else {
                             collapsed |= literal(text, b"'s' ");
                         }
@@ -284,9 +279,8 @@ impl Shaper {
                             place = number(sql, from)?;
                             tell(Token::Float, from, place);
                             first = false;
-                            if setting {
-                                text.extend_from_slice(sql.get(from..place).unwrap_or_default());
-                                text.push(b' ');
+                            if verbatim {
+                                keep(text, b"", sql.get(from..place));
                             } else {
                                 collapsed |= literal(text, b"1.0 ");
                             }
@@ -300,7 +294,7 @@ impl Shaper {
                                 text.extend_from_slice(b"; ");
                             }
                             first = true;
-                            setting = false;
+                            verbatim = false;
                             continue;
                         }
                         _ => (),
@@ -314,7 +308,7 @@ impl Shaper {
                     {
                         closed = (open, text.len());
                         if before.1 != 0
-                            && !setting
+                            && !verbatim
                             && text.get(before.1..open) == Some(b", ")
                             && text.get(before.0..before.1) == text.get(open..)
                         {
@@ -347,12 +341,8 @@ impl Shaper {
                     place = string(sql, place + 1, !scs, true)?;
                     tell(Token::Str, from, place);
                     first = false;
-                    if setting {
-                        if !scs {
-                            text.push(b'e');
-                        }
-                        text.extend_from_slice(sql.get(from..place).unwrap_or_default());
-                        text.push(b' ');
+                    if verbatim || names_parameter(text) {
+                        keep(text, if scs { b"" } else { b"e" }, sql.get(from..place));
                     } else {
                         collapsed |= literal(text, b"'s' ");
                     }
@@ -388,6 +378,18 @@ impl Shaper {
     pub fn canonical(&self) -> &[u8] {
         &self.text
     }
+}
+
+/// Writes a token as it stands.
+fn keep(text: &mut Vec<u8>, before: &[u8], raw: Option<&[u8]>) {
+    text.extend_from_slice(before);
+    text.extend_from_slice(raw.unwrap_or_default());
+    text.push(b' ');
+}
+
+/// Whether a string that follows is the name of a parameter.
+fn names_parameter(text: &[u8]) -> bool {
+    text.ends_with(b"current_setting ( ") || text.ends_with(b"\"current_setting\" ( ")
 }
 
 /// Writes a literal, unless it follows another of its kind after a comma, which is then taken back. True if so.

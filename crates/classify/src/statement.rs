@@ -22,6 +22,7 @@ pub fn verdict(statements: &[Node], canonical: &str, catalog: &Catalog) -> Verdi
         pipelinable: Ok(()),
         pins: false,
         dirties: false,
+        opaque: false,
         transaction: false,
         is_ddl: false,
         stale: false,
@@ -36,7 +37,8 @@ pub fn verdict(statements: &[Node], canonical: &str, catalog: &Catalog) -> Verdi
         }
         whole.read_only &= one.read_only && matches!(one.kind, Kind::Read | Kind::Explain);
         whole.pins |= one.pins;
-        whole.dirties |= one.session();
+        whole.dirties |= one.dirties || one.sets();
+        whole.opaque |= one.opaque;
         whole.transaction |= one.transaction;
         whole.is_ddl |= one.is_ddl;
         whole.stale |= one.stale;
@@ -53,6 +55,7 @@ pub fn verdict(statements: &[Node], canonical: &str, catalog: &Catalog) -> Verdi
 /// The verdict on what could not be judged: a write that may do anything that its words allow. One pass, since the text
 /// may be long.
 pub fn opaque(sql: &[u8], reason: Reason, catalog: &Catalog) -> Verdict {
+    let words = Words::of(sql);
     let mut verdict = Verdict {
         kind: Kind::Write,
         statements: 1,
@@ -60,6 +63,7 @@ pub fn opaque(sql: &[u8], reason: Reason, catalog: &Catalog) -> Verdict {
         pipelinable: Err(reason),
         pins: false,
         dirties: true,
+        opaque: true,
         transaction: false,
         is_ddl: false,
         stale: false,
@@ -67,36 +71,55 @@ pub fn opaque(sql: &[u8], reason: Reason, catalog: &Catalog) -> Verdict {
         shape: None,
         generation: catalog.generation(),
     };
-    // A false alarm costs only speed.
-    for word in sql.split(|&byte| !byte.is_ascii_alphanumeric() && byte != b'_' && byte < 128) {
-        let is = |one: &str| word.eq_ignore_ascii_case(one.as_bytes());
-        let starts = |with: &str| word.get(..with.len()).is_some_and(|head| head.eq_ignore_ascii_case(with.as_bytes()));
-        match word.first().map(u8::to_ascii_lowercase) {
-            Some(b'a') => {
-                verdict.is_ddl |= is("alter");
-                verdict.transaction |= is("abort");
-            }
-            Some(b'b') => verdict.transaction |= is("begin"),
-            Some(b'c') => {
-                verdict.is_ddl |= is("create");
-                verdict.transaction |= is("commit");
-            }
-            Some(b'd') => verdict.is_ddl |= is("drop"),
-            Some(b'e') => verdict.transaction |= is("end"),
-            Some(b'h') => verdict.pins |= is("hold"),
-            Some(b'l') => verdict.pins |= is("listen") || is("load"),
-            Some(b'p') => {
-                verdict.pins |=
-                    is("prepare") || starts("pg_temp") || starts("pg_advisory") || starts("pg_try_advisory");
-                verdict.transaction |= is("prepare");
-            }
-            Some(b'r') => verdict.transaction |= is("rollback") || is("release"),
-            Some(b's') => verdict.transaction |= is("start") || is("savepoint"),
-            Some(b't') => verdict.pins |= is("temp") || is("temporary"),
-            _ => (),
-        }
-    }
+    verdict.pins = words.pins;
+    verdict.transaction = words.transaction;
+    verdict.is_ddl = words.ddl;
     verdict
+}
+
+/// What the words of a text allow.
+#[derive(Default)]
+struct Words {
+    pins: bool,
+    transaction: bool,
+    ddl: bool,
+}
+
+impl Words {
+    /// A false alarm costs only speed.
+    fn of(sql: &[u8]) -> Self {
+        let mut words = Self::default();
+        for word in sql.split(|&byte| !byte.is_ascii_alphanumeric() && byte != b'_' && byte < 128) {
+            let is = |one: &str| word.eq_ignore_ascii_case(one.as_bytes());
+            let starts =
+                |with: &str| word.get(..with.len()).is_some_and(|head| head.eq_ignore_ascii_case(with.as_bytes()));
+            match word.first().map(u8::to_ascii_lowercase) {
+                Some(b'a') => {
+                    words.ddl |= is("alter");
+                    words.transaction |= is("abort");
+                }
+                Some(b'b') => words.transaction |= is("begin"),
+                Some(b'c') => {
+                    words.ddl |= is("create");
+                    words.transaction |= is("commit");
+                }
+                Some(b'd') => words.ddl |= is("drop"),
+                Some(b'e') => words.transaction |= is("end"),
+                Some(b'h') => words.pins |= is("hold"),
+                Some(b'l') => words.pins |= is("listen") || is("load"),
+                Some(b'p') => {
+                    words.pins |=
+                        is("prepare") || starts("pg_temp") || starts("pg_advisory") || starts("pg_try_advisory");
+                    words.transaction |= is("prepare");
+                }
+                Some(b'r') => words.transaction |= is("rollback") || is("release"),
+                Some(b's') => words.transaction |= is("start") || is("savepoint"),
+                Some(b't') => words.pins |= is("temp") || is("temporary"),
+                _ => (),
+            }
+        }
+        words
+    }
 }
 
 fn single(statement: &Node, canonical: &str, catalog: &Catalog) -> Verdict {
@@ -108,6 +131,7 @@ fn single(statement: &Node, canonical: &str, catalog: &Catalog) -> Verdict {
         pipelinable: Err(Reason::Utility),
         pins: false,
         dirties: false,
+        opaque: false,
         transaction: false,
         is_ddl: false,
         stale: false,
@@ -129,11 +153,9 @@ fn single(statement: &Node, canonical: &str, catalog: &Catalog) -> Verdict {
             verdict.is_ddl = has_into(select);
         }
         Some(NodeEnum::InsertStmt(_) | NodeEnum::UpdateStmt(_) | NodeEnum::DeleteStmt(_) | NodeEnum::MergeStmt(_)) => {
+            judge.query(Some(statement));
             verdict.kind = Kind::Write;
             verdict.pipelinable = Err(Reason::Write);
-            // What it calls is not walked: the words tell.
-            verdict.pins = canonical.contains("advisory_");
-            verdict.dirties = canonical.contains("set_config") || canonical.contains("setseed");
         }
         Some(NodeEnum::TransactionStmt(transaction)) => {
             verdict.kind = transaction_kind(transaction);
@@ -141,10 +163,8 @@ fn single(statement: &Node, canonical: &str, catalog: &Catalog) -> Verdict {
             verdict.pipelinable = Err(Reason::TransactionControl);
         }
         Some(NodeEnum::VariableSetStmt(set)) => {
-            verdict.kind = set_kind(set, canonical);
+            set_verdict(&mut verdict, set, canonical);
             verdict.pipelinable = session;
-            verdict.pins = matches!(&verdict.kind, Kind::Set(set)
-                if set.name == "search_path" && set.statement.to_ascii_lowercase().contains("pg_temp"));
         }
         Some(NodeEnum::VariableShowStmt(show)) => {
             verdict.kind = Kind::Show(show.name.to_ascii_lowercase());
@@ -167,6 +187,7 @@ fn single(statement: &Node, canonical: &str, catalog: &Catalog) -> Verdict {
         Some(NodeEnum::ExecuteStmt(execute)) => {
             verdict.kind = Kind::Execute(execute.name.clone());
             verdict.pipelinable = session;
+            verdict.opaque = true;
         }
         Some(NodeEnum::DeallocateStmt(deallocate)) => {
             verdict.kind = Kind::Deallocate((!deallocate.isall).then(|| deallocate.name.clone()));
@@ -228,14 +249,24 @@ fn single(statement: &Node, canonical: &str, catalog: &Catalog) -> Verdict {
             verdict.pipelinable = Err(Reason::Write);
             verdict.dirties = true;
             verdict.is_ddl = true;
-            // A procedure may commit.
-            verdict.pins = canonical.contains("advisory_");
+            // What a DO runs stands in its canonical text.
+            verdict.pins = Words::of(canonical.as_bytes()).pins;
+        }
+        Some(NodeEnum::TruncateStmt(truncate)) => {
+            for relation in &truncate.relations {
+                match &relation.node {
+                    Some(NodeEnum::RangeVar(relation)) => judge.target(relation),
+                    _ => verdict.opaque = true,
+                }
+            }
         }
         Some(node) => utility(&mut verdict, node),
         None => verdict.pipelinable = Err(Reason::Unfamiliar),
     }
     verdict.pins |= judge.pins;
     verdict.dirties |= judge.dirties;
+    // A definition calls functions of users: of defaults, of indexes, of event triggers.
+    verdict.opaque |= judge.opaque || verdict.is_ddl;
     verdict.stale |= judge.stale;
     verdict
 }
@@ -260,11 +291,11 @@ fn utility(verdict: &mut Verdict, node: &NodeEnum) {
         _ => None,
     };
     verdict.pins = relation.is_some_and(is_temporary);
+    // What is left out calls functions too, of indexes and of views, but what these do to the session is undone.
     verdict.is_ddl = !matches!(
         node,
         NodeEnum::VacuumStmt(_)
             | NodeEnum::CheckPointStmt(_)
-            | NodeEnum::TruncateStmt(_)
             | NodeEnum::ReindexStmt(_)
             | NodeEnum::ClusterStmt(_)
             | NodeEnum::ConstraintsSetStmt(_)
@@ -282,13 +313,16 @@ fn copy_verdict(verdict: &mut Verdict, copy: &CopyStmt, judge: &mut Judge<'_>) {
     verdict.kind = Kind::Copy { from: copy.is_from, wire };
     if copy.is_from || !wire {
         verdict.pipelinable = Err(Reason::Write);
-        return;
     }
     match (&copy.relation, &copy.query) {
+        (Some(relation), _) if copy.is_from => {
+            judge.target(relation);
+            judge.condition(copy.where_clause.as_deref());
+        }
         (Some(relation), _) => judge.relation(relation),
         (None, query) => judge.query(query.as_deref()),
     }
-    verdict.read_only = judge.write.is_none();
+    verdict.read_only = wire && judge.write.is_none();
 }
 
 fn transaction_kind(transaction: &TransactionStmt) -> Kind {
@@ -318,42 +352,82 @@ fn modes(options: &[Node]) -> Modes {
         match option.defname.as_str() {
             "transaction_read_only" => modes.read_only = Some(value != "0"),
             "transaction_deferrable" => modes.deferrable = Some(value != "0"),
-            "transaction_isolation" => {
-                modes.isolation = match value.as_str() {
-                    "read uncommitted" => Some(Isolation::ReadUncommitted),
-                    "read committed" => Some(Isolation::ReadCommitted),
-                    "repeatable read" => Some(Isolation::RepeatableRead),
-                    "serializable" => Some(Isolation::Serializable),
-                    _ => None,
-                };
-            }
+            "transaction_isolation" => modes.isolation = Isolation::named(&value),
             _ => (),
         }
     }
     modes
 }
 
-fn set_kind(set: &VariableSetStmt, canonical: &str) -> Kind {
-    let name = set.name.to_ascii_lowercase();
-    match set.kind() {
-        VariableSetKind::VarReset => return Kind::Reset { name: Some(name) },
-        VariableSetKind::VarResetAll => return Kind::Reset { name: None },
-        VariableSetKind::VarSetMulti if name.starts_with("transaction") => {
-            return Kind::SetTransaction(modes(&set.args));
+/// A SET or RESET.
+fn set_verdict(verdict: &mut Verdict, set: &VariableSetStmt, canonical: &str) {
+    let name = parameter(&set.name);
+    verdict.kind = match set.kind() {
+        VariableSetKind::VarResetAll => Kind::Reset { name: None },
+        VariableSetKind::VarSetMulti if name == "session characteristics" => Kind::Set(characteristics(&set.args)),
+        VariableSetKind::VarSetMulti => Kind::SetTransaction(modes(&set.args)),
+        // They are set for the transaction that is open, whatever the words.
+        _ if name.starts_with("transaction_") => Kind::SetTransaction(mode(&name, &set.args)),
+        VariableSetKind::VarReset => Kind::Reset { name: Some(name) },
+        VariableSetKind::VarSetDefault => Kind::Set(vec![Set::new(name, set.is_local, Value::Default, canonical)]),
+        VariableSetKind::VarSetValue => {
+            let values: Option<Vec<String>> = set.args.iter().map(constant).collect();
+            let value = values.map_or(Value::Other, |values| Value::Text(values.join(", ")));
+            // Whatever is created from now on may be temporary.
+            verdict.pins = name == "search_path" && canonical.to_ascii_lowercase().contains("pg_temp");
+            Kind::Set(vec![Set::new(name, set.is_local, value, canonical)])
         }
+        // FROM CURRENT: the value is not in the text.
+        VariableSetKind::VarSetCurrent | VariableSetKind::Undefined => {
+            verdict.dirties = true;
+            Kind::Utility
+        }
+    };
+}
+
+/// A parameter as servers call it today.
+fn parameter(name: &str) -> String {
+    let name = name.to_ascii_lowercase();
+    match name.as_str() {
+        "sort_mem" => "work_mem".to_owned(),
+        "vacuum_mem" => "maintenance_work_mem".to_owned(),
+        _ => name,
+    }
+}
+
+/// What SET SESSION CHARACTERISTICS sets: a parameter for each of its modes.
+fn characteristics(modes: &[Node]) -> Vec<Set> {
+    let mode = |node: &Node| {
+        let Some(NodeEnum::DefElem(mode)) = &node.node else { return None };
+        let value = mode.arg.as_deref().and_then(constant)?;
+        let value = match value.as_str() {
+            "1" => "on".to_owned(),
+            "0" => "off".to_owned(),
+            _ => value,
+        };
+        let name = format!("default_{}", mode.defname);
+        let statement = format!("set {name} = '{value}'");
+        Some(Set { name, local: false, value: Value::Text(value), statement })
+    };
+    modes.iter().filter_map(mode).collect()
+}
+
+/// The mode of the transaction that a parameter stands for.
+fn mode(name: &str, args: &[Node]) -> Modes {
+    let mut modes = Modes::default();
+    let value = args.first().and_then(constant).map(|value| value.to_ascii_lowercase());
+    let on = value.as_deref().and_then(|value| match value {
+        "on" | "true" | "yes" | "1" => Some(true),
+        "off" | "false" | "no" | "0" => Some(false),
+        _ => None,
+    });
+    match name {
+        "transaction_read_only" => modes.read_only = on,
+        "transaction_deferrable" => modes.deferrable = on,
+        "transaction_isolation" => modes.isolation = value.as_deref().and_then(Isolation::named),
         _ => (),
     }
-    let value = match set.kind() {
-        VariableSetKind::VarSetDefault => Value::Default,
-        VariableSetKind::VarSetValue => set
-            .args
-            .iter()
-            .map(constant)
-            .collect::<Option<Vec<_>>>()
-            .map_or(Value::Other, |values| Value::Text(values.join(", "))),
-        _ => Value::Other,
-    };
-    Kind::Set(Set { name, local: set.is_local, value, statement: canonical.trim_end().to_owned() })
+    modes
 }
 
 /// A constant as `set_config` would take it.

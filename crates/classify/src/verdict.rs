@@ -9,7 +9,7 @@ pub struct Verdict {
     pub kind: Kind,
     /// How many statements it holds; zero for an empty one or comments alone.
     pub statements: u32,
-    /// Proven to change nothing and to mean the same on a replica. True for reads, and for `COPY (read) TO STDOUT`,
+    /// Proven to change nothing, and to mean the same on a replica and in a read-only transaction. True for reads, and for `COPY (read) TO STDOUT`,
     /// `EXPLAIN read` and `DECLARE ... FOR read`.
     pub read_only: bool,
     /// Whether it may share a connection with others in flight, or why not.
@@ -20,6 +20,10 @@ pub struct Verdict {
     /// It may change parameters of the session in a way that its text does not tell: `set_config`, SET among other
     /// statements, DO, CALL, what could not be parsed.
     pub dirties: bool,
+    /// It may leave anything in its session that its text does not show (parameters, temporary objects, LISTEN, cursors,
+    /// locks): it runs functions of users that are not known to be harmless, DO, CALL, EXECUTE, a definition, what the
+    /// catalog does not know, what could not be parsed.
+    pub opaque: bool,
     /// It holds transaction control (BEGIN, COMMIT, SAVEPOINT ...), alone or among others.
     pub transaction: bool,
     /// It may change the catalog that verdicts rest on: ask for it again when it has been committed.
@@ -35,12 +39,17 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Whether it touches the state of its session: a SET or RESET, or what pins or dirties.
+    /// Whether it touches the state of its session, or may: a SET or RESET, what pins or dirties, what is opaque.
     pub fn session(&self) -> bool {
-        self.pins
-            || self.dirties
-            || matches!(&self.kind, Kind::Set(set) if !set.local)
-            || matches!(self.kind, Kind::Reset { .. } | Kind::Discard(_))
+        self.pins || self.dirties || self.opaque || self.sets()
+    }
+
+    /// Whether it is a SET, RESET or DISCARD of the session.
+    pub(crate) fn sets(&self) -> bool {
+        match &self.kind {
+            Kind::Set(sets) => sets.iter().any(|set| !set.local),
+            kind => matches!(kind, Kind::Reset { .. } | Kind::Discard(_)),
+        }
     }
 }
 
@@ -71,11 +80,12 @@ pub enum Kind {
     Release(String),
     /// PREPARE TRANSACTION, COMMIT PREPARED, ROLLBACK PREPARED.
     TwoPhase,
-    /// SET of a parameter.
-    Set(Set),
-    /// SET TRANSACTION: for the transaction that is open.
+    /// SET of a parameter; of several by SET SESSION CHARACTERISTICS alone.
+    Set(Vec<Set>),
+    /// SET TRANSACTION, or SET or RESET of a parameter such as `transaction_read_only`: for the transaction that is
+    /// open, nothing outside of one.
     SetTransaction(Modes),
-    /// RESET of one parameter (in lower case), or of all.
+    /// RESET of one parameter (in lower case), or of all but the role and the session's authorization.
     Reset {
         /// None: RESET ALL.
         name: Option<String>,
@@ -148,11 +158,24 @@ pub enum Isolation {
     Serializable,
 }
 
+impl Isolation {
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "read uncommitted" => Self::ReadUncommitted,
+            "read committed" => Self::ReadCommitted,
+            "repeatable read" => Self::RepeatableRead,
+            "serializable" => Self::Serializable,
+            _ => return None,
+        })
+    }
+}
+
 /// A SET.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Set {
-    /// The parameter as the server calls it, in lower case: `client_encoding` for SET NAMES, `timezone` for SET TIME
-    /// ZONE, `role`, `session_authorization`, `session characteristics`.
+    /// The parameter as the server calls it, in lower case: `search_path` for SET SCHEMA, `client_encoding` for SET
+    /// NAMES, `timezone` for SET TIME ZONE, `xmloption`, `role`, `session_authorization`,
+    /// `default_transaction_read_only` for SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY.
     pub name: String,
     /// SET LOCAL.
     pub local: bool,
@@ -163,6 +186,12 @@ pub struct Set {
     pub statement: String,
 }
 
+impl Set {
+    pub(crate) fn new(name: String, local: bool, value: Value, canonical: &str) -> Self {
+        Self { name, local, value, statement: canonical.trim_end().to_owned() }
+    }
+}
+
 /// What a parameter is set to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
@@ -170,7 +199,7 @@ pub enum Value {
     Default,
     /// As `set_config` would take it; the members of a list are joined by `, `.
     Text(String),
-    /// Not a plain value (`SET TIME ZONE INTERVAL ...`, session characteristics); see [`Set::statement`].
+    /// Not a plain value (`SET TIME ZONE INTERVAL ...`); see [`Set::statement`].
     Other,
 }
 

@@ -17,7 +17,7 @@ fn long_texts_are_writes_and_cost_little() {
     // Nor does a refusal: megabytes of rows that are no list of literals.
     let rows = "(1, now()), (2, NULL), ".repeat(500_000);
     let begun = Instant::now();
-    assert_eq!(summary(&judge(&format!("INSERT INTO accounts VALUES {rows}(1)"))), "Write too_long dirties");
+    assert_eq!(summary(&judge(&format!("INSERT INTO accounts VALUES {rows}(1)"))), "Write too_long dirties opaque");
     assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
     // What has no shape is parsed as it is, and so bounded as it is.
     let verdict = judge(&format!("SELECT U&'{}'", "x".repeat(MAX_CANONICAL)));
@@ -72,14 +72,14 @@ fn chains_are_judged_or_refused_within_bounds() {
 #[test]
 fn what_cannot_be_parsed_is_a_write_that_may_do_anything() {
     for (sql, expected) in [
-        ("SELEC 1", "Write unparsable dirties"),
-        ("SELECT FROM WHERE", "Write unparsable dirties"),
-        ("BEGIN; COMMIT; SELEC", "Write unparsable dirties transaction"),
-        ("SELECT 'x", "Write unlexable dirties"),
-        ("SELECT PG_Advisory_Lock(1) 'x", "Write unlexable pins dirties"),
-        ("PREPARE x AS SELECT 'x", "Write unlexable pins dirties transaction"),
-        ("SELECT trend, loader 'x", "Write unlexable dirties"),
-        ("CREATE TEMP TABLE x (a int 0x1F)", "Write unlexable pins dirties ddl"),
+        ("SELEC 1", "Write unparsable dirties opaque"),
+        ("SELECT FROM WHERE", "Write unparsable dirties opaque"),
+        ("BEGIN; COMMIT; SELEC", "Write unparsable dirties opaque transaction"),
+        ("SELECT 'x", "Write unlexable dirties opaque"),
+        ("SELECT PG_Advisory_Lock(1) 'x", "Write unlexable pins dirties opaque"),
+        ("PREPARE x AS SELECT 'x", "Write unlexable pins dirties opaque transaction"),
+        ("SELECT trend, loader 'x", "Write unlexable dirties opaque"),
+        ("CREATE TEMP TABLE x (a int 0x1F)", "Write unlexable pins dirties opaque ddl"),
     ] {
         assert_eq!(summary(&judge(sql)), expected, "{sql}");
     }

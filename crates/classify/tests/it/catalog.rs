@@ -25,6 +25,7 @@ const FUNCTIONS: &[(&str, &str)] = &[
     ("overlaps", "s"),
     ("pg_advisory_lock", "v1"),
     ("pg_advisory_xact_lock", "v1"),
+    ("pg_show_all_settings", "v"),
     ("pg_sleep", "v1"),
     ("pg_try_advisory_lock_shared", "v1"),
     ("position", "i"),
@@ -91,6 +92,7 @@ const OTHERS: &[[&str; 5]] = &[
     ["relation", "public", "accounts", "plain", ""],
     ["relation", "public", "history", "plain", ""],
     ["relation", "public", "s", "plain", ""],
+    ["relation", "public", "audited", "plain fires", ""],
     ["relation", "public", "far", "foreign", ""],
     ["relation", "public", "fast", "unlogged", ""],
     ["relation", "public", "loud_table", "unsafe", ""],
@@ -101,10 +103,12 @@ const OTHERS: &[[&str; 5]] = &[
     ["relation", "public", "locked", "plain", " SELECT accounts.id FROM accounts FOR UPDATE;"],
     ["relation", "public", "odd", "plain", "gone"],
     ["relation", "public", "guarded", "plain", "SELECT (owner = CURRENT_USER)"],
+    ["relation", "public", "tenants", "plain", "SELECT (owner = current_setting('app.tenant'::text))"],
     ["relation", "public", "trapped", "plain", "SELECT (pgml.train(owner))"],
     ["relation", "a", "twice", "plain", ""],
     ["relation", "b", "twice", "plain", " SELECT pgml.train('x'::text);"],
     ["relation", "pg_catalog", "pg_class", "plain", ""],
+    ["relation", "pg_catalog", "pg_settings", "system", ""],
     ["relation", "pg_catalog", "pg_stat_activity", "system", ""],
 ];
 
@@ -145,6 +149,7 @@ pub fn summary(verdict: &Verdict) -> String {
     for (flag, name) in [
         (verdict.pins, "pins"),
         (verdict.dirties, "dirties"),
+        (verdict.opaque, "opaque"),
         (verdict.transaction, "transaction"),
         (verdict.is_ddl, "ddl"),
         (verdict.stale, "stale"),
