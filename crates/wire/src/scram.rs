@@ -4,6 +4,8 @@
 //! A server keeps a [`Secret`] and never needs the password. From a successful login it learns the client's key, with
 //! which it can log in elsewhere under the same secret ([`Credential::Keys`]): so a pooler needs no passwords at all.
 
+use std::fmt;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use hmac::{Hmac, Mac};
@@ -55,6 +57,11 @@ impl Secret {
     /// The same with another count of iterations: a secret of nobody, that looks like any other from outside.
     pub fn with_iterations(self, iterations: u32) -> Self {
         Self { iterations, ..self }
+    }
+
+    /// Whether this is the client's key of a login under this secret.
+    pub fn is_of(&self, client_key: &[u8; 32]) -> bool {
+        sha256(client_key).ct_eq(&self.stored_key).into()
     }
 
     /// Reads PostgreSQL's stored form, `SCRAM-SHA-256$4096:salt$storedkey:serverkey`.
@@ -191,7 +198,7 @@ impl Server {
 }
 
 /// With what a client logs in.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum Credential {
     /// The password.
     Password(Vec<u8>),
@@ -202,6 +209,13 @@ pub enum Credential {
         /// ServerKey, by which the server proves that it knows the secret too.
         server_key: Key,
     },
+}
+
+/// It is not for logs.
+impl fmt::Debug for Credential {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(if matches!(self, Self::Password(_)) { "Password" } else { "Keys" })
+    }
 }
 
 /// The client's side of one exchange.

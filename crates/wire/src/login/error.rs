@@ -1,0 +1,117 @@
+//! Why logins fail.
+
+use crate::backend::Report;
+
+/// Why a login has failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// What came is no message of PostgreSQL's.
+    #[error("this is not a PostgreSQL server")]
+    Stranger,
+    /// Bytes that somebody may have put before those of TLS.
+    #[error("data came with the answer to a request for encryption")]
+    Injected,
+    /// The server speaks no TLS, and it must.
+    #[error("the server does not support TLS")]
+    NoTls,
+    /// TLS cannot be begun.
+    #[error("TLS: {0}")]
+    Tls(String),
+    /// Something was to be said in the clear that must not be.
+    #[error("the connection is not encrypted and must be")]
+    Unencrypted,
+    /// The server has said why it does not let us in.
+    #[error("{}", .0.message)]
+    Refused(Box<Report>),
+    /// The server asks for something that is not spoken here.
+    #[error("the server asks for authentication by {}, which is not supported", method(*.0))]
+    Method(i32),
+    /// The server offers none of the SASL mechanisms that are spoken here.
+    #[error("the server offers only the SASL mechanisms {0}")]
+    Mechanisms(String),
+    /// The server cannot be bound to the TLS connection, and must be.
+    #[error("channel binding is required, but {0}")]
+    Unbound(&'static str),
+    /// The password that the server asks for is not known, or not in the form that it takes.
+    #[error("no password is known for user \"{0}\" on the server")]
+    NoPassword(String),
+    /// The password is known as an MD5 hash.
+    #[error("an MD5 password cannot log in by SCRAM (user \"{0}\")")]
+    OnlyMd5(String),
+    /// The password is known as a SCRAM secret, the client's key is not.
+    #[error("the SCRAM secret of user \"{0}\" is of use only after a client's login by SCRAM")]
+    OnlySecret(String),
+    /// The server has let us in without a proof that it began.
+    #[error("the server ended SCRAM without proving that it knows the secret")]
+    Unproven,
+    /// A message that has no place in a login, or not there.
+    #[error("the server sent a message '{}' out of turn in its login", char::from(*.0))]
+    Order(u8),
+    /// More than any login takes.
+    #[error("the server's login does not come to an end")]
+    TooLong,
+    /// A message, or the proof in it, is wrong.
+    #[error(transparent)]
+    Wire(#[from] crate::Error),
+}
+
+/// Whose fault it is that a login has failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// The server, or who answers in its place, breaks the protocol or cannot show who it is.
+    Server,
+    /// The server does not let us in, by its own word.
+    Refusal,
+    /// What we were told to log in with, or on what terms, does not fit the server.
+    Settings,
+    /// This machine.
+    Machine,
+}
+
+impl Error {
+    /// The SQLSTATE for whoever waits for the connection.
+    pub fn sqlstate(&self) -> &str {
+        match self {
+            Self::Refused(report) => &report.code,
+            Self::Stranger | Self::Injected | Self::Order(_) | Self::TooLong => "08P01",
+            Self::NoTls | Self::Tls(_) | Self::Unencrypted => "08001",
+            Self::Method(_) | Self::Mechanisms(_) => "0A000",
+            Self::Unbound(_) | Self::Unproven | Self::Wire(crate::Error::Verification) => "28000",
+            Self::NoPassword(_) | Self::OnlyMd5(_) | Self::OnlySecret(_) => "28P01",
+            Self::Wire(crate::Error::Random) => "58000",
+            Self::Wire(_) => "08P01",
+        }
+    }
+
+    /// Whose fault it is.
+    pub fn fault(&self) -> Fault {
+        match self {
+            Self::Refused(_) => Fault::Refusal,
+            Self::Method(_)
+            | Self::Mechanisms(_)
+            | Self::Unbound(_)
+            | Self::NoPassword(_)
+            | Self::OnlyMd5(_)
+            | Self::OnlySecret(_) => Fault::Settings,
+            Self::Unencrypted | Self::Wire(crate::Error::Random) => Fault::Machine,
+            Self::Stranger
+            | Self::Injected
+            | Self::NoTls
+            | Self::Tls(_)
+            | Self::Unproven
+            | Self::Order(_)
+            | Self::TooLong
+            | Self::Wire(_) => Fault::Server,
+        }
+    }
+}
+
+/// What PostgreSQL calls an authentication method.
+fn method(number: i32) -> String {
+    match number {
+        2 => "Kerberos".to_owned(),
+        7 | 8 => "GSSAPI".to_owned(),
+        9 => "SSPI".to_owned(),
+        other => format!("method {other}"),
+    }
+}
