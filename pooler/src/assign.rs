@@ -354,7 +354,7 @@ impl Worker {
     /// Takes the configuration that is in force now.
     pub fn take_config(&mut self) {
         let old = std::mem::replace(&mut self.config, self.shared.config());
-        let secured_otherwise = crate::connect::secures_otherwise(&old.settings, &self.config.settings);
+        let secured_otherwise = crate::credentials::secures_otherwise(&old.settings, &self.config.settings);
         let keys: Vec<PoolKey> = self.pools.iter().map(|(key, _)| PoolKey(key)).collect();
         for key in keys {
             let Some(pool) = self.pools.get(key.0) else { continue };

@@ -11,7 +11,7 @@ use wire::scram::{self, Binding, Credential, Secret};
 use wire::startup::{self, CancelKey};
 
 use crate::client::ClientKey;
-use crate::config::{ChannelBinding, Database, HostOrder, Settings, SslMode};
+use crate::config::{ChannelBinding, Database, HostOrder, SslMode};
 use crate::monitor::Met;
 use crate::net::{Io, Peer, Stream};
 use crate::pool::PoolKey;
@@ -27,17 +27,6 @@ const MAX_MESSAGE: usize = 65_536;
 /// The hosts of an entry; a Unix socket when none is said.
 fn hosts(entry: &Database) -> Vec<&str> {
     if entry.hosts.is_empty() { vec![""] } else { entry.hosts.iter().map(String::as_str).collect() }
-}
-
-/// Whether new server connections are secured in another way than before.
-pub fn secures_otherwise(old: &Settings, new: &Settings) -> bool {
-    let relevant = |settings: &Settings| {
-        let shown = settings.show().into_iter();
-        let shown =
-            shown.filter(|shown| shown.name.starts_with("server_tls_") || shown.name == "server_channel_binding");
-        shown.map(|shown| shown.value).collect::<Vec<String>>()
-    };
-    relevant(old) != relevant(new)
 }
 
 /// Whether a connection that is being made is to ask for TLS, at this attempt.

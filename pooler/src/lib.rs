@@ -16,6 +16,7 @@ mod client;
 mod close;
 pub mod config;
 pub mod connect;
+mod credentials;
 mod forward;
 #[cfg(fuzzing)]
 #[allow(missing_docs, clippy::unwrap_used, clippy::indexing_slicing)]

@@ -1,18 +1,14 @@
 """Fixtures for the pooler's tests."""
 
-import contextlib
 import shutil
 import tempfile
-from pathlib import Path
 
 import pytest
 
-from devkit import Problem
-from devkit.places import SYSTEM_POSTGRES, give_to_server_user
-from devkit.postgres import Tree
 from devkit.server import Server
 from tests.pooler.certificates import Authority
 from tests.pooler.process import PASSWORD, Pooler
+from tests.pooler.secured import tls_settings, tree_with_tls
 from tests.pooler.trio import three
 
 # What a server with TLS lets in: each user in another way.
@@ -66,33 +62,10 @@ def certificate(authority):
     return authority.issue("the pooler", "IP:127.0.0.1,DNS:localhost")
 
 
-def tree_with_tls():
-    """Debian's PostgreSQL: those of the wheels are built without TLS, programs and servers."""
-    found = sorted(SYSTEM_POSTGRES.glob("*/bin/postgres"), key=lambda path: int(path.parts[-3]))
-    if not found:
-        raise Problem("the tests of TLS need Debian's PostgreSQL: `apt-get install postgresql`")
-    bin_folder = found[-1].parent
-    return Tree(int(found[-1].parts[-3]), bin_folder, bin_folder / "pg_config")
-
-
 @pytest.fixture(scope="session")
 def tls_server(authority):
     """A server with TLS whose certificate says `localhost` by its common name alone, and its psql, which has TLS."""
-    shown = authority.issue("localhost")
-    home = Path(tempfile.mkdtemp(prefix="howdah-tls-", dir="/tmp"))
-    files = {"ssl_cert_file": shown.cert, "ssl_key_file": shown.key, "ssl_ca_file": authority.root}
-    settings = {"ssl": "on"}
-    for name, source in files.items():
-        settings[name] = home / source.name
-        shutil.copy(source, settings[name])
-    settings["hba_file"] = home / "hba"
-    settings["hba_file"].write_text(HBA)
-    for path in [home, *home.iterdir()]:
-        give_to_server_user(path)
-        path.chmod(0o700 if path.is_dir() else 0o600)
-    with contextlib.ExitStack() as stack:
-        stack.callback(shutil.rmtree, home, ignore_errors=True)
-        server = stack.enter_context(Server(tree_with_tls(), settings))
+    with tls_settings(authority, HBA) as settings, Server(tree_with_tls(), settings) as server:
         server.psql(
             f"""SET password_encryption = 'scram-sha-256'; CREATE ROLE scram_user LOGIN PASSWORD '{PASSWORD}';
             CREATE ROLE tls_user LOGIN; CREATE ROLE cert_user LOGIN; CREATE ROLE plain_user LOGIN;

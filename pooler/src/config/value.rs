@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+pub use wire::login::{ChannelBinding, SslMode};
+
 /// A type of setting: read from the text of a configuration file, shown as `SHOW CONFIG` shows it.
 pub trait Value: Sized {
     /// Reads the value; the error says what is expected.
@@ -258,50 +260,9 @@ impl Value for AuthType {
     }
 }
 
-/// libpq's sslmodes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SslMode {
-    /// No TLS.
-    Disable,
-    /// TLS where the other side wants it.
-    Allow,
-    /// TLS where the other side can.
-    Prefer,
-    /// TLS, whatever the certificate.
-    Require,
-    /// TLS with a certificate of a trusted authority.
-    VerifyCa,
-    /// The same, and for the host that is meant.
-    VerifyFull,
-}
-
-impl SslMode {
-    /// Its name in libpq and in the settings.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Disable => "disable",
-            Self::Allow => "allow",
-            Self::Prefer => "prefer",
-            Self::Require => "require",
-            Self::VerifyCa => "verify-ca",
-            Self::VerifyFull => "verify-full",
-        }
-    }
-
-    /// Whether a connection without TLS is refused.
-    pub fn requires(self) -> bool {
-        matches!(self, Self::Require) || self.verifies()
-    }
-
-    /// Whether the certificate of the other side is verified.
-    pub fn verifies(self) -> bool {
-        matches!(self, Self::VerifyCa | Self::VerifyFull)
-    }
-}
-
 impl Value for SslMode {
     fn read(text: &str) -> Result<Self, &'static str> {
-        [Self::Disable, Self::Allow, Self::Prefer, Self::Require, Self::VerifyCa, Self::VerifyFull]
+        Self::ALL
             .into_iter()
             .find(|mode| mode.name() == text)
             .ok_or("disable, allow, prefer, require, verify-ca or verify-full")
@@ -310,17 +271,6 @@ impl Value for SslMode {
     fn show(&self) -> String {
         self.name().to_owned()
     }
-}
-
-/// Whether SCRAM with servers is bound to the TLS connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ChannelBinding {
-    /// Never.
-    Disable,
-    /// When the server offers it.
-    Prefer,
-    /// Always: another login is refused.
-    Require,
 }
 
 impl Value for ChannelBinding {

@@ -8,7 +8,6 @@
 //! once. Names of servers are looked up on a thread of their own ([`resolve`]).
 
 mod board;
-mod login;
 mod probe;
 mod query;
 mod resolve;

@@ -1,8 +1,11 @@
 //! One server and the connection by which it is asked.
 //!
 //! A round begins with [`Probe::begin`] and ends with an [`Outcome`]: an answer, or why there is none. Within a round a
-//! connection that turns out to be dead is made anew once, addresses of a name are tried in turn, and so are accounts
-//! that the server does not let in. The deadline is for all of that together.
+//! connection that turns out to be dead is made anew once, addresses of a name are tried in turn, and so are users whom
+//! the server does not let in. The deadline is for all of that together; `server_connect_timeout` for each connection.
+//!
+//! A server is logged in to as the pools do it ([`wire::login`], [`crate::credentials`]): over TLS, verified and bound as
+//! the settings say.
 
 use std::io;
 use std::time::Instant;
@@ -10,17 +13,18 @@ use std::time::Instant;
 use balancer::{FailureKind, Moment, Observation, ServerId};
 use mio::event::Source;
 use mio::{Interest, Registry, Token};
-use wire::backend::{self, tag};
-use wire::frame;
-use wire::{frontend, startup};
+use wire::backend::{self, Report, tag};
+use wire::login::{Error, Event, Fault, Login};
+use wire::{frame, frontend};
 
-use super::login::{Login, Refusal};
-use super::users::Account;
 use super::{Address, query};
-use crate::config::{Database, Settings};
+use crate::config::{Config, Database};
+use crate::credentials;
 use crate::net::{Got, Io, Stream};
+use crate::shared::Shared;
+use crate::tls::{Connector, Link};
 
-/// Neither an answer nor a login has longer messages.
+/// No answer has longer messages.
 const MAX_MESSAGE: usize = 65_536;
 
 /// How a round has ended.
@@ -35,9 +39,12 @@ pub(super) enum Outcome {
 /// What a probe needs to go on.
 pub(super) struct Around<'a> {
     pub registry: &'a Registry,
-    pub settings: &'a Settings,
-    /// The accounts to try.
-    pub accounts: &'a [Account],
+    pub shared: &'a Shared,
+    pub config: &'a Config,
+    /// Where to read to; over TLS it takes a whole record.
+    pub scratch: &'a mut [u8],
+    /// The users to try.
+    pub users: &'a [String],
     /// The time, on the clusters' clock.
     pub now: Moment,
 }
@@ -48,10 +55,23 @@ enum State {
     Resting,
     /// The addresses of its name are being looked up.
     Resolving,
-    Connecting,
+    /// The login that is to follow, where it is the second attempt of one.
+    Connecting(Option<Box<Login>>),
     Login(Box<Login>),
     /// The question is on its way: the answer as far as it has come.
-    Asking(Option<Observation>, Option<backend::Report>),
+    Asking(Option<Observation>, Option<Report>),
+}
+
+/// What has become of some input.
+enum Step {
+    /// So many bytes are done with.
+    Took(usize),
+    /// It takes more to know.
+    More,
+    /// So many bytes are done with, and the round is over.
+    Over(usize, Outcome),
+    /// The connection is another one, or none.
+    Left(Turnout),
 }
 
 /// A server that is asked.
@@ -76,8 +96,10 @@ pub(super) struct Probe {
     place: usize,
     /// Addresses of this round that are left to try.
     left: usize,
-    account: usize,
-    accounts_left: usize,
+    /// When the connection must have been made and logged in.
+    connect_by: Option<Instant>,
+    user: usize,
+    users_left: usize,
     short: bool,
     asked: Moment,
 }
@@ -123,8 +145,9 @@ impl Probe {
             addresses: Address::literal(host, port).into_iter().collect(),
             place: 0,
             left: 0,
-            account: 0,
-            accounts_left: 0,
+            connect_by: None,
+            user: 0,
+            users_left: 0,
             short: false,
             asked: Moment::default(),
         }
@@ -159,9 +182,9 @@ impl Probe {
     }
 
     /// Begins a round.
-    pub fn begin(&mut self, around: &Around<'_>) -> Turnout {
+    pub fn begin(&mut self, around: &mut Around<'_>) -> Turnout {
         self.fresh = false;
-        self.accounts_left = around.accounts.len();
+        self.users_left = around.users.len();
         if self.io.is_some() {
             return self.ask(around);
         }
@@ -169,7 +192,7 @@ impl Probe {
     }
 
     /// Makes a connection anew, from the name on.
-    fn start_over(&mut self, around: &Around<'_>) -> Turnout {
+    fn start_over(&mut self, around: &mut Around<'_>) -> Turnout {
         self.fresh = true;
         self.left = self.addresses.len();
         if self.has_name() {
@@ -180,7 +203,7 @@ impl Probe {
     }
 
     /// The addresses of its name have come.
-    pub fn resolved(&mut self, found: io::Result<Vec<std::net::SocketAddr>>, around: &Around<'_>) -> Turnout {
+    pub fn resolved(&mut self, found: io::Result<Vec<std::net::SocketAddr>>, around: &mut Around<'_>) -> Turnout {
         let waited = matches!(self.state, State::Resolving);
         match found {
             Ok(found) => {
@@ -205,29 +228,41 @@ impl Probe {
         }
     }
 
-    fn connect(&mut self, around: &Around<'_>) -> Turnout {
+    fn connect(&mut self, around: &mut Around<'_>) -> Turnout {
+        let limit = around.config.settings.server_connect_timeout.limit();
+        self.connect_by = limit.map(|limit| Instant::now() + limit);
+        self.connect_for(None, around)
+    }
+
+    /// Connects, to try a login once more where there is one.
+    fn connect_for(&mut self, again: Option<Box<Login>>, around: &mut Around<'_>) -> Turnout {
         self.drop_connection(around.registry);
-        loop {
-            let Some(address) = self.addresses.get(self.place) else {
-                return Turnout::failed(FailureKind::Unreachable, "no address");
-            };
-            let begun = Stream::open(address, around.settings).and_then(|mut stream| {
-                stream.register(around.registry, self.token, Interest::READABLE | Interest::WRITABLE)?;
-                Ok(stream)
-            });
-            match begun {
-                Ok(stream) => {
-                    self.io = Some(Io::new(stream));
-                    self.state = State::Connecting;
-                    return self.connected(around);
-                }
-                Err(error) => {
-                    if !self.next_address() {
-                        return failed_by(&error);
-                    }
-                }
+        let Some(address) = self.addresses.get(self.place) else {
+            self.state = State::Resting;
+            return Turnout::failed(FailureKind::Unreachable, "no address");
+        };
+        let begun = Stream::open(address, &around.config.settings).and_then(|mut stream| {
+            stream.register(around.registry, self.token, Interest::READABLE | Interest::WRITABLE)?;
+            Ok(stream)
+        });
+        match begun {
+            Ok(stream) => {
+                self.io = Some(Io::new(stream));
+                self.state = State::Connecting(again);
+                self.connected(around)
             }
+            Err(error) => self.not_connected(&error, around),
         }
+    }
+
+    /// No connection was made to this address: there may be another.
+    fn not_connected(&mut self, error: &io::Error, around: &mut Around<'_>) -> Turnout {
+        self.drop_connection(around.registry);
+        if self.next_address() {
+            return self.connect(around);
+        }
+        self.state = State::Resting;
+        failed_by(error)
     }
 
     fn next_address(&mut self) -> bool {
@@ -236,33 +271,58 @@ impl Probe {
         self.left > 0
     }
 
-    fn connected(&mut self, around: &Around<'_>) -> Turnout {
-        let Some(io) = &mut self.io else { return Turnout::Wait };
+    fn connected(&mut self, around: &mut Around<'_>) -> Turnout {
+        let Some(io) = &self.io else { return Turnout::Wait };
         match io.stream.connected() {
             Ok(false) => Turnout::Wait,
-            Ok(true) => {
-                let Some(account) = around.accounts.get(self.account % around.accounts.len().max(1)) else {
-                    self.drop_connection(around.registry);
-                    self.state = State::Resting;
-                    let message = "nobody is known to ask in the name of: set monitor_user";
-                    return Turnout::failed(FailureKind::NotAllowed, message);
-                };
-                let wildcard = if self.cluster == "*" { "postgres" } else { &self.cluster };
-                let database = self.entry.dbname.as_deref().unwrap_or(wildcard);
-                let parameters =
-                    [("user", account.user.as_str()), ("database", database), ("application_name", "howdah monitor")];
-                startup::write_startup(io.out(), parameters);
-                self.state = State::Login(Box::new(Login::new(account.clone())));
-                self.flush(around)
-            }
-            Err(error) => {
-                self.drop_connection(around.registry);
-                if self.next_address() { self.connect(around) } else { failed_by(&error) }
-            }
+            Ok(true) => self.log_in(around),
+            Err(error) => self.not_connected(&error, around),
         }
     }
 
-    fn ask(&mut self, around: &Around<'_>) -> Turnout {
+    fn log_in(&mut self, around: &mut Around<'_>) -> Turnout {
+        let State::Connecting(again) = &mut self.state else { return Turnout::Wait };
+        let login = match again.take() {
+            Some(login) => Some(login),
+            None => self.login(around).map(Box::new),
+        };
+        let Some(mut login) = login else {
+            let message = "nobody is known to ask in the name of: set monitor_user";
+            return self.end(around, FailureKind::NotAllowed, message);
+        };
+        let Some(io) = &mut self.io else { return Turnout::Wait };
+        let begun = login.begin(&mut Link { io, connector: connector(around.config), host: &self.host });
+        self.state = State::Login(login);
+        match begun {
+            Ok(_) => self.flush(around),
+            Err(error) => self.not_let_in(&error, around),
+        }
+    }
+
+    /// The login in the name of the user whose turn it is.
+    fn login(&self, around: &Around<'_>) -> Option<Login> {
+        let config = around.config;
+        let stream = &self.io.as_ref()?.stream;
+        let user = around.users.get(self.user % around.users.len().max(1))?;
+        let account = credentials::account(around.shared, config, &self.entry, user, None);
+        let wildcard = if self.cluster == "*" { "postgres" } else { &self.cluster };
+        let database = self.entry.dbname.as_deref().unwrap_or(wildcard);
+        let parameters = [("user", user.as_str()), ("database", database), ("application_name", "howdah monitor")];
+        Some(Login::session(credentials::terms(&config.settings, stream), account, parameters))
+    }
+
+    /// The connection was not let in, or was lost in its login: whether another, secured otherwise, is tried.
+    fn log_in_otherwise(&mut self, around: &mut Around<'_>) -> Option<Turnout> {
+        let encrypted = self.io.as_ref().is_some_and(|io| io.tls().is_some());
+        let State::Login(login) = &mut self.state else { return None };
+        if !login.second_attempt(encrypted) {
+            return None;
+        }
+        let State::Login(login) = std::mem::replace(&mut self.state, State::Resting) else { return None };
+        Some(self.connect_for(Some(login), around))
+    }
+
+    fn ask(&mut self, around: &mut Around<'_>) -> Turnout {
         let Some(io) = &mut self.io else { return Turnout::Wait };
         frontend::write_query(io.out(), if self.short { query::SHORT } else { query::FULL });
         self.state = State::Asking(None, None);
@@ -270,7 +330,7 @@ impl Probe {
         self.flush(around)
     }
 
-    fn flush(&mut self, around: &Around<'_>) -> Turnout {
+    fn flush(&mut self, around: &mut Around<'_>) -> Turnout {
         match self.io.as_mut().map(Io::flush) {
             Some(Err(error)) => self.lost(Some(error), around),
             _ => Turnout::Wait,
@@ -278,116 +338,156 @@ impl Probe {
     }
 
     /// Its socket has something to say.
-    pub fn ready(&mut self, around: &Around<'_>) -> Turnout {
-        if matches!(self.state, State::Connecting) {
+    pub fn ready(&mut self, around: &mut Around<'_>) -> Turnout {
+        if matches!(self.state, State::Connecting(_)) {
             let turnout = self.connected(around);
-            if !matches!(turnout, Turnout::Wait) || matches!(self.state, State::Connecting) {
+            if !matches!(turnout, Turnout::Wait) {
                 return turnout;
             }
         }
-        let mut buffer = [0; 4096];
         loop {
             match self.flush(around) {
                 Turnout::Wait => (),
                 other => return other,
             }
+            // What a new connection has to say is an event.
+            if matches!(self.state, State::Connecting(_)) {
+                return Turnout::Wait;
+            }
             let Some(io) = &mut self.io else { return Turnout::Wait };
-            match io.read(&mut buffer) {
+            match io.read(around.scratch) {
                 Got::Bytes(count) => {
-                    io.rest.extend_from_slice(buffer.get(..count).unwrap_or_default());
-                    match self.messages(around) {
+                    io.rest.extend_from_slice(around.scratch.get(..count).unwrap_or_default());
+                    match self.work(around) {
                         Turnout::Wait => (),
                         over => return over,
                     }
                 }
-                Got::Nothing => return Turnout::Wait,
+                // A handshake may have brought something to send.
+                Got::Nothing => return self.flush(around),
                 Got::Closed(error) => return self.lost(error, around),
             }
         }
     }
 
-    fn messages(&mut self, around: &Around<'_>) -> Turnout {
+    /// Works on what has come.
+    fn work(&mut self, around: &mut Around<'_>) -> Turnout {
         let rest = match &mut self.io {
             Some(io) => std::mem::take(&mut io.rest),
             None => return Turnout::Wait,
         };
-        let mut left = rest.as_slice();
-        loop {
-            let message = match wire::header(left) {
-                Ok(Some(head)) if head.body > MAX_MESSAGE => Err("a message that is too long".to_owned()),
-                Ok(_) => frame::message(left).map_err(|error| error.to_string()),
-                Err(error) => Err(error.to_string()),
+        let (mut at, mut turnout) = (0, Turnout::Wait);
+        while let Some(left) = rest.get(at..).filter(|left| !left.is_empty()) {
+            let step = match &self.state {
+                State::Login(_) => self.login_input(left, around),
+                _ => self.answer_input(left, around),
             };
-            let message = match message {
-                Ok(Some(message)) => message,
-                Ok(None) => break,
-                Err(error) => return self.end(around, FailureKind::Nonsense, &error),
-            };
-            left = message.rest;
-            match self.message(message.tag, message.body, around) {
-                Turnout::Wait => (),
-                over => return over,
+            match step {
+                Step::Took(count) => at += count,
+                Step::More => break,
+                Step::Over(count, outcome) => {
+                    at += count;
+                    turnout = Turnout::Over(outcome);
+                    break;
+                }
+                Step::Left(turnout) => return turnout,
             }
         }
-        if let Some(io) = &mut self.io {
+        if let (Some(io), Some(left)) = (&mut self.io, rest.get(at..)) {
             io.rest = left.to_vec();
         }
-        Turnout::Wait
+        turnout
     }
 
-    fn message(&mut self, tag: u8, body: &[u8], around: &Around<'_>) -> Turnout {
-        let Some(io) = &mut self.io else { return Turnout::Wait };
-        match &mut self.state {
-            State::Login(login) => match login.message(tag, body, io.out()) {
-                Ok(true) => self.ask(around),
-                Ok(false) => self.flush(around),
-                Err(refusal) => self.refused(&refusal, around),
+    fn login_input(&mut self, input: &[u8], around: &mut Around<'_>) -> Step {
+        let (State::Login(login), Some(io)) = (&mut self.state, &mut self.io) else { return Step::Took(input.len()) };
+        let mut link = Link { io, connector: connector(around.config), host: &self.host };
+        match login.receive(input, &mut link) {
+            Ok(Some((count, Event::Ready))) => match self.ask(around) {
+                Turnout::Wait => Step::Took(count),
+                other => Step::Left(other),
             },
-            State::Asking(row, report) => {
-                match tag {
-                    tag::DATA_ROW => {
-                        let latency = around.now.since(self.asked);
-                        *row = backend::data_row(body).ok().and_then(|row| query::read(&row, around.now, latency));
-                    }
-                    tag::ERROR_RESPONSE => *report = backend::report(body).ok(),
-                    tag::READY_FOR_QUERY => return self.answered(around),
-                    _ => (),
-                }
-                Turnout::Wait
-            }
-            _ => Turnout::Wait,
+            Ok(Some((count, _))) => Step::Took(count),
+            Ok(None) => Step::More,
+            Err(error) => Step::Left(self.not_let_in(&error, around)),
         }
     }
 
-    /// The answer is whole.
-    fn answered(&mut self, around: &Around<'_>) -> Turnout {
-        let State::Asking(row, report) = std::mem::replace(&mut self.state, State::Resting) else {
-            return Turnout::Wait;
+    fn answer_input(&mut self, input: &[u8], around: &mut Around<'_>) -> Step {
+        let message = match wire::header(input) {
+            Ok(Some(head)) if head.body > MAX_MESSAGE => Err("a message that is too long".to_owned()),
+            Ok(_) => frame::message(input).map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
         };
-        match (row, report) {
-            (Some(seen), None) => Turnout::Over(Outcome::Seen(seen)),
+        let message = match message {
+            Ok(Some(message)) => message,
+            Ok(None) => return Step::More,
+            Err(error) => return Step::Left(self.end(around, FailureKind::Nonsense, &error)),
+        };
+        let count = input.len() - message.rest.len();
+        // Servers tell of changed parameters and of their end without being asked.
+        let State::Asking(row, report) = &mut self.state else { return Step::Took(count) };
+        match message.tag {
+            tag::DATA_ROW => {
+                let latency = around.now.since(self.asked);
+                *row = backend::data_row(message.body).ok().and_then(|row| query::read(&row, around.now, latency));
+            }
+            tag::ERROR_RESPONSE => *report = backend::report(message.body).ok(),
+            tag::READY_FOR_QUERY => return self.answered(count, around),
+            _ => (),
+        }
+        Step::Took(count)
+    }
+
+    /// The answer is whole, with `count` bytes of input.
+    fn answered(&mut self, count: usize, around: &mut Around<'_>) -> Step {
+        let State::Asking(row, report) = std::mem::replace(&mut self.state, State::Resting) else {
+            return Step::Took(count);
+        };
+        let turnout = match (row, report) {
+            (Some(seen), None) => return Step::Over(count, Outcome::Seen(seen)),
             // Not everybody may ask everything: insufficient privilege, or a function that is not there.
             (_, Some(report)) if !self.short && matches!(report.code.as_str(), "42501" | "42883" | "0A000") => {
                 self.short = true;
                 self.ask(around)
             }
-            (_, Some(report)) => self.refused(&Refusal::of(&report), around),
+            (_, Some(report)) => self.refused(refusal(&report), &told(&report), around),
             (None, None) => self.end(around, FailureKind::Nonsense, "the answer to a question about its role"),
+        };
+        match (turnout, &self.state) {
+            (Turnout::Wait, State::Asking(..)) => Step::Took(count),
+            (turnout, _) => Step::Left(turnout),
         }
     }
 
-    /// It does not let us in, or does not answer us: another account may do better.
-    fn refused(&mut self, refusal: &Refusal, around: &Around<'_>) -> Turnout {
-        if refusal.kind == FailureKind::NotAllowed && self.accounts_left > 1 {
-            self.accounts_left -= 1;
-            self.account = self.account.wrapping_add(1);
+    /// A login has failed.
+    fn not_let_in(&mut self, error: &Error, around: &mut Around<'_>) -> Turnout {
+        if let Some(turnout) = self.log_in_otherwise(around) {
+            return turnout;
+        }
+        let (kind, message) = match error {
+            Error::Refused(report) => (refusal(report), told(report)),
+            other if matches!(other.fault(), Fault::Server) => (FailureKind::Nonsense, credentials::explain(other)),
+            other => (FailureKind::NotAllowed, credentials::explain(other)),
+        };
+        self.refused(kind, &message, around)
+    }
+
+    /// It does not let us in, or does not answer us: another user may do better.
+    fn refused(&mut self, kind: FailureKind, message: &str, around: &mut Around<'_>) -> Turnout {
+        if kind == FailureKind::NotAllowed && self.users_left > 1 {
+            self.users_left -= 1;
+            self.user = self.user.wrapping_add(1);
             return self.connect(around);
         }
-        self.end(around, refusal.kind, &refusal.message)
+        self.end(around, kind, message)
     }
 
     /// The connection is lost.
-    fn lost(&mut self, error: Option<io::Error>, around: &Around<'_>) -> Turnout {
+    fn lost(&mut self, error: Option<io::Error>, around: &mut Around<'_>) -> Turnout {
+        if let Some(turnout) = self.log_in_otherwise(around) {
+            return turnout;
+        }
         self.drop_connection(around.registry);
         match self.state {
             // Nobody asked: look at once what has become of the server.
@@ -405,8 +505,25 @@ impl Probe {
         }
     }
 
+    /// When it has to be looked at: the round must be over, or the connection made.
+    pub fn limit(&self) -> Instant {
+        let connecting = matches!(self.state, State::Connecting(_) | State::Login(_));
+        self.connect_by.filter(|_| connecting).map_or(self.deadline, |limit| limit.min(self.deadline))
+    }
+
+    /// A limit has passed.
+    pub fn late(&mut self, around: &mut Around<'_>) -> Turnout {
+        if Instant::now() < self.deadline {
+            return self.not_connected(
+                &io::Error::new(io::ErrorKind::TimedOut, "no login within server_connect_timeout"),
+                around,
+            );
+        }
+        self.end(around, FailureKind::TimedOut, "no answer in time")
+    }
+
     /// Ends the round without an answer, and the connection with it.
-    pub fn end(&mut self, around: &Around<'_>, kind: FailureKind, message: &str) -> Turnout {
+    pub fn end(&mut self, around: &mut Around<'_>, kind: FailureKind, message: &str) -> Turnout {
         self.drop_connection(around.registry);
         self.state = State::Resting;
         Turnout::failed(kind, message)
@@ -415,7 +532,7 @@ impl Probe {
     /// Closes the connection.
     pub fn drop_connection(&mut self, registry: &Registry) {
         if let Some(mut io) = self.io.take() {
-            if !matches!(self.state, State::Connecting | State::Login(_)) {
+            if !matches!(self.state, State::Connecting(_) | State::Login(_)) {
                 frontend::write_terminate(io.out());
                 let _ = io.flush();
             }
@@ -423,6 +540,27 @@ impl Probe {
             let _ = io.stream.deregister(registry);
         }
     }
+}
+
+/// What TLS with servers is to be like.
+fn connector(config: &Config) -> Option<&Connector> {
+    config.tls.connector.as_deref()
+}
+
+/// What an error of the server says about it.
+fn refusal(report: &Report) -> FailureKind {
+    match report.code.as_str() {
+        // It starts, stops, or has just lost a process.
+        "57P01" | "57P02" | "57P03" => FailureKind::NotReady,
+        // A message that was not understood: no server of ours.
+        code if code.starts_with("08") => FailureKind::Nonsense,
+        // Whoever tells why we may not come in lives.
+        _ => FailureKind::NotAllowed,
+    }
+}
+
+fn told(report: &Report) -> String {
+    format!("{} ({})", report.message, report.code)
 }
 
 fn failed_by(error: &io::Error) -> Turnout {

@@ -6,15 +6,16 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-use balancer::{Failure, FailureKind, ServerId};
+use balancer::{Failure, ServerId};
 use mio::{Events, Poll};
 use slab::Slab;
 
 use super::board::Note;
 use super::probe::{Around, Outcome, Probe, Turnout};
 use super::resolve::{self, Question};
-use super::users::{Account, accounts};
+use super::users::users;
 use crate::config::Config;
+use crate::credentials;
 use crate::shared::{Message, Shared, lock};
 
 /// How often bans are looked at.
@@ -23,6 +24,8 @@ const TICK: Duration = Duration::from_millis(100);
 const NAMES_AGAIN: Duration = Duration::from_secs(15);
 /// Users of a database that are remembered to ask in the name of.
 const USERS: usize = 8;
+/// What one read may bring: over TLS more than the longest record.
+const READ: usize = 32_768;
 /// The token of the waker; probes have theirs from 0 on.
 pub const WAKER: mio::Token = mio::Token(usize::MAX);
 
@@ -35,6 +38,7 @@ struct Watch {
     names_again: Instant,
     /// Who has logged in, by cluster.
     users: HashMap<String, Vec<String>>,
+    scratch: Vec<u8>,
 }
 
 /// Starts the monitor. `poll` has the waker of the board, under [`WAKER`].
@@ -42,7 +46,8 @@ pub fn spawn(shared: Arc<Shared>, poll: Poll) -> io::Result<()> {
     let config = shared.config();
     let names = resolve::spawn(shared.clone())?;
     let names_again = Instant::now() + NAMES_AGAIN;
-    let watch = Watch { shared, config, poll, probes: Slab::new(), names, names_again, users: HashMap::new() };
+    let (probes, users, scratch) = (Slab::new(), HashMap::new(), vec![0; READ]);
+    let watch = Watch { shared, config, poll, probes, names, names_again, users, scratch };
     std::thread::Builder::new().name("monitor".to_owned()).spawn(move || {
         if let Err(error) = watch.run() {
             crate::warning!("servers are not watched any more: {error}");
@@ -76,8 +81,8 @@ impl Watch {
             for key in keys {
                 let Some(probe) = self.probes.get_mut(key) else { continue };
                 if probe.is_busy() {
-                    if now >= probe.deadline {
-                        self.step(key, |probe, around| probe.end(around, FailureKind::TimedOut, "no answer in time"));
+                    if now >= probe.limit() {
+                        self.step(key, Probe::late);
                     }
                 } else if now >= probe.due {
                     let (interval, timeout) = times(&self.config, &probe.entry);
@@ -106,25 +111,26 @@ impl Watch {
         if self.probes.is_empty() {
             return None;
         }
-        let moments = self.probes.iter().map(|(_, probe)| if probe.is_busy() { probe.deadline } else { probe.due });
+        let moments = self.probes.iter().map(|(_, probe)| if probe.is_busy() { probe.limit() } else { probe.due });
         let next = moments.fold(next_tick, Instant::min);
         // Rounded up: a poll that ends just before the moment would only be made again.
         Some(next.saturating_duration_since(Instant::now()) + Duration::from_millis(1))
     }
 
     /// Lets a probe do something and tells the board how its round has ended.
-    fn step(&mut self, key: usize, act: impl FnOnce(&mut Probe, &Around<'_>) -> Turnout) {
+    fn step(&mut self, key: usize, act: impl FnOnce(&mut Probe, &mut Around<'_>) -> Turnout) {
         let board = &self.shared.board;
         let Some(probe) = self.probes.get_mut(key) else { return };
         let seen = self.users.get(&probe.cluster).map(Vec::as_slice).unwrap_or_default();
-        let accounts: Vec<Account> = accounts(&self.shared, &self.config, &probe.cluster, &probe.entry, seen);
-        let around = Around {
+        let mut around = Around {
             registry: self.poll.registry(),
-            settings: &self.config.settings,
-            accounts: &accounts,
+            shared: &self.shared,
+            config: &self.config,
+            scratch: &mut self.scratch,
+            users: &users(&self.config, &probe.cluster, &probe.entry, seen),
             now: board.now(),
         };
-        let turnout = act(probe, &around);
+        let turnout = act(probe, &mut around);
         let changed = match turnout {
             Turnout::Wait => false,
             Turnout::LookUp => {
@@ -137,7 +143,7 @@ impl Watch {
                 board.observe(&probe.cluster, probe.id, seen) || moved
             }
             Turnout::Over(Outcome::Failed(kind, error)) => {
-                board.fail(&probe.cluster, probe.id, Failure { at: around.now, kind }, error)
+                board.fail(&probe.cluster, probe.id, Failure { at: board.now(), kind }, error)
             }
         };
         self.tell(changed);
@@ -185,8 +191,9 @@ impl Watch {
 
     /// Takes the configuration over: which servers are asked, and as whom.
     fn configure(&mut self) {
-        self.config = self.shared.config();
+        let before = std::mem::replace(&mut self.config, self.shared.config());
         let config = self.config.clone();
+        let secured_otherwise = credentials::secures_otherwise(&before.settings, &config.settings);
         let changed = self.shared.board.configure(&config);
         self.tell(changed);
         let mut wanted: Vec<(String, ServerId, String, u16)> = Vec::new();
@@ -201,7 +208,7 @@ impl Watch {
                 (&entry.0, entry.1, &entry.2, entry.3) == (&probe.cluster, probe.id, &probe.host, probe.port)
             };
             let entry = config.clusters().find(|(name, _)| *name == probe.cluster).map(|(_, entry)| entry);
-            let place = wanted.iter().position(same).filter(|_| entry == Some(&probe.entry));
+            let place = wanted.iter().position(same).filter(|_| entry == Some(&probe.entry) && !secured_otherwise);
             match place {
                 Some(place) => drop(wanted.remove(place)),
                 None => probe.drop_connection(registry),

@@ -5,6 +5,7 @@
 //! and what resumption keeps would have to be kept for each of them.
 
 mod certificate;
+mod link;
 mod session;
 mod verify;
 
@@ -20,6 +21,7 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig, SupportedCipherSuite, Su
 use crate::config::{AuthType, Settings, SslMode};
 
 pub use certificate::Certificate;
+pub use link::Link;
 pub use session::Session;
 
 /// The name of PostgreSQL's protocol in ALPN.

@@ -1,0 +1,249 @@
+"""How servers are logged in to, by the pools and by the monitor alike: over TLS, verified and bound as the settings say,
+and never saying more than that to who only answers in a server's place.
+"""
+
+import contextlib
+
+import pytest
+
+from devkit.server import Server
+from tests.pooler.process import PASSWORD, Pooler, wait_until
+from tests.pooler.raw import SSL_REQUEST, message
+from tests.pooler.secured import (
+    CLEARTEXT,
+    LET_IN,
+    MD5,
+    SCRAM,
+    Impostor,
+    startup_alone,
+    tls_settings,
+    tree_with_tls,
+)
+from tests.pooler.test_tls_servers import only_tls
+
+NEWEST_ONLY = True
+
+# Nobody comes in by TCP without TLS, and everybody in another way.
+HBA = """
+local all all trust
+local replication all trust
+hostssl all scram_user 127.0.0.1/32 scram-sha-256
+hostssl all cert_user 127.0.0.1/32 cert
+hostssl all tls_user 127.0.0.1/32 trust
+hostnossl all plain_user 127.0.0.1/32 trust
+"""
+ASKING = "application_name = 'howdah monitor'"
+MONITORS = f"SELECT count(*) FROM pg_stat_activity WHERE {ASKING}"
+SECURED = (
+    f"SELECT string_agg(DISTINCT ssl::text, ',') FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE {ASKING}"
+)
+
+
+@pytest.fixture(scope="module")
+def two(authority):
+    """A primary and a replica that let nobody in by TCP but over TLS."""
+    with (
+        tls_settings(authority, HBA) as settings,
+        Server(tree_with_tls(), settings) as primary,
+        primary.replica() as replica,
+    ):
+        primary.psql(
+            f"""CREATE ROLE scram_user LOGIN PASSWORD '{PASSWORD}'; CREATE ROLE cert_user LOGIN;
+            CREATE ROLE tls_user LOGIN; CREATE ROLE plain_user LOGIN"""
+        )
+        primary.wait_for_replay(replica)
+        yield [primary, replica]
+
+
+def cluster(places, user="scram_user", host="localhost", **settings):
+    """A howdah.toml with the database `app` on servers at these ports, whose users and monitor are one."""
+    lines = "".join(f'{name} = "{value}"\n' for name, value in settings.items())
+    servers = ", ".join(f'{{ host = "{host}", port = {port} }}' for port in places)
+    return f"""[pooler]
+listen_port = @PORT@
+unix_socket_dir = ""
+auth_type = "any"
+healthcheck_interval = 0.1
+server_login_retry = 0.2
+{lines}
+[databases.app]
+dbname = "postgres"
+user = "{user}"
+password = "{PASSWORD}"
+servers = [{servers}]
+"""
+
+
+@contextlib.contextmanager
+def running(server, text):
+    """A pooler with this howdah.toml."""
+    with Pooler(server, name="howdah.toml", text=text) as pooler:
+        yield pooler
+
+
+def roles(pooler):
+    """What the servers are taken for."""
+    return sorted(row["role"] for row in pooler.show("REPLICAS"))
+
+
+def complaint(pooler):
+    """Why the first server cannot be asked."""
+    return pooler.show("REPLICAS")[0]["error"]
+
+
+def strict(authority, **more):
+    """The settings that let nobody stand between."""
+    return {"server_tls_sslmode": "verify-full", "server_tls_ca_file": authority.root, **more}
+
+
+def test_a_cluster_that_takes_nothing_but_tls_works(two, authority):
+    with contextlib.ExitStack() as stack:
+        gates = [stack.enter_context(only_tls(server.port)) for server in two]
+        text = cluster([gate.port for gate in gates], **strict(authority, server_channel_binding="require"))
+        pooler = stack.enter_context(running(two[0], text))
+        wait_until(lambda: roles(pooler) == ["primary", "replica"])
+        assert [server.psql(SECURED) for server in two] == ["true", "true"], "the monitor's own connections"
+        with pooler.connect("app") as connection:
+            cursor = connection.cursor()
+            cursor.execute("CREATE TEMP TABLE t (n int)")
+            cursor.execute("SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()")
+            assert cursor.fetchone()[0] is True
+        assert [gate.plain for gate in gates] == [0, 0]
+
+
+def test_the_monitor_keeps_to_the_sslmode(two, authority, stranger):
+    known, ports = ["primary", "replica"], [server.port for server in two]
+    for mode, user, host, root, wanted in [
+        ("disable", "plain_user", "127.0.0.1", None, known),
+        ("disable", "tls_user", "127.0.0.1", None, "no encryption"),
+        ("allow", "plain_user", "127.0.0.1", None, known),
+        ("allow", "tls_user", "127.0.0.1", None, known),
+        ("prefer", "plain_user", "127.0.0.1", None, known),
+        ("prefer", "tls_user", "127.0.0.1", None, known),
+        ("require", "plain_user", "127.0.0.1", None, "SSL encryption"),
+        ("require", "tls_user", "127.0.0.1", None, known),
+        ("verify-ca", "tls_user", "127.0.0.1", authority.root, known),
+        ("verify-ca", "tls_user", "127.0.0.1", stranger.root, "BadSignature"),
+        ("verify-full", "tls_user", "localhost", authority.root, known),
+        # The certificate is for localhost.
+        ("verify-full", "tls_user", "127.0.0.1", authority.root, "not valid for"),
+    ]:
+        files = {"server_tls_ca_file": root} if root else {}
+        with running(two[0], cluster(ports, user, host, server_tls_sslmode=mode, **files)) as pooler:
+            if wanted == known:
+                wait_until(lambda: roles(pooler) == known)
+            else:
+                wait_until(lambda wanted=wanted: wanted in complaint(pooler))
+                assert set(roles(pooler)) <= {"down", "unasked"}, f"{mode} {user}"
+
+
+def test_the_monitor_shows_the_poolers_certificate(two, authority, stranger):
+    for who, passes in [(authority, True), (stranger, False)]:
+        pair = who.issue("cert_user")
+        files = {"server_tls_cert_file": pair.cert, "server_tls_key_file": pair.key}
+        text = cluster([server.port for server in two], "cert_user", **strict(authority, **files))
+        with running(two[0], text) as pooler:
+            wait_until(lambda wanted="primary" if passes else "down": wanted in roles(pooler))
+
+
+def test_the_monitor_holds_to_channel_binding(two, authority):
+    settings = strict(authority, server_channel_binding="require")
+    with running(two[0], cluster([two[0].port], "tls_user", **settings)) as pooler:
+        wait_until(lambda: "server_channel_binding = require: the server asks for no SCRAM" in complaint(pooler))
+    with running(two[0], cluster([two[0].port], "scram_user", **settings)) as pooler:
+        wait_until(lambda: roles(pooler) == ["primary"])
+
+
+def test_the_monitor_asks_anew_when_a_reload_secures_otherwise(two, authority):
+    """Its connections stay open, so that an old one would go on for ever."""
+    ports = [server.port for server in two]
+    relaxed = cluster(ports, "tls_user", server_tls_sslmode="prefer", server_channel_binding="disable")
+    with running(two[0], relaxed) as pooler:
+        wait_until(lambda: roles(pooler) == ["primary", "replica"])
+        begun = f"SELECT string_agg(pid::text, ',') FROM pg_stat_activity WHERE {ASKING}"
+        before = two[0].psql(begun)
+        pooler.text = cluster(ports, "tls_user", **strict(authority))
+        pooler.reload()
+        wait_until(lambda: two[0].psql(begun) not in ("", before) and two[0].psql(MONITORS) == "1")
+        wait_until(lambda: roles(pooler) == ["primary", "replica"])
+
+
+def test_a_login_that_takes_too_long_is_given_up():
+    """The server takes the connection and says nothing more."""
+    for answer, says in [(None, b""), (b"N", b"")]:
+        with Impostor(answer, says) as silent:
+            mode = "prefer" if answer else "disable"
+            text = cluster([silent.port], host="127.0.0.1", server_tls_sslmode=mode)
+            text = text.replace("[databases", "server_connect_timeout = 0.3\nhealthcheck_timeout = 60\n[databases")
+            with running(None, text) as pooler:
+                wait_until(lambda pooler=pooler: "server_connect_timeout" in pooler.log.read_text())
+
+
+HOSTILE = {
+    "no TLS": (b"N", CLEARTEXT),
+    "no answer but a question for the password": (None, CLEARTEXT),
+    "nor that, but an open door": (None, LET_IN),
+    "bytes behind the answer": (b"S" + CLEARTEXT, b""),
+    "a certificate of nobody": (b"S", CLEARTEXT),
+}
+
+
+@pytest.mark.parametrize("how", HOSTILE)
+@pytest.mark.parametrize("who", ["the monitor", "a pool"])
+def test_who_answers_in_a_servers_place_is_told_nothing(how, who, tls_server, authority, stranger):
+    answer, says = HOSTILE[how]
+    with (
+        Impostor(answer, says, stranger.issue("localhost")) as impostor,
+        stack_of(who, tls_server, impostor, authority),
+    ):
+        wait_until(lambda: len(impostor.told) >= 2)
+    for clear, sealed in impostor.told:
+        assert clear == SSL_REQUEST, "the question alone"
+        assert sealed == b""
+
+
+@contextlib.contextmanager
+def stack_of(who, server, impostor, authority, **more):
+    """A pooler that speaks to the impostor, as its monitor or as a pool does."""
+    settings = strict(authority) | more
+    if who == "the monitor":
+        with running(server, cluster([impostor.port], **settings)) as pooler:
+            yield pooler
+    else:
+        entry = f"host=localhost port={impostor.port} dbname=postgres user=scram_user password='{PASSWORD}'"
+        settings |= {"server_login_retry": "0.1", "min_pool_size": 1}
+        with Pooler(server, {"app": entry}, **settings) as pooler:
+            pooler.psql("SELECT 1", "app", check=False)
+            yield pooler
+
+
+@pytest.mark.parametrize("who", ["the monitor", "a pool"])
+@pytest.mark.parametrize("says", [CLEARTEXT, MD5, SCRAM, LET_IN], ids=["cleartext", "md5", "scram", "nothing"])
+def test_who_decrypts_in_between_is_told_no_password_where_scram_must_be_bound(who, says, tls_server, authority):
+    """The certificate is of a trusted authority, and still not the server's: its SCRAM cannot be passed on."""
+    settings = {"server_tls_sslmode": "require", "server_channel_binding": "require"}
+    with (
+        Impostor(b"S", says, authority.issue("localhost")) as impostor,
+        stack_of(who, tls_server, impostor, authority, **settings) as pooler,
+    ):
+        wait_until(lambda: len(impostor.told) >= 2)
+        wait_until(lambda: "server_channel_binding = require" in pooler.log.read_text())
+    for clear, sealed in impostor.told:
+        assert clear == SSL_REQUEST
+        assert sealed == b"" or startup_alone(sealed), "no answer to what was asked"
+
+
+@pytest.mark.parametrize("who", ["the monitor"])
+def test_a_server_that_lets_in_without_the_proof_that_it_began_is_refused(who, tls_server, authority):
+    settings = {"server_tls_sslmode": "disable"}
+    for says in (SCRAM + LET_IN, message(b"Z", b"I"), message(b"S", b"a\0b\0")):
+        with (
+            Impostor(None, says) as impostor,
+            stack_of(who, tls_server, impostor, authority, **settings) as pooler,
+        ):
+            wait_until(lambda pooler=pooler: complained(pooler.log.read_text()))
+
+
+def complained(log):
+    """Whether the log says that a server has left the order of a login."""
+    return "without proving" in log or "out of turn" in log
