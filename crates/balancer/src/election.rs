@@ -29,6 +29,10 @@ impl Member {
     fn timeline(&self) -> Option<u32> {
         self.last.as_ref().and_then(|last| last.timeline)
     }
+
+    fn system(&self) -> Option<u64> {
+        self.last.as_ref().and_then(|last| last.system)
+    }
 }
 
 impl Cluster {
@@ -78,8 +82,11 @@ impl Cluster {
             }
             // A primary that is merely down keeps its place, and its history, until another has it.
             None => {
-                let demoted =
-                    |id| self.member(id).is_none_or(|member| member.last.is_some_and(|last| last.in_recovery));
+                let demoted = |id| {
+                    self.member(id).is_none_or(|member| {
+                        member.setup.role == Configured::Replica || member.last.is_some_and(|last| last.in_recovery)
+                    })
+                };
                 if self.primary.is_some_and(demoted) {
                     self.primary = None;
                     self.history.clear();
@@ -98,39 +105,35 @@ impl Cluster {
 
     /// Whether it belongs to this cluster, as far as is known.
     pub(crate) fn is_ours(&self, member: &Member) -> bool {
-        match (self.system, member.last.and_then(|last| last.system)) {
+        match (self.system, member.system()) {
             (Some(ours), Some(its)) => ours == its,
             _ => true,
         }
     }
 
-    /// Settles whose cluster this is: the identifier that most living servers have; the present one among equals.
+    /// Settles whose cluster this is: the identifier that most servers have, by what each said last, so that nobody takes
+    /// the place of servers that are merely down. Among equals it is the present one; before there is one, that of the
+    /// configured primary, then the first in the configuration.
     pub(crate) fn identify(&mut self) {
-        let identifier = |member: &Member| {
-            let vouched = member.setup.role == Configured::Replica;
-            if vouched || !matches!(member.life, Life::Up | Life::Mute) { None } else { member.last?.system }
-        };
-        let count = |system: u64| self.members().filter(|(_, member)| identifier(member) == Some(system)).count();
-        let mut best = None;
-        for system in self.members().filter_map(|(_, member)| identifier(member)) {
-            let votes = count(system);
-            if best.is_none_or(|(most, _)| votes > most) {
-                best = Some((votes, system));
+        // A replica by configuration is vouched for whatever its identifier is, and has no say in whose cluster it is.
+        let voters = || self.members().filter(|(_, member)| member.setup.role != Configured::Replica);
+        let votes = |system: u64| voters().filter(|(_, member)| member.system() == Some(system)).count();
+        let preferred = |system: u64| match self.system.filter(|_| self.decided) {
+            Some(ours) => ours == system,
+            None => {
+                voters().any(|(_, member)| member.setup.role == Configured::Primary && member.system() == Some(system))
             }
-        }
-        let Some((most, theirs)) = best else { return };
-        match self.system {
-            Some(ours) if ours == theirs || count(ours) >= most => (),
-            before => {
-                self.system = Some(theirs);
-                if before.is_some() {
-                    self.primary = None;
-                    self.fence = 0;
-                    self.history.clear();
-                    for slot in self.slots.iter_mut().flatten() {
-                        slot.fenced = false;
-                    }
-                }
+        };
+        let candidates: Vec<u64> = voters().filter_map(|(_, member)| member.system()).collect();
+        // From the end, since of equals `max_by_key` gives the last.
+        let best = candidates.into_iter().rev().max_by_key(|&system| (votes(system), preferred(system)));
+        let Some(theirs) = best.filter(|_| best != self.system) else { return };
+        if self.system.replace(theirs).is_some() {
+            self.primary = None;
+            self.fence = 0;
+            self.history.clear();
+            for slot in self.slots.iter_mut().flatten() {
+                slot.fenced = false;
             }
         }
     }

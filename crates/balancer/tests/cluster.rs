@@ -163,6 +163,56 @@ fn a_server_configured_as_a_replica_is_never_written_to() {
 }
 
 #[test]
+fn a_primary_that_is_configured_as_a_replica_meanwhile_is_written_to_no_more() {
+    let mut story = Story::new(&[Configured::Auto; 2], Limits::default());
+    story.says(A, primary(1, 10)).says(B, replica(1, 10));
+    assert_eq!(story.primary(), Some(A));
+    let configured = |role| [setup("h0", role), setup("h1", Configured::Auto)];
+    story.cluster.reconfigure(configured(Configured::Replica), Limits::default(), Moment(story.now));
+    assert_eq!((story.primary(), story.reads()), (None, vec![A, B]));
+    story.says(A, primary(1, 20));
+    assert_eq!(story.primary(), None, "whatever it says");
+    story.cluster.reconfigure(configured(Configured::Auto), Limits::default(), Moment(story.now));
+    assert_eq!(story.primary(), Some(A));
+}
+
+#[test]
+fn of_two_independent_servers_the_configured_primary_is_the_primary_whoever_answers_first() {
+    let alien = |seen: Observation| Observation { system: Some(8), ..seen };
+    let unknown = |seen: Observation| Observation { timeline: None, system: None, ..seen };
+    for roles in [[Configured::Primary, Configured::Auto], [Configured::Primary, Configured::Replica]] {
+        for known in [true, false] {
+            let (of_a, of_b) = match known {
+                true => (primary(1, 10), alien(primary(1, 90_000))),
+                false => (unknown(primary(1, 10)), unknown(primary(1, 90_000))),
+            };
+            for order in [[A, B], [B, A]] {
+                let mut story = Story::new(&roles, Limits::default());
+                for server in order {
+                    story.says(server, if server == A { of_a } else { of_b });
+                }
+                let what = format!("{roles:?} {known} {order:?}");
+                assert_eq!(story.primary(), Some(A), "{what}");
+                story.says(B, of_b).says(A, of_a).fails(A, FailureKind::Refused).says(B, of_b);
+                assert_eq!(story.primary(), None, "the other is not written to instead: {what}");
+                story.says(A, of_a);
+                assert_eq!(story.primary(), Some(A), "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_has_been_settled_without_the_configured_primary_stands() {
+    let alien = |seen: Observation| Observation { system: Some(8), ..seen };
+    let mut story = Story::new(&[Configured::Primary, Configured::Auto], Limits::default());
+    story.fails(A, FailureKind::Refused).says(B, alien(primary(1, 10)));
+    assert_eq!(story.primary(), Some(B));
+    story.says(A, primary(1, 10)).says(B, alien(primary(1, 10)));
+    assert_eq!((story.primary(), story.standing(A)), (Some(B), Standing::Foreign), "it has been written to");
+}
+
+#[test]
 fn servers_of_another_cluster_are_left_alone() {
     let mut story = Story::usual();
     story.says(2, Observation { system: Some(8), ..primary(9, 90_000) });
