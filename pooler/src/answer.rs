@@ -7,6 +7,7 @@ use wire::frame::HEADER;
 use wire::header;
 
 use crate::client::{Client, Discard, Sets};
+use crate::route::SERIALIZABLE;
 use crate::server::{Passing, Request, Server, ServerKey, State};
 use crate::touch::Change;
 use crate::worker::{Step, Turn, Worker};
@@ -120,8 +121,10 @@ impl Worker {
                 server.note_standby(name, value);
                 // In a lane it is nobody's doing: the server's configuration has changed.
                 let shared = matches!(server.state, State::Lane);
+                let kept = self.servers.get(key.0).is_some_and(|server| self.is_of_the_server(server, name));
+                let Some(server) = self.servers.get_mut(key.0) else { return Ok(()) };
                 if let (false, Some(client)) =
-                    (ours || shared, server.client.and_then(|client| self.clients.get_mut(client.0)))
+                    (ours || shared || kept, server.client.and_then(|client| self.clients.get_mut(client.0)))
                 {
                     if let Some(place) = place {
                         client.vars.set(place, value);
@@ -298,6 +301,11 @@ impl Worker {
             self.close_server(key, &text);
             return Ok(());
         }
+        let pool = server.pool;
+        if report.routine == SERIALIZABLE {
+            self.is_serializable_by_default(pool);
+        }
+        let Some(server) = self.servers.get_mut(key.0) else { return Ok(()) };
         if matches!(server.state, State::Lane) {
             self.lane_error(key, message, &report);
             return Ok(());

@@ -39,6 +39,7 @@ impl Worker {
         pool.size = config.pool_size(&pool.database, &pool.user);
         pool.minimum = database.and_then(|entry| entry.min_pool_size).unwrap_or(settings.min_pool_size).min(pool.size);
         pool.reserve = config.reserve(&pool.database, &pool.user);
+        pool.serializable = false;
         pool.paused = crate::admin::is_paused(&self.shared, &pool.database, &pool.user);
         let (database, is_member) = (pool.database.clone(), pool.home.is_some());
         let cluster = self.cluster_behind(&database);

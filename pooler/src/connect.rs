@@ -1,7 +1,5 @@
 //! Connections to servers: made, logged in, greeted by; and the errand of a cancel request.
 
-use std::rc::Rc;
-
 use balancer::ServerId;
 use wire::backend::{self, Authentication, tag};
 use wire::frame::HEADER;
@@ -403,10 +401,9 @@ impl Worker {
         let Some(pool) = self.pools.get_mut(pool_key.0) else { return };
         pool.connecting = pool.connecting.saturating_sub(1);
         pool.failure = None;
+        self.welcomed(pool_key, welcome, vars);
         let home = self.home_of(pool_key);
         let Some(pool) = self.pools.get_mut(home.0) else { return };
-        pool.welcome = Some(Rc::new(welcome));
-        pool.defaults = vars;
         let greeting = std::mem::take(&mut pool.greeting);
         let query = self.config.database(&pool.database).and_then(|entry| entry.connect_query.clone());
         match query {

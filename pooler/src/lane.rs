@@ -23,6 +23,7 @@ use crate::client::{Client, ClientKey, Discard};
 use crate::config::PoolMode;
 use crate::names::new_name;
 use crate::pool::{Pool, PoolKey};
+use crate::route::SERIALIZABLE;
 use crate::server::{Request, Server, ServerKey, State};
 use crate::shape::{Shape, Why};
 use crate::statement::Statement;
@@ -444,6 +445,10 @@ impl Worker {
             ) if report.routine == "RevalidateCachedQuery" => {
                 statement.generation.set(statement.generation.get() + 1);
                 true
+            }
+            // Such transactions go to the primary from now on.
+            ("0A000", _) if report.routine == SERIALIZABLE => {
+                self.pools.get(server.pool.0).is_some_and(|pool| pool.home.is_some())
             }
             // It was taken for unknown here when a neighbour's Parse failed, but another's has succeeded since.
             ("42P05", Some(Request::Parse { statement: Some(statement), unnamed: false, .. })) => {

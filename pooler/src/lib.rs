@@ -47,4 +47,5 @@ mod unit;
 mod upkeep;
 mod vars;
 pub mod watch;
+mod welcome;
 pub mod worker;

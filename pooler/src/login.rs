@@ -428,6 +428,9 @@ impl Worker {
             self.greet(key);
         } else {
             pool.greeting.push(key);
+            if let Some(client) = self.clients.get_mut(key.0) {
+                client.waiting_since = Some(self.now);
+            }
             self.grow(pool_key);
         }
         self.flush_client(key);
@@ -439,11 +442,14 @@ impl Worker {
         if getrandom::fill(&mut random).is_err() {
             return self.fatal(key, "58000", "no random bytes from the operating system");
         }
-        let Some(client) = self.clients.get_mut(key.0) else { return };
-        let Some(pool) = client.pool.and_then(|pool| self.pools.get(pool.0)) else { return };
+        let Some(home) = self.clients.get(key.0).and_then(|client| client.home) else { return };
+        let Some(pool) = self.pools.get(home.0) else { return };
         let Some(welcome) = pool.welcome.clone() else { return };
+        let told: Vec<&str> =
+            welcome.iter().map(|(name, value)| self.greets_with(home, &welcome, name, value)).collect();
+        let Some(client) = self.clients.get_mut(key.0) else { return };
         client.vars.fill(&pool.defaults);
-        for (name, value) in welcome.iter() {
+        for ((name, _), value) in welcome.iter().zip(told) {
             let own = self.tracked.place(name).and_then(|place| client.vars.get(place));
             let value = own.unwrap_or(value).to_owned();
             backend::write_parameter_status(client.io.out(), name, &value);
@@ -463,6 +469,7 @@ impl Worker {
         backend::write_ready_for_query(client.io.out(), Status::Idle);
         client.state = State::Ready;
         client.secret = None;
+        client.waiting_since = None;
         client.request_since = self.now;
         self.flush_client(key);
         self.give_turn(crate::worker::Turn::Client(key));

@@ -157,6 +157,8 @@ pub struct Pool {
     pub members: Vec<(ServerId, PoolKey)>,
     /// Why no server could be found for those who wait.
     pub unavailable: String,
+    /// A standby has told that transactions here are serializable by default, which it cannot do.
+    pub serializable: bool,
     /// When the pool's last client left.
     pub unused_since: Option<Instant>,
 }
@@ -195,6 +197,7 @@ impl Pool {
             home: None,
             members: Vec::new(),
             unavailable: String::new(),
+            serializable: false,
             unused_since: None,
         }
     }

@@ -5,10 +5,11 @@
 //! what the unit is, by what the client or a comment asks for, and by what the monitor has posted. When no server will
 //! do, the client waits in the home until one does or `query_wait_timeout` is over.
 
+use std::rc::Rc;
 use std::time::Duration;
 
 use balancer::{ServerId, Strategy, Tried, Want};
-use classify::{Command, Kind, Role, Route};
+use classify::{Command, Isolation, Kind, Role, Route};
 use wire::backend::{self, ColumnType, Status};
 use wire::frontend::tag;
 
@@ -17,37 +18,100 @@ use crate::config::{PoolMode, Routing};
 use crate::monitor::{ClusterView, Met, Refreshed};
 use crate::pool::{Pool, PoolKey};
 use crate::shape::Shape;
-use crate::unit::{Extent, extent};
+use crate::unit::{Extent, extent, is_sound};
 use crate::worker::{Step, Turn, Worker};
 
 /// How long a server to which no connection could be made is left out, unless the monitor says more before.
-const SHUN: Duration = Duration::from_secs(1);
+pub const SHUN: Duration = Duration::from_secs(1);
+
+/// A unit longer than this is not waited for until it can be judged as a whole.
+const LONGEST_JUDGED: usize = 65_536;
+
+/// Parameters by which a session tells whether it may write: what a client asks or hears of them is the primary's.
+pub const ACCESS: [&str; 3] = ["in_hot_standby", "default_transaction_read_only", "transaction_read_only"];
+
+/// The routine of PostgreSQL in which a standby refuses a transaction that is serializable by a default.
+pub const SERIALIZABLE: &str = "GetSerializableTransactionSnapshot";
 
 /// What a unit is, for the choice of a server.
+#[derive(Default)]
 struct Sort {
     /// Nothing in it needs the primary.
     read: bool,
+    /// It may be no write, but a replica could not do it, or would have to keep its client.
+    binds: bool,
     /// What its comment asks for.
     route: Option<Route>,
 }
 
 impl Sort {
-    fn of(shapes: &[std::rc::Rc<Shape>]) -> Self {
-        let harmless = |shape: &Shape| {
-            let verdict = &shape.verdict;
-            let kind = match &verdict.kind {
-                Kind::Begin(modes) => modes.read_only == Some(true),
-                Kind::Set(_) | Kind::Reset { .. } | Kind::Show(_) | Kind::Discard(_) | Kind::Deallocate(_) => true,
-                Kind::Commit { .. } | Kind::Rollback { .. } => true,
-                _ => false,
-            };
-            kind && verdict.statements <= 1 || shape.is_read()
-        };
+    /// What these statements are as a unit, in a session whose transactions are serializable unless they say otherwise.
+    fn of(shapes: &[Rc<Shape>], serializable: bool) -> Self {
+        let binds = shapes.iter().any(|shape| binds(shape, serializable));
         Self {
-            read: !shapes.is_empty() && shapes.iter().all(|shape| harmless(shape)),
+            read: !shapes.is_empty() && !binds && shapes.iter().all(|shape| harmless(shape)),
+            binds,
             route: shapes.iter().find_map(|shape| shape.verdict.route),
         }
     }
+}
+
+/// Whether any server may do this statement.
+fn harmless(shape: &Shape) -> bool {
+    let verdict = &shape.verdict;
+    let tells = |name: &str| ACCESS.contains(&name);
+    let kind = match &verdict.kind {
+        Kind::Begin(modes) => modes.read_only == Some(true),
+        Kind::Show(name) => !tells(name),
+        Kind::Set(sets) => !sets.iter().any(|set| tells(&set.name)),
+        Kind::Reset { name } => !name.as_deref().is_some_and(tells),
+        Kind::Discard(_) | Kind::Deallocate(_) | Kind::Commit { .. } | Kind::Rollback { .. } => true,
+        _ => false,
+    };
+    kind && verdict.statements <= 1 || shape.is_read()
+}
+
+/// Whether this statement needs the primary though it writes nothing. A session that it pins stays where it is, and shall
+/// be able to write there; a standby refuses serializable transactions, read-only ones too (SQLSTATE 0A000).
+fn binds(shape: &Shape, serializable: bool) -> bool {
+    let verdict = &shape.verdict;
+    verdict.pins
+        || match &verdict.kind {
+            Kind::Begin(modes) => modes.isolation.map_or(serializable, |level| level == Isolation::Serializable),
+            // They run without a snapshot.
+            Kind::Set(_) | Kind::Reset { .. } | Kind::Show(_) | Kind::Discard(_) | Kind::Deallocate(_) => false,
+            Kind::Commit { .. } | Kind::Rollback { .. } => false,
+            _ => serializable,
+        }
+}
+
+/// How far the unit at the front of an input goes, for the choice of a server: a longer one than goes down a lane is
+/// waited for too, since a write may stand at its end. `Never` where that cannot be known before it is sent.
+fn reach(input: &[u8]) -> Extent {
+    let found = extent(input);
+    if !matches!(found, Extent::Never) {
+        return found;
+    }
+    let mut at = 0;
+    while at <= LONGEST_JUDGED {
+        let head = match wire::header(input.get(at..).unwrap_or_default()) {
+            Ok(Some(head)) => head,
+            // A client that has sent nonsense may be waiting to be told so.
+            Ok(None) if is_sound(input) => return Extent::More,
+            _ => return Extent::Never,
+        };
+        let end = at.saturating_add(head.total());
+        match head.tag {
+            tag::QUERY if at == 0 => (),
+            tag::SYNC | tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE | tag::CLOSE => (),
+            _ => return Extent::Never,
+        }
+        if end <= input.len() && matches!(head.tag, tag::QUERY | tag::SYNC) {
+            return Extent::Whole(end);
+        }
+        at = end;
+    }
+    Extent::Never
 }
 
 impl Worker {
@@ -64,7 +128,7 @@ impl Worker {
     }
 
     /// The pool of one server, made on first use.
-    fn member(&mut self, home: PoolKey, id: ServerId) -> Option<PoolKey> {
+    pub fn member(&mut self, home: PoolKey, id: ServerId) -> Option<PoolKey> {
         let pool = self.pools.get(home.0)?;
         if let Some(&(_, key)) = pool.members.iter().find(|(member, _)| *member == id) {
             return Some(key);
@@ -99,30 +163,30 @@ impl Worker {
         }
         let routing = *self.clusters.get(cluster)?.routing();
         let session = pool.mode == PoolMode::Session;
-        let at = match extent(input) {
-            Extent::Whole(size) => size,
+        let serializable = self.is_serializable(key, home);
+        let sort = match reach(input) {
             Extent::More => return Some(Step::More),
-            // It is judged by its first message.
-            Extent::Never => 0,
-        };
-        let sort = if at > 0 {
-            let judged = self.judge(key, home, input.get(..at)?);
-            if let [shape] = &judged[..]
-                && let Kind::Pooler(command) = shape.verdict.kind
-                && tag == tag::QUERY
-            {
-                if let Some(step) = self.behind_own(key) {
-                    return Some(step);
+            Extent::Whole(at) => {
+                let judged = self.judge(key, home, input.get(..at)?);
+                if let [shape] = &judged[..]
+                    && let Kind::Pooler(command) = shape.verdict.kind
+                    && tag == tag::QUERY
+                {
+                    if let Some(step) = self.behind_own(key) {
+                        return Some(step);
+                    }
+                    self.answer_ourselves(key, command, routing);
+                    return Some(Step::Took(at));
                 }
-                self.answer_ourselves(key, command, routing);
-                return Some(Step::Took(at));
+                Sort::of(&judged, serializable)
             }
-            Sort::of(&judged)
-        } else {
-            let end = wire::header(input).ok().flatten().map_or(0, |head| head.total());
-            let first = input.get(..end).filter(|_| matches!(tag, tag::QUERY | tag::PARSE | tag::BIND));
-            let judged = first.and_then(|message| self.runs(key, home, message).ok());
-            Sort::of(&judged.unwrap_or_default())
+            // What comes later in it may write: its first message tells only what its comment asks for.
+            Extent::Never => {
+                let end = wire::header(input).ok().flatten().map_or(0, |head| head.total());
+                let first = input.get(..end).filter(|_| matches!(tag, tag::QUERY | tag::PARSE | tag::BIND));
+                let judged = first.and_then(|message| self.runs(key, home, message).ok()).unwrap_or_default();
+                Sort { read: false, ..Sort::of(&judged, serializable) }
+            }
         };
         let client = self.clients.get(key.0)?;
         let want = want(&routing, &sort, client.role, client.primary_reads, session);
@@ -133,6 +197,27 @@ impl Worker {
             return if serves { None } else { self.behind_own(key) };
         }
         if self.route(key, want) { None } else { Some(Step::Stop) }
+    }
+
+    /// Whether a client's transactions are serializable unless they say otherwise: by what it has set, or by a default of
+    /// its role or database that a standby has told of.
+    fn is_serializable(&self, key: ClientKey, home: PoolKey) -> bool {
+        let by_default = || self.pools.get(home.0).is_some_and(|pool| pool.serializable);
+        let Some(client) = self.clients.get(key.0).filter(|client| !client.sets.is_empty()) else {
+            return by_default();
+        };
+        let set = client.sets.values().map(|statement| statement.to_ascii_lowercase());
+        let levels: Vec<String> = set.filter(|statement| statement.contains("isolation")).collect();
+        if levels.is_empty() { by_default() } else { levels.iter().any(|statement| statement.contains("serializable")) }
+    }
+
+    /// A standby has refused a transaction for being serializable by a default: those of this pool's clients go to the
+    /// primary until the configuration is read again.
+    pub fn is_serializable_by_default(&mut self, member: PoolKey) {
+        let home = self.home_of(member);
+        if let Some(home) = self.pools.get_mut(home.0) {
+            home.serializable = true;
+        }
     }
 
     /// Chooses a server for a client: true when there is one, whose pool is the client's now. Else the client waits.
@@ -203,41 +288,6 @@ impl Worker {
             }
         }
         self.welcome_from_a_member(home);
-    }
-
-    /// Opens a connection to some server for clients who wait to be greeted.
-    pub fn welcome_from_a_member(&mut self, home: PoolKey) {
-        let Some(pool) = self.pools.get(home.0) else { return };
-        if pool.greeting.is_empty() || pool.welcome.is_some() {
-            return;
-        }
-        let Some(view) = pool.cluster.and_then(|place| self.clusters.get_mut(place)) else { return };
-        let mut tried = Tried::default();
-        for &(id, member) in &pool.members {
-            let Some(member) = self.pools.get(member.0) else { continue };
-            if member.connecting > 0 {
-                return;
-            }
-            let failed = member.failure.as_ref().map(|(when, _)| *when);
-            if failed.is_some_and(|when| self.now.saturating_duration_since(when) < SHUN) {
-                tried.add(id);
-            }
-        }
-        let choice = view.choose(Want::Any, tried);
-        match choice {
-            Ok(id) => {
-                if let Some(member) = self.member(home, id)
-                    && self.within_limits(member)
-                {
-                    self.connect(member);
-                }
-            }
-            Err(unavailable) => {
-                if let Some(pool) = self.pools.get_mut(home.0) {
-                    pool.unavailable = unavailable.to_string();
-                }
-            }
-        }
     }
 
     /// Takes over what the monitor has posted.
@@ -373,13 +423,15 @@ fn want(routing: &Routing, sort: &Sort, role: Option<Role>, primary_reads: Optio
         _ => None,
     };
     let splits = (routing.splitting || role == Some(Role::Auto)) && !session;
-    by_route.or(by_role).unwrap_or_else(|| match (splits, sort.read) {
+    let want = by_route.or(by_role).unwrap_or_else(|| match (splits, sort.read) {
         (true, true) => reads,
         (true, false) => Want::Write,
         // A session stays on its server whatever comes.
         (false, _) if session && routing.splitting => Want::Write,
         (false, _) => routing.want(None),
-    })
+    });
+    // Who does not mind which server it is minds that it can go on there.
+    if sort.binds && want == Want::Any { Want::Write } else { want }
 }
 
 /// Whether a server serves what a unit wants.

@@ -54,8 +54,12 @@ impl Worker {
             let key = ClientKey(number);
             match client.state {
                 ClientState::Startup | ClientState::Lookup | ClientState::Password(_) | ClientState::Greeting => {
-                    if past(client.since, settings.client_login_timeout.limit()) {
-                        over.push((key, "08006", "client_login_timeout".to_owned()));
+                    let waits = client.waiting_since.filter(|_| matches!(client.state, ClientState::Greeting));
+                    if waits.is_some_and(|since| past(since, settings.query_wait_timeout.limit())) {
+                        over.push((key, "wait", "query_wait_timeout".to_owned()));
+                    } else if past(client.since, settings.client_login_timeout.limit()) {
+                        let kind = if waits.is_some() { "wait" } else { "08006" };
+                        over.push((key, kind, "client_login_timeout".to_owned()));
                     }
                     continue;
                 }
@@ -70,7 +74,7 @@ impl Worker {
             }
             if let Some(since) = client.waits {
                 if past(since, settings.query_wait_timeout.limit()) {
-                    over.push((key, "wait", String::new()));
+                    over.push((key, "wait", "query_wait_timeout".to_owned()));
                 } else if !client.told_to_wait && past(since, settings.query_wait_notify.limit()) {
                     told.push(key);
                 }
@@ -117,31 +121,35 @@ impl Worker {
             self.cancel_on_server(server);
         }
         for (key, code, message) in over {
-            if code == "wait" { self.wait_is_over(key) } else { self.fatal(key, code, &message) }
+            if code == "wait" { self.wait_is_over(key, &message) } else { self.fatal(key, code, &message) }
         }
     }
 
-    /// A client has waited too long. It is told that the pool is full, and stays connected.
-    fn wait_is_over(&mut self, key: ClientKey) {
-        let Some(pool) = self.clients.get(key.0).and_then(|client| client.pool).and_then(|key| self.pools.get(key.0))
-        else {
-            return;
-        };
-        let message = if pool.paused {
-            format!("query_wait_timeout: database \"{}\" is paused", pool.database)
+    /// A client has waited too long, by this limit. It is told why no server could be had, and stays connected if it has
+    /// been let in.
+    fn wait_is_over(&mut self, key: ClientKey, limit: &str) {
+        let Some(client) = self.clients.get(key.0) else { return };
+        let Some(pool) = client.pool.and_then(|key| self.pools.get(key.0)) else { return };
+        let (database, user) = (&pool.database, &pool.user);
+        let (code, why) = if pool.paused {
+            ("53300", format!("database \"{database}\" is paused"))
         } else if pool.cluster.is_some() && pool.home.is_none() {
-            format!("query_wait_timeout: database \"{}\": {}", pool.database, pool.unavailable)
+            // A driver that knows of several poolers goes on to the next.
+            let code = if client.is_ready() { "53300" } else { "57P03" };
+            (code, format!("database \"{database}\": {}", self.why_unavailable(pool)))
+        } else if !client.is_ready() {
+            let met = pool.failure.as_ref().map(|(_, why)| format!(": {why}")).unwrap_or_default();
+            ("57P03", format!("database \"{database}\": no server connection could be had{met}"))
         } else {
-            format!(
-                "query_wait_timeout: the pool of database \"{}\" and user \"{}\" is full: {} server connections, all in \
-                 use, {} clients waiting",
-                pool.database,
-                pool.user,
+            let waiting = pool.waiting.len() + pool.sharers.len();
+            let why = format!(
+                "the pool of database \"{database}\" and user \"{user}\" is full: {} server connections, all in use, \
+                 {waiting} clients waiting",
                 pool.servers.len(),
-                pool.waiting.len() + pool.sharers.len(),
-            )
+            );
+            ("53300", why)
         };
-        self.refuse(key, "53300", &message);
+        self.refuse(key, code, &format!("{limit}: {why}"));
     }
 
     fn tick_servers(&mut self) {

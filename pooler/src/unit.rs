@@ -34,7 +34,7 @@ pub fn extent(input: &[u8]) -> Extent {
 }
 
 /// Whether the whole messages at the front of `input` can be read.
-fn is_sound(mut input: &[u8]) -> bool {
+pub fn is_sound(mut input: &[u8]) -> bool {
     while let Ok(Some(message)) = wire::frame::message(input) {
         let sound = match message.tag {
             tag::PARSE => frontend::parse(message.body).is_ok(),

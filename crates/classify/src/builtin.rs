@@ -65,7 +65,8 @@ const RUNS: &[&str] = &[
 const WRITES: &[&str] = &["pg_current_xact_id", "txid_current"];
 
 /// Volatile functions of `pg_catalog` that read, may be asked of a replica and leave nothing behind: reads, but not to be
-/// pipelined, since they wait, or differ from call to call, or walk files.
+/// pipelined, since they wait, or differ from call to call, or walk files. (`pg_is_in_recovery` is none of them: by that
+/// drivers ask whether they have come to the primary.)
 const READS: &[&str] = &[
     "clock_timestamp",
     "gen_random_uuid",
@@ -77,7 +78,6 @@ const READS: &[&str] = &[
     "pg_get_shmem_allocations",
     "pg_get_wal_replay_pause_state",
     "pg_indexes_size",
-    "pg_is_in_recovery",
     "pg_is_wal_replay_paused",
     "pg_isolation_test_session_is_blocked",
     "pg_last_wal_receive_lsn",

@@ -166,6 +166,11 @@ impl Board {
         done
     }
 
+    /// Why the servers of a cluster could not be asked, those that could not.
+    pub fn errors(&self, name: &str) -> HashMap<ServerId, String> {
+        lock(&self.watched).get(name).map(|watched| watched.errors.clone()).unwrap_or_default()
+    }
+
     /// All servers as they stand.
     pub fn servers(&self) -> Vec<ServerSeen> {
         let all = lock(&self.watched);
