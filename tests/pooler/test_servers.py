@@ -4,6 +4,10 @@ import os
 import signal
 import time
 
+import pytest
+
+from devkit import postgres
+from devkit.server import Server
 from tests.pooler.process import Pooler, wait_until
 from tests.pooler.trio import processes
 
@@ -68,6 +72,70 @@ def test_a_promotion_is_noticed_within_two_seconds_and_the_old_primary_is_left_a
         pooler.psql(f"UNBAN {trio.primary.socket_folder}:{port}", "pgbouncer")
         assert roles(pooler)[0] == "primary"
         assert two.psql("SELECT pg_is_in_recovery()") == "t"
+
+
+@pytest.mark.parametrize("name", ["pgcat.toml", "howdah.toml"])
+def test_of_two_independent_servers_the_configured_primary_gets_all_writes(major, name):
+    with Server(postgres.tree(major)) as primary, Server(postgres.tree(major)) as other:
+        for server in (primary, other):
+            server.psql("CREATE TABLE written (a int)")
+        for listed in [(primary, other), (other, primary)] * 3:
+            with Pooler(primary, name=name, text=INDEPENDENT[name](listed, primary)) as pooler:
+                pooler.psql("INSERT INTO written VALUES (1)", "app", password="x")
+        assert [server.psql("SELECT count(*) FROM written") for server in (primary, other)] == ["6", "0"]
+        # It is not written to instead either.
+        text = INDEPENDENT[name]((primary, other), primary)
+        with Pooler(primary, name=name, text=text) as pooler:
+            pooler.psql("INSERT INTO written VALUES (1)", "app", password="x")
+            primary.stop("immediate")
+            refused = pooler.psql("INSERT INTO written VALUES (1)", "app", password="x", check=False)
+            assert "there is no primary now" in refused.stderr
+        assert other.psql("SELECT count(*) FROM written") == "0"
+
+
+def pgcat(listed, primary):
+    """A pgcat.toml that calls one of two servers the primary, the other a replica."""
+    role = {server: "primary" if server is primary else "replica" for server in listed}
+    places = ", ".join(f'["{server.socket_folder}", {server.port}, "{role[server]}"]' for server in listed)
+    return f"""[general]
+host = "127.0.0.1"
+port = @PORT@
+admin_username = "postgres"
+admin_password = "x"
+connect_timeout = 1000
+[pools.app]
+pool_mode = "transaction"
+query_parser_enabled = true
+query_parser_read_write_splitting = true
+[pools.app.users.0]
+username = "postgres"
+password = "x"
+pool_size = 2
+[pools.app.shards.0]
+database = "postgres"
+servers = [{places}]
+"""
+
+
+def howdah(listed, primary):
+    """A howdah.toml that calls one of two servers the primary, and says nothing of the other."""
+    role = {server: "primary" if server is primary else "auto" for server in listed}
+    places = ", ".join(
+        f'{{ host = "{server.socket_folder}", port = {server.port}, role = "{role[server]}" }}' for server in listed
+    )
+    return f"""[pooler]
+listen_port = @PORT@
+unix_socket_dir = ""
+auth_type = "any"
+monitor_user = "postgres"
+query_wait_timeout = 1
+[databases.app]
+dbname = "postgres"
+servers = [{places}]
+"""
+
+
+INDEPENDENT = {"pgcat.toml": pgcat, "howdah.toml": howdah}
 
 
 def test_a_promotion_beside_a_living_primary_is_followed(trio):

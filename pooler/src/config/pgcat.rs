@@ -1,7 +1,8 @@
 //! `pgcat.toml`, for what of it is supported: pools of one shard, its primary and its replicas.
 //!
-//! Roles in it are what PgCat believed; here servers are asked. So its `primary` is the one preferred where two have
-//! equal claims, and its `replica` is whatever it says it is: when it is promoted, writes follow it.
+//! Roles in it are what PgCat believed; here servers are asked. So its `primary` is written to while it says that it is
+//! one, and preferred where two have equal claims; its `replica` is never written to, as in PgCat. `auto`, which PgCat does
+//! not know, is for a server that is to be followed when it is promoted.
 
 use std::time::Duration;
 
@@ -203,9 +204,8 @@ fn pool(config: &mut Config, name: &str, pool: &Table) -> Result<(), String> {
             return Err(format!("pools.{name}: a server is [host, port, role], not {server}"));
         };
         let role = match Configured::read(role) {
-            Ok(Configured::Primary) => Configured::Primary,
-            Ok(_) => Configured::Auto,
-            Err(_) => return Err(format!("pools.{name}: {role} is not a role: expected primary or replica")),
+            Ok(role) => role,
+            Err(_) => return Err(format!("pools.{name}: {role} is not a role: expected primary, replica or auto")),
         };
         let port = port.parse().map_err(|_| format!("pools.{name}: {port} is not a port"))?;
         database.servers.push(Setup { host: host.clone(), port, role, weight: 1 });

@@ -158,7 +158,7 @@ fn a_pgcat_toml_of_one_shard_is_read() {
     assert_eq!(config.passwords.get("admin").map(String::as_str), Some("secret"));
     assert_eq!(config.settings.query_wait_timeout, Seconds::whole(5));
     let servers: Vec<_> = app.servers.iter().map(|server| (server.host.as_str(), server.port, server.role)).collect();
-    assert_eq!(servers, [("10.0.0.1", 5433, Configured::Primary), ("10.0.0.2", 5433, Configured::Auto)]);
+    assert_eq!(servers, [("10.0.0.1", 5433, Configured::Primary), ("10.0.0.2", 5433, Configured::Replica)]);
     let routing = config.routing(app);
     assert_eq!(
         (routing.strategy, routing.primary_reads, routing.splitting, routing.default_role),
@@ -198,7 +198,7 @@ servers = [['10.0.0.1', 5433, 'replica'], ['10.0.0.2', 5433, 'Replica']]
     assert_eq!(app.servers.len(), 2);
     assert_eq!(config.remarks, ["pools.app: query_parser_max_length is not supported and does nothing"]);
     let broken = PGCAT.replace("'replica'", "'secondary'");
-    assert_eq!(pgcat(&broken).unwrap_err(), "pools.app: secondary is not a role: expected primary or replica");
+    assert_eq!(pgcat(&broken).unwrap_err(), "pools.app: secondary is not a role: expected primary, replica or auto");
 }
 
 #[test]
