@@ -23,8 +23,8 @@ def test(majors, update, pytest_arguments):
     with timed("cargo test: the crates that need no server"):
         environment = {**os.environ, "HOWDAH_XGBOOST_LIB": str(XGBOOST / "xgboost" / "lib" / "libxgboost.so")}
         run(["cargo", "test", "--workspace", "--exclude=pgml", "--locked"], environment)
-    with timed("building the pooler, with its assertions"):
-        run(["cargo", "build", "--package=howdah-pooler", "--locked"])
+    with timed("building the pooler, with its assertions, and the crowd that tests it"):
+        run(["cargo", "build", "--package=howdah-pooler", "--package=crowd", "--locked"])
     with timed("building the driver"):
         build_driver(python)
     for major in majors:
