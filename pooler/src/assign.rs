@@ -8,7 +8,7 @@ use balancer::Want;
 use wire::backend::{self, Status};
 use wire::frontend;
 
-use crate::client::{ClientKey, Discard, Sets};
+use crate::client::{Client, ClientKey, Discard, Sets};
 use crate::config::PoolMode;
 use crate::pool::{Pool, PoolKey};
 use crate::server::{Request, ServerKey, State};
@@ -96,14 +96,11 @@ impl Worker {
         if pool.paused {
             return;
         }
-        if let Some((when, why)) = &pool.failure
-            && pool.home.is_none()
-            && self.now.saturating_duration_since(*when) < settings.server_login_retry.0
-        {
-            // Others may still be served by the connections that there are.
-            if pool.servers.is_empty() {
-                let why = format!("server login has been failing, cached error: {why} (server_login_retry)");
-                self.refuse_all(key, "08006", &why);
+        let failure = pool.failure.as_ref().filter(|_| pool.home.is_none());
+        let (down, retry) = (failure.is_some(), settings.server_login_retry.0);
+        if failure.is_some_and(|failure| failure.holds(self.now, retry)) {
+            if let Some(why) = pool.why_down(self.now, retry) {
+                self.refuse_while_down(key, &why);
             }
             return;
         }
@@ -122,6 +119,10 @@ impl Worker {
         let mut wanted = waiting.saturating_sub(pool.connecting + self.soon_free(key));
         if pool.clients > 0 || pool.kept {
             wanted = wanted.max(pool.minimum.saturating_sub(pool.servers.len()));
+        }
+        // Whether a server is back one attempt shows as well as many.
+        if down {
+            wanted = wanted.min(1_usize.saturating_sub(pool.connecting));
         }
         for _ in 0..wanted.min(room) {
             if !self.within_limits(key) || !self.connect(key) {
@@ -296,22 +297,33 @@ impl Worker {
         self.grow(key);
     }
 
-    /// Tells all who wait in a pool that there is no server for them. Those who are logged in stay connected.
-    pub fn refuse_all(&mut self, key: PoolKey, code: &str, message: &str) {
+    /// Tells those who wait in a pool whose server is down that there is none. Those who have logged in may go on waiting,
+    /// if the configuration says so and time may mend it.
+    pub fn refuse_while_down(&mut self, key: PoolKey, message: &str) {
         let Some(pool) = self.pools.get_mut(key.0) else { return };
         if pool.home.is_some() {
             // Another server of the cluster may do.
             self.reroute(key);
             return;
         }
+        let may_wait =
+            self.config.settings.queue_while_down && pool.failure.as_ref().is_some_and(|failure| failure.may_pass);
         let greeting = std::mem::take(&mut pool.greeting);
-        let waiting = std::mem::take(&mut pool.waiting);
-        let sharers = std::mem::take(&mut pool.sharers);
-        for client in greeting {
-            self.fatal(client, code, message);
+        let mut refused = Vec::new();
+        for queue in [&mut pool.waiting, &mut pool.sharers] {
+            queue.retain(|&key| {
+                let stays = may_wait && self.clients.get(key.0).is_some_and(Client::is_ready);
+                if !stays {
+                    refused.push(key);
+                }
+                stays
+            });
         }
-        for client in waiting.into_iter().chain(sharers) {
-            self.refuse(client, code, message);
+        for client in greeting {
+            self.fatal(client, "08006", message);
+        }
+        for client in refused {
+            self.refuse(client, "08006", message);
         }
     }
 
@@ -370,6 +382,10 @@ impl Worker {
             self.size_pool(key);
             if moved || secured_otherwise {
                 self.retire(&servers);
+                // What failed before may do now.
+                if let Some(pool) = self.pools.get_mut(key.0) {
+                    pool.failure = None;
+                }
             }
             self.serve_queue(key);
         }

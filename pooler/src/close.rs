@@ -177,8 +177,9 @@ impl Worker {
         let why = server.farewell.as_ref().map_or_else(|| why.to_owned(), |(_, message)| message.clone());
         let code = server.farewell.as_ref().map_or("08006", |(code, _)| code).to_owned();
         if matches!(server.state, State::Connecting | State::Login(_)) && server.target.is_none() {
+            let may_pass = server.may_come_back();
             self.close_server(key, &why);
-            self.connect_failed(pool_key, &why);
+            self.connect_failed(pool_key, &why, may_pass);
             self.met(pool_key, Met::NoConnection);
             return;
         }

@@ -12,7 +12,7 @@ use crate::client::ClientKey;
 use crate::config::{ChannelBinding, Database, HostOrder, SslMode};
 use crate::monitor::Met;
 use crate::net::{Io, Peer, Stream};
-use crate::pool::PoolKey;
+use crate::pool::{Failure, PoolKey};
 use crate::resolve::Found;
 use crate::server::{Login, Server, ServerKey, State};
 use crate::shared::lock;
@@ -64,14 +64,14 @@ impl Worker {
             Found::At(place) => place,
             Found::Pending => return false,
             Found::Failed(why) => {
-                self.connect_failed(key, &why);
+                self.connect_failed(key, &why, true);
                 return false;
             }
         };
         let stream = match Stream::connect(&place, port, &config.settings) {
             Ok(stream) => stream,
             Err(error) => {
-                self.connect_failed(key, &format!("cannot connect to {host}:{port}: {error}"));
+                self.connect_failed(key, &format!("cannot connect to {host}:{port}: {error}"), true);
                 return false;
             }
         };
@@ -91,7 +91,7 @@ impl Worker {
         match opened {
             Ok(stream) => self.take_up(key, host, port, stream),
             Err(error) => {
-                self.connect_failed(key, &format!("cannot connect to {host}:{port}: {error}"));
+                self.connect_failed(key, &format!("cannot connect to {host}:{port}: {error}"), true);
                 self.met(key, Met::NoConnection);
                 false
             }
@@ -103,7 +103,7 @@ impl Worker {
         let slot = ServerKey(self.servers.vacant());
         let mut io = Io::new(stream);
         if let Err(error) = self.watch_server(slot, &mut io) {
-            self.connect_failed(key, &format!("cannot watch a socket: {error}"));
+            self.connect_failed(key, &format!("cannot watch a socket: {error}"), true);
             return false;
         }
         let mut server = Server::new(io, host, port, key, self.now, self.shared.next_id());
@@ -225,6 +225,7 @@ impl Worker {
         server.state = State::Connecting;
         server.second_attempt = true;
         server.farewell = None;
+        server.refused = false;
         server.welcome.clear();
         self.unwatch(&mut old.stream);
         self.server_connected(key);
@@ -236,7 +237,7 @@ impl Worker {
         let asked = |server: &Server| matches!(server.state, State::Login(Login::TlsAsked));
         if self.servers.get(key.0).is_some_and(asked) {
             if let Err(why) = self.tls_answer(key, left) {
-                self.server_gone(key, &why);
+                self.login_failed(key, &why);
             }
             return Step::Took(left.len());
         }
@@ -244,7 +245,7 @@ impl Worker {
             Ok(None) => return Step::More,
             Ok(Some(head)) if head.body <= MAX_MESSAGE => left.get(HEADER..head.total()).map(|body| (head, body)),
             _ => {
-                self.server_gone(key, "this is not a PostgreSQL server");
+                self.login_failed(key, "this is not a PostgreSQL server");
                 return Step::Took(left.len());
             }
         };
@@ -252,10 +253,18 @@ impl Worker {
         match self.login_message(key, head.tag, body) {
             Ok(()) => Step::Took(head.total()),
             Err(why) => {
-                self.server_gone(key, &why);
+                self.login_failed(key, &why);
                 Step::Took(left.len())
             }
         }
+    }
+
+    /// A login cannot go on, whoever found out. What the server said itself is told apart by its SQLSTATE.
+    fn login_failed(&mut self, key: ServerKey, why: &str) {
+        if let Some(server) = self.servers.get_mut(key.0) {
+            server.refused = server.farewell.is_none();
+        }
+        self.server_gone(key, why);
     }
 
     fn login_message(&mut self, key: ServerKey, tag: u8, body: &[u8]) -> Result<(), String> {
@@ -400,7 +409,7 @@ impl Worker {
         let pool_key = server.pool;
         let Some(pool) = self.pools.get_mut(pool_key.0) else { return };
         pool.connecting = pool.connecting.saturating_sub(1);
-        pool.failure = None;
+        let was_down = pool.failure.take().is_some();
         self.welcomed(pool_key, welcome, vars);
         let home = self.home_of(pool_key);
         let Some(pool) = self.pools.get_mut(home.0) else { return };
@@ -412,6 +421,10 @@ impl Worker {
         }
         for client in greeting {
             self.greet(client);
+        }
+        // One attempt at a time is made while a server is down; now the others follow.
+        if was_down {
+            self.grow(pool_key);
         }
     }
 
@@ -425,17 +438,19 @@ impl Worker {
         }
     }
 
-    /// Notes that a pool cannot get a server, and tells those who wait for the first one.
-    pub fn connect_failed(&mut self, key: PoolKey, why: &str) {
+    /// Notes that a pool cannot get a server. While it has none, those who have not logged in hear why, and so do the
+    /// others unless they may wait for the server to come back.
+    pub fn connect_failed(&mut self, key: PoolKey, why: &str, may_pass: bool) {
         crate::warning!(of self.name_pool(key); "{why}");
+        let longest = self.config.settings.server_login_retry.0;
         let Some(pool) = self.pools.get_mut(key.0) else { return };
-        pool.failure = Some((self.now, why.to_owned()));
+        pool.failure = Some(Failure::after(pool.failure.as_ref(), self.now, why, may_pass, longest));
         let entry = self.config.database(&pool.database);
         if entry.is_some_and(|entry| entry.load_balance_hosts == Some(HostOrder::First)) {
             pool.next_host = pool.next_host.wrapping_add(1);
         }
         if pool.servers.is_empty() || pool.home.is_some() {
-            self.refuse_all(key, "08006", &format!("cannot connect to the server: {why}"));
+            self.refuse_while_down(key, &format!("cannot connect to the server: {why}"));
         }
     }
 

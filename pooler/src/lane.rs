@@ -576,9 +576,8 @@ impl Worker {
     /// Opens one more connection, for a lane, where nothing speaks against it.
     fn grow_by_one(&mut self, key: PoolKey) {
         let failing = self.pools.get(key.0).is_none_or(|pool| {
-            pool.failure.as_ref().is_some_and(|(when, _)| {
-                self.now.saturating_duration_since(*when) < self.config.settings.server_login_retry.0
-            })
+            let failure = pool.failure.as_ref();
+            failure.is_some_and(|failure| failure.holds(self.now, self.config.settings.server_login_retry.0))
         });
         if !failing && self.within_limits(key) {
             self.connect(key);

@@ -424,6 +424,10 @@ impl Worker {
         let Some(pool) = self.pools.get_mut(pool_key.0) else { return };
         pool.clients += 1;
         pool.unused_since = None;
+        if let Some(why) = pool.why_down(self.now, self.config.settings.server_login_retry.0) {
+            self.fatal(key, "08006", &why);
+            return;
+        }
         if pool.welcome.is_some() {
             self.greet(key);
         } else {

@@ -94,6 +94,44 @@ impl Totals {
     }
 }
 
+/// How soon a server that could not be reached is tried again at first; each further wait is twice as long, up to
+/// `server_login_retry`.
+const FIRST_RETRY: Duration = Duration::from_millis(100);
+
+/// Why the last attempt to make a server connection failed.
+#[derive(Debug)]
+pub struct Failure {
+    /// When that was known.
+    pub at: Instant,
+    /// What was wrong.
+    pub why: String,
+    /// Whether time may mend it, as the end of a restart does. A wrong password stays wrong.
+    pub may_pass: bool,
+    /// Attempts in a row that have failed; those that were made at the same time count as one.
+    attempts: u32,
+}
+
+impl Failure {
+    /// One more failure, after those before it.
+    pub fn after(before: Option<&Self>, at: Instant, why: &str, may_pass: bool, longest: Duration) -> Self {
+        let attempts = match before {
+            Some(before) if before.holds(at, longest) => before.attempts,
+            Some(before) => before.attempts.saturating_add(1),
+            None => 0,
+        };
+        Self { at, why: why.to_owned(), may_pass, attempts }
+    }
+
+    /// Whether it is too early for another attempt; `longest` is `server_login_retry`.
+    pub fn holds(&self, now: Instant, longest: Duration) -> bool {
+        let wait = match self.may_pass {
+            true => FIRST_RETRY.saturating_mul(1 << self.attempts.min(20)).min(longest),
+            false => longest,
+        };
+        now.saturating_duration_since(self.at) < wait
+    }
+}
+
 /// A pool.
 #[derive(Debug)]
 pub struct Pool {
@@ -131,8 +169,8 @@ pub struct Pool {
     pub welcome: Option<Rc<Vec<(String, String)>>>,
     /// The tracked ones of these.
     pub defaults: Vars,
-    /// When the last attempt to connect failed, and why.
-    pub failure: Option<(Instant, String)>,
+    /// The last attempt to connect, if it failed.
+    pub failure: Option<Failure>,
     /// The next of several hosts to try.
     pub next_host: usize,
     /// Nobody gets a server.
@@ -202,6 +240,14 @@ impl Pool {
         }
     }
 
+    /// What those hear who come while the server cannot be reached and it is too early for another attempt; `longest` is
+    /// `server_login_retry`. None while the pool has server connections: they may serve others still.
+    pub fn why_down(&self, now: Instant, longest: Duration) -> Option<String> {
+        let failure = self.failure.as_ref().filter(|failure| failure.holds(now, longest))?;
+        (self.home.is_none() && !self.paused && self.servers.is_empty())
+            .then(|| format!("server login has been failing, cached error: {} (server_login_retry)", failure.why))
+    }
+
     /// Whether nobody waits for a server connection.
     pub fn is_unwanted(&self) -> bool {
         self.waiting.is_empty() && self.sharers.is_empty()
@@ -228,5 +274,39 @@ impl Pool {
     pub fn forget(&mut self, key: ClientKey) {
         self.waiting.retain(|waiting| *waiting != key);
         self.sharers.retain(|waiting| *waiting != key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attempts_to_connect_become_rarer_up_to_the_limit() {
+        let start = Instant::now();
+        let longest = Duration::from_secs(1);
+        let mut failure = Failure::after(None, start, "refused", true, longest);
+        let mut waits = Vec::new();
+        for _ in 0..6 {
+            let wait =
+                (0..).map(Duration::from_millis).find(|&wait| !failure.holds(failure.at + wait, longest)).unwrap();
+            waits.push(wait.as_millis());
+            // One that was made at the same time, and then the next.
+            let same = Failure::after(Some(&failure), failure.at, "refused", true, longest);
+            assert_eq!(same.attempts, failure.attempts);
+            failure = Failure::after(Some(&failure), failure.at + wait, "refused", true, longest);
+        }
+        assert_eq!(waits, [100, 200, 400, 800, 1000, 1000]);
+    }
+
+    #[test]
+    fn what_time_does_not_mend_is_tried_again_at_the_limit_only() {
+        let start = Instant::now();
+        let longest = Duration::from_secs(15);
+        let failure = Failure::after(None, start, "password authentication failed", false, longest);
+        assert!(failure.holds(start + Duration::from_secs(14), longest));
+        assert!(!failure.holds(start + longest, longest));
+        // A limit of zero is none.
+        assert!(!failure.holds(start, Duration::ZERO));
     }
 }

@@ -229,8 +229,8 @@ impl Worker {
         let counts = view.routing().strategy == Strategy::LeastOutstanding;
         for &(id, member) in &pool.members {
             let Some(member) = self.pools.get(member.0) else { continue };
-            if let Some((when, _)) = &member.failure
-                && self.now.saturating_duration_since(*when) < SHUN
+            if let Some(failure) = &member.failure
+                && self.now.saturating_duration_since(failure.at) < SHUN
             {
                 tried.add(id);
             }

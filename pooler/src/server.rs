@@ -188,6 +188,8 @@ pub struct Server {
     pub parked: bool,
     /// The error with which it said that it ends: SQLSTATE and message.
     pub farewell: Option<(String, String)>,
+    /// Its login has failed in a way that another attempt will not mend.
+    pub refused: bool,
     /// The connection that a cancel request on this one is about.
     pub target: Option<ServerKey>,
     /// The bytes that a cancel request consists of, on a connection for one.
@@ -207,6 +209,15 @@ impl Server {
     pub fn note_standby(&mut self, name: &str, value: &str) {
         if name == "in_hot_standby" {
             self.standby = Some(value == "on");
+        }
+    }
+
+    /// Whether a server that does not let us in may do so later: it cannot be reached, it is starting or stopping
+    /// (57P0x), or it is full (53xxx).
+    pub fn may_come_back(&self) -> bool {
+        match &self.farewell {
+            Some((code, _)) => code.starts_with("57P0") || code.starts_with("53"),
+            None => !self.refused,
         }
     }
 
@@ -240,6 +251,7 @@ impl Server {
             held: 0,
             parked: false,
             farewell: None,
+            refused: false,
             target: None,
             errand: Vec::new(),
             standby: None,

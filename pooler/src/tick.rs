@@ -133,12 +133,14 @@ impl Worker {
         let (database, user) = (&pool.database, &pool.user);
         let (code, why) = if pool.paused {
             ("53300", format!("database \"{database}\" is paused"))
+        } else if let Some(failure) = pool.failure.as_ref().filter(|_| client.is_ready() && pool.servers.is_empty()) {
+            ("08006", format!("the server cannot be reached: {}", failure.why))
         } else if pool.cluster.is_some() && pool.home.is_none() {
             // A driver that knows of several poolers goes on to the next.
             let code = if client.is_ready() { "53300" } else { "57P03" };
             (code, format!("database \"{database}\": {}", self.why_unavailable(pool)))
         } else if !client.is_ready() {
-            let met = pool.failure.as_ref().map(|(_, why)| format!(": {why}")).unwrap_or_default();
+            let met = pool.failure.as_ref().map(|failure| format!(": {}", failure.why)).unwrap_or_default();
             ("57P03", format!("database \"{database}\": no server connection could be had{met}"))
         } else {
             let waiting = pool.waiting.len() + pool.sharers.len();

@@ -6,7 +6,6 @@
 //! `target_session_attrs`, JDBC's `targetServerType`). One that is confined to replicas is greeted as by a replica.
 
 use std::rc::Rc;
-use std::time::Instant;
 
 use balancer::{ServerId, Tried, Want};
 
@@ -76,7 +75,7 @@ impl Worker {
             if member.connecting > 0 {
                 return;
             }
-            let failed = member.failure.as_ref().map(|(when, _)| *when);
+            let failed = member.failure.as_ref().map(|failure| failure.at);
             if failed.is_some_and(|when| self.now.saturating_duration_since(when) < SHUN) {
                 tried.add(id);
             }
@@ -108,8 +107,8 @@ impl Worker {
         for server in view.view().servers() {
             let member =
                 home.members.iter().find(|(id, _)| *id == server.id).and_then(|(_, key)| self.pools.get(key.0));
-            let met: Option<&(Instant, String)> = member.and_then(|member| member.failure.as_ref());
-            let said = met.map(|(_, why)| why).or_else(|| errors.get(&server.id));
+            let met = member.and_then(|member| member.failure.as_ref());
+            let said = met.map(|failure| &failure.why).or_else(|| errors.get(&server.id));
             if let Some(said) = said {
                 why.push_str(&format!("; {}:{}: {said}", server.host, server.port));
             }

@@ -368,6 +368,8 @@ impl Worker {
             }
             Got::Nothing => (),
             Got::Closed(error) => {
+                // TLS that could not be agreed on will not be the next time.
+                server.refused |= error.as_ref().is_some_and(|error| error.kind() == io::ErrorKind::InvalidData);
                 let why = error.map_or("the server closed the connection".to_owned(), |error| error.to_string());
                 self.server_gone(key, &why);
             }

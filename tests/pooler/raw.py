@@ -12,6 +12,14 @@ def message(kind, body=b""):
     return kind + struct.pack("!i", len(body) + 4) + body
 
 
+def startup(database, user=SUPERUSER, minor=0, **parameters):
+    """A startup packet."""
+    given = {"user": user, "database": database, **parameters}
+    body = struct.pack("!HH", 3, minor)
+    body += b"".join(part.encode() + b"\0" for pair in given.items() for part in pair) + b"\0"
+    return struct.pack("!i", len(body) + 4) + body
+
+
 def query(sql):
     """A Query."""
     return message(b"Q", sql.encode() + b"\0")
@@ -66,10 +74,7 @@ class Raw:
                 raise
         self.held = b""
         if login:
-            body = struct.pack("!HH", 3, minor)
-            given = {"user": user, "database": database, **parameters}
-            body += b"".join(part.encode() + b"\0" for pair in given.items() for part in pair) + b"\0"
-            self.send(struct.pack("!i", len(body) + 4) + body)
+            self.send(startup(database, user, minor, **parameters))
             self.greeting = self.until(b"Z")
 
     def __enter__(self):

@@ -140,7 +140,7 @@ def test_each_series_of_a_cluster_stands_once_and_names_its_server(trio):
 
 
 def test_the_pool_of_an_auth_user_on_several_workers_is_one(with_users):
-    databases = {name: "dbname=postgres" for name in ("postgres", "one", "two", "three")}
+    databases = dict.fromkeys(("postgres", "one", "two", "three"), "dbname=postgres")
     asking = {"auth_type": "md5", "auth_user": SUPERUSER, "auth_dbname": "postgres", "workers": 2}
     with Measured(with_users, databases, users={}, **asking) as measured:
         for name in databases:

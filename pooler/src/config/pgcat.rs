@@ -41,6 +41,8 @@ pub fn read(table: &Table) -> Result<Config, String> {
     settings.pool_mode = PoolMode::Transaction;
     settings.auth_type = AuthType::Md5;
     settings.query_wait_timeout = Seconds::whole(1);
+    settings.queue_while_down = false;
+    settings.server_login_retry = Seconds::whole(1);
     settings.max_prepared_statements = 0;
     settings.server_round_robin = true;
     settings.tcp_keepidle = 5;

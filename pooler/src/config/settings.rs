@@ -142,8 +142,12 @@ settings! {
     server_idle_timeout: Seconds = Seconds::whole(600), true;
     /// How long a connection and login to a server may take, in seconds.
     server_connect_timeout: Seconds = Seconds::whole(15), true;
-    /// How long after a failed connection to a server the next is tried, in seconds.
+    /// How long after a failed connection to a server the next is tried, in seconds. While clients wait for a server that
+    /// cannot be reached, the first attempts follow sooner: after 0.1 seconds, then after twice as long each time.
     server_login_retry: Seconds = Seconds::whole(15), true;
+    /// Keep clients in the queue while the server cannot be reached, as through a restart of it, until
+    /// `query_wait_timeout`. Off: their statements fail at once.
+    queue_while_down: bool = true, true;
     /// How long a client's login may take, in seconds.
     client_login_timeout: Seconds = Seconds::whole(60), true;
     /// Close a client that has sent nothing for this long, in seconds; 0 for no limit.
