@@ -92,10 +92,25 @@ impl Worker {
                 }
             }
             Err(unavailable) => {
-                if let Some(pool) = self.pools.get_mut(home.0) {
-                    pool.unavailable = unavailable.to_string();
+                let dead = view.view().is_dead();
+                let Some(pool) = self.pools.get_mut(home.0) else { return };
+                pool.unavailable = unavailable.to_string();
+                if dead {
+                    self.turn_away(home);
                 }
             }
+        }
+    }
+
+    /// Tells those who wait to be greeted that no server can be reached: they are not let hang, as they are not where a
+    /// database has one server.
+    fn turn_away(&mut self, home: PoolKey) {
+        let Some(pool) = self.pools.get_mut(home.0) else { return };
+        let greeting = std::mem::take(&mut pool.greeting);
+        let Some(pool) = self.pools.get(home.0) else { return };
+        let message = format!("database \"{}\": {}", pool.database, self.why_unavailable(pool));
+        for client in greeting {
+            self.fatal(client, "57P03", &message);
         }
     }
 

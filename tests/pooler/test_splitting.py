@@ -383,31 +383,49 @@ def test_who_asks_for_the_primary_reads_what_it_has_written(servers):
 # Nobody there
 
 
-def test_a_client_that_waits_to_be_greeted_hears_why_in_time(servers):
+def test_a_client_hears_at_once_why_no_server_can_be_reached(servers):
     nowhere = free_port()
     text = f"""[pooler]
 listen_port = @PORT@
 unix_socket_dir = ""
 auth_type = "any"
 monitor_user = "postgres"
-query_wait_timeout = 1
 [databases.app]
 dbname = "postgres"
 servers = [{{ host = "127.0.0.1", port = {nowhere} }}, {{ host = "localhost", port = {nowhere} }}]
 """
     with Pooler(servers.primary, name="howdah.toml", text=text) as pooler:
-        with pytest.raises(psycopg.OperationalError) as told:
-            psycopg.connect(place(pooler, connect_timeout=5))
-        assert "query_wait_timeout" in str(told.value)
+        with pytest.raises(psycopg.errors.OperationalError) as told:
+            psycopg.connect(place(pooler, connect_timeout=10))
         for host in ("127.0.0.1", "localhost"):
             assert f"{host}:{nowhere}: Connection refused" in str(told.value)
         assert all("Connection refused" in row["error"] for row in pooler.show("REPLICAS"))
 
 
-def test_a_client_hears_that_nobody_can_ask_the_servers(servers):
-    text = servers.toml("query_wait_timeout = 1").replace('monitor_user = "postgres"', 'monitor_user = "nobody"')
+def test_a_client_hears_at_once_that_nobody_can_ask_the_servers(servers):
+    text = servers.toml().replace('monitor_user = "postgres"', 'monitor_user = "nobody"')
     with Pooler(servers.primary, name="howdah.toml", text=text) as pooler:
         with pytest.raises(psycopg.OperationalError) as told:
-            psycopg.connect(place(pooler, connect_timeout=5))
+            psycopg.connect(place(pooler, connect_timeout=10))
         assert 'role "nobody" does not exist' in str(told.value)
         assert all('role "nobody" does not exist' in row["error"] for row in pooler.show("REPLICAS"))
+
+
+@pytest.mark.parametrize("limit", ["query_wait_timeout", "client_login_timeout"])
+def test_a_client_that_waits_to_be_greeted_hears_why_in_time(servers, limit):
+    text = servers.toml(f"{limit} = 1", servers=servers.replicas, roles=("auto", "auto"))
+    with Pooler(servers.primary, name="howdah.toml", text=text) as pooler:
+        for replica in servers.replicas:
+            wait_until(lambda: [row["role"] for row in pooler.show("REPLICAS")] == ["replica", "replica"])
+            pooler.psql(f"BAN {replica.socket_folder}:{replica.port}", "pgbouncer")
+        with pytest.raises(psycopg.OperationalError) as told:
+            psycopg.connect(place(pooler, connect_timeout=10))
+        assert limit in str(told.value)
+        assert f"{servers.replicas[0].port} banned" in str(told.value)
+
+
+def test_a_client_of_a_paused_database_that_waits_to_be_greeted_hears_so_in_time(servers):
+    with Pooler(servers.primary, query_wait_timeout=1) as pooler:
+        pooler.psql("PAUSE", "pgbouncer")
+        with pytest.raises(psycopg.OperationalError, match='query_wait_timeout: database "postgres" is paused'):
+            psycopg.connect(place(pooler, dbname="postgres", connect_timeout=10))

@@ -125,6 +125,11 @@ impl View {
         self.servers.iter().all(|server| server.standing == Standing::Unknown)
     }
 
+    /// Whether no server can be asked: each is down, or lets nobody ask.
+    pub fn is_dead(&self) -> bool {
+        self.servers.iter().all(|server| matches!(server.standing, Standing::Down | Standing::Unasked))
+    }
+
     /// A place to count by [`ServerId::index`].
     pub fn counters(&self) -> Vec<u32> {
         vec![0; self.servers.iter().map(|server| server.id.index() + 1).max().unwrap_or(0).min(MAX_SERVERS)]
@@ -143,16 +148,20 @@ impl View {
 mod tests {
     use super::*;
 
-    #[test]
-    fn only_servers_that_are_of_no_use_are_let_go() {
-        let server = |(place, standing): (usize, Standing)| Listed {
+    fn listed(place: usize, standing: Standing) -> Listed {
+        Listed {
             id: ServerId(place as u8),
             host: "h".to_owned(),
             port: 5432,
             weight: 1,
             standing,
             banned: standing == Standing::Replica,
-        };
+        }
+    }
+
+    #[test]
+    fn only_servers_that_are_of_no_use_are_let_go() {
+        let server = |(place, standing)| listed(place, standing);
         let cases = [
             (Standing::Unknown, true),
             (Standing::Primary, true),
@@ -169,5 +178,17 @@ mod tests {
             assert_eq!(view.keeps(ServerId(place as u8)), kept, "{standing:?}");
         }
         assert!(view.keeps(ServerId(60)), "it is configured no more");
+    }
+
+    #[test]
+    fn a_view_is_dead_when_no_server_can_be_asked() {
+        let view = |standings: &[Standing]| {
+            let server = |(place, &standing): (usize, &Standing)| listed(place, standing);
+            View::new(standings.iter().enumerate().map(server).collect())
+        };
+        assert!(view(&[Standing::Down, Standing::Unasked]).is_dead());
+        for alive in [Standing::Unknown, Standing::Primary, Standing::Replica, Standing::Lagging, Standing::Stale] {
+            assert!(!view(&[Standing::Down, alive]).is_dead(), "{alive:?}");
+        }
     }
 }
