@@ -291,7 +291,7 @@ def test_a_reload_changes_who_is_watched(trio):
 def test_a_pgcat_toml_with_replicas_is_watched(trio):
     servers = ", ".join(
         f'["127.0.0.1", {server.port}, "{role}"]'
-        for server, role in zip(trio.servers, ("replica", "primary", "replica"), strict=True)
+        for server, role in zip(trio.servers, ("auto", "primary", "replica"), strict=True)
     )
     text = f"""[general]
 host = "127.0.0.1"
