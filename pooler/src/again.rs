@@ -5,7 +5,9 @@ use std::time::Instant;
 
 use wire::backend::{self, Status};
 
+use crate::after::After;
 use crate::client::ClientKey;
+use crate::lane::Lane;
 use crate::monitor::Met;
 use crate::pool::PoolKey;
 use crate::server::{ServerKey, State};
@@ -67,11 +69,15 @@ impl Worker {
         let in_message = server.passing.0 > 0;
         let member = self.pools.get(server.pool.0).and_then(|pool| pool.home);
         let Some(lane) = self.servers.get_mut(key.0).and_then(|server| server.lane.as_mut()) else { return };
-        let forwarded = lane.forwarded;
+        let (forwarded, failed) = (lane.forwarded, lane.failed && lane.forwarded);
         let writes = lane.units.front().is_some_and(|unit| unit.writes);
         if let Some(head) = lane.head() {
             let tried = self.clients.get(head.0).map_or(0, |client| client.attempts);
-            if forwarded && in_message {
+            if failed {
+                // It has been told of an error already.
+                self.take_from_lane(key, 0);
+                self.end_unit(head);
+            } else if forwarded && in_message {
                 self.close_client(head, &format!("server connection lost within a message: {why}"));
             } else if writes {
                 self.answer_head(
@@ -105,7 +111,7 @@ impl Worker {
     }
 
     /// Nobody waits any more for the answer of the unit in this place; whose it was.
-    fn take_from_lane(&mut self, key: ServerKey, place: usize) -> Option<ClientKey> {
+    pub fn take_from_lane(&mut self, key: ServerKey, place: usize) -> Option<ClientKey> {
         self.servers.get_mut(key.0)?.lane.as_mut()?.units.get_mut(place)?.client.take()
     }
 
@@ -118,9 +124,16 @@ impl Worker {
         self.answer_unit(client_key, code, message);
     }
 
-    fn answer_unit(&mut self, client_key: ClientKey, code: &str, message: &str) {
+    /// Answers a unit of a client, the first that it has in its lane, with an error.
+    pub fn answer_unit(&mut self, client_key: ClientKey, code: &str, message: &str) {
         let Some(client) = self.clients.get_mut(client_key.0) else { return };
         backend::write_error(client.io.out(), "ERROR", code, message);
+        self.end_unit(client_key);
+    }
+
+    /// Ends a unit of a client, the first that it has in its lane.
+    fn end_unit(&mut self, client_key: ClientKey) {
+        let Some(client) = self.clients.get_mut(client_key.0) else { return };
         backend::write_ready_for_query(client.io.out(), Status::Idle);
         client.attempts = 0;
         client.lane = client.lane.and_then(|(server, count)| (count > 1).then_some((server, count - 1)));
@@ -143,72 +156,56 @@ impl Worker {
             for unit in lane.units.iter_mut().filter(|unit| unit.client == Some(key)) {
                 unit.client = None;
             }
-            if head {
-                // Nobody wants its answer: the server need not go on.
-                (lane.cancelling, lane.closed) = (true, true);
-            }
         }
-        if head {
-            self.cancel_on_server(server_key);
-        }
+        self.later(After::Stop(server_key));
         // It may have been the one whose slowness held the lane.
         self.give_turn(Turn::Server(server_key));
     }
 
-    /// Cancels the first of a client's units. At the head, the server is asked to; a unit behind others is answered
-    /// at once, since a read that is not wanted needs no answer.
-    pub fn cancel_in_lane(&mut self, key: ClientKey) {
-        let Some((server_key, _)) = self.clients.get(key.0).and_then(|client| client.lane) else { return };
-        let Some(lane) = self.servers.get_mut(server_key.0).and_then(|server| server.lane.as_mut()) else { return };
-        match lane.units.iter().position(|unit| unit.client == Some(key)) {
-            Some(0) => {
-                if let Some(unit) = lane.units.front_mut() {
-                    unit.cancelled = true;
-                }
-                lane.cancelling = true;
-                lane.closed = true;
-                self.cancel_on_server(server_key);
-            }
-            Some(place) => {
-                self.forget_names(server_key, place);
-                self.take_from_lane(server_key, place);
-                self.answer_unit(key, "57014", "canceling statement due to user request");
-            }
-            None => (),
-        }
-    }
-
-    /// Looks for units at the head that take long: their lanes close, and who stands behind them is asked again
-    /// elsewhere.
+    /// Looks for units at the head that take long, to be answered or to be read: who stands behind them is asked again
+    /// elsewhere, and a head that nobody waits for is stopped.
     pub fn look_after_lanes(&mut self) {
         let Some(bound) = self.config.settings.pipeline_stall.limit() else { return };
         let now = self.now;
-        let mut stalled = Vec::new();
-        for &key in &self.active_lanes {
-            let Some(lane) = self.servers.get(key.0).and_then(|server| server.lane.as_ref()) else { continue };
-            if !lane.closed && !lane.units.is_empty() && now.saturating_duration_since(lane.head_since) >= bound {
-                stalled.push(key);
-            }
-        }
+        let overdue = |lane: &Lane| {
+            !lane.rescued && !lane.units.is_empty() && now.saturating_duration_since(lane.looked_at) >= bound
+        };
+        let lanes = self.active_lanes.iter().copied();
+        let stalled: Vec<ServerKey> = lanes
+            .filter(|key| self.servers.get(key.0).and_then(|server| server.lane.as_deref()).is_some_and(overdue))
+            .collect();
         for key in stalled {
-            let Some(lane) = self.servers.get_mut(key.0).and_then(|server| server.lane.as_mut()) else { continue };
-            lane.closed = true;
-            let head = lane.head();
+            let Some(server) = self.servers.get_mut(key.0) else { continue };
+            let pool = server.pool;
+            let Some(lane) = server.lane.as_mut() else { continue };
+            lane.looked_at = now;
             if let Some(shape) = lane.units.front().and_then(|unit| unit.shape.clone()) {
                 shape.took(now.saturating_duration_since(lane.head_since), now);
             }
-            let behind: Vec<ClientKey> =
-                lane.units.iter().filter_map(|unit| unit.client).filter(|client| Some(*client) != head).collect();
-            for client in behind {
-                let place = self
-                    .servers
-                    .get(key.0)
-                    .and_then(|server| server.lane.as_ref())
-                    .and_then(|lane| lane.units.iter().position(|unit| unit.client == Some(client)));
-                if let Some(place) = place {
-                    self.ask_again(key, client, place);
-                }
+            let head = lane.head();
+            let behind = lane.units.iter().filter(|unit| unit.client.is_some() && unit.client != head).count();
+            // Nobody joins those who wait already.
+            lane.closed = true;
+            if self.pools.get_mut(pool.0).is_some_and(|pool| pool.retries.spend(behind)) {
+                self.rescue(key);
+                self.stop_unwanted(key);
             }
+        }
+    }
+
+    /// Has those who stand behind the head of a lane asked elsewhere. They run in read-only transactions: what the lane
+    /// still does of them changes nothing.
+    pub fn rescue(&mut self, key: ServerKey) {
+        let Some(lane) = self.servers.get_mut(key.0).and_then(|server| server.lane.as_mut()) else { return };
+        (lane.closed, lane.rescued) = (true, true);
+        let head = lane.head();
+        let mut place = 0;
+        while let Some(lane) = self.servers.get(key.0).and_then(|server| server.lane.as_ref()) {
+            let Some(unit) = lane.units.get(place) else { return };
+            if let Some(client) = unit.client.filter(|client| Some(*client) != head) {
+                self.ask_again(key, client, place);
+            }
+            place += 1;
         }
     }
 
@@ -225,6 +222,6 @@ impl Worker {
     pub fn lane_deadline(&self) -> Option<Instant> {
         let bound = self.config.settings.pipeline_stall.limit()?;
         let lanes = self.active_lanes.iter().filter_map(|key| self.servers.get(key.0)?.lane.as_ref());
-        lanes.filter(|lane| !lane.closed).map(|lane| lane.head_since + bound).min()
+        lanes.filter(|lane| !lane.rescued && !lane.units.is_empty()).map(|lane| lane.looked_at + bound).min()
     }
 }

@@ -6,10 +6,12 @@ use wire::backend::{self, Status, tag};
 use wire::frame::HEADER;
 use wire::header;
 
-use crate::client::{Client, Discard, Sets};
+use crate::after::After;
+use crate::client::{Client, Discard};
 use crate::route::SERIALIZABLE;
-use crate::server::{Passing, Request, Server, ServerKey, State};
-use crate::touch::Change;
+use crate::server::{Passing, Request, Residue, Server, ServerKey, State};
+use crate::session::{Change, Outcome, Sets};
+use crate::vars::Tracked;
 use crate::worker::{Step, Turn, Worker};
 
 /// A message that must be seen whole is not longer than this.
@@ -26,6 +28,9 @@ impl Worker {
         let mut at = 0;
         while let Some(left) = input.get(at..).filter(|left| !left.is_empty()) {
             let Some(server) = self.servers.get(key.0) else { return input.len() };
+            if server.doomed.is_some() {
+                return input.len();
+            }
             let step = match server.state {
                 State::Connecting | State::Cancelling => Step::Took(left.len()),
                 State::Login(_) => self.login_input(key, left),
@@ -59,13 +64,13 @@ impl Worker {
             Ok(Some(head)) => head,
             Ok(None) => return Step::More,
             Err(error) => {
-                self.server_gone(key, &format!("broken protocol: {error}"));
+                self.doom(key, &format!("broken protocol: {error}"));
                 return Step::Took(left.len());
             }
         };
         let ours = matches!(
             server.requests.front(),
-            Some(Request::Align | Request::Clean | Request::Lookup | Request::Catalog)
+            Some(Request::Prelude | Request::Align | Request::Clean | Request::Lookup | Request::Catalog)
         );
         let streamed = matches!(
             head.tag,
@@ -79,7 +84,7 @@ impl Worker {
         ) && !matches!(server.requests.front(), Some(Request::Lookup | Request::Catalog));
         let Some(message) = left.get(..head.total()) else {
             if !streamed && head.body > WHOLE {
-                self.server_gone(key, "a message of the server is too long");
+                self.doom(key, "a message of the server is too long");
                 return Step::Took(left.len());
             }
             if !streamed || head.total() <= HELD {
@@ -104,7 +109,7 @@ impl Worker {
         }
         let body = message.get(HEADER..).unwrap_or_default();
         if let Err(error) = self.answer(key, head.tag, message, body, ours) {
-            self.server_gone(key, &format!("broken protocol: {error}"));
+            self.doom(key, &format!("broken protocol: {error}"));
         }
         Step::Took(message.len())
     }
@@ -116,7 +121,7 @@ impl Worker {
                 let Some(server) = self.servers.get_mut(key.0) else { return Ok(()) };
                 let place = self.tracked.place(name);
                 if let Some(place) = place {
-                    server.vars.set(place, value);
+                    server.session.vars.set(place, value);
                 }
                 server.note_standby(name, value);
                 // In a lane it is nobody's doing: the server's configuration has changed.
@@ -136,7 +141,7 @@ impl Worker {
             tag::ERROR_RESPONSE => return self.answer_error(key, message, body, ours),
             tag::READY_FOR_QUERY => return self.answer_ready(key, message, backend::ready_for_query(body)?),
             tag::AUTHENTICATION | tag::BACKEND_KEY_DATA => {
-                self.server_gone(key, "broken protocol: a login message after the login");
+                self.doom(key, "broken protocol: a login message after the login");
                 return Ok(());
             }
             tag::DATA_ROW
@@ -163,11 +168,16 @@ impl Worker {
         if tag == tag::COPY_IN_RESPONSE
             && let Some((server, client)) = self.answered_pair(key)
         {
-            server.copying = true;
+            // The server ignores the Syncs that it finds in the stream of a COPY, which ends where its client ended it.
+            let end = server.requests.iter().position(|request| matches!(request, Request::CopyEnd));
+            server.copying = end.is_none();
             if matches!(server.requests.front(), Some(Request::Execute(_))) {
-                // The server ignores the Syncs that it finds in the stream of a COPY.
-                server.requests.retain(|request| !matches!(request, Request::Sync));
-                client.unsynced = true;
+                let mut at = 0;
+                server.requests.retain(|request| {
+                    at += 1;
+                    !matches!(request, Request::Sync) || end.is_some_and(|end| at > end)
+                });
+                client.unsynced = !server.requests.iter().any(|request| matches!(request, Request::Sync));
             }
         }
         let hidden = ours
@@ -208,6 +218,7 @@ impl Worker {
         );
         if done {
             server.requests.pop_front();
+            pop_copy_ends(server);
             if tag == tag::PARSE_COMPLETE
                 && let Some(pool) = self.pools.get_mut(server.pool.0)
             {
@@ -221,45 +232,45 @@ impl Worker {
     /// What a finished command has done to the session.
     fn command_complete(&mut self, key: ServerKey, text: &[u8]) {
         let Some(server) = self.servers.get_mut(key.0) else { return };
-        let touch = match server.requests.front() {
-            Some(Request::Query(touch)) => Some(touch),
-            Some(Request::Execute(Some(statement))) => Some(&statement.touch),
+        let verdict = match server.requests.front() {
+            Some(Request::Query(verdict)) => verdict.clone(),
+            Some(Request::Execute(Some(statement))) => statement.verdict(),
             Some(Request::Execute(None) | Request::Call) => None,
             _ => return,
         };
         let Some(client) = server.client.and_then(|client| self.clients.get_mut(client.0)) else { return };
-        match text {
-            b"SET" | b"RESET" => match touch.and_then(|touch| touch.set.as_ref()) {
-                Some(change) => {
-                    let before = client.sets_in_transaction.as_ref().unwrap_or(&client.sets);
-                    client.sets_in_transaction =
-                        Some(changed(before, change, |name| self.tracked.place(name).is_some()));
-                }
-                // One that is not tracked, or lasts for the transaction: to be sure, it is undone in the end.
-                None => server.dirty = true,
-            },
-            [b'C' | b'A' | b'D', b'R' | b'L', ..] => client.changed_catalog = true,
-            b"LISTEN" | b"PREPARE" => client.pinned = true,
-            b"DISCARD ALL" => {
+        match client.pending.finished(text, verdict.as_deref()) {
+            Outcome::Noted => (),
+            Outcome::Committed => believe(server, client, &self.tracked),
+            Outcome::Unknown => server.residue = server.residue.max(Residue::Settings),
+            Outcome::Discarded => {
                 client.pinned = false;
-                client.sets = Sets::default();
-                client.sets_in_transaction = None;
-                server.sets = Sets::default();
                 client.statements.clear();
                 server.known.clear();
-                server.dirty = false;
+                server.residue = Residue::Nothing;
             }
+        }
+        client.unclear |= matches!(text, b"SET" | b"RESET") || verdict.as_deref().is_none_or(|verdict| verdict.opaque);
+        match text {
+            [b'C' | b'A' | b'D', b'R' | b'L', ..] => client.changed_catalog = true,
+            b"LISTEN" | b"PREPARE" => client.pinned = true,
             b"DEALLOCATE ALL" => {
                 client.statements.clear();
                 server.known.clear();
             }
-            // Of the whole transaction or to a savepoint: the text does not tell which SETs are left.
-            b"ROLLBACK" if client.sets_in_transaction.take().is_some() => server.dirty = true,
             _ => (),
         }
-        if let Some(touch) = touch {
-            client.pinned |= touch.pins && text != b"DISCARD ALL";
-            server.dirty |= touch.dirties;
+        match verdict {
+            Some(verdict) => {
+                client.pinned |= verdict.pins && text != b"DISCARD ALL";
+                if verdict.dirties {
+                    server.residue = server.residue.max(Residue::Settings);
+                }
+                if verdict.opaque {
+                    server.residue = Residue::Anything;
+                }
+            }
+            None => server.residue = Residue::Anything,
         }
     }
 
@@ -271,34 +282,19 @@ impl Worker {
             server.farewell = Some((report.code, report.message));
             return Ok(());
         }
-        server.failed = true;
+        // Only a client's unit is told of its error.
+        server.failed = !ours;
         server.copying = false;
         if matches!(server.requests.front(), Some(Request::Catalog)) {
             crate::warning!("cannot read the catalog: {}", report.message);
             return Ok(());
         }
         if ours {
-            let what = match server.requests.front() {
-                Some(Request::Clean) => "cannot reset a server session",
-                Some(Request::Lookup) => "auth_query failed",
-                _ => "cannot set a client's parameters on a server",
-            };
-            let text = format!("{what}: {}", report.message);
-            if report.code == "57014" && matches!(server.requests.front(), Some(Request::Align)) {
-                // Its client was quick to cancel: it is told so, and stays.
-                server.farewell = Some((report.code, report.message));
-                self.server_gone(key, &text);
-                return Ok(());
+            match server.requests.front() {
+                Some(Request::Prelude) => (),
+                Some(Request::Align | Request::Lookup) => server.own_error = Some(report),
+                _ => self.doom(key, &format!("cannot reset a server session: {}", report.message)),
             }
-            let client = server.client;
-            server.client = None;
-            if let Some(client) = client {
-                if let Some(client) = self.clients.get_mut(client.0) {
-                    client.server = None;
-                }
-                self.fatal(client, &report.code, &text);
-            }
-            self.close_server(key, &text);
             return Ok(());
         }
         let pool = server.pool;
@@ -329,14 +325,15 @@ impl Worker {
         {
             statement.generation.set(statement.generation.get() + 1);
         }
-        if let Some(client) = server.client.and_then(|client| self.clients.get_mut(client.0)) {
-            client.io.out().extend_from_slice(message);
+        let Some((server, client)) = self.answered_pair(key) else { return Ok(()) };
+        match server.requests.front().and_then(|request| shown_name(request, client, &report.code)) {
+            Some((internal, shown)) => write_renamed(client.io.out(), message, &internal, &shown),
+            None => client.io.out().extend_from_slice(message),
         }
         Ok(())
     }
 
     fn answer_ready(&mut self, key: ServerKey, message: &[u8], status: Status) -> Result<(), wire::Error> {
-        let now = self.now;
         let Some(server) = self.servers.get_mut(key.0) else { return Ok(()) };
         let mut client = server.client.and_then(|client| self.clients.get_mut(client.0));
         server.status = status;
@@ -347,44 +344,53 @@ impl Worker {
                 // Only after an error are there requests without an answer.
                 Some(request) => undo(server, client.as_deref_mut(), request),
                 None => {
-                    self.server_gone(key, "broken protocol: ReadyForQuery that nothing asked for");
+                    self.doom(key, "broken protocol: ReadyForQuery that nothing asked for");
                     return Ok(());
                 }
             }
         };
-        server.failed = false;
+        pop_copy_ends(server);
+        let failed = std::mem::take(&mut server.failed);
         match ended {
-            Request::Clean => {
-                self.cleaned(key);
-                return Ok(());
+            Request::Prelude => (),
+            Request::Align => self.aligned(key),
+            Request::Clean if server.requests.is_empty() => {
+                if let Some(target) = server.aligning.take() {
+                    (server.session.sets, server.session.read_only) = (target.sets, target.read_only);
+                }
+                self.later(After::Free(key));
             }
-            Request::Align => {
-                server.answered = false;
-                emit_invented(server, client);
-                return Ok(());
-            }
-            Request::Lookup => {
-                self.lookup_done(key);
-                return Ok(());
-            }
-            Request::Catalog => {
-                self.catalog_done(key);
-                return Ok(());
-            }
-            _ => (),
+            Request::Clean => (),
+            Request::Lookup => self.later(After::LookedUp(key)),
+            Request::Catalog => self.catalog_done(key),
+            _ if matches!(server.state, State::Lane) => self.lane_ready(key, message, status),
+            Request::HiddenSync => self.unit_ended(key, None, status, failed),
+            _ => self.unit_ended(key, Some(message), status, failed),
         }
-        if matches!(server.state, State::Lane) {
-            self.lane_ready(key, message, status);
-            return Ok(());
+        Ok(())
+    }
+
+    /// A client's unit has ended on the connection that it has: `ready` is what tells the client so.
+    fn unit_ended(&mut self, key: ServerKey, ready: Option<&[u8]>, status: Status, failed: bool) {
+        let now = self.now;
+        let Some(server) = self.servers.get_mut(key.0) else { return };
+        let Some(client) = server.client.and_then(|client| self.clients.get_mut(client.0)) else { return };
+        if status == Status::Idle {
+            // What an error has ended, the server has undone.
+            if failed {
+                client.pending.drop_all();
+            } else if !client.pending.is_empty() {
+                believe(server, client, &self.tracked);
+            }
+            client.portals.clear();
+            client.unclear = false;
         }
-        let Some(client) = client else { return Ok(()) };
-        if status == Status::Idle
-            && let Some(sets) = client.sets_in_transaction.take()
-        {
-            client.sets = sets.clone();
-            server.sets = sets;
+        match ready {
+            Some(message) => client.io.out().extend_from_slice(message),
+            // The client has not ended its unit: what it sends up to there is void.
+            None if failed => client.discard = Discard::Unit,
+            None => (),
         }
-        client.io.out().extend_from_slice(message);
         emit_invented(server, Some(client));
         let behind_own = std::mem::take(&mut client.behind_own).then_some(server.client).flatten();
         if let Some(pool) = self.pools.get_mut(server.pool.0) {
@@ -398,34 +404,79 @@ impl Worker {
                 pool.totals.transaction_time += now.saturating_duration_since(since);
             }
         }
+        client.request_since = now;
+        server.state_since = now;
+        let pool = server.pool;
         if status == Status::Idle {
             client.transaction_since = None;
             client.attempts = 0;
             if std::mem::take(&mut client.changed_catalog) {
-                let pool = server.pool;
                 self.catalog_changed(pool);
             }
         }
         if let Some(client) = behind_own {
             self.give_turn(Turn::Client(client));
         }
-        let Some((server, client)) = self.answered_pair(key) else { return Ok(()) };
-        client.request_since = now;
-        server.state_since = now;
-        if client.discard != Discard::No {
-            return Ok(());
-        }
-        if self.may_be_given_back(key) {
-            // The client hears first: it may be waiting, and the next one is not yet.
-            if let Some(client) = self.servers.get(key.0).and_then(|server| server.client) {
-                self.flush_client(client);
-            }
-            if self.servers.contains(key.0) {
-                self.give_back(key);
-            }
-        }
-        Ok(())
+        self.later(After::Free(key));
     }
+}
+
+/// Believes what a transaction has changed in its session, now that it has committed.
+fn believe(server: &mut Server, client: &mut Client, tracked: &Tracked) {
+    for change in client.pending.take() {
+        server.session.sets.apply_unless(&change, &Sets::default(), tracked);
+        client.sets.apply_unless(&change, &client.startup.1, tracked);
+        // What the client asked for at startup is what a reset leads back to; the server follows before the next unit.
+        for (place, name) in tracked.names().enumerate() {
+            let resets = match &change {
+                Change::Set { .. } => false,
+                Change::Reset(of) => of.eq_ignore_ascii_case(name),
+                Change::ResetAll => true,
+            };
+            if resets
+                && let Some(value) = client.startup.0.get(place)
+                && client.vars.get(place) != Some(value)
+            {
+                client.vars.set(place, value);
+                backend::write_parameter_status(client.io.out(), name, value);
+            }
+        }
+    }
+}
+
+/// Ends of COPYs that no request stands before any more: the server has ignored them.
+fn pop_copy_ends(server: &mut Server) {
+    while matches!(server.requests.front(), Some(Request::CopyEnd)) {
+        server.requests.pop_front();
+    }
+}
+
+/// The name of a statement on the server that an error about it shows, and the client's own name for it.
+fn shown_name(request: &Request, client: &Client, code: &str) -> Option<(Vec<u8>, Box<[u8]>)> {
+    let statement = match (code, request) {
+        ("26000", Request::Bind(Some(statement)) | Request::Describe(Some(statement))) => statement,
+        ("42P05", Request::Parse { name: Some(name), taken: Some(statement), .. }) => {
+            return Some((statement.name(), name.clone()));
+        }
+        _ => return None,
+    };
+    let (name, _) = client.statements.iter().find(|(_, known)| Rc::ptr_eq(known, statement))?;
+    Some((statement.name(), name.clone()))
+}
+
+/// Appends a message in which one name stands for another.
+fn write_renamed(out: &mut Vec<u8>, message: &[u8], internal: &[u8], shown: &[u8]) {
+    let body = message.get(HEADER..).unwrap_or_default();
+    let Some(at) = memchr::memmem::find(body, internal) else {
+        out.extend_from_slice(message);
+        return;
+    };
+    let (before, after) = (body.get(..at).unwrap_or_default(), body.get(at + internal.len()..).unwrap_or_default());
+    wire::frame::write(out, tag::ERROR_RESPONSE, |out| {
+        out.extend_from_slice(before);
+        out.extend_from_slice(shown);
+        out.extend_from_slice(after);
+    });
 }
 
 /// Gives the client the answers that were waiting for those before them.
@@ -482,26 +533,4 @@ fn undo(server: &mut Server, client: Option<&mut Client>, request: Request) {
         }
         _ => (),
     }
-}
-
-/// What a client has SET, after one more.
-fn changed(before: &Sets, change: &Change, tracked: impl Fn(&str) -> bool) -> Sets {
-    let mut after = before.clone();
-    match change {
-        // Tracked parameters are carried by their values.
-        Change::Set { name, .. } if tracked(name) => (),
-        Change::Set { name, statement } => {
-            let sets = Rc::make_mut(&mut after);
-            // SET SESSION AUTHORIZATION resets the role.
-            if name.contains("authorization") {
-                sets.remove("role");
-            }
-            sets.insert(name.clone(), statement.clone());
-        }
-        Change::Reset { name } => {
-            Rc::make_mut(&mut after).remove(name);
-        }
-        Change::ResetAll => Rc::make_mut(&mut after).retain(|name, _| name == "role" || name.contains("authorization")),
-    }
-    after
 }

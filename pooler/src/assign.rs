@@ -1,20 +1,22 @@
 //! Who gets which server connection: first come, first served in each pool.
 
-use std::fmt::Write;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
 use balancer::Want;
 use wire::backend::{self, Status};
-use wire::frontend;
 
-use crate::client::{Client, ClientKey, Discard, Sets};
+use crate::after::After;
+use crate::client::{Client, ClientKey, Discard};
 use crate::config::PoolMode;
 use crate::pool::{Pool, PoolKey};
-use crate::server::{Request, ServerKey, State};
+use crate::server::{ServerKey, State};
 use crate::shared::lock;
 use crate::upkeep::leads_elsewhere;
 use crate::worker::{Turn, Worker};
+
+/// Idle connections that are looked at for one whose session is in line.
+const LOOKED_AT: usize = 16;
 
 impl Worker {
     /// The pool of this database and user, made on first use.
@@ -53,11 +55,13 @@ impl Worker {
         }
     }
 
-    /// Lends a client a server connection: true when it has one now, else it stands in the queue.
-    pub fn acquire(&mut self, key: ClientKey) -> bool {
+    /// Checks a server connection out for a client, `reads_only` for what runs in a read-only transaction: true when the
+    /// client has one now whose session is in line. Else it waits, for a connection or for its alignment.
+    pub fn acquire(&mut self, key: ClientKey, reads_only: bool) -> bool {
         let Some(client) = self.clients.get_mut(key.0) else { return false };
-        if client.server.is_some() {
-            return true;
+        client.reads_only = reads_only;
+        if let Some(server) = client.server {
+            return self.align(server, key);
         }
         let Some(pool_key) = client.pool else { return false };
         if self.is_cluster(pool_key) && !self.route(key, Want::Any) {
@@ -68,21 +72,38 @@ impl Worker {
         let Some(pool) = self.pools.get_mut(pool_key.0) else { return false };
         client.waits = Some(client.waiting_since.take().unwrap_or(self.now));
         client.told_to_wait = false;
-        if !pool.paused && pool.waiting.is_empty() {
-            let idle =
-                if self.config.settings.server_round_robin { pool.idle.pop_front() } else { pool.idle.pop_back() };
-            if let Some(server) = idle
-                && !self.check(server)
-            {
-                self.lend(server, key);
-                return true;
-            }
+        let again = client.strikes > 0;
+        if !pool.paused
+            && pool.waiting.is_empty()
+            && let Some(server) = self.take_idle(pool_key, key)
+        {
+            self.lend(server, key);
+            let server = self.servers.get(server.0);
+            return server.is_some_and(|server| server.client == Some(key) && server.aligning.is_none());
         }
         if let Some(pool) = self.pools.get_mut(pool_key.0) {
-            pool.waiting.push_back(key);
+            if again { pool.waiting.push_front(key) } else { pool.waiting.push_back(key) }
         }
-        self.grow(pool_key);
+        self.later(After::Grow(pool_key));
         false
+    }
+
+    /// Takes an idle server connection of a pool for a client: one whose session is in line already, if there is one
+    /// among those that would come next. One that is to be checked first is checked, and not taken.
+    pub fn take_idle(&mut self, pool_key: PoolKey, key: ClientKey) -> Option<ServerKey> {
+        let target = self.target(key)?;
+        let pool = self.pools.get_mut(pool_key.0)?;
+        let oldest_first = self.config.settings.server_round_robin;
+        let count = pool.idle.len();
+        let place = |nth: usize| if oldest_first { nth } else { count - 1 - nth };
+        let servers = &self.servers;
+        let meets = |at: &usize| {
+            let server = pool.idle.get(*at).and_then(|key| servers.get(key.0));
+            server.is_some_and(|server| server.session.meets(&target))
+        };
+        let chosen = (0..count.min(LOOKED_AT)).map(place).find(meets).or((count > 0).then(|| place(0)))?;
+        let server = pool.idle.remove(chosen)?;
+        (!self.check(server)).then_some(server)
     }
 
     /// Opens connections for those who wait, as far as the limits allow.
@@ -166,102 +187,29 @@ impl Worker {
             pool.stats.waited(server.place, waited);
             pool.totals.assignments += 1;
         }
-        if !client.is_ready() {
-            self.lookup(key);
-            return;
+        if self.align(server_key, key) && self.clients.get(key.0).is_some_and(|client| !client.is_ready()) {
+            self.later(After::Lookup(key));
         }
-        self.align(server_key, key);
-    }
-
-    /// Brings a server connection's session in line with a client's.
-    pub fn align(&mut self, server_key: ServerKey, key: ClientKey) {
-        let (Some(server), Some(client)) = (self.servers.get_mut(server_key.0), self.clients.get_mut(key.0)) else {
-            return;
-        };
-        let same_sets = Rc::ptr_eq(&client.sets, &server.sets) || client.sets == server.sets;
-        if same_sets && client.vars.same(&server.vars) {
-            return;
-        }
-        let mut sql = String::new();
-        let reset = !same_sets && !server.sets.is_empty();
-        if reset {
-            sql.push_str("RESET SESSION AUTHORIZATION;RESET ROLE;RESET ALL;");
-        }
-        client.vars.write_changes(&server.vars, reset, &self.tracked, &mut sql);
-        if !same_sets {
-            for statement in client.sets.values() {
-                let _ = write!(sql, "{statement};");
-            }
-            server.sets = client.sets.clone();
-        }
-        // Who asks before the server has answered must see what it will be.
-        server.vars.take_over(&client.vars);
-        if !sql.is_empty() {
-            frontend::write_query(server.io.out(), &sql);
-            server.requests.push_back(Request::Align);
-            server.unnamed = None;
-        }
-    }
-
-    /// Takes a server connection back from its client and gives it to the next.
-    pub fn give_back(&mut self, key: ServerKey) {
-        let Some(server) = self.servers.get_mut(key.0) else { return };
-        let mut pinned = false;
-        if let Some(client) = server.client.take().and_then(|client| self.clients.get_mut(client.0)) {
-            client.server = None;
-            client.needs_own = false;
-            client.transaction_since = None;
-            client.request_since = self.now;
-            client.bound = None;
-            pinned = std::mem::take(&mut client.pinned);
-        }
-        let settings = &self.config.settings;
-        let Some(pool) = self.pools.get(server.pool.0) else { return };
-        let session = pool.mode == PoolMode::Session || pinned || settings.server_reset_query_always;
-        if session && !settings.server_reset_query.is_empty() {
-            let sql = settings.server_reset_query.clone();
-            if sql.to_ascii_uppercase().contains("DISCARD ALL") {
-                server.known.clear();
-            }
-            self.clean(key, &sql);
-        } else if server.dirty {
-            self.clean(key, "RESET SESSION AUTHORIZATION;RESET ROLE;RESET ALL");
-        } else {
-            self.offer(key);
-        }
-    }
-
-    /// Runs something of ours on a server connection before it is lent again.
-    pub fn clean(&mut self, key: ServerKey, sql: &str) {
-        let Some(server) = self.servers.get_mut(key.0) else { return };
-        server.state = State::Preparing;
-        server.state_since = self.now;
-        server.requests.push_back(Request::Clean);
-        server.unnamed = None;
-        server.dirty = false;
-        server.sets = Sets::default();
-        frontend::write_query(server.io.out(), sql);
-        self.flush_server(key);
     }
 
     /// Gives a free server connection to the next who waits, or to the pool.
     pub fn offer(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key.0) else { return };
-        // A cancel that is on its way must not hit the next client's statement.
-        if server.held > 0 {
-            server.state = State::Preparing;
-            server.parked = true;
-            return;
+        let taken = matches!(server.state, State::Idle) || server.client.is_some() || !server.requests.is_empty();
+        debug_assert!(!taken, "a server connection is given back twice: {:?}", server.state);
+        if taken {
+            crate::warning!("a server connection was given back that is not free ({:?}): it is closed", server.state);
+            return self.doom(key, "it was given back twice");
         }
         let pool_key = server.pool;
         server.state = State::Idle;
         server.state_since = self.now;
         let Some(server) = self.servers.get(key.0) else { return };
-        let old = self.is_old(server);
+        let (old, retire) = (self.is_old(server), server.retire || server.suspect);
         let Some(pool) = self.pools.get_mut(pool_key.0) else { return };
         let crowded = pool.servers.len() > pool.size && pool.is_unwanted();
-        if server.retire || old || crowded || pool.servers.len() > pool.size + pool.reserve {
-            let why = if server.retire { "it was to be closed" } else { "it was old or too many" };
+        if retire || old || crowded || pool.servers.len() > pool.size + pool.reserve {
+            let why = if retire { "it was to be closed" } else { "it was old or too many" };
             self.close_server(key, why);
             self.grow(pool_key);
             return;
@@ -270,6 +218,12 @@ impl Worker {
             self.read_catalog(key);
             return;
         }
+        self.hand_out(key);
+    }
+
+    /// Lends a free server connection to the next who waits, or puts it into the pool.
+    fn hand_out(&mut self, key: ServerKey) {
+        let Some(pool_key) = self.servers.get(key.0).map(|server| server.pool) else { return };
         let Some(pool) = self.pools.get_mut(pool_key.0) else { return };
         if !pool.paused {
             while let Some(next) = self.pools.get_mut(pool_key.0).and_then(|pool| pool.next_waiting(&self.clients)) {
@@ -292,7 +246,7 @@ impl Worker {
                 return;
             }
             let Some(server) = pool.idle.pop_back() else { break };
-            self.offer(server);
+            self.hand_out(server);
         }
         self.grow(key);
     }
@@ -336,8 +290,10 @@ impl Worker {
         }
         client.waits = None;
         client.needs_own = false;
-        client.discard = Discard::Unit;
-        backend::write_error(client.io.out(), "ERROR", code, message);
+        // One error ends a unit, however many would come.
+        if std::mem::replace(&mut client.discard, Discard::Unit) == Discard::No {
+            backend::write_error(client.io.out(), "ERROR", code, message);
+        }
         self.count_error(code);
         if self.config.settings.log_pooler_errors {
             crate::warning!(of self.name_client(key); "{code} {message}");

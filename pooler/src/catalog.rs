@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use wire::frontend;
 
+use crate::after::After;
 use crate::pool::PoolKey;
 use crate::server::{Request, ServerKey, State};
 use crate::shape::Shapes;
@@ -66,7 +67,7 @@ impl Worker {
         {
             crate::warning!("{database}: {error}; nothing is pipelined by it");
         }
-        self.cleaned(key);
+        self.later(After::Free(key));
     }
 
     /// The connection that was reading a catalog is gone.

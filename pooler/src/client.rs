@@ -1,6 +1,6 @@
 //! A client's connection, as its worker sees it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,16 +13,14 @@ use wire::startup::CancelKey;
 use crate::net::{Io, Peer};
 use crate::pool::PoolKey;
 use crate::server::ServerKey;
+use crate::session::{Pending, Sets};
 use crate::slots::Slot;
-use crate::statement::Statement;
+use crate::statement::{Reading, Statement};
 use crate::vars::Vars;
 
 /// Names a client within its worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ClientKey(pub Slot);
-
-/// The parameters that a client has SET, by name: the statements that do it again.
-pub type Sets = Rc<BTreeMap<String, String>>;
 
 /// Where a client stands.
 #[derive(Debug)]
@@ -31,6 +29,8 @@ pub enum State {
     Startup,
     /// It waits until `auth_query` has found its password.
     Lookup,
+    /// It has asked to cancel somebody's statement, and is closed when the server has been told.
+    Cancels,
     /// Its password is awaited.
     Password(Challenge),
     /// It is who it says, and waits until a server has told the pool what to greet it with.
@@ -122,16 +122,26 @@ pub struct Client {
     pub vars: Vars,
     /// What else it has SET.
     pub sets: Sets,
-    /// What it has SET in the transaction that is open.
-    pub sets_in_transaction: Option<Sets>,
+    /// What it has told its session to change in the transaction that is open.
+    pub pending: Pending,
+    /// What it asked for when it connected: what RESET leads back to.
+    pub startup: (Vars, Sets),
+    /// Whether the statement that it waits to send is to run in a read-only transaction.
+    pub reads_only: bool,
+    /// How often a server connection was lost, or could not be aligned, before its statement could be sent.
+    pub strikes: u8,
     /// Its session holds what cannot be carried elsewhere.
     pub pinned: bool,
     /// Its named statements.
     pub statements: HashMap<Box<[u8]>, Rc<Statement>>,
     /// Its unnamed statement.
     pub unnamed: Option<Rc<Statement>>,
-    /// The statement that its last Bind was of.
-    pub bound: Option<Rc<Statement>>,
+    /// Its portals in the transaction that is open, and the statements that they are of.
+    pub portals: Vec<(Box<[u8]>, Option<Rc<Statement>>)>,
+    /// Its transaction may have changed settings in a way that is not followed.
+    pub unclear: bool,
+    /// How its session reads statements, and the settings for which that was found.
+    pub reading: Option<(Vars, Sets, Reading)>,
     /// By what it names itself in a cancel request.
     pub cancel_key: CancelKey,
     /// The minor version of the protocol.
@@ -184,11 +194,16 @@ impl Client {
             discard: Discard::No,
             vars: Vars::default(),
             sets: Sets::default(),
-            sets_in_transaction: None,
+            pending: Pending::default(),
+            startup: <(Vars, Sets)>::default(),
+            reads_only: false,
+            strikes: 0,
             pinned: false,
             statements: HashMap::new(),
             unnamed: None,
-            bound: None,
+            portals: Vec::new(),
+            unclear: false,
+            reading: None,
             cancel_key: CancelKey { pid: 0, secret: Vec::new() },
             minor: 0,
             since: now,
@@ -208,7 +223,12 @@ impl Client {
 
     /// Whether it has connected and not been let in.
     pub fn is_logging_in(&self) -> bool {
-        matches!(self.state, State::Startup | State::Lookup | State::Password(_) | State::Greeting)
+        matches!(self.state, State::Startup | State::Cancels | State::Lookup | State::Password(_) | State::Greeting)
+    }
+
+    /// The statement that a portal is of, if that is known.
+    pub fn portal(&self, name: &[u8]) -> Option<&Rc<Statement>> {
+        self.portals.iter().rev().find(|(portal, _)| **portal == *name)?.1.as_ref()
     }
 
     /// Whether nothing of it is under way.

@@ -4,6 +4,7 @@ use std::io;
 
 use wire::backend::{self, Status};
 
+use crate::after::After;
 use crate::client::{ClientKey, Discard, State as ClientState};
 use crate::config::PoolMode;
 use crate::log::Subject;
@@ -12,6 +13,9 @@ use crate::pool::PoolKey;
 use crate::server::{Passing, Request, Server, ServerKey, State};
 use crate::shared::{Ending, lock};
 use crate::worker::{Turn, Worker};
+
+/// Why a server connection is lost when the server has ended it without a word.
+pub const SERVER_CLOSED: &str = "the server closed the connection";
 
 impl Worker {
     /// A client as the log names it.
@@ -117,25 +121,21 @@ impl Worker {
         let Some(server_key) = server_key else { return };
         let unfinished = self.clients.get(key.0).is_some_and(|client| client.unsynced || client.passing > 0);
         let Some(server) = self.servers.get(server_key.0) else { return };
-        if server.requests.is_empty() && server.status == Status::Idle && !unfinished && server.passing.0 == 0 {
-            self.give_back(server_key);
-            return;
-        }
+        let at_rest = server.requests.is_empty() && server.status == Status::Idle && server.passing.0 == 0;
+        // An alignment goes on without it: nothing of the client's has been sent.
+        let usable = at_rest && !unfinished || server.aligning.is_some();
+        self.detach(server_key);
         // What it was doing goes on on the server until the server notices; nobody else can use that connection.
-        if let Some(server) = self.servers.get_mut(server_key.0) {
-            server.client = None;
-        }
-        if let Some(client) = self.clients.get_mut(key.0) {
-            client.server = None;
-        }
-        self.close_server(server_key, "client disconnected with something under way");
+        let why = "client disconnected with something under way";
+        self.later(if usable { After::Free(server_key) } else { After::Close(server_key, why) });
     }
 
     /// Closes a server connection that no client uses.
     pub fn close_server(&mut self, key: ServerKey, why: &str) {
         self.leave_lane(key, "57P01", why);
+        debug_assert!(self.servers.get(key.0).is_none_or(|server| server.target.is_none()), "a carrier is no server");
         let Some(mut server) = self.servers.remove(key.0) else { return };
-        if self.config.settings.log_disconnections && server.target.is_none() {
+        if self.config.settings.log_disconnections {
             crate::info!(of self.name_server(&server); "closing because: {why}");
         }
         if matches!(server.state, State::Idle | State::Active | State::Preparing) && server.io.pending() == 0 {
@@ -143,17 +143,6 @@ impl Worker {
             let _ = server.io.flush();
         }
         self.unwatch(&mut server.io.stream);
-        // A carrier of a cancel request was never one of the pool's.
-        if let Some(target) = server.target {
-            // The target may be gone, and its place another's, whose own cancel requests are still on their way.
-            let found = self.servers.get_mut(target.0).filter(|found| found.cancel_key == server.cancel_key);
-            let Some(target_server) = found else { return };
-            target_server.held = target_server.held.saturating_sub(1);
-            if target_server.held == 0 && std::mem::take(&mut target_server.parked) {
-                self.offer(target);
-            }
-            return;
-        }
         if server.requests.iter().any(|request| matches!(request, crate::server::Request::Catalog)) {
             self.catalog_lost(server.pool);
         }
@@ -173,24 +162,35 @@ impl Worker {
             return;
         }
         let Some(server) = self.servers.get_mut(key.0) else { return };
+        if server.target.is_some() {
+            let got = why == SERVER_CLOSED && matches!(server.state, State::Cancelling);
+            return self.cancel_ended(key, got);
+        }
         let pool_key = server.pool;
         let why = server.farewell.as_ref().map_or_else(|| why.to_owned(), |(_, message)| message.clone());
         let code = server.farewell.as_ref().map_or("08006", |(code, _)| code).to_owned();
-        if matches!(server.state, State::Connecting | State::Login(_)) && server.target.is_none() {
+        if matches!(server.state, State::Connecting | State::Login(_)) {
             let may_pass = server.may_come_back();
             self.close_server(key, &why);
             self.connect_failed(pool_key, &why, may_pass);
             self.met(pool_key, Met::NoConnection);
             return;
         }
-        if server.target.is_none() {
-            self.met(pool_key, Met::Died);
-        }
+        self.met(pool_key, Met::Died);
         let Some(server) = self.servers.get_mut(key.0) else { return };
         if matches!(server.state, State::Lane) {
             self.leave_lane(key, &code, &why);
             self.close_server(key, &why);
-            self.grow(pool_key);
+            self.later(After::Grow(pool_key));
+            return;
+        }
+        if server.aligning.is_some() {
+            // Nothing of its client's has been sent.
+            let client = server.client;
+            self.detach(key);
+            self.close_server(key, &why);
+            client.into_iter().for_each(|client| self.ask_elsewhere(client, &code, &why));
+            self.later(After::Grow(pool_key));
             return;
         }
         let client_key = server.client.take();
@@ -200,7 +200,6 @@ impl Worker {
         // The unit at the head has been told of an error of its own.
         let failed = server.failed;
         let idle = server.status == Status::Idle;
-        let is_errand = server.target.is_some();
         // What was being prepared was not, as far as the client will know.
         let names: Vec<Box<[u8]>> = server
             .requests
@@ -216,9 +215,6 @@ impl Worker {
             }
         }
         self.close_server(key, &why);
-        if is_errand {
-            return;
-        }
         if let Some(client_key) = client_key {
             let session = self.pools.get(pool_key.0).is_some_and(|pool| pool.mode == PoolMode::Session);
             if let Some(client) = self.clients.get_mut(client_key.0) {
@@ -238,7 +234,7 @@ impl Worker {
                 }
             }
         }
-        self.grow(pool_key);
+        self.later(After::Grow(pool_key));
     }
 
     /// A client outside a transaction has lost its server: the statement in flight has failed, the client stays.
@@ -246,8 +242,9 @@ impl Worker {
         let Some(client) = self.clients.get_mut(key.0) else { return };
         client.transaction_since = None;
         (client.needs_own, client.behind_own) = (false, false);
-        client.sets_in_transaction = None;
-        client.bound = None;
+        client.pending.drop_all();
+        client.portals.clear();
+        client.unclear = false;
         // What was answered before a Sync is not committed before it either.
         if begun || client.unsynced {
             let message = format!("server connection lost, the outcome of the statement is unknown: {why}");

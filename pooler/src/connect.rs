@@ -1,17 +1,17 @@
 //! Connections to servers: made, logged in, greeted by; and the errand of a cancel request.
 
 use balancer::ServerId;
-use wire::backend::{self, Authentication, tag};
+use wire::backend::{self, Authentication, Status, tag};
 use wire::frame::HEADER;
 use wire::frontend;
 use wire::md5;
 use wire::scram::{self, Binding, Credential, Secret};
 use wire::startup::{self, CancelKey};
 
-use crate::client::ClientKey;
+use crate::after::After;
 use crate::config::{ChannelBinding, Database, HostOrder, SslMode};
 use crate::monitor::Met;
-use crate::net::{Io, Peer, Stream};
+use crate::net::{Io, Stream};
 use crate::pool::{Failure, PoolKey};
 use crate::resolve::Found;
 use crate::server::{Login, Server, ServerKey, State};
@@ -264,7 +264,7 @@ impl Worker {
         if let Some(server) = self.servers.get_mut(key.0) {
             server.refused = server.farewell.is_none();
         }
-        self.server_gone(key, why);
+        self.doom(key, why);
     }
 
     fn login_message(&mut self, key: ServerKey, tag: u8, body: &[u8]) -> Result<(), String> {
@@ -275,7 +275,7 @@ impl Worker {
                 let (name, value) = backend::parameter_status(body).map_err(text)?;
                 let Some(server) = self.servers.get_mut(key.0) else { return Ok(()) };
                 if let Some(place) = self.tracked.place(name) {
-                    server.vars.set(place, value);
+                    server.session.vars.set(place, value);
                 }
                 server.note_standby(name, value);
                 server.welcome.push((name.to_owned(), value.to_owned()));
@@ -296,7 +296,11 @@ impl Worker {
                 Err(report.message)
             }
             tag::READY_FOR_QUERY => {
-                self.logged_in(key);
+                let Some(server) = self.servers.get_mut(key.0) else { return Ok(()) };
+                // From here on its answers are to what is asked; nobody has it before the input has been worked on.
+                server.state = State::Preparing;
+                server.status = Status::Idle;
+                self.later(After::LoggedIn(key));
                 Ok(())
             }
             tag::NOTICE_RESPONSE | tag::NEGOTIATE_PROTOCOL_VERSION => Ok(()),
@@ -397,7 +401,7 @@ impl Worker {
         Ok(())
     }
 
-    fn logged_in(&mut self, key: ServerKey) {
+    pub fn logged_in(&mut self, key: ServerKey) {
         if self.config.settings.log_connections
             && let Some(server) = self.servers.get(key.0)
         {
@@ -405,19 +409,24 @@ impl Worker {
         }
         let Some(server) = self.servers.get_mut(key.0) else { return };
         let welcome = std::mem::take(&mut server.welcome);
-        let vars = server.vars.clone();
+        let vars = server.session.vars.clone();
         let pool_key = server.pool;
         let Some(pool) = self.pools.get_mut(pool_key.0) else { return };
         pool.connecting = pool.connecting.saturating_sub(1);
         let was_down = pool.failure.take().is_some();
+        for name in self.tracked.note_silent(&vars) {
+            crate::warning!(
+                "the server does not report \"{name}\" (track_extra_parameters): it is carried as other SETs are"
+            );
+        }
         self.welcomed(pool_key, welcome, vars);
         let home = self.home_of(pool_key);
         let Some(pool) = self.pools.get_mut(home.0) else { return };
         let greeting = std::mem::take(&mut pool.greeting);
         let query = self.config.database(&pool.database).and_then(|entry| entry.connect_query.clone());
         match query {
-            Some(query) => self.clean(key, &query),
-            None => self.offer(key),
+            Some(query) => self.run_own(key, &query),
+            None => self.later(After::Free(key)),
         }
         for client in greeting {
             self.greet(client);
@@ -425,16 +434,6 @@ impl Worker {
         // One attempt at a time is made while a server is down; now the others follow.
         if was_down {
             self.grow(pool_key);
-        }
-    }
-
-    /// What was run on a server connection between clients is done.
-    pub fn cleaned(&mut self, key: ServerKey) {
-        let Some(server) = self.servers.get(key.0) else { return };
-        if server.status == wire::backend::Status::Idle {
-            self.offer(key);
-        } else {
-            self.close_server(key, "server_reset_query or connect_query left a transaction open");
         }
     }
 
@@ -451,62 +450,6 @@ impl Worker {
         }
         if pool.servers.is_empty() || pool.home.is_some() {
             self.refuse_while_down(key, &format!("cannot connect to the server: {why}"));
-        }
-    }
-
-    /// Cancels what a client is doing: its place in the queue, or its statement on the server.
-    pub fn cancel(&mut self, key: ClientKey, cancel: &CancelKey) {
-        let Some(client) = self.clients.get(key.0).filter(|client| client.cancel_key == *cancel) else { return };
-        if client.waits.is_some() {
-            self.refuse(key, "57014", "canceling statement due to user request");
-            return;
-        }
-        if client.lane.is_some() {
-            self.cancel_in_lane(key);
-            return;
-        }
-        let Some(target) = client.server else { return };
-        self.cancel_on_server(target);
-    }
-
-    /// Sends a cancel request for what this server connection is doing.
-    pub fn cancel_on_server(&mut self, target: ServerKey) {
-        let Some(server) = self.servers.get(target.0).filter(|server| !server.requests.is_empty()) else { return };
-        let (host, port, pool) = (server.host.clone(), server.port, server.pool);
-        // What is hidden on the way of a statement is hidden on the way of its cancel request.
-        let sslmode = match server.io.tls() {
-            None => SslMode::Disable,
-            Some(_) if server.sslmode.requires() => server.sslmode,
-            Some(_) => SslMode::Require,
-        };
-        let mut errand = Vec::new();
-        let cancel_key = server.cancel_key.clone();
-        startup::write_cancel(&mut errand, &cancel_key);
-        let slot = ServerKey(self.servers.vacant());
-        // The address may be one of several of its name, and this must be the same.
-        let place = match server.io.stream.peer() {
-            Peer::Tcp(peer) => peer.ip().to_string(),
-            Peer::Unix => host.clone(),
-        };
-        let made = Stream::connect(&place, port, &self.config.settings).and_then(|stream| {
-            let mut io = Io::new(stream);
-            self.watch_server(slot, &mut io)?;
-            Ok(io)
-        });
-        match made {
-            Ok(io) => {
-                let mut carrier = Server::new(io, host, port, pool, self.now, self.shared.next_id());
-                carrier.errand = errand;
-                carrier.target = Some(target);
-                carrier.cancel_key = cancel_key;
-                carrier.sslmode = sslmode;
-                self.servers.insert(carrier);
-                if let Some(server) = self.servers.get_mut(target.0) {
-                    server.held += 1;
-                }
-                self.server_connected(slot);
-            }
-            Err(error) => crate::warning!("cannot send a cancel request to {host}:{port}: {error}"),
         }
     }
 }

@@ -1,17 +1,20 @@
 //! What clients say, passed on to their servers.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
+use classify::{Kind, Verdict};
 use wire::backend::{self, Status};
 use wire::frame::HEADER;
 use wire::frontend::{self, Target, tag};
 use wire::{Header, header};
 
+use crate::after::After;
 use crate::client::{Client, ClientKey, Discard, State};
 use crate::config::PoolMode;
-use crate::server::{Request, Server};
-use crate::statement::Statement;
-use crate::touch::Touch;
+use crate::pool::PoolKey;
+use crate::server::{Request, Server, State as ServerState};
+use crate::statement::{Reading, Statement, UNCLEAR};
 use crate::worker::{Step, Worker};
 
 /// A Query up to this size is looked at before it is passed on; of a longer one the beginning is.
@@ -34,7 +37,7 @@ impl Worker {
                 State::Password(_) => self.password_input(key, left),
                 State::Ready => self.ready_input(key, left),
                 State::Console => self.console_input(key, left),
-                State::Closing => Step::Took(left.len()),
+                State::Closing | State::Cancels => Step::Took(left.len()),
             };
             match step {
                 Step::Took(count) => at += count,
@@ -47,7 +50,25 @@ impl Worker {
     fn ready_input(&mut self, key: ClientKey, left: &[u8]) -> Step {
         let Some(client) = self.clients.get_mut(key.0) else { return Step::Took(left.len()) };
         if client.passing > 0 {
-            return pass_on(client, client.server.and_then(|server| self.servers.get_mut(server.0)), left);
+            let server_key = client.server;
+            let step = pass_on(client, server_key.and_then(|server| self.servers.get_mut(server.0)), left);
+            // The unit may have ended while its client was still within a message.
+            if client.passing == 0
+                && let Some(server) = server_key
+            {
+                self.later(After::Free(server));
+            }
+            return step;
+        }
+        if let Some(server) = client.server.and_then(|server| self.servers.get(server.0)) {
+            if server.aligning.is_some() {
+                return Step::Stop;
+            }
+            // What follows is void if what was named before has failed.
+            if matches!(server.requests.back(), Some(Request::HiddenSync)) {
+                client.behind_own = true;
+                return Step::Stop;
+            }
         }
         let head = match header(left) {
             Ok(Some(head)) => head,
@@ -124,11 +145,11 @@ impl Worker {
         let wanted = match head.tag {
             tag::QUERY => head.body.min(LOOKED_AT),
             tag::PARSE | tag::SYNC | tag::FLUSH => head.body,
-            tag::DESCRIBE | tag::CLOSE if head.body > NAME => {
+            tag::DESCRIBE | tag::CLOSE | tag::EXECUTE if head.body > NAME => {
                 self.fatal(key, "08P01", "the name of a statement or portal is too long");
                 return Step::Took(left.len());
             }
-            tag::DESCRIBE | tag::CLOSE => head.body,
+            tag::DESCRIBE | tag::CLOSE | tag::EXECUTE => head.body,
             _ => 0,
         };
         if left.len() < HEADER + wanted {
@@ -147,7 +168,7 @@ impl Worker {
         } else {
             None
         };
-        if !client_has_server && !self.acquire(key) {
+        if !self.acquire(key, false) {
             return Step::Stop;
         }
         let taken = match (head.tag, names) {
@@ -173,19 +194,28 @@ impl Worker {
     pub fn pass_plain(&mut self, key: ClientKey, head: Header, left: &[u8]) -> Result<usize, wire::Error> {
         let now = self.now;
         let Some((client, server)) = self.pair(key) else { return Ok(head.total()) };
+        let whole = left.len() >= head.total();
+        let verdict = match head.tag {
+            // What goes down a lane is known to touch nothing.
+            _ if matches!(server.state, ServerState::Lane) => None,
+            tag::QUERY if whole => {
+                let sql = left.get(HEADER..head.total()).unwrap_or_default();
+                self.look_at(key, sql.strip_suffix(b"\0").unwrap_or(sql))
+            }
+            tag::EXECUTE => {
+                let bound = client.portal(frontend::portal(left.get(HEADER..).unwrap_or_default())).cloned();
+                bound.and_then(|statement| self.look_at_statement(key, &statement))
+            }
+            _ => None,
+        };
+        let Some((client, server)) = self.pair(key) else { return Ok(head.total()) };
         match head.tag {
             tag::QUERY => {
-                let come = left.get(HEADER..head.total().min(left.len())).unwrap_or_default();
-                // What goes down a lane is known to touch nothing.
-                let touch = match server.state {
-                    crate::server::State::Lane => Touch::default(),
-                    _ => Touch::of(come.strip_suffix(b"\0").unwrap_or(come)),
-                };
                 begin(client, server, now);
                 // As in PostgreSQL, a Query ends the unnamed statement.
                 client.unnamed = None;
                 server.unnamed = None;
-                server.requests.push_back(Request::Query(touch));
+                server.requests.push_back(Request::Query(verdict));
             }
             tag::FUNCTION_CALL => {
                 begin(client, server, now);
@@ -194,7 +224,15 @@ impl Worker {
             tag::EXECUTE => {
                 begin(client, server, now);
                 client.unsynced = true;
-                server.requests.push_back(Request::Execute(client.bound.clone()));
+                let portal = frontend::portal(left.get(HEADER..).unwrap_or_default());
+                server.requests.push_back(Request::Execute(client.portal(portal).cloned()));
+            }
+            // The server flushes at a Sync as well, and is free again: nothing has run in this unit yet.
+            tag::FLUSH if left.len() == head.total() && only_names(client, server) => {
+                frontend::write_sync(server.io.out());
+                client.unsynced = false;
+                server.requests.push_back(Request::HiddenSync);
+                return Ok(head.total());
             }
             tag::SYNC
                 // A server that takes in a COPY ignores it.
@@ -202,7 +240,12 @@ impl Worker {
                     client.unsynced = false;
                     server.requests.push_back(Request::Sync);
                 }
-            tag::COPY_DONE | tag::COPY_FAIL => server.copying = false,
+            tag::COPY_DONE | tag::COPY_FAIL => {
+                server.copying = false;
+                if !server.requests.is_empty() {
+                    server.requests.push_back(Request::CopyEnd);
+                }
+            }
             _ => (),
         }
         let come = head.total().min(left.len());
@@ -216,6 +259,64 @@ impl Worker {
             && self.pools.get(server.pool.0).is_some_and(|pool| pool.mode == PoolMode::Transaction)
     }
 
+    /// What is known of the text of a Query.
+    fn look_at(&mut self, key: ClientKey, sql: &[u8]) -> Option<Arc<Verdict>> {
+        let pool = self.clients.get(key.0)?.pool?;
+        self.shape(key, pool, sql).ok().map(|shape| shape.verdict.clone())
+    }
+
+    /// What is known of a prepared statement.
+    fn look_at_statement(&mut self, key: ClientKey, statement: &Rc<Statement>) -> Option<Arc<Verdict>> {
+        let client = self.clients.get(key.0)?;
+        let conforming = client.vars.get(self.conforming_strings) != Some("off");
+        if !statement.shape.borrow().as_ref().is_some_and(|(of, _)| *of == conforming) {
+            let pool = client.pool?;
+            let shape = self.shape(key, pool, statement.text()).ok()?;
+            *statement.shape.borrow_mut() = Some((conforming, shape));
+        }
+        statement.verdict()
+    }
+
+    /// How a client's session reads the text of statements now; unclear within a transaction that may have changed
+    /// settings that the server does not tell.
+    fn reading(&mut self, key: ClientKey, home: PoolKey) -> Reading {
+        let Some((client, server)) = self.pair(key) else { return UNCLEAR };
+        if !matches!(server.state, ServerState::Lane) && (client.unclear || server.requests.iter().any(may_set)) {
+            return UNCLEAR;
+        }
+        if let Some((vars, sets, reading)) = &client.reading
+            && vars.is(&client.vars)
+            && sets.is(&client.sets)
+        {
+            return *reading;
+        }
+        let (Some(client), Some(pool)) = (self.clients.get_mut(key.0), self.pools.get_mut(home.0)) else {
+            return UNCLEAR;
+        };
+        let reading = pool.statements.reading(&client.vars, &client.sets, &self.tracked);
+        client.reading = Some((client.vars.clone(), client.sets.clone(), reading));
+        reading
+    }
+
+    /// Sees to it that a statement which a server is to parse anew is read as the client's session reads now: sessions
+    /// that read otherwise must not meet it.
+    fn read_anew(&mut self, key: ClientKey, name: &[u8]) {
+        let Some(client) = self.clients.get(key.0) else { return };
+        let Some(statement) = client.statements.get(name).cloned() else { return };
+        let Some(server) = client.server.and_then(|server| self.servers.get(server.0)) else { return };
+        if server.known.has(&statement) {
+            return;
+        }
+        let home = self.home_of(server.pool);
+        let reading = self.reading(key, home);
+        if statement.reading == reading && reading != UNCLEAR {
+            return;
+        }
+        let (Some(client), Some(pool)) = (self.clients.get_mut(key.0), self.pools.get_mut(home.0)) else { return };
+        let anew = pool.statements.share(&statement.definition, reading);
+        client.statements.insert(name.into(), anew);
+    }
+
     pub fn pass_parse(&mut self, key: ClientKey, body: &[u8]) -> Result<(), wire::Error> {
         let parse = frontend::parse(body)?;
         let now = self.now;
@@ -224,16 +325,14 @@ impl Worker {
         let Some(server) = client.server.and_then(|server| self.servers.get(server.0)) else { return Ok(()) };
         let renames = self.renames(server);
         let (member, home) = (server.pool, self.home_of(server.pool));
+        let shared = renames && !parse.name.is_empty();
+        let reading = if shared { self.reading(key, home) } else { UNCLEAR };
         if let Some(pool) = self.pools.get_mut(member.0) {
             pool.totals.client_parses += 1;
         }
         // Statements are known by the same names on all servers of a cluster.
         let Some(pool) = self.pools.get_mut(home.0) else { return Ok(()) };
-        let statement = if parse.name.is_empty() || !renames {
-            pool.statements.fresh(parse.definition, parse.query)
-        } else {
-            pool.statements.share(parse.definition, parse.query)
-        };
+        let statement = pool.statements.share(parse.definition, reading);
         let Some((client, server)) = self.pair(key) else { return Ok(()) };
         begin(client, server, now);
         client.unsynced = true;
@@ -250,16 +349,17 @@ impl Worker {
                 }
             }
             let unnamed = name.is_none();
-            server.requests.push_back(Request::Parse { statement: Some(statement), name, unnamed, hidden: false });
+            let statement = Some(statement);
+            server.requests.push_back(Request::Parse { statement, name, unnamed, hidden: false, taken: None });
             return Ok(());
         }
         let Some(name) = name else { return Ok(()) };
-        let taken = client.statements.contains_key(&name);
-        if taken {
+        if let Some(has) = client.statements.get(&name).cloned() {
             // It is the server's to refuse a name that is taken; the statement itself stays.
-            prepare(server, &statement, limit);
-            frontend::write_parse(server.io.out(), &statement.name(), parse.definition);
-            let request = Request::Parse { statement: None, name: None, unnamed: false, hidden: false };
+            prepare(server, &has, limit);
+            frontend::write_parse(server.io.out(), &has.name(), parse.definition);
+            let request =
+                Request::Parse { statement: None, name: Some(name), unnamed: false, hidden: false, taken: Some(has) };
             server.requests.push_back(request);
         } else {
             client.statements.insert(name.clone(), statement.clone());
@@ -282,11 +382,15 @@ impl Worker {
         if let Some(pool) = self.pools.get_mut(server.pool.0) {
             pool.totals.binds += 1;
         }
+        if renames {
+            self.read_anew(key, names.statement);
+        }
         let Some((client, server)) = self.pair(key) else { return Ok(head.total()) };
         begin(client, server, now);
         client.unsynced = true;
         let (statement, name) = name_on_server(client, server, names.statement, renames, limit);
-        client.bound = statement.clone();
+        client.portals.retain(|(portal, _)| **portal != *names.portal);
+        client.portals.push((names.portal.into(), statement.clone()));
         let consumed = names.portal.len() + 1 + names.statement.len() + 1;
         let rest = head.body.saturating_sub(consumed);
         let length = 4 + names.portal.len() + 1 + name.len() + 1 + rest;
@@ -307,6 +411,9 @@ impl Worker {
         let Some(client) = self.clients.get(key.0) else { return Ok(()) };
         let Some(server) = client.server.and_then(|server| self.servers.get(server.0)) else { return Ok(()) };
         let renames = self.renames(server);
+        if let (Target::Statement(name), true) = (target, renames && tag == tag::DESCRIBE) {
+            self.read_anew(key, name);
+        }
         let Some((client, server)) = self.pair(key) else { return Ok(()) };
         begin(client, server, now);
         client.unsynced = true;
@@ -335,6 +442,41 @@ impl Worker {
         }
         server.requests.push_back(if closes { Request::Close } else { Request::Describe(None) });
         Ok(())
+    }
+}
+
+/// Whether a client that has sent a Flush has so far only named and described statements in its unit, outside a
+/// transaction: then nothing depends on the connection that it has.
+fn only_names(client: &Client, server: &Server) -> bool {
+    let names = |request: &Request| {
+        matches!(
+            request,
+            Request::Parse { .. }
+                | Request::Describe(_)
+                | Request::Close
+                | Request::Evict(..)
+                | Request::Invented { .. }
+        )
+    };
+    client.unsynced
+        && client.portals.is_empty()
+        && !client.pinned
+        && server.status == Status::Idle
+        && !server.failed
+        && !matches!(server.state, ServerState::Lane)
+        && server.requests.iter().all(names)
+}
+
+/// Whether a request that has not been answered may change how its session reads statements.
+fn may_set(request: &Request) -> bool {
+    let sets = |verdict: &Verdict| {
+        verdict.session() || verdict.opaque || matches!(verdict.kind, Kind::Set(_) | Kind::Rollback { .. })
+    };
+    match request {
+        Request::Query(verdict) => verdict.as_deref().is_none_or(sets),
+        Request::Execute(statement) => statement.as_ref().and_then(|known| known.verdict()).as_deref().is_none_or(sets),
+        Request::Call => true,
+        _ => false,
     }
 }
 
@@ -378,9 +520,9 @@ fn prepare(server: &mut Server, statement: &Rc<Statement>, limit: usize) {
 }
 
 fn remember(server: &mut Server, statement: &Rc<Statement>, limit: usize, name: Option<Box<[u8]>>, hidden: bool) {
-    let request = Request::Parse { statement: Some(statement.clone()), name, unnamed: false, hidden };
+    let request = Request::Parse { statement: Some(statement.clone()), name, unnamed: false, hidden, taken: None };
     server.requests.push_back(request);
-    if let Some((oldest, generation)) = server.known.add(statement, limit) {
+    for (oldest, generation) in server.known.add(statement, limit) {
         frontend::write_statement_target(server.io.out(), tag::CLOSE, &oldest.name_of(generation));
         server.requests.push_back(Request::Evict(oldest, generation));
     }
@@ -418,7 +560,8 @@ fn name_on_server(
             frontend::write_parse(server.io.out(), b"", &statement.definition);
             let statement = Some(statement.clone());
             server.unnamed = statement.clone();
-            server.requests.push_back(Request::Parse { statement, name: None, unnamed: true, hidden: true });
+            let request = Request::Parse { statement, name: None, unnamed: true, hidden: true, taken: None };
+            server.requests.push_back(request);
         }
         return (Some(statement), Vec::new());
     }

@@ -7,14 +7,15 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, OnceLock};
 
+use classify::Classifier;
 use wire::startup::Startup;
 
 use crate::config::{Config, Settings, SslMode, Value, userlist as users};
 use crate::hba::{Hba, Visitor};
 use crate::login;
+use crate::session::Pending;
 use crate::statement::Statements;
 use crate::tls::{Acceptor, Certificate, Connector, Contexts, Session};
-use crate::touch::Touch;
 use crate::vars::assigned;
 
 /// A startup packet's parameters.
@@ -59,14 +60,19 @@ pub fn parameter(name: &str, value: &str) {
 
 /// The text of a statement.
 pub fn sql(sql: &[u8]) {
-    let _ = Touch::of(sql);
+    let verdict = Classifier::new(1).classify(sql, true).clone();
+    let mut pending = Pending::default();
+    for tag in [&b"SET"[..], b"RESET", b"SAVEPOINT", b"ROLLBACK", b"RELEASE", b"COMMIT", b"DISCARD ALL"] {
+        pending.finished(tag, Some(&verdict));
+    }
+    pending.take();
 }
 
 /// The definition of a prepared statement and its text.
-pub fn prepare(definition: &[u8], query: &[u8]) {
+pub fn prepare(definition: &[u8]) {
     let mut statements = Statements::default();
-    let first = statements.share(definition, query);
-    assert_eq!(statements.share(definition, query).id, first.id);
+    let first = statements.share(definition, 0);
+    assert_eq!(statements.share(definition, 0).id, first.id);
 }
 
 /// An HBA file.

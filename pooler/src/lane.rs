@@ -19,6 +19,7 @@ use wire::frame::HEADER;
 use wire::frontend::tag;
 use wire::{Header, frontend, header};
 
+use crate::after::After;
 use crate::client::{Client, ClientKey, Discard};
 use crate::config::PoolMode;
 use crate::names::new_name;
@@ -32,8 +33,6 @@ use crate::worker::{Step, Turn, Worker};
 
 /// A unit that answers more than this has its lane to itself until it ends.
 const LONGEST_ANSWER: usize = 65_536;
-/// The same while a late cancel request may strike it: then it must be asked again, so it is kept for longer.
-const LONGEST_AT_RISK: usize = 16 * 1024 * 1024;
 /// History that is done with is thrown away when it is this much.
 const COMPACT: usize = 65_536;
 /// How often a unit is asked again on account of its neighbours.
@@ -50,8 +49,6 @@ pub struct Unit {
     pub shape: Option<Rc<Shape>>,
     /// Bytes as the client sent them.
     pub size: usize,
-    /// Its own client has asked to cancel it.
-    pub cancelled: bool,
     /// It is no read: it is asked again only where the server did not do it.
     pub writes: bool,
     /// Its client's unnamed statement before it.
@@ -77,8 +74,12 @@ pub struct Lane {
     pub head_since: Instant,
     /// No unit is added: what is in flight shall end first.
     pub closed: bool,
-    /// A cancel request is on its way here, or was while these units were in flight.
-    pub cancelling: bool,
+    /// Those behind the head have been asked elsewhere.
+    pub rescued: bool,
+    /// When it is looked at next whether the head takes long.
+    pub looked_at: Instant,
+    /// The unit at the head has answered with an error already.
+    pub failed: bool,
     /// What has gone wrong is not the head's fault: it is asked again.
     pub again: bool,
     /// One unit has it to itself.
@@ -97,7 +98,9 @@ impl Lane {
             done: 0,
             head_since: now,
             closed: false,
-            cancelling: false,
+            rescued: false,
+            looked_at: now,
+            failed: false,
             again: false,
             alone: false,
             unflushed: false,
@@ -113,8 +116,8 @@ impl Lane {
         self.stage.clear();
         self.history.clear();
         self.done = 0;
-        self.head_since = now;
-        (self.forwarded, self.closed, self.cancelling, self.again) = (false, false, false, false);
+        (self.head_since, self.looked_at) = (now, now);
+        (self.forwarded, self.closed, self.rescued, self.again, self.failed) = (false, false, false, false, false);
     }
 }
 
@@ -127,17 +130,14 @@ impl Worker {
         if client.pinned || client.unsynced || client.discard != Discard::No {
             return None;
         }
-        let pool = self.pools.get(pool_key.0)?;
-        if !pool.pipelining {
-            return None;
+        if !self.pools.get(pool_key.0)?.pipelining {
+            // Its units of before are in a lane still, when the configuration has changed.
+            return self.behind_own(key);
         }
         let lent = client.server;
         // While a cancel request of its client is on its way, a lent connection stays its own.
-        let untouched = |server: &Server| {
-            server.status == Status::Idle
-                && server.held == 0
-                && server.requests.iter().all(|request| matches!(request, Request::Align))
-        };
+        let untouched =
+            |server: &Server| server.status == Status::Idle && server.held == 0 && server.requests.is_empty();
         if lent.is_some_and(|lent| !self.servers.get(lent.0).is_some_and(untouched)) {
             return None;
         }
@@ -174,25 +174,30 @@ impl Worker {
             {
                 return self.send_down(key, server, unit, shape, false);
             }
+            if self.clients.get(key.0).is_some_and(|client| client.server.is_some()) {
+                return Some(Step::Stop);
+            }
             return self.behind_own(key).or_else(|| self.queue_to_share(key, pool_key, turn));
         }
         if let Some(step) = self.behind_own(key) {
             return Some(step);
         }
-        if !self.acquire(key) {
+        // What may be asked again runs in a read-only transaction: a wrong guess fails, and has done nothing.
+        if !self.acquire(key, !writes) {
             return Some(Step::Stop);
         }
         let client = self.clients.get_mut(key.0)?;
         let server = client.server.take()?;
         self.open_lane(server, alone);
         let sent = self.send_down(key, server, unit, shape, writes);
-        self.serve_sharers(pool_key);
+        self.later(After::Share(pool_key));
         sent
     }
 
     /// There is room in no lane: the client waits for it, those before it first.
     fn queue_to_share(&mut self, key: ClientKey, pool_key: PoolKey, first: bool) -> Option<Step> {
         let client = self.clients.get_mut(key.0)?;
+        client.reads_only = true;
         client.waits = Some(client.waiting_since.take().unwrap_or(self.now));
         let pool = self.pools.get_mut(pool_key.0)?;
         if first {
@@ -200,7 +205,7 @@ impl Worker {
         } else {
             pool.sharers.push_back(key)
         }
-        self.grow(pool_key);
+        self.later(After::Grow(pool_key));
         Some(Step::Stop)
     }
 
@@ -240,6 +245,7 @@ impl Worker {
 
     /// The lane that a client's unit goes down, made of an idle connection where that is better.
     fn choose_lane(&mut self, key: ClientKey, pool_key: PoolKey) -> Option<ServerKey> {
+        self.clients.get_mut(key.0)?.reads_only = true;
         let client = self.clients.get(key.0)?;
         let pool = self.pools.get(pool_key.0)?;
         if pool.paused {
@@ -275,21 +281,26 @@ impl Worker {
         if queue || (best.is_some() && !few) {
             return best.map(|(lane, _)| lane);
         }
-        let round_robin = settings.server_round_robin;
-        let pool = self.pools.get_mut(pool_key.0)?;
-        let idle = if round_robin { pool.idle.pop_front() } else { pool.idle.pop_back() };
-        let Some(server) = idle else {
-            if few && best.is_some() && pool.connecting == 0 && pool.servers.len() < pool.size {
-                self.grow_by_one(pool_key);
+        let grows = few && best.is_some() && pool.connecting == 0 && pool.servers.len() < pool.size;
+        let best = best.map(|(lane, _)| lane);
+        if pool.idle.is_empty() {
+            if grows {
+                self.later(After::Widen(pool_key));
             }
-            return best.map(|(lane, _)| lane);
-        };
-        if self.check(server) {
-            return best.map(|(lane, _)| lane);
+            return best;
         }
-        self.align(server, key);
-        self.open_lane(server, false);
-        Some(server)
+        let Some(server) = self.take_idle(pool_key, key) else { return best };
+        let target = self.target(key)?;
+        if self.servers.get(server.0)?.session.meets(&target) {
+            self.open_lane(server, false);
+            return Some(server);
+        }
+        // Its session is brought in line first: until then it is lent, and this client waits for it.
+        if let Some(client) = self.clients.get_mut(key.0) {
+            client.waits = Some(client.waiting_since.take().unwrap_or(self.now));
+        }
+        self.lend(server, key);
+        None
     }
 
     /// Makes a lane of a server connection that nobody uses.
@@ -345,14 +356,14 @@ impl Worker {
         let client = self.clients.get_mut(key.0);
         let lane = server.lane.as_mut()?;
         if lane.units.is_empty() {
-            lane.head_since = now;
+            (lane.head_since, lane.looked_at) = (now, now);
             server.client = client.is_some().then_some(key);
         }
         lane.history.extend_from_slice(unit);
         let mut owner = None;
         if let Some(client) = client {
             client.server = None;
-            client.bound = None;
+            client.portals.clear();
             client.transaction_since = None;
             let count = client.lane.map_or(0, |(_, count)| count);
             client.lane = Some((server_key, count + 1));
@@ -365,7 +376,7 @@ impl Worker {
             pool.stats.waited(server.place, std::mem::take(&mut self.waited));
         }
         let size = unit.len();
-        lane.units.push_back(Unit { client: owner, shape, size, cancelled: false, writes, unnamed, names });
+        lane.units.push_back(Unit { client: owner, shape, size, writes, unnamed, names });
         if !std::mem::replace(&mut lane.unflushed, true) {
             self.unflushed.push(Turn::Server(server_key));
         }
@@ -399,9 +410,7 @@ impl Worker {
     pub fn spill(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key.0) else { return };
         let Some(lane) = server.lane.as_mut() else { return };
-        let at_risk = lane.cancelling && !lane.units.front().is_some_and(|unit| unit.cancelled);
-        let longest = if at_risk { LONGEST_AT_RISK } else { LONGEST_ANSWER };
-        if !lane.forwarded && lane.stage.len() <= longest {
+        if !lane.forwarded && lane.stage.len() <= LONGEST_ANSWER {
             return;
         }
         lane.forwarded = true;
@@ -423,17 +432,19 @@ impl Worker {
         let Some(lane) = server.lane.as_mut() else { return };
         let mut wrote_to_replica = false;
         let again = match (report.code.as_str(), server.requests.front()) {
-            // The primary has become a replica, or never was the primary: it has done nothing. From a server that is none
-            // it is the error of a read-only transaction, and the client's to see.
-            ("25006", _) if server.standby != Some(false) => {
-                wrote_to_replica = self.pools.get(server.pool.0).is_some_and(|pool| pool.home.is_some());
-                if let Some(shape) = lane.units.front().and_then(|unit| unit.shape.as_ref()) {
+            // It wrote where nothing may: on a replica, or against what was known of its functions. Nothing is done. The
+            // session's own read-only transactions are the client's to see.
+            ("25006", _) => {
+                let member = self.pools.get(server.pool.0).is_some_and(|pool| pool.home.is_some());
+                wrote_to_replica = member && server.standby != Some(false);
+                let ours = server.session.read_only && !server.session.sets.concern_read_only();
+                if (wrote_to_replica || ours)
+                    && let Some(shape) = lane.units.front().and_then(|unit| unit.shape.as_ref())
+                {
                     shape.lied();
                 }
-                wrote_to_replica
+                wrote_to_replica || ours
             }
-            // A cancel request that was meant for what its client asked before.
-            ("57014", _) => lane.cancelling && !lane.units.front().is_some_and(|unit| unit.cancelled || unit.writes),
             // The plan of a statement of ours is stale: it is prepared afresh.
             (
                 "0A000",
@@ -477,7 +488,10 @@ impl Worker {
                     self.wrote_to_replica(pool, client_key);
                 }
             }
-            _ => lane.stage.extend_from_slice(message),
+            _ => {
+                lane.failed = true;
+                lane.stage.extend_from_slice(message);
+            }
         }
     }
 
@@ -488,7 +502,7 @@ impl Worker {
         let pool_key = server.pool;
         let Some(lane) = server.lane.as_mut() else { return };
         if status != Status::Idle {
-            self.server_gone(key, "a statement that was taken for a read has left a transaction open");
+            self.doom(key, "a statement that was taken for a read has left a transaction open");
             return;
         }
         if std::mem::take(&mut lane.again) {
@@ -500,11 +514,11 @@ impl Worker {
         let Some(server) = self.servers.get_mut(key.0) else { return };
         let Some(lane) = server.lane.as_mut() else { return };
         let Some(unit) = lane.units.pop_front() else {
-            self.server_gone(key, "broken protocol: an answer that nothing asked for");
+            self.doom(key, "broken protocol: an answer that nothing asked for");
             return;
         };
         let took = now.saturating_duration_since(lane.head_since);
-        lane.head_since = now;
+        (lane.head_since, lane.looked_at, lane.failed) = (now, now, false);
         lane.done += unit.size;
         if lane.units.is_empty() {
             lane.history.clear();
@@ -521,6 +535,7 @@ impl Worker {
             if !lane.alone {
                 pool.note_service(took);
                 pool.totals.pipelined += 1;
+                pool.retries.earn();
             }
             pool.totals.queries += 1;
             pool.totals.transactions += 1;
@@ -547,12 +562,12 @@ impl Worker {
         let Some(lane) = server.lane.as_mut() else { return };
         server.client = lane.head();
         if lane.units.is_empty() {
-            self.end_lane(key);
-            self.offer(key);
+            self.later(After::Free(key));
         } else {
             // The next unit may begin with an answer that the server is not asked for.
             crate::answer::emit_invented(server, None);
-            self.serve_sharers(pool_key);
+            self.later(After::Share(pool_key));
+            self.later(After::Stop(key));
         }
     }
 
@@ -574,7 +589,7 @@ impl Worker {
     }
 
     /// Opens one more connection, for a lane, where nothing speaks against it.
-    fn grow_by_one(&mut self, key: PoolKey) {
+    pub fn grow_by_one(&mut self, key: PoolKey) {
         let failing = self.pools.get(key.0).is_none_or(|pool| {
             let failure = pool.failure.as_ref();
             failure.is_some_and(|failure| failure.holds(self.now, self.config.settings.server_login_retry.0))
@@ -608,7 +623,7 @@ impl Worker {
 
 /// Whether a client's session state is what the server connection has.
 fn in_line(client: &Client, server: &Server) -> bool {
-    (Rc::ptr_eq(&client.sets, &server.sets) || client.sets == server.sets) && client.vars.same(&server.vars)
+    server.session.read_only && server.session.sets.same(&client.sets) && client.vars.same(&server.session.vars)
 }
 
 impl Pool {

@@ -63,10 +63,13 @@ impl Worker {
             }
             Packet::Cancel(cancel) => {
                 let target = lock(&self.shared.cancels).get(&cancel).copied();
-                if let Some((worker, client)) = target {
-                    self.shared.tell(worker, Message::Cancel(client, cancel));
-                }
-                self.close_client(key, "cancel request");
+                let Some((worker, victim)) = target else {
+                    self.close_client(key, "cancel request");
+                    return Step::Took(left.len());
+                };
+                // As with a server, the connection ends when the request has had its effect.
+                client.state = State::Cancels;
+                self.shared.tell(worker, Message::Cancel(victim, cancel, (self.id, key)));
                 Step::Took(left.len())
             }
             Packet::Startup(startup) => {
@@ -208,7 +211,7 @@ impl Worker {
                 client.pool = Some(pool);
                 client.home = Some(pool);
             }
-            self.acquire(key);
+            self.acquire(key, false);
             return Ok(());
         }
         self.challenge(key);
@@ -244,7 +247,7 @@ impl Worker {
                 Some(place) => client.vars.set(place, &value),
                 None if name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '.') => {
                     let statement = format!("SET {name} = {}", assigned(&name, &value));
-                    Rc::make_mut(&mut client.sets).insert(name.to_lowercase(), statement);
+                    client.sets.set(&name.to_lowercase(), statement);
                 }
                 None => return Err(("08P01", format!("unsupported startup parameter: {name}"))),
             }
@@ -435,7 +438,7 @@ impl Worker {
             if let Some(client) = self.clients.get_mut(key.0) {
                 client.waiting_since = Some(self.now);
             }
-            self.grow(pool_key);
+            self.later(crate::after::After::Grow(pool_key));
         }
         self.flush_client(key);
     }
@@ -452,6 +455,13 @@ impl Worker {
         let told: Vec<&str> =
             welcome.iter().map(|(name, value)| self.greets_with(home, &welcome, name, value)).collect();
         let Some(client) = self.clients.get_mut(key.0) else { return };
+        // What servers do not tell is carried as other SETs are.
+        for &place in self.tracked.silent() {
+            if let (Some(value), Some(name)) = (client.vars.take(place), self.tracked.names().nth(place)) {
+                client.sets.set(&name.to_lowercase(), format!("SET {name} = {}", assigned(name, &value)));
+            }
+        }
+        client.startup = (client.vars.clone(), client.sets.clone());
         client.vars.fill(&pool.defaults);
         for ((name, _), value) in welcome.iter().zip(told) {
             let own = self.tracked.place(name).and_then(|place| client.vars.get(place));
@@ -515,7 +525,12 @@ impl Worker {
     /// `auth_query` has been answered: its server is free, and the login goes on.
     pub fn lookup_done(&mut self, key: ServerKey) {
         let Some(client_key) = self.servers.get(key.0).and_then(|server| server.client) else { return };
-        self.give_back(key);
+        let report = self.servers.get_mut(key.0).and_then(|server| server.own_error.take());
+        self.detach(key);
+        self.free(key);
+        if let Some(report) = report {
+            return self.fatal(client_key, &report.code, &format!("auth_query failed: {}", report.message));
+        }
         if let Some(client) = self.clients.get_mut(client_key.0) {
             client.pool = None;
             client.home = None;

@@ -5,6 +5,7 @@
 //! of the extended protocol waits for those of its client before it that prepare or forget statements, and so does one
 //! behind a Parse of ours that its server connection needed. Only the first use of a statement ever waits.
 
+use classify::{Kind, Verdict};
 use wire::frame::HEADER;
 use wire::frontend::{self, tag};
 
@@ -19,8 +20,10 @@ impl Request {
             // The unnamed statement is prepared again wherever that is not certain.
             Self::Parse { unnamed, .. } => !unnamed,
             Self::Invented { .. } => true,
-            Self::Query(touch) => touch.forgets,
-            Self::Execute(Some(statement)) => statement.touch.forgets,
+            Self::Query(verdict) => verdict.as_deref().is_none_or(forgets),
+            Self::Execute(statement) => {
+                statement.as_ref().and_then(|statement| statement.verdict()).as_deref().is_none_or(forgets)
+            }
             _ => false,
         }
     }
@@ -65,6 +68,11 @@ impl Worker {
             }
         }
     }
+}
+
+/// Whether a statement may forget prepared statements.
+fn forgets(verdict: &Verdict) -> bool {
+    matches!(verdict.kind, Kind::Deallocate(_) | Kind::Discard(_)) || verdict.statements > 1 && verdict.dirties
 }
 
 /// The name that a Parse gives, when it is one that the client does not have yet.

@@ -132,6 +132,38 @@ impl Failure {
     }
 }
 
+/// How many units may be asked again because those before them take long: a share of those that were not. When the
+/// whole machine slows down, asking again would only double its work.
+#[derive(Debug)]
+pub struct Retries(f64);
+
+impl Default for Retries {
+    fn default() -> Self {
+        Self(Self::MOST)
+    }
+}
+
+impl Retries {
+    /// One in ten.
+    const SHARE: f64 = 0.1;
+    /// As many at once.
+    const MOST: f64 = 256.0;
+
+    /// A unit has been answered where it was asked.
+    pub fn earn(&mut self) {
+        self.0 = (self.0 + Self::SHARE).min(Self::MOST);
+    }
+
+    /// Whether so many may be asked again now; then they are counted.
+    pub fn spend(&mut self, units: usize) -> bool {
+        let affordable = self.0 >= units as f64;
+        if affordable {
+            self.0 -= units as f64;
+        }
+        affordable
+    }
+}
+
 /// A pool.
 #[derive(Debug)]
 pub struct Pool {
@@ -157,6 +189,8 @@ pub struct Pool {
     pub pipelining: bool,
     /// How long a pipelined unit takes on a server, in seconds: a moving average.
     pub service: f64,
+    /// How many units may be asked again.
+    pub retries: Retries,
     /// Clients that wait for room in a lane, in order.
     pub sharers: VecDeque<ClientKey>,
     /// Clients that wait for a server, in order.
@@ -216,6 +250,7 @@ impl Pool {
             lanes: Vec::new(),
             pipelining: false,
             service: 0.0,
+            retries: Retries::default(),
             sharers: VecDeque::new(),
             waiting: VecDeque::new(),
             greeting: Vec::new(),

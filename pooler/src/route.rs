@@ -203,12 +203,8 @@ impl Worker {
     /// its role or database that a standby has told of.
     fn is_serializable(&self, key: ClientKey, home: PoolKey) -> bool {
         let by_default = || self.pools.get(home.0).is_some_and(|pool| pool.serializable);
-        let Some(client) = self.clients.get(key.0).filter(|client| !client.sets.is_empty()) else {
-            return by_default();
-        };
-        let set = client.sets.values().map(|statement| statement.to_ascii_lowercase());
-        let levels: Vec<String> = set.filter(|statement| statement.contains("isolation")).collect();
-        if levels.is_empty() { by_default() } else { levels.iter().any(|statement| statement.contains("serializable")) }
+        let set = self.clients.get(key.0).and_then(|client| client.sets.get("default_transaction_isolation"));
+        set.map_or_else(by_default, |statement| statement.to_ascii_lowercase().contains("serializable"))
     }
 
     /// A standby has refused a transaction for being serializable by a default: those of this pool's clients go to the
@@ -284,7 +280,7 @@ impl Worker {
                 self.give_turn(Turn::Client(key));
             } else {
                 // It waits for a look at its password.
-                self.acquire(key);
+                self.acquire(key, false);
             }
         }
         self.welcome_from_a_member(home);

@@ -2,21 +2,23 @@
 
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Instant;
 
-use wire::backend::Status;
+use classify::Verdict;
+use wire::backend::{Report, Status};
 use wire::scram;
 use wire::startup::CancelKey;
 
-use crate::client::{ClientKey, Sets};
+use crate::client::ClientKey;
 use crate::config::SslMode;
 use crate::lane::Lane;
 use crate::net::Io;
 use crate::pool::PoolKey;
+use crate::session::{Confirmed, Target};
+use crate::shared::WorkerId;
 use crate::slots::Slot;
 use crate::statement::{Known, Statement};
-use crate::touch::Touch;
-use crate::vars::Vars;
 
 /// Names a server connection within its worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -61,12 +63,16 @@ pub enum Login {
 /// What was asked of the server and has not been answered, in order.
 #[derive(Debug)]
 pub enum Request {
-    /// A client's Query.
-    Query(Touch),
+    /// A client's Query, and what is known of it.
+    Query(Option<Arc<Verdict>>),
     /// A client's FunctionCall.
     Call,
     /// A client's Sync.
     Sync,
+    /// A Sync of ours in place of a client's Flush: the answer is not for the client.
+    HiddenSync,
+    /// The end of the client's part of a COPY, whether or not the server takes one in.
+    CopyEnd,
     /// A Parse; `hidden` when the client did not send it, so that the answer is not for it.
     Parse {
         /// The client's name for it.
@@ -77,6 +83,8 @@ pub enum Request {
         unnamed: bool,
         /// Whether the answer is kept from the client.
         hidden: bool,
+        /// The statement that has the name already, where it is the server's to refuse it.
+        taken: Option<Rc<Statement>>,
     },
     /// A Bind of this statement.
     Bind(Option<Rc<Statement>>),
@@ -97,6 +105,8 @@ pub enum Request {
         /// What it has forgotten by that name.
         closed: Option<Rc<Statement>>,
     },
+    /// A Query of ours before another of ours, which is sent whatever becomes of this.
+    Prelude,
     /// A Query of ours that brings the session in line with the client; nobody sees the answer.
     Align,
     /// A Query of ours between clients.
@@ -117,9 +127,31 @@ impl Request {
     pub fn ends_unit(&self) -> bool {
         matches!(
             self,
-            Self::Query(_) | Self::Call | Self::Sync | Self::Align | Self::Clean | Self::Lookup | Self::Catalog
+            Self::Query(_)
+                | Self::Call
+                | Self::Sync
+                | Self::HiddenSync
+                | Self::Prelude
+                | Self::Align
+                | Self::Clean
+                | Self::Lookup
+                | Self::Catalog
         )
     }
+}
+
+/// What may be left on a server connection beside what is known of its session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Residue {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// Parameters.
+    Settings,
+    /// Also temporary objects, cursors, channels, locks: a function has run that may do anything.
+    Anything,
+    /// A client's whole session.
+    Session,
 }
 
 /// Where the body of a long message goes.
@@ -156,12 +188,18 @@ pub struct Server {
     pub failed: bool,
     /// The transaction status that it told last.
     pub status: Status,
-    /// The parameters that it told.
-    pub vars: Vars,
-    /// What clients' SETs have left on it.
-    pub sets: Sets,
-    /// Its parameters may differ from what is tracked.
-    pub dirty: bool,
+    /// Its session.
+    pub session: Confirmed,
+    /// What its session is being brought to: until the answer has come and was good, nothing of a client is sent.
+    pub aligning: Option<Box<Target>>,
+    /// What may be left on it that is to be undone before the next client.
+    pub residue: Residue,
+    /// What else of that, where a client's whole session is to be undone.
+    pub session_residue: Residue,
+    /// Why it is to be closed, once its input has been worked on.
+    pub doomed: Option<String>,
+    /// The error that a statement of ours has met.
+    pub own_error: Option<Report>,
     /// The statements that it knows by names of ours.
     pub known: Known,
     /// Its unnamed statement, when it is known whose.
@@ -192,6 +230,10 @@ pub struct Server {
     pub refused: bool,
     /// The connection that a cancel request on this one is about.
     pub target: Option<ServerKey>,
+    /// Who asked for that, to be told when the server has it.
+    pub asker: Option<(WorkerId, ClientKey)>,
+    /// A cancel request may strike it at any time: it is closed when it is free.
+    pub suspect: bool,
     /// The bytes that a cancel request consists of, on a connection for one.
     pub errand: Vec<u8>,
     /// Whether it says that it is a standby; none before PostgreSQL 14, which does not say.
@@ -235,9 +277,12 @@ impl Server {
             requests: VecDeque::new(),
             failed: false,
             status: Status::Idle,
-            vars: Vars::default(),
-            sets: Sets::default(),
-            dirty: false,
+            session: Confirmed::default(),
+            aligning: None,
+            residue: Residue::Nothing,
+            session_residue: Residue::Nothing,
+            doomed: None,
+            own_error: None,
             known: Known::default(),
             unnamed: None,
             passing: (0, None),
@@ -253,6 +298,8 @@ impl Server {
             farewell: None,
             refused: false,
             target: None,
+            asker: None,
+            suspect: false,
             errand: Vec::new(),
             standby: None,
             lane: None,

@@ -30,7 +30,9 @@ pub enum Message {
     /// A client of a database that is served by the receiver, and what was read from it: its startup packet first.
     Moved(Box<Io>, Instant),
     /// A statement of this client is to be cancelled.
-    Cancel(ClientKey, CancelKey),
+    Cancel(ClientKey, CancelKey, (WorkerId, ClientKey)),
+    /// A cancel request that this client brought has had its effect, or has none.
+    Cancelled(ClientKey),
     /// Something asked or ordered on the console: who asks, the number of the question, what.
     Order(WorkerId, u64, Order),
     /// An answer to it.

@@ -1,12 +1,24 @@
 //! Prepared statements. What a client prepares is remembered by its definition; each server connection knows some of
 //! the definitions under names of ours, and is given one when a client binds it there.
+//!
+//! PostgreSQL reads literals when it parses, by the settings of the session: `'02/03/2024'::date` is one day or another.
+//! So a statement is shared only among sessions that read its text alike; the number of their *reading* is part of it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::sync::{Arc, OnceLock};
 
+use classify::Verdict;
+
+use crate::session::Sets;
 use crate::shape::Shape;
-use crate::touch::Touch;
+use crate::vars::{Tracked, Vars};
+
+/// The number of a reading.
+pub type Reading = u32;
+/// The reading of statements that are parsed while it is not clear how: they are shared with nobody.
+pub const UNCLEAR: Reading = Reading::MAX;
 
 /// A definition: a text with its parameter types.
 #[derive(Debug)]
@@ -15,8 +27,8 @@ pub struct Statement {
     pub id: u64,
     /// As it stands in a Parse.
     pub definition: Box<[u8]>,
-    /// What its text does to a session.
-    pub touch: Touch,
+    /// How its text is read.
+    pub reading: Reading,
     /// Its shape, once that was asked for, by this `standard_conforming_strings`.
     pub shape: RefCell<Option<(bool, Rc<Shape>)>>,
     /// Counted up when servers must prepare it afresh.
@@ -29,52 +41,113 @@ impl Statement {
         self.name_of(self.generation.get())
     }
 
-    /// The name that an earlier generation of it has on servers.
+    /// The name that an earlier generation of it has on servers. Nobody can guess it, to put a statement of their own
+    /// under it.
     pub fn name_of(&self, generation: u64) -> Vec<u8> {
-        format!("HOWDAH_{}_{generation}", self.id).into_bytes()
+        format!("howdah_{:016x}_{}_{generation}", secret(), self.id).into_bytes()
     }
+
+    /// Its text.
+    pub fn text(&self) -> &[u8] {
+        self.definition.split(|&byte| byte == 0).next().unwrap_or_default()
+    }
+
+    /// What is known of it, if it has been looked at.
+    pub fn verdict(&self) -> Option<Arc<Verdict>> {
+        self.shape.borrow().as_ref().map(|(_, shape)| shape.verdict.clone())
+    }
+}
+
+/// A number that others do not know, for as long as the process lives.
+fn secret() -> u64 {
+    static SECRET: OnceLock<u64> = OnceLock::new();
+    *SECRET.get_or_init(|| {
+        let mut bytes = [0; 8];
+        // Without random bytes nobody can log in either: then the name need not be a secret.
+        let _ = getrandom::fill(&mut bytes);
+        u64::from_ne_bytes(bytes)
+    })
 }
 
 /// All definitions that clients of one pool have under names.
 #[derive(Debug, Default)]
 pub struct Statements {
-    by_definition: HashMap<Box<[u8]>, Rc<Statement>>,
+    by_definition: HashMap<Reading, HashMap<Box<[u8]>, Rc<Statement>>>,
+    readings: HashMap<Box<str>, Reading>,
+    count: usize,
     next: u64,
     sweep_at: usize,
 }
 
 impl Statements {
-    /// The statement of this definition, shared with all who use the same.
-    pub fn share(&mut self, definition: &[u8], query: &[u8]) -> Rc<Statement> {
-        if let Some(known) = self.by_definition.get(definition) {
+    /// The statement of this definition, shared with all who use the same and read it alike.
+    pub fn share(&mut self, definition: &[u8], reading: Reading) -> Rc<Statement> {
+        if reading == UNCLEAR {
+            return self.fresh(definition);
+        }
+        if let Some(known) = self.by_definition.get(&reading).and_then(|alike| alike.get(definition)) {
             return known.clone();
         }
-        if self.by_definition.len() >= self.sweep_at.max(1000) {
-            self.by_definition.retain(|_, statement| Rc::strong_count(statement) > 1);
-            self.sweep_at = self.by_definition.len() * 2;
+        if self.count >= self.sweep_at.max(1000) {
+            self.sweep();
         }
-        let statement = self.fresh(definition, query);
-        self.by_definition.insert(definition.into(), statement.clone());
+        let statement = Rc::new(Statement { reading, ..self.make(definition) });
+        self.by_definition.entry(reading).or_default().insert(definition.into(), statement.clone());
+        self.count += 1;
         statement
     }
 
-    /// A statement that is not shared: an unnamed one.
-    pub fn fresh(&mut self, definition: &[u8], query: &[u8]) -> Rc<Statement> {
+    fn sweep(&mut self) {
+        for alike in self.by_definition.values_mut() {
+            alike.retain(|_, statement| Rc::strong_count(statement) > 1);
+        }
+        self.by_definition.retain(|_, alike| !alike.is_empty());
+        self.count = self.by_definition.values().map(HashMap::len).sum();
+        self.sweep_at = self.count * 2;
+    }
+
+    fn make(&mut self, definition: &[u8]) -> Statement {
         self.next += 1;
-        Rc::new(Statement {
+        Statement {
             id: self.next,
             definition: definition.into(),
-            touch: Touch::of(query),
+            reading: UNCLEAR,
             shape: RefCell::new(None),
             generation: Cell::new(0),
-        })
+        }
+    }
+
+    /// A statement that is not shared.
+    pub fn fresh(&mut self, definition: &[u8]) -> Rc<Statement> {
+        Rc::new(self.make(definition))
+    }
+
+    /// The number of the way in which a session with these settings reads statements.
+    pub fn reading(&mut self, vars: &Vars, sets: &Sets, tracked: &Tracked) -> Reading {
+        let mut text = String::new();
+        for (place, name) in tracked.names().enumerate() {
+            if name != "application_name" {
+                text.push_str(vars.get(place).unwrap_or("\u{1}"));
+                text.push('\0');
+            }
+        }
+        sets.write_reading(&mut text);
+        let next = Reading::try_from(self.readings.len()).unwrap_or(UNCLEAR);
+        // Readings are few; a client that makes up settings for ever shares with nobody in the end.
+        if next as usize >= MOST_READINGS && !self.readings.contains_key(text.as_str()) {
+            return UNCLEAR;
+        }
+        *self.readings.entry(text.into_boxed_str()).or_insert(next)
     }
 
     /// How many are known.
     pub fn len(&self) -> usize {
-        self.by_definition.len()
+        self.count
     }
 }
+
+/// Readings that are told apart in one pool.
+const MOST_READINGS: usize = 10_000;
 
 /// The statements that a server connection knows, the one used longest ago first to go.
 #[derive(Debug, Default)]
@@ -97,16 +170,24 @@ impl Known {
         }
     }
 
-    /// Notes that it is being prepared; gives one that must be closed to keep within `limit`, and its generation there.
-    pub fn add(&mut self, statement: &Rc<Statement>, limit: usize) -> Option<(Rc<Statement>, u64)> {
+    /// Whether the server knows it as it is now.
+    pub fn has(&self, statement: &Statement) -> bool {
+        self.by_id.get(&statement.id).is_some_and(|(_, generation, _)| *generation == statement.generation.get())
+    }
+
+    /// Notes that it is being prepared; gives those that must be closed: an earlier generation of it, and what is too
+    /// much for `limit`, each with its generation there.
+    pub fn add(&mut self, statement: &Rc<Statement>, limit: usize) -> Vec<(Rc<Statement>, u64)> {
         self.clock += 1;
         let entry = (statement.clone(), statement.generation.get(), self.clock);
-        self.by_id.insert(statement.id, entry);
-        if self.by_id.len() <= limit {
-            return None;
+        let before = self.by_id.insert(statement.id, entry);
+        let mut closed: Vec<_> = before.into_iter().map(|(statement, generation, _)| (statement, generation)).collect();
+        while self.by_id.len() > limit.max(1) {
+            let oldest = self.by_id.iter().min_by_key(|(_, (_, _, used))| *used).map(|(&id, _)| id);
+            let Some((statement, generation, _)) = oldest.and_then(|oldest| self.by_id.remove(&oldest)) else { break };
+            closed.push((statement, generation));
         }
-        let oldest = self.by_id.iter().min_by_key(|(_, (_, _, used))| *used).map(|(&id, _)| id)?;
-        self.by_id.remove(&oldest).map(|(statement, generation, _)| (statement, generation))
+        closed
     }
 
     /// Forgets one: it was not prepared after all.

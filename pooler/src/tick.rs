@@ -53,7 +53,11 @@ impl Worker {
         for (number, client) in self.clients.iter() {
             let key = ClientKey(number);
             match client.state {
-                ClientState::Startup | ClientState::Lookup | ClientState::Password(_) | ClientState::Greeting => {
+                ClientState::Startup
+                | ClientState::Cancels
+                | ClientState::Lookup
+                | ClientState::Password(_)
+                | ClientState::Greeting => {
                     let waits = client.waiting_since.filter(|_| matches!(client.state, ClientState::Greeting));
                     if waits.is_some_and(|since| past(since, settings.query_wait_timeout.limit())) {
                         over.push((key, "wait", "query_wait_timeout".to_owned()));
@@ -118,7 +122,7 @@ impl Worker {
             self.close_client(key, "it did not close");
         }
         for server in cancels {
-            self.cancel_on_server(server);
+            self.cancel_on_server(server, None);
         }
         for (key, code, message) in over {
             if code == "wait" { self.wait_is_over(key, &message) } else { self.fatal(key, code, &message) }

@@ -157,7 +157,7 @@ impl Worker {
             return false;
         }
         let query = self.config.settings.server_check_query.clone();
-        self.clean(key, if query == "<empty>" { "" } else { &query });
+        self.run_own(key, if query == "<empty>" { "" } else { &query });
         true
     }
 

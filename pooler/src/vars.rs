@@ -10,23 +10,50 @@ const USUAL: [&str; 5] =
 
 /// Which parameters are tracked.
 #[derive(Debug, Clone)]
-pub struct Tracked(Vec<String>);
+pub struct Tracked {
+    names: Vec<String>,
+    /// The places of those that servers do not report.
+    silent: Vec<usize>,
+}
+
+/// The pooler sets this one for reads, so it is followed as other SETs are.
+const OWN: &str = "default_transaction_read_only";
 
 impl Tracked {
     /// The usual ones and these.
     pub fn new(extra: &[String]) -> Self {
         let mut names: Vec<String> = USUAL.iter().map(|&name| name.to_owned()).collect();
         for name in extra {
-            if !names.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+            if !names.iter().any(|known| known.eq_ignore_ascii_case(name)) && !name.eq_ignore_ascii_case(OWN) {
                 names.push(name.clone());
             }
         }
-        Self(names)
+        Self { names, silent: Vec::new() }
     }
 
     /// The place of a parameter, whatever its case.
     pub fn place(&self, name: &str) -> Option<usize> {
-        self.0.iter().position(|known| known.eq_ignore_ascii_case(name))
+        let place = self.names.iter().position(|known| known.eq_ignore_ascii_case(name))?;
+        (!self.silent.contains(&place)).then_some(place)
+    }
+
+    /// The parameters, in the order of their places.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(String::as_str)
+    }
+
+    /// Takes note of what a server tells of itself at login: a parameter that it does not tell cannot be followed, and
+    /// is treated as any other that clients SET. Gives the names of those that are new among them.
+    pub fn note_silent(&mut self, told: &Vars) -> Vec<String> {
+        let missing = (0..self.names.len()).filter(|&place| told.get(place).is_none() && !self.silent.contains(&place));
+        let missing: Vec<usize> = missing.collect();
+        self.silent.extend(&missing);
+        missing.iter().filter_map(|&place| self.names.get(place).cloned()).collect()
+    }
+
+    /// Those that servers do not tell, by their places.
+    pub fn silent(&self) -> &[usize] {
+        &self.silent
     }
 }
 
@@ -38,6 +65,12 @@ impl Vars {
     /// The value at a place.
     pub fn get(&self, place: usize) -> Option<&str> {
         self.0.get(place)?.as_deref()
+    }
+
+    /// Takes the value at a place away.
+    pub fn take(&mut self, place: usize) -> Option<Box<str>> {
+        self.get(place)?;
+        Rc::make_mut(&mut self.0).get_mut(place)?.take()
     }
 
     /// Sets the value at a place.
@@ -78,13 +111,18 @@ impl Vars {
         if Rc::ptr_eq(&self.0, &server.0) && !all {
             return;
         }
-        for (place, name) in tracked.0.iter().enumerate() {
+        for (place, name) in tracked.names.iter().enumerate() {
             if let Some(value) = self.get(place)
                 && (all || server.get(place) != Some(value))
             {
                 let _ = write!(sql, "SET {name}={};", assigned(name, value));
             }
         }
+    }
+
+    /// Whether these are one value, without a look at it.
+    pub fn is(&self, other: &Self) -> bool {
+        Rc::ptr_eq(&self.0, &other.0)
     }
 
     /// Whether nothing would be changed by [`Vars::write_changes`].

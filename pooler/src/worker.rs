@@ -15,6 +15,7 @@ use mio::{Events, Poll, Token};
 
 use crate::accept::Door;
 use crate::admin::Console;
+use crate::after::After;
 use crate::client::{Client, ClientKey};
 use crate::config::Config;
 use crate::listen::Listener;
@@ -98,6 +99,10 @@ pub struct Worker {
     pub active_lanes: Vec<ServerKey>,
     /// How long the client that is being served has waited for room in a lane.
     pub waited: Duration,
+    /// What is done when the input at hand has been worked on.
+    pub after: VecDeque<After>,
+    /// Whether that is being done.
+    pub in_after: bool,
     /// Who gets what the turn has gathered for it when the turn ends.
     pub unflushed: Vec<Turn>,
     /// What the monitor has posted of clusters.
@@ -154,6 +159,8 @@ impl Worker {
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             active_lanes: Vec::new(),
             waited: Duration::ZERO,
+            after: VecDeque::new(),
+            in_after: false,
             unflushed: Vec::new(),
             clusters: Vec::new(),
             judged: None,
@@ -216,6 +223,7 @@ impl Worker {
             if self.door.has_rung() {
                 self.accept();
             }
+            self.run_after();
             if !self.active_lanes.is_empty() {
                 self.look_after_lanes();
             }
@@ -225,6 +233,7 @@ impl Worker {
             if self.now >= self.next_tick {
                 self.next_tick = self.now + TICK;
                 self.tick();
+                self.run_after();
             }
         }
         Ok(())
@@ -267,6 +276,7 @@ impl Worker {
             self.flush_server(server);
         }
         self.flush_client(key);
+        self.run_after();
     }
 
     fn read_client(&mut self, key: ClientKey, scratch: &mut [u8]) {
@@ -319,7 +329,8 @@ impl Worker {
             if let (Some(client), Some(left)) = (self.clients.get_mut(key.0), fresh.get(taken..))
                 && !left.is_empty()
             {
-                client.io.rest = left.to_vec();
+                // What is to be asked again has come to stand there meanwhile.
+                client.io.rest.extend_from_slice(left);
             }
         } else {
             let mut held = std::mem::take(&mut client.io.rest);
@@ -327,7 +338,11 @@ impl Worker {
             let taken = self.client_input(key, &held);
             if let Some(client) = self.clients.get_mut(key.0) {
                 held.drain(..taken.min(held.len()));
-                client.io.rest = if held.is_empty() { Vec::new() } else { held };
+                if client.io.rest.is_empty() {
+                    client.io.rest = if held.is_empty() { Vec::new() } else { held };
+                } else {
+                    client.io.rest.append(&mut held);
+                }
             }
         }
         // What came while it waited is still in its socket, and no event will tell of it again.
@@ -348,6 +363,7 @@ impl Worker {
         if self.servers.get(key.0).and_then(|server| server.lane.as_ref()).is_none_or(|lane| !lane.unflushed) {
             self.flush_server(key);
         }
+        self.run_after();
     }
 
     fn read_server(&mut self, key: ServerKey, scratch: &mut [u8]) {
@@ -370,7 +386,7 @@ impl Worker {
             Got::Closed(error) => {
                 // TLS that could not be agreed on will not be the next time.
                 server.refused |= error.as_ref().is_some_and(|error| error.kind() == io::ErrorKind::InvalidData);
-                let why = error.map_or("the server closed the connection".to_owned(), |error| error.to_string());
+                let why = error.map_or(crate::close::SERVER_CLOSED.to_owned(), |error| error.to_string());
                 self.server_gone(key, &why);
             }
         }
@@ -414,7 +430,7 @@ impl Worker {
                     }
                 }
             }
-            Err(error) => self.client_gone(key, Some(error)),
+            Err(error) => self.later(After::Leave(key, error.to_string())),
         }
     }
 
@@ -480,7 +496,8 @@ impl Worker {
             match message {
                 Message::Accepted(stream) => self.add_client(Io::new(stream), self.now),
                 Message::Moved(io, since) => self.add_client(*io, since),
-                Message::Cancel(key, cancel) => self.cancel(key, &cancel),
+                Message::Cancel(key, cancel, asker) => self.cancel(key, &cancel, asker),
+                Message::Cancelled(key) => self.close_client(key, "cancel request"),
                 Message::Order(asker, number, order) => {
                     let answer = self.obey(&order);
                     self.shared.tell(asker, Message::Answer(number, Box::new(answer)));

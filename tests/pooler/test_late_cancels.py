@@ -101,7 +101,7 @@ def test_one_for_a_server_that_died_does_not_speed_up_another(server):
             wait_until(
                 lambda: server.psql("SELECT count(*) FROM pg_stat_activity WHERE query ~ '^SELECT pg_sleep.30'") == "1"
             )
-            cancel(pooler.port, first.greeting)
+            cancel(pooler.port, first.greeting, wait=False)
             wait_until(lambda: len(slow.kept) == 1)
             terminate(server, "SELECT pg_sleep(30), 1")
             while first.next() is not None:
@@ -109,7 +109,7 @@ def test_one_for_a_server_that_died_does_not_speed_up_another(server):
         with Raw(pooler.port) as second:
             second.kinds(query("BEGIN"))
             second.send(query("SELECT pg_sleep(1)") + query("COMMIT"))
-            cancel(pooler.port, second.greeting)
+            cancel(pooler.port, second.greeting, wait=False)
             wait_until(lambda: len(slow.kept) == 2)
             assert [kind for kind, _ in second.until(b"Z")].count(b"E") == 0
             second.until(b"Z")
@@ -142,7 +142,7 @@ def test_one_for_a_read_spares_long_answers_behind_it(server):
         for _ in range(50):
             first.send(slow(150_000))
             other.send(long(10_000))
-            cancel(pooler.port, first.greeting)
+            cancel(pooler.port, first.greeting, wait=False)
             first.until(b"Z")
             with contextlib.suppress(AssertionError):
                 # It may have come too late for the pooler to send one.

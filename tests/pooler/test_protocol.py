@@ -92,14 +92,29 @@ def test_pipelines_keep_their_order_with_errors_in_the_middle(one_server):
         assert kinds == "12DCZ" + "12EZ" + "12DCZ" + "TDCZ" + "12DCZ"
 
 
-def test_a_flush_keeps_the_server_until_the_sync(one_server):
+def rows(client, *parts):
+    """The first values of the rows that a client gets."""
+    client.send(*parts)
+    return raw.values(client.until(b"Z"))
+
+
+def test_a_flush_keeps_the_server_until_the_sync_once_something_runs(one_server):
     with Raw(one_server.port) as client, Raw(one_server.port) as other:
         assert client.kinds(parse("s", "SELECT 1"), describe("s"), FLUSH, until=b"T") == "1tT"
-        other.send(query("SELECT 2"))
-        time.sleep(0.2)
-        assert one_server.show("POOLS")[0]["cl_waiting"] == "1"
-        assert client.kinds(bind("s"), EXECUTE, SYNC) == "2DCZ"
-        assert raw.values(other.until(b"Z")) == ["2"]
+        assert rows(other, query("SELECT 2")) == ["2"]
+        assert client.kinds(bind("s"), EXECUTE, FLUSH, until=b"C") == "2DC"
+        other.send(query("SELECT 3"))
+        wait_until(lambda: one_server.show("POOLS")[0]["cl_waiting"] == "1")
+        assert client.kinds(SYNC) == "Z"
+        assert raw.values(other.until(b"Z")) == ["3"]
+
+
+def test_an_error_before_a_flush_voids_what_comes_up_to_the_sync(one_server):
+    with Raw(one_server.port) as client, Raw(one_server.port) as other:
+        assert client.kinds(parse("s", "SELECT nothing"), describe("s"), FLUSH, until=b"E") == "E"
+        assert rows(other, query("SELECT 2")) == ["2"]
+        assert client.kinds(bind("s"), EXECUTE, SYNC) == "Z"
+        assert rows(client, query("SELECT 3")) == ["3"]
 
 
 def test_more_statements_than_a_server_keeps(server):
@@ -180,18 +195,19 @@ def test_the_same_statements_give_the_same_bytes_direct_and_pooled(server, one_s
     assert pooled.stderr == direct.stderr and "division by zero" in direct.stderr
 
 
-def cancel(port, greeting):
-    """Sends the cancel request for the client that was greeted so."""
+def cancel(port, greeting, wait=True):
+    """Sends the cancel request for the client that was greeted so, and waits until it has had its effect."""
     key = next(body for kind, body in greeting if kind == b"K")
     with Raw(port, login=False) as canceller:
         canceller.send(struct.pack("!ii", 12 + len(key) - 4, 80877102) + key)
-        assert canceller.next() is None
+        assert not wait or canceller.next() is None
 
 
-def test_cancels_reach_the_statement_and_only_that(one_server):
+def test_cancels_reach_the_statement_and_only_that(one_server, server):
     with Raw(one_server.port) as client:
         client.send(query("SELECT pg_sleep(20)"))
-        wait_until(lambda: one_server.show("POOLS")[0]["sv_active"] == "1")
+        sleeping = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query = 'SELECT pg_sleep(20)'"
+        wait_until(lambda: server.psql(sleeping) == "1")
         cancel(one_server.port, client.greeting)
         assert raw.code(client_error(client)) == "57014"
         for _ in range(50):

@@ -114,6 +114,11 @@ pub fn target(tag: u8, body: &[u8]) -> Result<Target<'_>, Error> {
     }
 }
 
+/// The portal that an Execute names; empty for the unnamed one.
+pub fn portal(body: &[u8]) -> &[u8] {
+    body.split(|&byte| byte == 0).next().unwrap_or_default()
+}
+
 /// Appends a Describe or a Close of a statement.
 pub fn write_statement_target(out: &mut Vec<u8>, tag: u8, name: &[u8]) {
     write(out, tag, |out| {

@@ -80,7 +80,7 @@ impl Worker {
             }
             tag::PARSE => {
                 let parse = frontend::parse(body)?;
-                let statement = Statements::default().fresh(parse.definition, parse.query);
+                let statement = Statements::default().fresh(parse.definition);
                 client.statements.insert(parse.name.into(), statement);
                 backend::write_empty(client.io.out(), backend::tag::PARSE_COMPLETE);
             }
@@ -94,7 +94,7 @@ impl Worker {
                 }
                 match client.statements.get(names.statement).cloned() {
                     Some(statement) => {
-                        client.bound = Some(statement);
+                        client.portals = vec![(names.portal.into(), Some(statement))];
                         backend::write_empty(client.io.out(), backend::tag::BIND_COMPLETE);
                     }
                     None => self.console_failed(key, "26000", "there is no such prepared statement"),
@@ -108,7 +108,7 @@ impl Worker {
                 };
                 let statement = match target {
                     Target::Statement(name) => client.statements.get(name).cloned(),
-                    Target::Portal(_) => client.bound.clone(),
+                    Target::Portal(_) => client.portals.last().and_then(|(_, statement)| statement.clone()),
                 };
                 if matches!(target, Target::Statement(_)) {
                     frame::write(client.io.out(), backend::tag::PARAMETER_DESCRIPTION, |out| {
@@ -124,7 +124,7 @@ impl Worker {
                     None => backend::write_empty(client.io.out(), backend::tag::NO_DATA),
                 }
             }
-            tag::EXECUTE => match client.bound.clone() {
+            tag::EXECUTE => match client.portals.last().and_then(|(_, statement)| statement.clone()) {
                 Some(statement) => {
                     client.unsynced = true;
                     self.console_run(key, &text_of(&statement));

@@ -129,7 +129,7 @@ impl Worker {
                 id: server.id,
                 link: server.client.and_then(|key| self.clients.get(key.0)).map(|client| client.id),
                 remote_pid: server.cancel_key.pid,
-                application_name: server.vars.get(name_place).unwrap_or_default().to_owned(),
+                application_name: server.session.vars.get(name_place).unwrap_or_default().to_owned(),
                 statements: server.known.len(),
                 descriptors: (
                     server.io.stream.descriptor(),

@@ -1,0 +1,276 @@
+//! Bringing the session on a server connection in line with a client's, and undoing what clients have left there.
+//!
+//! Nothing of a client is sent before the answer to its alignment has come and was good. An alignment that a limit, a
+//! cancel request or a death has struck is nobody's fault: the client's statement has not been sent, and gets another
+//! connection. One that the server refuses is the client's own fault (a value that does not hold, a role that was
+//! dropped), and the client is told.
+
+use wire::backend::{self, Status};
+use wire::frontend;
+
+use crate::after::After;
+use crate::client::ClientKey;
+use crate::config::PoolMode;
+use crate::server::{Request, Residue, Server, ServerKey, State};
+use crate::session::{Alignment, Sets, Target};
+use crate::vars::Vars;
+use crate::worker::{Turn, Worker};
+
+/// How often a statement that could not be sent gets another server connection.
+const STRIKES: u8 = 20;
+
+/// Undoes what a function may have left beside settings. DISCARD ALL would also drop the prepared statements, and cannot
+/// stand beside others.
+const UNDO_ANYTHING: &str =
+    "CLOSE ALL;UNLISTEN *;SELECT pg_catalog.pg_advisory_unlock_all();DISCARD TEMP;DISCARD SEQUENCES;";
+
+/// Whether an error comes from a limit, a cancel request or the server's end, and not from what was asked.
+fn is_strike(code: &str) -> bool {
+    // query_canceled, lock_not_available, transaction_timeout, deadlock_detected, serialization_failure; operator
+    // intervention, insufficient resources and lost connections as classes.
+    matches!(code, "55P03" | "25P04" | "40P01" | "40001")
+        || ["57", "53", "08", "58", "XX"].iter().any(|class| code.starts_with(class))
+}
+
+/// Asks a server something of ours.
+fn ask(server: &mut Server, sql: &str, request: Request) {
+    frontend::write_query(server.io.out(), sql);
+    server.requests.push_back(request);
+    // As in PostgreSQL, a Query ends the unnamed statement.
+    server.unnamed = None;
+}
+
+fn ask_all(server: &mut Server, alignment: &Alignment, request: Request) {
+    if !alignment.first.is_empty() {
+        ask(server, &alignment.first, Request::Prelude);
+    }
+    ask(server, &alignment.rest, request);
+}
+
+impl Worker {
+    /// What a session shall be for a client: for one that is logging in, as the pool's own.
+    pub fn target(&self, key: ClientKey) -> Option<Target> {
+        let client = self.clients.get(key.0)?;
+        if client.is_ready() {
+            let (sets, vars) = (client.sets.clone(), client.vars.clone());
+            return Some(Target { sets, vars, read_only: client.reads_only });
+        }
+        let vars = client.home.and_then(|home| self.pools.get(home.0)).map(|pool| pool.defaults.clone());
+        Some(Target { sets: Sets::default(), vars: vars.unwrap_or_default(), read_only: false })
+    }
+
+    /// Whether a client's statement may be sent on the connection that it has: between units the session is brought in
+    /// line first, and the client waits.
+    pub fn align(&mut self, server_key: ServerKey, key: ClientKey) -> bool {
+        let (Some(server), Some(client)) = (self.servers.get(server_key.0), self.clients.get(key.0)) else {
+            return false;
+        };
+        if server.aligning.is_some() {
+            return false;
+        }
+        let within = !server.requests.is_empty() || server.status != Status::Idle || client.unsynced;
+        if within || client.passing > 0 {
+            return true;
+        }
+        let Some(target) = self.target(key) else { return false };
+        let Some(server) = self.servers.get_mut(server_key.0) else { return false };
+        if server.session.meets(&target) {
+            return true;
+        }
+        let alignment = server.session.alignment(&target, &self.tracked);
+        if alignment.rest.is_empty() {
+            server.session.sets = target.sets;
+            return true;
+        }
+        ask_all(server, &alignment, Request::Align);
+        server.aligning = Some(Box::new(target));
+        server.state_since = self.now;
+        self.flush_server(server_key);
+        false
+    }
+
+    /// The server has answered an alignment, or what was asked to undo another's.
+    pub fn aligned(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get_mut(key.0) else { return };
+        if server.own_error.is_some() || server.status != Status::Idle {
+            self.later(After::Unaligned(key));
+            return;
+        }
+        let Some(target) = server.aligning.take() else { return };
+        (server.session.sets, server.session.read_only) = (target.sets, target.read_only);
+        server.answered = false;
+        let Some(client_key) = server.client else {
+            self.later(After::Free(key));
+            return;
+        };
+        let Some(client) = self.clients.get_mut(client_key.0) else { return };
+        if !client.is_ready() {
+            self.later(After::Lookup(client_key));
+            return;
+        }
+        client.strikes = 0;
+        client.request_since = self.now;
+        // The server has its own way to write some values.
+        for (place, name) in self.tracked.names().enumerate() {
+            if let (Some(own), Some(theirs)) = (client.vars.get(place), server.session.vars.get(place))
+                && own != theirs
+            {
+                backend::write_parameter_status(client.io.out(), name, theirs);
+                client.vars.set(place, theirs);
+            }
+        }
+        self.give_turn(Turn::Client(client_key));
+    }
+
+    /// An alignment has failed.
+    pub fn unaligned(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get_mut(key.0) else { return };
+        server.aligning = None;
+        let report = server.own_error.take().unwrap_or_default();
+        let client = server.client;
+        self.detach(key);
+        if is_strike(&report.code) || report.code.is_empty() {
+            self.close_server(key, &format!("bringing its session in line has failed: {}", report.message));
+            if let Some(client) = client {
+                self.ask_elsewhere(client, &report.code, &report.message);
+            }
+            return;
+        }
+        if let Some(client) = client {
+            let text = format!("cannot set a client's parameters on a server: {}", report.message);
+            self.fatal(client, &report.code, &text);
+        }
+        // The server has undone it all; that a part was done before is not worth to be told apart.
+        if let Some(server) = self.servers.get_mut(key.0) {
+            server.residue = Residue::Anything;
+            self.free(key);
+        }
+    }
+
+    /// A client's statement, none of which has been sent, gets another server connection.
+    pub fn ask_elsewhere(&mut self, key: ClientKey, code: &str, why: &str) {
+        let Some(client) = self.clients.get_mut(key.0) else { return };
+        client.strikes = client.strikes.saturating_add(1);
+        if client.strikes > STRIKES {
+            client.strikes = 0;
+            let code = if code.is_empty() { "08006" } else { code }.to_owned();
+            self.refuse(
+                key,
+                &code,
+                &format!("the statement was not sent, no server connection could be prepared: {why}"),
+            );
+            return;
+        }
+        client.waiting_since.get_or_insert(client.request_since);
+        if client.is_ready() {
+            self.give_turn(Turn::Client(key));
+        } else {
+            self.acquire(key, false);
+        }
+    }
+
+    /// Undoes on a free server connection what may be left of its client; whether there was anything to undo.
+    pub fn clean_up(&mut self, key: ServerKey) -> bool {
+        let settings = &self.config.settings;
+        let Some(server) = self.servers.get_mut(key.0) else { return false };
+        let residue = std::mem::take(&mut server.residue);
+        let custom = if residue == Residue::Session { settings.server_reset_query.as_str() } else { "" };
+        let discards = custom.to_ascii_uppercase().contains("DISCARD ALL");
+        let left = if residue == Residue::Session { server.session_residue } else { residue };
+        let mut undo = server.session.reset();
+        if left == Residue::Anything {
+            undo.rest.push_str(UNDO_ANYTHING);
+        }
+        let undoes = !discards && left > Residue::Nothing;
+        if custom.is_empty() && !undoes {
+            return false;
+        }
+        server.session_residue = Residue::Nothing;
+        server.state = State::Preparing;
+        server.state_since = self.now;
+        if !undo.first.is_empty() {
+            ask(server, &undo.first, Request::Prelude);
+        }
+        if !custom.is_empty() {
+            ask(server, custom, Request::Clean);
+        }
+        if undoes {
+            ask(server, &undo.rest, Request::Clean);
+        }
+        if discards {
+            server.known.clear();
+        }
+        // Of a reset that users wrote themselves nothing is known; what is believed stays.
+        if discards || undoes {
+            server.aligning = Some(Box::new(Target { sets: Sets::default(), vars: Vars::default(), read_only: false }));
+        }
+        self.flush_server(key);
+        true
+    }
+
+    /// Runs a query of the configuration on a server connection that nobody has, in the pool's own session.
+    pub fn run_own(&mut self, key: ServerKey, sql: &str) {
+        let Some(server) = self.servers.get_mut(key.0) else { return };
+        server.state = State::Preparing;
+        server.state_since = self.now;
+        let target = Target { sets: Sets::default(), vars: Vars::default(), read_only: false };
+        if !server.session.meets(&target) {
+            let reset = server.session.reset();
+            ask_all(server, &reset, Request::Clean);
+            server.aligning = Some(Box::new(target));
+        }
+        ask(server, sql, Request::Clean);
+        self.flush_server(key);
+    }
+
+    /// Takes a server connection from its client; what is to be undone on it is noted.
+    pub fn detach(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get_mut(key.0) else { return };
+        let Some(client_key) = server.client.take() else { return };
+        let mode = self.pools.get(server.pool.0).map_or(PoolMode::Session, |pool| pool.mode);
+        let mut session = mode == PoolMode::Session || self.config.settings.server_reset_query_always;
+        if let Some(client) = self.clients.get_mut(client_key.0) {
+            client.server = None;
+            client.needs_own = false;
+            client.transaction_since = None;
+            client.request_since = self.now;
+            client.portals.clear();
+            client.unclear = false;
+            client.pending.drop_all();
+            session |= std::mem::take(&mut client.pinned);
+        }
+        if session {
+            server.session_residue = server.residue;
+            server.residue = Residue::Session;
+        }
+    }
+
+    /// A server connection may be free: it is taken from its client, cleaned, and offered to the next.
+    pub fn free(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get(key.0) else { return };
+        match server.state {
+            State::Lane if server.lane.as_ref().is_some_and(|lane| lane.units.is_empty()) => self.end_lane(key),
+            State::Active if server.client.is_none() => (),
+            State::Active if self.may_be_given_back(key) => self.detach(key),
+            State::Preparing => (),
+            _ => return,
+        }
+        let Some(server) = self.servers.get_mut(key.0) else { return };
+        if !server.requests.is_empty() {
+            return;
+        }
+        // A cancel request that is on its way must hit nothing that comes next.
+        if server.held > 0 {
+            server.state = State::Preparing;
+            server.parked = true;
+            return;
+        }
+        if server.status != Status::Idle || server.own_error.is_some() {
+            self.close_server(key, "a statement of the pooler's own has failed, or left a transaction open");
+            return;
+        }
+        if !self.clean_up(key) {
+            self.offer(key);
+        }
+    }
+}
