@@ -6,7 +6,7 @@
 //! nobody else before its server has got every cancel request that was sent for it, which the server shows by closing
 //! the connection that brought it; and the client's own cancel request ends then, not before, as with a server.
 
-use wire::startup::{self, CancelKey};
+use wire::startup::CancelKey;
 
 use crate::after::After;
 use crate::client::ClientKey;
@@ -103,9 +103,7 @@ impl Worker {
             Some(_) if server.sslmode.requires() => server.sslmode,
             Some(_) => SslMode::Require,
         };
-        let mut errand = Vec::new();
         let cancel_key = server.cancel_key.clone();
-        startup::write_cancel(&mut errand, &cancel_key);
         let slot = ServerKey(self.servers.vacant());
         // The address may be one of several of its name, and this must be the same.
         let place = match server.io.stream.peer() {
@@ -120,7 +118,6 @@ impl Worker {
         match made {
             Ok(io) => {
                 let mut carrier = Server::new(io, host, port, pool, self.now, self.shared.next_id());
-                carrier.errand = errand;
                 carrier.target = Some(target);
                 carrier.asker = asker;
                 carrier.cancel_key = cancel_key;

@@ -1,40 +1,30 @@
-//! Connections to servers: made, logged in, greeted by; and the errand of a cancel request.
+//! Connections to servers: made, logged in, greeted by.
 
 use balancer::ServerId;
-use wire::backend::{self, Authentication, Status, tag};
-use wire::frame::HEADER;
-use wire::frontend;
-use wire::md5;
-use wire::scram::{self, Binding, Credential, Secret};
-use wire::startup::{self, CancelKey};
+use wire::backend::Status;
+use wire::login::{Error, Event, Login, Terms};
 
 use crate::after::After;
-use crate::config::{ChannelBinding, Database, HostOrder, SslMode};
+use crate::config::{Config, Database, HostOrder};
+use crate::credentials;
 use crate::monitor::Met;
 use crate::net::{Io, Stream};
 use crate::pool::{Failure, PoolKey};
 use crate::resolve::Found;
-use crate::server::{Login, Server, ServerKey, State};
-use crate::shared::lock;
-use crate::tls::Session;
+use crate::server::{Server, ServerKey, State};
+use crate::tls::Link;
 use crate::worker::{Step, Worker};
-
-/// A message of a login is not longer than this.
-const MAX_MESSAGE: usize = 65_536;
 
 /// The hosts of an entry; a Unix socket when none is said.
 fn hosts(entry: &Database) -> Vec<&str> {
     if entry.hosts.is_empty() { vec![""] } else { entry.hosts.iter().map(String::as_str).collect() }
 }
 
-/// Whether a connection that is being made is to ask for TLS, at this attempt.
-fn wants_tls(server: &Server) -> bool {
-    match server.sslmode {
-        SslMode::Disable => false,
-        SslMode::Allow => server.second_attempt,
-        SslMode::Prefer => !server.second_attempt,
-        SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull => true,
-    }
+/// The login of a connection, and the connection as the login sees it.
+fn login_of<'a>(server: &'a mut Server, config: &'a Config) -> Option<(&'a mut Login, Link<'a>)> {
+    let State::Login(login) = &mut server.state else { return None };
+    let connector = config.tls.connector.as_deref();
+    Some((login, Link { io: &mut server.io, connector, host: &server.host }))
 }
 
 impl Worker {
@@ -107,10 +97,7 @@ impl Worker {
             return false;
         }
         let mut server = Server::new(io, host, port, key, self.now, self.shared.next_id());
-        // On a Unix socket there is nobody to hide from, and PostgreSQL speaks no TLS there.
-        if matches!(server.io.stream, Stream::Tcp(_)) {
-            server.sslmode = self.config.settings.server_tls_sslmode;
-        }
+        server.sslmode = credentials::terms(&self.config.settings, &server.io.stream).sslmode;
         if let Some(pool) = self.pools.get_mut(key.0) {
             server.place = pool.stats.place(&server.host, port);
             pool.connecting += 1;
@@ -135,81 +122,53 @@ impl Worker {
                 return;
             }
         }
-        if wants_tls(server) {
-            startup::write_ssl_request(server.io.out());
-            server.state = State::Login(Login::TlsAsked);
-        } else {
-            self.introduce(key);
-        }
-        self.flush_server(key);
-    }
-
-    /// Says what a connection to a server is for: a session, or a cancel request.
-    fn introduce(&mut self, key: ServerKey) {
-        let Some(server) = self.servers.get_mut(key.0) else { return };
-        if !server.errand.is_empty() {
-            let errand = std::mem::take(&mut server.errand);
-            server.io.out().extend_from_slice(&errand);
-            server.state = State::Cancelling;
-        } else {
-            server.state = State::Login(Login::Started);
-            let Some(pool) = self.pools.get(server.pool.0) else { return };
-            let entry = self.config.database(&pool.database).cloned().unwrap_or_default();
-            let user = entry.user.as_deref().unwrap_or(&pool.user);
-            let database = entry.dbname.as_deref().unwrap_or(&pool.database);
-            let mut parameters = vec![("user", user), ("database", database)];
-            for (name, value) in [
-                ("client_encoding", &entry.client_encoding),
-                ("DateStyle", &entry.datestyle),
-                ("TimeZone", &entry.timezone),
-            ] {
-                parameters.extend(value.as_deref().map(|value| (name, value)));
-            }
-            startup::write_startup(server.io.out(), parameters);
+        let login = server.again.take().or_else(|| self.login_to(key).map(Box::new));
+        let (Some(login), Some(server)) = (login, self.servers.get_mut(key.0)) else { return };
+        server.state = State::Login(login);
+        let config = &self.config;
+        let Some((login, mut link)) = login_of(server, config) else { return };
+        match login.begin(&mut link) {
+            Ok(event) => self.login_event(key, event),
+            Err(error) => self.not_let_in(key, &error),
         }
     }
 
-    /// Works on a server's answer to the question whether it speaks TLS.
-    fn tls_answer(&mut self, key: ServerKey, left: &[u8]) -> Result<(), String> {
-        let Some(server) = self.servers.get_mut(key.0) else { return Ok(()) };
-        match left {
-            b"S" => {
-                let connector = self.config.tls.connector.as_ref().ok_or("TLS has been turned off meanwhile")?;
-                let session = Session::connect(connector, &server.host).map_err(|error| format!("TLS: {error}"))?;
-                server.io.begin_tls(session);
-            }
-            b"N" if server.sslmode.requires() => return Err("the server does not support TLS".to_owned()),
-            b"N" => (),
-            // It would be taken for the first bytes of TLS, or of the server, though anybody may have put it there.
-            [b'S' | b'N', ..] => return Err("data came with the answer to a request for encryption".to_owned()),
-            _ => return Err("this is not a PostgreSQL server".to_owned()),
+    /// What a connection to a server begins with: a login, or a cancel request.
+    fn login_to(&self, key: ServerKey) -> Option<Login> {
+        let server = self.servers.get(key.0)?;
+        if server.target.is_some() {
+            return Some(Login::cancel(server.sslmode, &server.cancel_key));
         }
-        self.introduce(key);
-        self.flush_server(key);
-        Ok(())
+        let pool = self.pools.get(server.pool.0)?;
+        let entry = self.config.database(&pool.database).cloned().unwrap_or_default();
+        let user = entry.user.as_deref().unwrap_or(&pool.user);
+        let found = self.found.get(user).map(|found| &**found);
+        let account = credentials::account(&self.shared, &self.config, &entry, user, found);
+        let database = entry.dbname.as_deref().unwrap_or(&pool.database);
+        let mut parameters = vec![("user", user), ("database", database)];
+        for (name, value) in [
+            ("client_encoding", &entry.client_encoding),
+            ("DateStyle", &entry.datestyle),
+            ("TimeZone", &entry.timezone),
+        ] {
+            parameters.extend(value.as_deref().map(|value| (name, value)));
+        }
+        let terms = Terms { sslmode: server.sslmode, ..credentials::terms(&self.config.settings, &server.io.stream) };
+        Some(Login::session(terms, account, parameters))
     }
 
-    /// A connection to a server has failed in its login: whether it is tried once more, without TLS in `prefer`, with
-    /// it in `allow`. Only while the server may have refused it for that: before any password was asked for.
+    /// A connection to a server has failed in its login: whether it is tried once more, secured otherwise.
     pub fn connect_otherwise(&mut self, key: ServerKey, why: &str) -> bool {
         let settings = &self.config.settings;
         let Some(server) = self.servers.get_mut(key.0) else { return false };
-        let early = matches!(server.state, State::Login(Login::Started | Login::TlsAsked)) && server.target.is_none();
         let limit = settings.server_connect_timeout.limit();
         let late = limit.is_some_and(|limit| self.now.saturating_duration_since(server.since) >= limit);
-        if server.second_attempt || !early || late {
+        let encrypted = server.io.tls().is_some();
+        let State::Login(login) = &mut server.state else { return false };
+        if late || !login.second_attempt(encrypted) {
             return false;
         }
-        // invalid_authorization_specification: pg_hba.conf has no line for such a connection.
-        let refused = server.farewell.as_ref().map(|(code, _)| code == "28000");
-        let otherwise = match server.sslmode {
-            SslMode::Allow => refused == Some(true) && self.config.tls.connector.is_some(),
-            SslMode::Prefer => server.io.tls().is_some() && refused != Some(false),
-            _ => false,
-        };
-        if !otherwise {
-            return false;
-        }
+        let how = if login.wants_tls() { "with" } else { "without" };
         let (host, port) = (server.host.clone(), server.port);
         let Ok(stream) = Stream::connect(&host, port, settings) else { return false };
         let mut io = Io::new(stream);
@@ -219,13 +178,12 @@ impl Worker {
             return false;
         }
         let Some(server) = self.servers.get_mut(key.0) else { return false };
-        let how = if server.sslmode == SslMode::Allow { "with" } else { "without" };
         crate::info!("{host}:{port}: {why}; trying {how} TLS");
         let mut old = std::mem::replace(&mut server.io, io);
-        server.state = State::Connecting;
-        server.second_attempt = true;
-        server.farewell = None;
-        server.refused = false;
+        if let State::Login(login) = std::mem::replace(&mut server.state, State::Connecting) {
+            server.again = Some(login);
+        }
+        (server.farewell, server.refused) = (None, false);
         server.welcome.clear();
         self.unwatch(&mut old.stream);
         self.server_connected(key);
@@ -234,173 +192,59 @@ impl Worker {
 
     /// Works on what a server says while we log in.
     pub fn login_input(&mut self, key: ServerKey, left: &[u8]) -> Step {
-        let asked = |server: &Server| matches!(server.state, State::Login(Login::TlsAsked));
-        if self.servers.get(key.0).is_some_and(asked) {
-            if let Err(why) = self.tls_answer(key, left) {
-                self.login_failed(key, &why);
-            }
+        let config = &self.config;
+        let server = self.servers.get_mut(key.0);
+        let Some((login, mut link)) = server.and_then(|server| login_of(server, config)) else {
             return Step::Took(left.len());
-        }
-        let message = match wire::header(left) {
-            Ok(None) => return Step::More,
-            Ok(Some(head)) if head.body <= MAX_MESSAGE => left.get(HEADER..head.total()).map(|body| (head, body)),
-            _ => {
-                self.login_failed(key, "this is not a PostgreSQL server");
-                return Step::Took(left.len());
-            }
         };
-        let Some((head, body)) = message else { return Step::More };
-        match self.login_message(key, head.tag, body) {
-            Ok(()) => Step::Took(head.total()),
-            Err(why) => {
-                self.login_failed(key, &why);
+        match login.receive(left, &mut link) {
+            Ok(Some((count, event))) => {
+                self.login_event(key, event);
+                Step::Took(count)
+            }
+            Ok(None) => Step::More,
+            Err(error) => {
+                self.not_let_in(key, &error);
                 Step::Took(left.len())
             }
         }
     }
 
-    /// A login cannot go on, whoever found out. What the server said itself is told apart by its SQLSTATE.
-    fn login_failed(&mut self, key: ServerKey, why: &str) {
-        if let Some(server) = self.servers.get_mut(key.0) {
-            server.refused = server.farewell.is_none();
-        }
-        self.doom(key, why);
-    }
-
-    fn login_message(&mut self, key: ServerKey, tag: u8, body: &[u8]) -> Result<(), String> {
-        let text = |error: wire::Error| error.to_string();
-        match tag {
-            tag::AUTHENTICATION => self.authenticate(key, &backend::authentication(body).map_err(text)?),
-            tag::PARAMETER_STATUS => {
-                let (name, value) = backend::parameter_status(body).map_err(text)?;
-                let Some(server) = self.servers.get_mut(key.0) else { return Ok(()) };
+    fn login_event(&mut self, key: ServerKey, event: Event<'_>) {
+        let Some(server) = self.servers.get_mut(key.0) else { return };
+        match event {
+            Event::Nothing => self.flush_server(key),
+            Event::Parameter { name, value } => {
                 if let Some(place) = self.tracked.place(name) {
                     server.session.vars.set(place, value);
                 }
                 server.note_standby(name, value);
                 server.welcome.push((name.to_owned(), value.to_owned()));
-                Ok(())
             }
-            tag::BACKEND_KEY_DATA => {
-                let (pid, secret) = backend::backend_key_data(body).map_err(text)?;
-                if let Some(server) = self.servers.get_mut(key.0) {
-                    server.cancel_key = CancelKey { pid, secret: secret.to_vec() };
-                }
-                Ok(())
-            }
-            tag::ERROR_RESPONSE => {
-                let report = backend::report(body).map_err(text)?;
-                if let Some(server) = self.servers.get_mut(key.0) {
-                    server.farewell = Some((report.code, report.message.clone()));
-                }
-                Err(report.message)
-            }
-            tag::READY_FOR_QUERY => {
-                let Some(server) = self.servers.get_mut(key.0) else { return Ok(()) };
+            Event::Key(cancel_key) => server.cancel_key = cancel_key,
+            Event::Ready => {
                 // From here on its answers are to what is asked; nobody has it before the input has been worked on.
                 server.state = State::Preparing;
                 server.status = Status::Idle;
                 self.later(After::LoggedIn(key));
-                Ok(())
             }
-            tag::NOTICE_RESPONSE | tag::NEGOTIATE_PROTOCOL_VERSION => Ok(()),
-            other => Err(format!("the server sent a message '{}' in its login", char::from(other))),
+            Event::Requested => {
+                server.state = State::Cancelling;
+                self.flush_server(key);
+            }
         }
     }
 
-    fn authenticate(&mut self, key: ServerKey, what: &Authentication<'_>) -> Result<(), String> {
-        let Some(server) = self.servers.get(key.0) else { return Ok(()) };
-        let Some(pool) = self.pools.get(server.pool.0) else { return Ok(()) };
-        let entry = self.config.database(&pool.database);
-        let user = entry.and_then(|entry| entry.user.clone()).unwrap_or_else(|| pool.user.to_string());
-        let stored = entry
-            .and_then(|entry| entry.password.clone())
-            .or_else(|| self.config.passwords.get(&user).cloned())
-            .or_else(|| self.found.get(user.as_str()).map(|secret| secret.to_string()));
-        let missing = || format!("no password is known for user \"{user}\" on the server");
-        let binding = self.config.settings.server_channel_binding;
-        let Some(server) = self.servers.get_mut(key.0) else { return Ok(()) };
-        let end_point = server.io.tls().and_then(Session::end_point).filter(|_| binding != ChannelBinding::Disable);
-        let State::Login(login) = &mut server.state else { return Ok(()) };
-        let scram =
-            matches!(what, Authentication::Sasl(_) | Authentication::SaslContinue(_) | Authentication::SaslFinal(_));
-        if binding == ChannelBinding::Require && !scram && !matches!(login, Login::Proven) {
-            return Err("server_channel_binding = require: the server asks for no SCRAM".to_owned());
+    /// A login to a server has failed.
+    fn not_let_in(&mut self, key: ServerKey, error: &Error) {
+        let why = credentials::explain(error);
+        if let Some(server) = self.servers.get_mut(key.0) {
+            server.farewell = Some((error.sqlstate().to_owned(), why.clone()));
         }
-        match what {
-            Authentication::Ok => {
-                // A server that asks for SCRAM and then does without has not shown that it knows the secret.
-                if matches!(login, Login::ScramFirst(_) | Login::ScramFinal(_)) {
-                    return Err("the server ended SCRAM without proving that it knows the secret".to_owned());
-                }
-                *login = Login::Accepted;
-            }
-            Authentication::CleartextPassword => {
-                let password = stored.filter(|stored| !md5::is_stored(stored) && Secret::read(stored).is_none());
-                frontend::write_password(server.io.out(), password.ok_or_else(missing)?.as_bytes());
-            }
-            Authentication::Md5Password(salt) => {
-                let stored = stored.filter(|stored| Secret::read(stored).is_none()).ok_or_else(missing)?;
-                let stored = if md5::is_stored(&stored) { stored } else { md5::stored(&user, stored.as_bytes()) };
-                frontend::write_password(server.io.out(), md5::response(&stored, *salt).as_bytes());
-            }
-            Authentication::Sasl(mechanisms) => {
-                let (mechanism, bound) = match &end_point {
-                    Some(hash) if mechanisms.contains(&scram::MECHANISM_PLUS) => {
-                        (scram::MECHANISM_PLUS, Binding::EndPoint(hash))
-                    }
-                    _ if binding == ChannelBinding::Require => {
-                        return Err("server_channel_binding = require: the server does not offer it".to_owned());
-                    }
-                    _ if !mechanisms.contains(&scram::MECHANISM) => {
-                        return Err(format!("the server offers only {}", mechanisms.join(", ")));
-                    }
-                    Some(_) => (scram::MECHANISM, Binding::Declined),
-                    None => (scram::MECHANISM, Binding::No),
-                };
-                let stored = stored.ok_or_else(missing)?;
-                let credential = match Secret::read(&stored) {
-                    None if md5::is_stored(&stored) => {
-                        return Err(format!("an MD5 password cannot log in by SCRAM (user \"{user}\")"));
-                    }
-                    None => Credential::Password(stored.into_bytes()),
-                    Some(secret) => {
-                        let client_key = lock(&self.shared.keys).get(&user).copied();
-                        let client_key = client_key.ok_or_else(|| {
-                            format!(
-                                "the SCRAM secret of user \"{user}\" is of use only after a client's login by SCRAM"
-                            )
-                        })?;
-                        Credential::Keys { client_key, server_key: secret.server_key }
-                    }
-                };
-                let nonce = scram::nonce().map_err(|error| error.to_string())?;
-                let (client, first) = scram::Client::start_bound(credential, &nonce, bound);
-                frontend::write_sasl_initial(server.io.out(), mechanism, &first);
-                *login = Login::ScramFirst(Box::new(client));
-            }
-            Authentication::SaslContinue(data) => {
-                let Login::ScramFirst(client) = std::mem::replace(login, Login::Started) else {
-                    return Err("the server goes on with a SCRAM that was not begun".to_owned());
-                };
-                let (proven, proof) = client.proof(data).map_err(|error| error.to_string())?;
-                frontend::write_sasl_response(server.io.out(), &proof);
-                *login = Login::ScramFinal(Box::new(proven));
-            }
-            Authentication::SaslFinal(data) => {
-                let Login::ScramFinal(proven) = std::mem::replace(login, Login::Proven) else {
-                    return Err("the server ends a SCRAM that was not begun".to_owned());
-                };
-                proven.finish(data).map_err(|error| error.to_string())?;
-            }
-            Authentication::Other(number) => {
-                return Err(format!("the server asks for authentication method {number}, which is not supported"));
-            }
-        }
-        self.flush_server(key);
-        Ok(())
+        self.doom(key, &why);
     }
 
+    /// A server has let us in: those who wait for it are told.
     pub fn logged_in(&mut self, key: ServerKey) {
         if self.config.settings.log_connections
             && let Some(server) = self.servers.get(key.0)

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use classify::Verdict;
 use wire::backend::{Report, Status};
-use wire::scram;
+use wire::login::Login;
 use wire::startup::CancelKey;
 
 use crate::client::ClientKey;
@@ -30,7 +30,7 @@ pub enum State {
     /// The socket is being connected.
     Connecting,
     /// It is logging in.
-    Login(Login),
+    Login(Box<Login>),
     /// `connect_query` runs, or the session is being reset.
     Preparing,
     /// It waits in its pool.
@@ -41,23 +41,6 @@ pub enum State {
     Lane,
     /// A cancel request is being delivered over it.
     Cancelling,
-}
-
-/// How far a login to a server has come.
-#[derive(Debug)]
-pub enum Login {
-    /// Whether the server speaks TLS is asked; the answer is one byte.
-    TlsAsked,
-    /// The startup packet is sent.
-    Started,
-    /// The first message of SCRAM is sent.
-    ScramFirst(Box<scram::Client>),
-    /// The proof is sent.
-    ScramFinal(Box<scram::Proven>),
-    /// The server has checked the proof.
-    Proven,
-    /// Logged in; parameters are coming.
-    Accepted,
 }
 
 /// What was asked of the server and has not been answered, in order.
@@ -224,9 +207,9 @@ pub struct Server {
     pub held: usize,
     /// It is free as soon as these have arrived.
     pub parked: bool,
-    /// The error with which it said that it ends: SQLSTATE and message.
+    /// The error with which it said that it ends, or by which its login has failed: SQLSTATE and message.
     pub farewell: Option<(String, String)>,
-    /// Its login has failed in a way that another attempt will not mend.
+    /// TLS could not be agreed on, which another attempt will not mend.
     pub refused: bool,
     /// The connection that a cancel request on this one is about.
     pub target: Option<ServerKey>,
@@ -234,16 +217,14 @@ pub struct Server {
     pub asker: Option<(WorkerId, ClientKey)>,
     /// A cancel request may strike it at any time: it is closed when it is free.
     pub suspect: bool,
-    /// The bytes that a cancel request consists of, on a connection for one.
-    pub errand: Vec<u8>,
     /// Whether it says that it is a standby; none before PostgreSQL 14, which does not say.
     pub standby: Option<bool>,
     /// What it needs to know as a lane; kept for the next time.
     pub lane: Option<Box<Lane>>,
     /// What TLS is to be on it.
     pub sslmode: SslMode,
-    /// Whether this is the second attempt of `allow` or `prefer`.
-    pub second_attempt: bool,
+    /// A login that is tried once more over the connection that is being made.
+    pub again: Option<Box<Login>>,
 }
 
 impl Server {
@@ -300,11 +281,10 @@ impl Server {
             target: None,
             asker: None,
             suspect: false,
-            errand: Vec::new(),
             standby: None,
             lane: None,
             sslmode: SslMode::Disable,
-            second_attempt: false,
+            again: None,
         }
     }
 }

@@ -233,7 +233,7 @@ def test_who_decrypts_in_between_is_told_no_password_where_scram_must_be_bound(w
         assert sealed == b"" or startup_alone(sealed), "no answer to what was asked"
 
 
-@pytest.mark.parametrize("who", ["the monitor"])
+@pytest.mark.parametrize("who", ["the monitor", "a pool"])
 def test_a_server_that_lets_in_without_the_proof_that_it_began_is_refused(who, tls_server, authority):
     settings = {"server_tls_sslmode": "disable"}
     for says in (SCRAM + LET_IN, message(b"Z", b"I"), message(b"S", b"a\0b\0")):
