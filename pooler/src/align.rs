@@ -237,7 +237,7 @@ impl Worker {
             client.portals.clear();
             client.unclear = false;
             client.pending.drop_all();
-            session |= std::mem::take(&mut client.pinned);
+            session |= std::mem::take(&mut client.pins).any();
         }
         if session {
             server.session_residue = server.residue;

@@ -244,16 +244,15 @@ impl Worker {
             Outcome::Committed => believe(server, client, &self.tracked),
             Outcome::Unknown => server.residue = server.residue.max(Residue::Settings),
             Outcome::Discarded => {
-                client.pinned = false;
                 client.statements.clear();
                 server.known.clear();
                 server.residue = Residue::Nothing;
             }
         }
+        client.pins.finished(text, verdict.as_deref());
         client.unclear |= matches!(text, b"SET" | b"RESET") || verdict.as_deref().is_none_or(|verdict| verdict.opaque);
         match text {
             [b'C' | b'A' | b'D', b'R' | b'L', ..] => client.changed_catalog = true,
-            b"LISTEN" | b"PREPARE" => client.pinned = true,
             b"DEALLOCATE ALL" => {
                 client.statements.clear();
                 server.known.clear();
@@ -262,7 +261,6 @@ impl Worker {
         }
         match verdict {
             Some(verdict) => {
-                client.pinned |= verdict.pins && text != b"DISCARD ALL";
                 if verdict.dirties {
                     server.residue = server.residue.max(Residue::Settings);
                 }
@@ -379,9 +377,11 @@ impl Worker {
             // What an error has ended, the server has undone.
             if failed {
                 client.pending.drop_all();
+                client.pins.rolled_back();
             } else if !client.pending.is_empty() {
                 believe(server, client, &self.tracked);
             }
+            client.pins.committed();
             client.portals.clear();
             client.unclear = false;
         }

@@ -11,6 +11,7 @@ use wire::scram;
 use wire::startup::CancelKey;
 
 use crate::net::{Io, Peer};
+use crate::pins::Pins;
 use crate::pool::PoolKey;
 use crate::server::ServerKey;
 use crate::session::{Pending, Sets};
@@ -130,8 +131,8 @@ pub struct Client {
     pub reads_only: bool,
     /// How often a server connection was lost, or could not be aligned, before its statement could be sent.
     pub strikes: u8,
-    /// Its session holds what cannot be carried elsewhere.
-    pub pinned: bool,
+    /// What in its session cannot be carried elsewhere.
+    pub pins: Pins,
     /// Its named statements.
     pub statements: HashMap<Box<[u8]>, Rc<Statement>>,
     /// Its unnamed statement.
@@ -198,7 +199,7 @@ impl Client {
             startup: <(Vars, Sets)>::default(),
             reads_only: false,
             strikes: 0,
-            pinned: false,
+            pins: Pins::default(),
             statements: HashMap::new(),
             unnamed: None,
             portals: Vec::new(),

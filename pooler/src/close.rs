@@ -222,7 +222,7 @@ impl Worker {
                 if in_message && client.is_ready() {
                     // Half a message has been passed on: nothing more can be said.
                     self.close_client(client_key, &format!("server connection lost within a message: {why}"));
-                } else if !client.is_ready() || session || client.pinned || !idle {
+                } else if !client.is_ready() || session || client.pins.any() || !idle {
                     let message = if idle {
                         format!("server connection lost: {why}")
                     } else {

@@ -460,7 +460,7 @@ fn only_names(client: &Client, server: &Server) -> bool {
     };
     client.unsynced
         && client.portals.is_empty()
-        && !client.pinned
+        && !client.pins.any()
         && server.status == Status::Idle
         && !server.failed
         && !matches!(server.state, ServerState::Lane)

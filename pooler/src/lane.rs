@@ -127,7 +127,7 @@ impl Worker {
     pub fn take_lane(&mut self, key: ClientKey, input: &[u8]) -> Option<Step> {
         let client = self.clients.get_mut(key.0)?;
         let pool_key = client.pool?;
-        if client.pinned || client.unsynced || client.discard != Discard::No {
+        if client.pins.any() || client.unsynced || client.discard != Discard::No {
             return None;
         }
         if !self.pools.get(pool_key.0)?.pipelining {

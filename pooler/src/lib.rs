@@ -34,6 +34,7 @@ pub mod metrics;
 pub mod monitor;
 mod names;
 mod net;
+mod pins;
 mod pool;
 pub mod reload;
 pub mod resolve;

@@ -181,6 +181,37 @@ def test_a_cursor_with_hold_leaves_its_session_able_to_write(servers):
                 connection.execute(INSERT)
 
 
+def test_a_session_is_free_again_when_its_last_cursor_with_hold_is_closed(servers):
+    """Made in a read-only transaction, which is on a replica, the cursor stays there, and its session with it."""
+    declare = "DECLARE {} CURSOR WITH HOLD FOR SELECT g FROM generate_series(1, 9) g"
+    with split(servers) as pooler:
+        splits(pooler)
+        for closing in (["CLOSE a", "CLOSE b"], ["CLOSE ALL"]):
+            with Raw(pooler.port, "app") as client:
+                assert ask(client, "BEGIN READ ONLY") == []
+                assert is_replica(ask(client, PORT), pooler)
+                assert ask(client, declare.format("a")) == ask(client, declare.format("b")) == []
+                assert ask(client, "COMMIT") == []
+                assert ask(client, "FETCH 2 FROM a") == ["1", "2"]
+                for sql in closing:
+                    assert ask(client, INSERT) == "25006", "it is where its cursors are"
+                    assert ask(client, sql) == []
+                assert ask(client, INSERT) == []
+
+
+def test_a_connection_is_lent_again_when_its_clients_last_cursor_with_hold_is_closed(server):
+    declare = "DECLARE a CURSOR WITH HOLD FOR SELECT 1"
+    with Pooler(server, default_pool_size=1) as pooler, Raw(pooler.port) as one, Raw(pooler.port) as other:
+        for begin, end in (([], ["CLOSE a"]), (["BEGIN"], ["ROLLBACK"]), (["BEGIN"], ["COMMIT", "CLOSE a"])):
+            for sql in [*begin, declare]:
+                assert ask(one, sql) == []
+            other.send(query("SELECT 7"))
+            for sql in end:
+                assert ask(one, sql) == []
+            assert values(other.until(b"Z")) == ["7"]
+            assert ask(other, "SELECT count(*) FROM pg_cursors WHERE is_holdable") == "0"
+
+
 @pytest.mark.parametrize("role", ["auto", "any"])
 def test_what_pins_a_session_is_done_on_the_primary(servers, role):
     with split(servers) as pooler:

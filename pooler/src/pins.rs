@@ -1,0 +1,129 @@
+//! What of a client's session cannot be carried to another server connection, and pins the one that it has.
+//!
+//! Most of it ends when nobody can tell (a temporary table is dropped by a function, a lock is released by a trigger), so
+//! it pins until the client leaves or runs DISCARD ALL. A cursor WITH HOLD is the common case, drivers make one for each
+//! large result, and its end is a statement of its own: with the last of them the connection is free again.
+
+use classify::{Kind, Verdict};
+
+/// More open cursors than this are not told apart.
+const MOST_CURSORS: usize = 1000;
+
+/// What pins a client's server connection.
+#[derive(Debug, Default)]
+pub struct Pins {
+    /// Cursors WITH HOLD that are open.
+    cursors: Vec<Cursor>,
+    /// There is something whose end is not told.
+    rest: bool,
+}
+
+#[derive(Debug)]
+struct Cursor {
+    name: Box<str>,
+    /// Its transaction has committed: a rollback leaves it open.
+    outlives: bool,
+}
+
+impl Pins {
+    /// Whether there is anything.
+    pub fn any(&self) -> bool {
+        self.rest || !self.cursors.is_empty()
+    }
+
+    /// Takes note of a command that has finished with this tag; `verdict` is on the text that it is of.
+    pub fn finished(&mut self, tag: &[u8], verdict: Option<&Verdict>) {
+        let alone = verdict.filter(|verdict| verdict.statements == 1);
+        match (tag, alone.map(|verdict| &verdict.kind)) {
+            (b"DISCARD ALL", _) => *self = Self::default(),
+            // What its query calls may pin too, unless it is a read.
+            (b"DECLARE CURSOR", Some(Kind::Declare { name, hold: true }))
+                if alone.is_some_and(|verdict| verdict.read_only) && self.cursors.len() < MOST_CURSORS =>
+            {
+                self.cursors.push(Cursor { name: name.as_str().into(), outlives: false });
+            }
+            (b"CLOSE CURSOR", Some(Kind::Close(Some(name)))) => self.cursors.retain(|cursor| *cursor.name != **name),
+            (b"CLOSE CURSOR ALL", _) => self.cursors.clear(),
+            (b"COMMIT", _) => self.committed(),
+            (b"ROLLBACK", Some(Kind::Rollback { .. } | Kind::Commit { .. })) => self.rolled_back(),
+            (b"LISTEN" | b"PREPARE", _) => self.rest = true,
+            _ => self.rest |= verdict.is_some_and(|verdict| verdict.pins),
+        }
+    }
+
+    /// The transaction has been undone, and the cursors with it that it has made.
+    pub fn rolled_back(&mut self) {
+        self.cursors.retain(|cursor| cursor.outlives);
+    }
+
+    /// The transaction has been committed.
+    pub fn committed(&mut self) {
+        self.cursors.iter_mut().for_each(|cursor| cursor.outlives = true);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use classify::{Catalog, Classifier};
+    use std::sync::Arc;
+
+    use super::*;
+
+    /// Commands that finish one after the other: the text, the tag, and whether the session is pinned after it.
+    fn follow(commands: &[(&str, &[u8], bool)]) {
+        let mut classifier = Classifier::new(10);
+        let version = [["version", "", "180000", "", ""]];
+        classifier.set_catalog(Arc::new(Catalog::from_rows(version).unwrap()));
+        let mut pins = Pins::default();
+        for (sql, tag, pinned) in commands {
+            let verdict = classifier.classify(sql.as_bytes(), true).clone();
+            pins.finished(tag, Some(&verdict));
+            assert_eq!(pins.any(), *pinned, "{sql}");
+        }
+    }
+
+    #[test]
+    fn the_last_cursor_that_is_closed_unpins() {
+        follow(&[
+            ("DECLARE a CURSOR WITH HOLD FOR SELECT 1", b"DECLARE CURSOR", true),
+            ("DECLARE \"B\" CURSOR WITH HOLD FOR SELECT 1", b"DECLARE CURSOR", true),
+            ("CLOSE A", b"CLOSE CURSOR", true),
+            ("CLOSE \"B\"", b"CLOSE CURSOR", false),
+            ("DECLARE a CURSOR WITH HOLD FOR SELECT 1", b"DECLARE CURSOR", true),
+            ("CLOSE ALL", b"CLOSE CURSOR ALL", false),
+        ]);
+    }
+
+    #[test]
+    fn a_rollback_ends_the_cursors_of_its_transaction_only() {
+        follow(&[
+            ("DECLARE a CURSOR WITH HOLD FOR SELECT 1", b"DECLARE CURSOR", true),
+            ("ROLLBACK", b"ROLLBACK", false),
+            ("DECLARE a CURSOR WITH HOLD FOR SELECT 1", b"DECLARE CURSOR", true),
+            ("COMMIT", b"COMMIT", true),
+            ("DECLARE b CURSOR WITH HOLD FOR SELECT 1", b"DECLARE CURSOR", true),
+            ("COMMIT", b"ROLLBACK", true),
+            ("CLOSE a", b"CLOSE CURSOR", false),
+        ]);
+    }
+
+    #[test]
+    fn what_else_pins_stays_until_all_is_discarded() {
+        for sql in [
+            "LISTEN a",
+            "PREPARE a AS SELECT 1",
+            "DECLARE a CURSOR WITH HOLD FOR SELECT pg_advisory_lock(1)",
+            "DECLARE a CURSOR WITH HOLD FOR SELECT 1; SELECT 1",
+            "CREATE TEMP TABLE a (b int)",
+        ] {
+            let tag: &[u8] = if sql.starts_with("DECLARE") { b"DECLARE CURSOR" } else { b"" };
+            follow(&[
+                (sql, tag, true),
+                ("CLOSE a", b"CLOSE CURSOR", true),
+                ("CLOSE ALL", b"CLOSE CURSOR ALL", true),
+                ("ROLLBACK", b"ROLLBACK", true),
+                ("DISCARD ALL", b"DISCARD ALL", false),
+            ]);
+        }
+    }
+}
