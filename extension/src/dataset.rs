@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::error::{Error, Result};
 use crate::registry;
-use crate::sql::{Call, text_datum};
+use crate::sql::{Call, LONGEST_NAME, text_datum};
 
 crate::sql_function!(pgml_load_dataset, load_dataset);
 
@@ -38,9 +38,9 @@ const IMAGE: &str = "smallint[][]";
 
 /// `pgml.load_dataset(source, subset, limit, kwargs)`.
 fn load_dataset(call: &Call) -> Result<pg_sys::Datum> {
-    let source = call.text(0).ok_or_else(|| Error::null_argument("source"))?;
+    let source = call.text(0, "source", LONGEST_NAME)?.ok_or_else(|| Error::null_argument("source"))?;
     let dataset = DATASETS.iter().find(|dataset| dataset.name == source).ok_or_else(|| unknown(&source))?;
-    if let Some(subset) = call.text(1) {
+    if let Some(subset) = call.text(1, "subset", LONGEST_NAME)? {
         return Err(Error::invalid(format!("data set \"{source}\" has no subset \"{subset}\""))
             .hint("The built-in data sets have no subsets: leave subset out."));
     }
@@ -50,7 +50,7 @@ fn load_dataset(call: &Call) -> Result<pg_sys::Datum> {
             usize::try_from(limit).map_err(|_| Error::invalid(format!("limit must not be negative, and {limit} is")))?
         }
     };
-    match call.json(3)? {
+    match call.json(3, "kwargs")? {
         None | Some(Value::Null) => {}
         Some(Value::Object(kwargs)) if kwargs.is_empty() => {}
         Some(kwargs) => {

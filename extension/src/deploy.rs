@@ -6,6 +6,7 @@ use pgrx::pg_sys;
 
 use crate::error::{Error, Result};
 use crate::model_meta::Task;
+use crate::names;
 use crate::registry::{self, Candidate, Project};
 use crate::sql::{Call, text_datum};
 
@@ -35,10 +36,12 @@ fn deploy_model(call: &Call) -> Result<pg_sys::Datum> {
 
 /// `pgml.deploy(project_name, strategy, algorithm)`.
 fn deploy_project(call: &Call) -> Result<pg_sys::Datum> {
-    let Some(name) = call.text(0) else { return Err(Error::null_argument("project_name")) };
+    let Some(name) = call.text(0, "project_name", names::LONGEST)? else {
+        return Err(Error::null_argument("project_name"));
+    };
     let Some(strategy) = call.enum_label(1) else { return Err(Error::null_argument("strategy")) };
     let algorithm = call.enum_label(2);
-    let Some(project) = registry::find_project(&name)? else { return Err(registry::unknown_project(&name)?) };
+    let Some(project) = registry::find_project(&name)? else { return Err(names::no_such_project(&name)) };
 
     let mut models = registry::models(project.id)?;
     models.retain(|model| {

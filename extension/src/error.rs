@@ -1,5 +1,7 @@
 //! The one kind of error of the extension: what a user reads and the SQLSTATE that a program reads.
 
+use std::borrow::Cow;
+
 use pgrx::pg_sys::panic::{CaughtError, ErrorReport};
 use pgrx::{PgLogLevel, PgSqlErrorCode};
 
@@ -67,24 +69,33 @@ impl Error {
         self
     }
 
-    /// Raises the ERROR. Call it where nothing is left to clean up but what unwinding drops.
+    /// Raises the ERROR, none of its texts longer than a page, whatever they quote. Call it where nothing is left to clean up but what unwinding drops.
     #[track_caller]
     pub fn raise(self) -> ! {
         match self {
             Error::Caught(caught) => caught.rethrow(),
             Error::Report(report) => {
                 let Report { code, message, detail, hint } = *report;
-                let mut report = ErrorReport::new(code, message, "pgml");
+                let page = |text: &str| shorten(text, 2000).into_owned();
+                let mut report = ErrorReport::new(code, page(&message), "pgml");
                 if let Some(detail) = detail {
-                    report = report.set_detail(detail);
+                    report = report.set_detail(page(&detail));
                 }
                 if let Some(hint) = hint {
-                    report = report.set_hint(hint);
+                    report = report.set_hint(page(&hint));
                 }
                 report.report(PgLogLevel::ERROR);
                 unreachable!("an error was reported and came back")
             }
         }
+    }
+}
+
+/// So many characters of the text at most, and a mark where there were more.
+pub fn shorten(text: &str, characters: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(characters) {
+        None => Cow::Borrowed(text),
+        Some((end, _)) => Cow::Owned(format!("{}...", &text[..end])),
     }
 }
 

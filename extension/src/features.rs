@@ -6,6 +6,7 @@
 use pgrx::pg_sys;
 
 use crate::error::{Error, Result};
+use crate::memory;
 
 /// A type whose values are numbers to a model.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -173,11 +174,15 @@ pub struct Shape {
     pub row: Option<usize>,
 }
 
-/// Appends the elements of a numeric array in storage order, NaN for NULL.
+/// Features that a row may have. Rows are dense: what wants more is of another world, or malicious.
+pub const MOST_FEATURES: usize = 1 << 20;
+
+/// Appends the elements of a numeric array in storage order, NaN for NULL; none of them where there are more than
+/// `at_most`.
 ///
 /// # Safety
 /// `datum` is an array whose elements are of type `number`.
-pub unsafe fn read_array(datum: pg_sys::Datum, number: Number, out: &mut Vec<f32>) -> Result<Shape> {
+pub unsafe fn read_array(datum: pg_sys::Datum, number: Number, at_most: usize, out: &mut Vec<f32>) -> Result<Shape> {
     // SAFETY: an array is a varlena; a plain one (four-byte header, not compressed, here) is read where it stands.
     let array = unsafe {
         let pointer = datum.cast_mut_ptr::<pg_sys::varlena>();
@@ -194,11 +199,14 @@ pub unsafe fn read_array(datum: pg_sys::Datum, number: Number, out: &mut Vec<f32
             len: if dimensions == 0 { 0 } else { lengths.iter().map(|&length| length as usize).product() },
             row: if dimensions > 1 { lengths.last().map(|&length| length as usize) } else { None },
         };
+        if shape.len > at_most {
+            return Ok(shape);
+        }
+        memory::reserve(out, shape.len)?;
         let Some(stride) = number.stride() else {
             read_varlena_elements(array, out);
             return Ok(shape);
         };
-        out.reserve(shape.len);
         if (*array).dataoffset == 0 {
             let data = base.add(align(HEADER + dimensions * 8));
             match number {

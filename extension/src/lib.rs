@@ -10,6 +10,7 @@ mod features;
 mod guc;
 mod invalidate;
 mod lookup;
+mod memory;
 mod model;
 mod model_meta;
 mod names;

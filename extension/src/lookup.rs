@@ -234,8 +234,8 @@ fn sha256(bytes: Vec<u8>) -> Vec<u8> {
     }
 }
 
-/// The names of all projects, for hints.
-pub fn project_names(snapshot: pg_sys::Snapshot) -> Result<Vec<String>> {
+/// The names of some projects, so many at most, for hints.
+pub fn project_names(snapshot: pg_sys::Snapshot, at_most: usize) -> Result<Vec<String>> {
     let projects = Table::open(c"projects")?;
     let name = projects.attribute(c"name")?;
     let mut names = Vec::new();
@@ -243,7 +243,8 @@ pub fn project_names(snapshot: pg_sys::Snapshot) -> Result<Vec<String>> {
     unsafe {
         let scan =
             pg_sys::systable_beginscan(projects.relation, pg_sys::InvalidOid, false, snapshot, 0, std::ptr::null_mut());
-        loop {
+        while names.len() < at_most {
+            pgrx::check_for_interrupts!();
             let tuple = pg_sys::systable_getnext(scan);
             if tuple.is_null() {
                 break;

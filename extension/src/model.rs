@@ -7,6 +7,8 @@ use forest::{Ensemble, Forest};
 
 use crate::cache::{self, Digest, Image};
 use crate::error::{Error, Result};
+use crate::features::MOST_FEATURES;
+use crate::memory;
 use crate::model_meta::{self, Class, FeatureColumn, LabelColumn, ModelMeta, Task};
 
 pub struct Model {
@@ -89,6 +91,11 @@ impl Model {
         self.forest.num_features()
     }
 
+    /// What a prediction takes, in trees walked and values made.
+    pub fn work(&self) -> usize {
+        self.forest.num_trees().max(self.forest.num_values()).max(1)
+    }
+
     /// Values that the forest gives a row: the length of a scratch buffer.
     pub fn num_values(&self) -> usize {
         self.forest.num_values()
@@ -104,7 +111,9 @@ impl Model {
     /// Appends the prediction of each row. `rows` holds whole rows; `scratch` is reused between calls.
     pub fn predict_rows(&self, rows: &[f32], scratch: &mut Vec<f32>, out: &mut Vec<f32>) -> Result<()> {
         let values = self.num_values();
-        scratch.resize(rows.len() / self.width().max(1) * values, 0.0);
+        let length = rows.len() / self.width().max(1) * values;
+        memory::reserve(scratch, length.saturating_sub(scratch.len()))?;
+        scratch.resize(length, 0.0);
         self.forest.predict_batch(rows, scratch).map_err(misfit)?;
         if matches!(self.answer, Answer::Value) {
             out.extend_from_slice(scratch);
@@ -221,16 +230,13 @@ impl Column {
     }
 }
 
-/// Rows are dense, so a model that says more features than this is of another world, or malicious.
-const FEATURES_AT_MOST: u32 = 1 << 20;
-
 /// From the bytes in `pgml.files` to a compiled image, which carries the description that training stored in the model.
 pub fn compile(stored: &[u8]) -> Result<Vec<u8>> {
     let ensemble = forest::xgboost::read(stored)
         .map_err(|error| Error::corrupted(format!("the stored model cannot be read: {error}")))?;
-    if ensemble.num_features > FEATURES_AT_MOST {
+    if ensemble.num_features as usize > MOST_FEATURES {
         return Err(Error::unsupported(format!(
-            "the model has {} features, and {FEATURES_AT_MOST} are the most that can be predicted with",
+            "the model has {} features, and {MOST_FEATURES} are the most that can be predicted with",
             ensemble.num_features
         )));
     }

@@ -23,13 +23,17 @@ use std::rc::Rc;
 use pgrx::pg_sys;
 
 use crate::cache::Digest;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, shorten};
 use crate::lookup::{self, Deployed};
 use crate::model::Model;
+use crate::nearest::MOST_NAMES;
 
 /// Past this number a backend unmaps the models that no name and no running query uses. A mapping costs address space
 /// and the model's column names, nothing more.
 const LOADED_AT_MOST: usize = 128;
+
+/// Bytes of a project's name, which has an index.
+pub const LONGEST: usize = 2600;
 
 /// What a call names its model by.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -242,7 +246,13 @@ fn remember_if_latest(key: &Key, model: &Rc<Model>, snapshot: pg_sys::Snapshot, 
             xmax: latest.xmax.into_inner(),
             in_progress: in_progress(latest).collect(),
         };
-        MEMORY.with_borrow_mut(|memory| memory.insert(key.clone(), entry));
+        MEMORY.with_borrow_mut(|memory| {
+            // Each keeps a model mapped. Who predicts with ten thousand models in turn looks some of them up again.
+            if memory.len() >= LOADED_AT_MOST {
+                memory.clear();
+            }
+            memory.insert(key.clone(), entry)
+        });
     }
     Ok(())
 }
@@ -267,7 +277,7 @@ fn model_id(key: &Key, snapshot: pg_sys::Snapshot) -> Result<i64> {
         Key::Model(id) => Ok(*id),
         Key::Project(name) => match lookup::deployed_model(name, snapshot)? {
             Deployed::Model(id) => Ok(id),
-            Deployed::NoSuchProject => Err(no_such_project(name, snapshot)),
+            Deployed::NoSuchProject => Err(no_such_project(name)),
             Deployed::NoModel => Err(Error::undefined(format!("project \"{name}\" has no deployed model"))
                 .hint("Deploy one with pgml.deploy(project_name, strategy), or train with automatic_deploy => true.")),
         },
@@ -293,9 +303,11 @@ fn look_up(key: &Key, snapshot: pg_sys::Snapshot) -> Result<Rc<Model>> {
     Ok(model)
 }
 
-fn no_such_project(name: &str, snapshot: pg_sys::Snapshot) -> Error {
-    let error = Error::undefined(format!("project \"{name}\" does not exist"));
-    match lookup::project_names(snapshot) {
+/// The error for a project that is not there, with the nearest names.
+pub fn no_such_project(name: &str) -> Error {
+    let _pushed = PushedSnapshot::ensure();
+    let error = Error::undefined(format!("project \"{}\" does not exist", shorten(name, 63)));
+    match lookup::project_names(active_snapshot(), MOST_NAMES) {
         Err(Error::Report(_)) => error,
         Err(caught) => caught,
         Ok(names) if names.is_empty() => error.hint("There is no project yet: pgml.train makes one."),

@@ -90,11 +90,6 @@ pub fn find_project(name: &str) -> Result<Option<Project>> {
     Ok(rows.into_iter().next())
 }
 
-/// Names of all projects, in order.
-pub fn project_names() -> Result<Vec<String>> {
-    select("SELECT name FROM pgml.projects ORDER BY name USING OPERATOR(pg_catalog.<)", &[], |tuple| value(tuple, 1))
-}
-
 /// The model that answers for a project now.
 pub fn deployed_model(project_id: i64) -> Result<Option<i64>> {
     let rows = select(
@@ -188,16 +183,6 @@ pub fn insert_deployment(project_id: i64, model_id: i64, strategy: &str) -> Resu
         |_| Ok(()),
     )?;
     Ok(())
-}
-
-/// The error for a project that is not there, with the nearest names.
-pub fn unknown_project(name: &str) -> Result<Error> {
-    let names = project_names()?;
-    let error = Error::undefined(format!("project \"{name}\" does not exist"));
-    Ok(match names.is_empty() {
-        true => error.hint("There are no projects yet: train the first with pgml.train."),
-        false => error.hint(crate::nearest::hint(name, &names)),
-    })
 }
 
 /// `relkind` of a relation.

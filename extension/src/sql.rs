@@ -35,6 +35,18 @@ macro_rules! sql_function {
     };
 }
 
+/// Bytes of a name in SQL, with room for one that is quoted, or misspelt.
+pub const LONGEST_NAME: usize = 1000;
+
+/// Bytes of JSON.
+const LONGEST_JSON: usize = 1 << 20;
+
+/// An argument of more bytes than it may have.
+pub fn too_long(name: &str, bytes: usize, at_most: usize) -> Error {
+    let code = PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED;
+    Error::new(code, format!("{name} has {bytes} bytes, and {at_most} are the most"))
+}
+
 /// One call of a function by PostgreSQL.
 pub struct Call {
     fcinfo: pg_sys::FunctionCallInfo,
@@ -68,14 +80,29 @@ impl Call {
         (!argument.isnull).then_some(argument.value)
     }
 
+    /// The argument, whose value may take so many bytes: a caller can give a gigabyte, and what is done with names,
+    /// queries and parameters takes more time and memory than their length says.
+    fn bounded(&self, index: usize, name: &str, at_most: usize) -> Result<Option<pg_sys::Datum>> {
+        let Some(datum) = self.datum(index) else { return Ok(None) };
+        // SAFETY: the SQL declaration gives the argument a type of variable length; its header tells the length without
+        // its value being fetched.
+        let bytes = unsafe { pg_sys::toast_raw_datum_size(datum) }.saturating_sub(pg_sys::VARHDRSZ);
+        if bytes > at_most {
+            return Err(too_long(name, bytes, at_most));
+        }
+        Ok(Some(datum))
+    }
+
     fn get<T: FromDatum>(&self, index: usize) -> Option<T> {
         // SAFETY: the SQL declaration gives the argument the type that its reader here asks for.
         self.datum(index).and_then(|datum| unsafe { T::from_datum(datum, false) })
     }
 
-    /// A `text` argument.
-    pub fn text(&self, index: usize) -> Option<String> {
-        self.get(index)
+    /// A `text` argument of so many bytes at most; `name` is what it is called in SQL.
+    pub fn text(&self, index: usize, name: &str, at_most: usize) -> Result<Option<String>> {
+        let datum = self.bounded(index, name, at_most)?;
+        // SAFETY: a text, as declared.
+        Ok(datum.and_then(|datum| unsafe { String::from_datum(datum, false) }))
     }
 
     /// A `bigint` argument.
@@ -95,26 +122,28 @@ impl Call {
 
     /// The label of an argument of an enum type.
     pub fn enum_label(&self, index: usize) -> Option<String> {
-        self.datum(index).map(|datum| self.output(pg_sys::enum_out, datum))
+        self.datum(index).map(|datum| self.output(pg_sys::enum_out, datum).to_string_lossy().into_owned())
     }
 
-    /// A `jsonb` argument.
-    pub fn json(&self, index: usize) -> Result<Option<serde_json::Value>> {
-        let Some(datum) = self.datum(index) else { return Ok(None) };
+    /// A `jsonb` argument, of a megabyte at most; `name` is what it is called in SQL.
+    pub fn json(&self, index: usize, name: &str) -> Result<Option<serde_json::Value>> {
+        let Some(datum) = self.bounded(index, name, LONGEST_JSON)? else { return Ok(None) };
         let text = self.output(pg_sys::jsonb_out, datum);
-        serde_json::from_str(&text).map(Some).map_err(|error| {
-            Error::new(
-                PgSqlErrorCode::ERRCODE_INVALID_JSON_TEXT,
-                format!("cannot read argument {}: {error}", index + 1),
-            )
+        // A number of few bytes, 1e100000, may have many digits.
+        if text.to_bytes().len() > 4 * LONGEST_JSON {
+            return Err(too_long(name, text.to_bytes().len(), 4 * LONGEST_JSON));
+        }
+        serde_json::from_slice(text.to_bytes()).map(Some).map_err(|error| {
+            Error::new(PgSqlErrorCode::ERRCODE_INVALID_JSON_TEXT, format!("{name} cannot be read: {error}"))
         })
     }
 
-    fn output(&self, function: unsafe fn(pg_sys::FunctionCallInfo) -> pg_sys::Datum, datum: pg_sys::Datum) -> String {
-        // SAFETY: an output function of the argument's declared type; it gives a palloc'd C string.
+    /// What an output function of the argument's declared type prints.
+    fn output(&self, function: unsafe fn(pg_sys::FunctionCallInfo) -> pg_sys::Datum, datum: pg_sys::Datum) -> &CStr {
+        // SAFETY: the function gives a palloc'd C string, which lives as long as the call.
         unsafe {
             let text = pgrx::direct_function_call_as_datum(function, &[Some(datum)]);
-            text.map(|text| CStr::from_ptr(text.cast_mut_ptr()).to_string_lossy().into_owned()).unwrap_or_default()
+            text.map_or(c"", |text| CStr::from_ptr(text.cast_mut_ptr()))
         }
     }
 
@@ -164,6 +193,7 @@ impl Call {
             let store = pg_sys::tuplestore_begin_heap(true, false, pg_sys::work_mem);
             let (mut values, mut nulls) = (Vec::new(), Vec::new());
             for row in rows {
+                pgrx::check_for_interrupts!();
                 values.clear();
                 nulls.clear();
                 for value in row.as_ref() {

@@ -130,6 +130,10 @@ pub enum Error {
     #[error("spooled rows are damaged: {0}")]
     Spool(&'static str),
 
+    /// There is no memory for the rows or for the training: the machine's fault.
+    #[error("out of memory")]
+    Memory,
+
     /// The training library refused something that was not foreseen here.
     #[error("xgboost: {0}")]
     Refused(String),

@@ -4,6 +4,7 @@
 //! * [`rows`]: how rows reach an engine, a chunk at a time, and how a source stops a training.
 //! * [`spool`]: rows as few bytes, for a temporary file between two passes.
 //! * [`split`]: which rows are trained on, and which are tested on.
+//! * [`nearest`]: the names that a mistyped one may have meant.
 //! * [`label`]: classes as numbers.
 //! * [`metrics`]: how good predictions are, as scikit-learn defines it.
 //! * [`xgboost`]: the XGBoost engine: the library by `dlopen`, its hyperparameters, and the training itself.
@@ -13,7 +14,7 @@
 mod error;
 pub mod label;
 pub mod metrics;
-mod nearest;
+pub mod nearest;
 mod random;
 pub mod rows;
 mod signals;

@@ -1,10 +1,15 @@
 //! The names that a mistyped one may have meant.
 
+/// Characters of a name that count. Who asks chooses the name, and comparing takes the product of two lengths.
+const COMPARED: usize = 64;
+
 /// Up to three of `known` that are most like `name`, the best first. Only names that share most of their letters with
 /// it count, so that nonsense is not answered with a guess.
-pub(crate) fn nearest(name: &str, known: impl Iterator<Item = &'static str>) -> Vec<&'static str> {
+///
+/// Takes some microseconds for each of `known`, however long the names are.
+pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let wanted = plain(name);
-    let mut ranked: Vec<(usize, &'static str)> = known
+    let mut ranked: Vec<(usize, &'a str)> = known
         .filter_map(|candidate| {
             let have = plain(candidate);
             let distance = edits(&wanted, &have);
@@ -21,7 +26,7 @@ pub(crate) fn nearest(name: &str, known: impl Iterator<Item = &'static str>) -> 
 
 /// Lower case without punctuation: `Max-Depth`, `max.depth` and `maxDepth` all mean `max_depth`.
 fn plain(name: &str) -> Vec<char> {
-    name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).take(64).collect()
+    name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).take(COMPARED).collect()
 }
 
 fn contains(whole: &[char], part: &[char]) -> bool {
@@ -68,6 +73,14 @@ mod tests {
         ] {
             assert_eq!(nearest(typed, KNOWN.into_iter()).first(), Some(&meant), "{typed}");
         }
+    }
+
+    #[test]
+    fn long_names_cost_no_more_than_short_ones() {
+        let long = "x".repeat(10_000_000);
+        assert!(nearest(&long, KNOWN.into_iter()).is_empty());
+        // Beyond what counts they are alike; the crate's user bounds how many names there are.
+        assert_eq!(nearest(&long, [long.as_str()].into_iter()), [long.as_str()]);
     }
 
     #[test]

@@ -45,7 +45,7 @@ fn bad_values_are_refused_with_the_name_the_value_and_what_is_allowed() {
             "hyperparameter \"n_estimators\" cannot be 0: a whole number, at least 1",
         ),
         (regression, json!({"boost_rounds": "10"}), "hyperparameter \"boost_rounds\" cannot be \"10\""),
-        (regression, json!({"max_bin": 1}), "a whole number, at least 2"),
+        (regression, json!({"max_bin": 1}), "a whole number from 2 to 65536"),
         (regression, json!({"verbosity": 4}), "a whole number from 0 to 3"),
         (regression, json!({"seed": 1e30}), "a whole number"),
         // Flags.
@@ -219,7 +219,7 @@ fn random_forests_take_one_number_of_trees() {
 #[test]
 fn a_dry_run_is_quick_even_when_the_training_is_not() {
     let library = library();
-    let huge = json!({"n_estimators": 1_000_000, "max_depth": 1_000_000, "num_parallel_tree": 100_000, "max_bin": 2_000_000_000, "nthread": 1_000_000});
+    let huge = json!({"n_estimators": 1_000_000, "max_depth": 1_000_000, "num_parallel_tree": 100_000, "max_bin": 65_536, "nthread": 1_000_000});
     let kinds = (0..20)
         .map(|i| if i % 2 == 0 { ColumnKind::Quantitative } else { ColumnKind::Categorical { categories: 1 << 24 } });
     let params = parse(Task::Classification { classes: 50 }, huge).unwrap();

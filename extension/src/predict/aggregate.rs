@@ -3,9 +3,10 @@
 use std::ffi::c_void;
 use std::rc::Rc;
 
-use pgrx::pg_sys;
+use pgrx::{PgSqlErrorCode, pg_sys};
 
 use crate::error::{Error, Result};
+use crate::memory;
 use crate::model::Model;
 use crate::sql::Call;
 
@@ -16,6 +17,15 @@ crate::sql_function!(pgml_predict_agg_final, finish);
 
 /// Rows gathered before the kernel runs: enough to fill its blocks, few enough to stay in the first-level cache.
 const ROWS_AT_ONCE: usize = 64;
+
+/// Rows of one group: their predictions are one array, and no value is larger than a gigabyte.
+const ROWS_AT_MOST: usize = (1 << 28) - 64;
+
+fn too_many_rows() -> Error {
+    let code = PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED;
+    Error::new(code, format!("{ROWS_AT_MOST} predictions are the most that fit into one array"))
+        .hint("Predict in several groups, or use pgml.predict row by row.")
+}
 
 /// Of one group; lives in the aggregate's memory context, which drops it.
 #[derive(Default)]
@@ -33,6 +43,10 @@ struct State {
 impl State {
     fn flush(&mut self) -> Result<()> {
         if let (Some(model), true) = (&self.model, self.gathered > 0) {
+            memory::reserve(&mut self.predictions, self.gathered)?;
+            if self.predictions.len() + self.gathered > ROWS_AT_MOST {
+                return Err(too_many_rows());
+            }
             model.predict_rows(&self.rows, &mut self.scratch, &mut self.predictions)?;
             self.rows.clear();
             self.gathered = 0;
@@ -54,6 +68,8 @@ fn add_row(call: &Call) -> Result<pg_sys::Datum> {
         match site.ready(fcinfo)? {
             None => {
                 state.flush()?;
+                memory::reserve(&mut state.nulls, 1)?;
+                memory::reserve(&mut state.predictions, 1)?;
                 state.nulls.push(state.predictions.len());
                 state.predictions.push(f32::NAN);
             }

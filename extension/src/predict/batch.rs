@@ -4,6 +4,7 @@ use pgrx::pg_sys;
 
 use crate::error::{Error, Result};
 use crate::features::{self, Kind, Shape};
+use crate::memory;
 use crate::names::{self, Key, Resolved};
 use crate::sql::Call;
 
@@ -12,8 +13,11 @@ use super::call_site::project_key;
 crate::sql_function!(pgml_predict_batch_rows, predict_batch_rows);
 crate::sql_function!(pgml_predict_batch_array, predict_batch_array);
 
-/// Rows handed to the kernel between two looks for interrupts.
+/// Rows handed to the kernel between two looks for interrupts, at most.
 const ROWS_AT_ONCE: usize = 16_384;
+
+/// Trees walked, and values made, between two looks for interrupts: less than a second's work.
+const WORK_AT_ONCE: usize = 1 << 24;
 
 /// MaxAllocSize: no SQL value is larger.
 const LARGEST_VALUE: usize = 0x3fff_ffff;
@@ -39,7 +43,7 @@ fn predict_batch(call: &Call) -> Result<Option<Vec<f32>>> {
         let info = (*call.fcinfo()).flinfo;
         let key = match pg_sys::get_fn_expr_argtype(info, 0) {
             pg_sys::INT8OID => Key::Model(name.value() as i64),
-            _ => project_key(features::text_bytes(name)),
+            _ => project_key(name)?,
         };
         (key, Kind::of(pg_sys::get_fn_expr_argtype(info, 1)))
     };
@@ -49,10 +53,12 @@ fn predict_batch(call: &Call) -> Result<Option<Vec<f32>>> {
     let target = names::resolve(key)?;
     let mut rows = Vec::new();
     // SAFETY: the argument is an array of this element type.
-    let shape = unsafe { features::read_array(features, element, &mut rows)? };
+    let shape = unsafe { features::read_array(features, element, usize::MAX, &mut rows)? };
     let (count, model) = (whole_rows(&target, &shape)?, &target.model);
-    let (mut scratch, mut predictions) = (Vec::new(), Vec::with_capacity(count));
-    for block in rows.chunks(model.width() * ROWS_AT_ONCE) {
+    let (mut scratch, mut predictions) = (Vec::new(), Vec::new());
+    memory::reserve(&mut predictions, count)?;
+    let at_once = (WORK_AT_ONCE / model.work().max(1)).clamp(1, ROWS_AT_ONCE);
+    for block in rows.chunks(model.width() * at_once) {
         pgrx::check_for_interrupts!();
         model.predict_rows(block, &mut scratch, &mut predictions)?;
     }

@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::features::text_bytes;
 use crate::model::Model;
 use crate::names::{self, Key, Resolved};
+use crate::sql::too_long;
 
 use super::input::Input;
 
@@ -151,7 +152,7 @@ impl CallSite {
     unsafe fn resolve(&mut self, name: pg_sys::Datum) -> Result<()> {
         let key = match self.named_by {
             // SAFETY: a text.
-            NamedBy::Project => project_key(unsafe { text_bytes(name) }),
+            NamedBy::Project => unsafe { project_key(name)? },
             NamedBy::Id => Key::Model(name.value() as i64),
         };
         // Taken out first: should what follows fail, the input may fit neither the old model nor the new one.
@@ -168,8 +169,16 @@ impl CallSite {
 }
 
 /// A project's name in the registry: as it is, in the database's encoding.
-pub fn project_key(name: &[u8]) -> Key {
-    Key::Project(String::from_utf8_lossy(name).into())
+///
+/// # Safety
+/// `name` is a text, not NULL.
+pub unsafe fn project_key(name: pg_sys::Datum) -> Result<Key> {
+    // SAFETY: as the caller promises.
+    let name = unsafe { text_bytes(name) };
+    if name.len() > names::LONGEST {
+        return Err(too_long("project_name", name.len(), names::LONGEST));
+    }
+    Ok(Key::Project(String::from_utf8_lossy(name).into()))
 }
 
 /// The types of a call's arguments, as the parser resolved them; InvalidOid where nobody knows.

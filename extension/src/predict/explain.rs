@@ -13,6 +13,7 @@ use pgrx::{PgSqlErrorCode, pg_sys};
 
 use crate::error::{Error, Result};
 use crate::features::{self, Kind};
+use crate::memory;
 use crate::model::Model;
 use crate::names::{self, Key, Resolved};
 use crate::sql::{Call, text_datum};
@@ -22,6 +23,9 @@ use super::call_site::{CallSite, Ready, project_key};
 
 crate::sql_function!(pgml_explain, explain);
 crate::sql_function!(pgml_explain_batch, explain_batch);
+
+/// Rows of one explanation, a feature and class each.
+const ROWS_AT_MOST: usize = 1 << 20;
 
 /// Models that a backend keeps ready to explain; each takes about as much memory as the stored model.
 const KEPT: usize = 8;
@@ -64,7 +68,13 @@ fn explain(call: &Call) -> Result<pg_sys::Datum> {
     };
     let Some(Ready { target, row, .. }) = ready else { return call.rows([[None; 4]; 0]) };
     let prepared = prepare(target)?;
-    let mut contributions = vec![0.0; prepared.explainer.num_values()];
+    let count = prepared.explainer.num_values();
+    if count > ROWS_AT_MOST {
+        let code = PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED;
+        return Err(Error::new(code, format!("an explanation of {count} rows is more than {ROWS_AT_MOST}"))
+            .hint("Use pgml.explain_batch."));
+    }
+    let mut contributions = memory::filled(0.0, count)?;
     explain_into(&prepared.explainer, row, &mut contributions)?;
     let outputs = contributions.chunks_exact(row.len() + 1).zip(&prepared.outputs);
     // Made before they are stored: text that is made meanwhile would live as long as the query.
@@ -92,7 +102,7 @@ fn explain_batch(call: &Call) -> Result<pg_sys::Datum> {
         let info = (*call.fcinfo()).flinfo;
         let key = match pg_sys::get_fn_expr_argtype(info, 0) {
             pg_sys::INT8OID => Key::Model(name.value() as i64),
-            _ => project_key(features::text_bytes(name)),
+            _ => project_key(name)?,
         };
         (key, Kind::of(pg_sys::get_fn_expr_argtype(info, 1)))
     };
@@ -102,7 +112,7 @@ fn explain_batch(call: &Call) -> Result<pg_sys::Datum> {
     let target = names::resolve(key)?;
     let mut rows = Vec::new();
     // SAFETY: the argument is an array of this element type.
-    let shape = unsafe { features::read_array(features, element, &mut rows)? };
+    let shape = unsafe { features::read_array(features, element, usize::MAX, &mut rows)? };
     let count = super::batch::whole_rows(&target, &shape)?;
     let explainer = &prepare(&target)?.explainer;
     let (outputs, width) = (explainer.num_outputs(), explainer.num_features() + 1);

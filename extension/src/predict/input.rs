@@ -107,7 +107,8 @@ impl Input {
             }
             Input::Array(number) => {
                 // SAFETY: the argument is an array of this type; the caller has seen that it is not NULL.
-                let shape = unsafe { features::read_array(arguments[first].value, *number, row)? };
+                let shape =
+                    unsafe { features::read_array(arguments[first].value, *number, target.model.width(), row)? };
                 if shape.len != target.model.width() {
                     return Err(wrong_width(target, shape.len));
                 }
@@ -275,13 +276,12 @@ impl Feed {
                 Kind::Text(text) => row[self.offset] = self.category(text.read(datum)?, target)?,
                 Kind::Array(number) => {
                     let mut elements = Vec::with_capacity(self.size);
-                    features::read_array(datum, number, &mut elements)?;
-                    if elements.len() != self.size {
+                    let shape = features::read_array(datum, number, self.size, &mut elements)?;
+                    if shape.len != self.size {
                         let name = &target.model.columns[self.column].name;
                         return Err(Error::invalid(format!(
                             "column \"{name}\" has {} elements, and {target} takes {}",
-                            elements.len(),
-                            self.size
+                            shape.len, self.size
                         )));
                     }
                     row[self.offset..self.offset + self.size].copy_from_slice(&elements);

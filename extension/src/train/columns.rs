@@ -9,11 +9,17 @@ use super::label::{Label, LabelReader};
 use super::spool::{Owner, Spool};
 use super::statistics::Statistics;
 use crate::error::{Error, Result};
-use crate::features::{self, Kind, Number, TextKind};
+use crate::features::{self, Kind, MOST_FEATURES, Number, TextKind};
 use crate::model_meta::{FeatureColumn, LabelColumn, ModelMeta, Task};
 
 /// Past this many distinct values a text column is not a category but an identifier or free text.
 const MOST_CATEGORIES: usize = 65_536;
+
+/// Values of rows that wait in memory: 64 MB.
+const MOST_WAITING: usize = 1 << 24;
+
+/// Bytes of all distinct values of all text columns, which are kept in memory, and in the model.
+const MOST_TEXT: usize = 64 << 20;
 
 /// Reads the rows into a spool and learns about the columns meanwhile.
 pub struct Reader {
@@ -31,6 +37,8 @@ pub struct Reader {
     pending: Vec<(Vec<f32>, f32)>,
     owner: Owner,
     spool: Option<Spool>,
+    /// Bytes of the distinct values of text columns.
+    text: usize,
     /// Told of the number of rows now and then.
     progress: Box<dyn FnMut(u64)>,
 }
@@ -123,6 +131,7 @@ impl Reader {
             pending: Vec::new(),
             owner: Owner::current(),
             spool: None,
+            text: 0,
             progress,
         })
     }
@@ -143,7 +152,12 @@ impl Reader {
     }
 
     /// Now that the size of an array is known, the rows that came before get NaNs in its place.
-    fn array_found(&mut self, index: usize, size: usize) {
+    fn array_found(&mut self, index: usize, size: usize) -> Result<()> {
+        let width = size + self.features.iter().map(FeatureReader::size).sum::<usize>();
+        if width > MOST_FEATURES {
+            return Err(too_many_features(width));
+        }
+        self.may_wait(width)?;
         let offset: usize = self.features.iter().take(index).map(FeatureReader::size).sum();
         for (row, _) in &mut self.pending {
             row.splice(offset..offset, std::iter::repeat_n(f32::NAN, size));
@@ -153,6 +167,15 @@ impl Reader {
             if let Encoder::Array(_, known) = &mut feature.encoder {
                 *known = Some(size);
             }
+        }
+        Ok(())
+    }
+
+    /// Rows of so many features wait in memory until the sizes of all arrays are known.
+    fn may_wait(&self, width: usize) -> Result<()> {
+        match width.saturating_mul(self.pending.len()) > MOST_WAITING {
+            true => Err(unknown_size(&self.features, &format!("the first {} rows", self.pending.len()))),
+            false => Ok(()),
         }
     }
 
@@ -166,6 +189,7 @@ impl Reader {
             return Ok(());
         }
         self.pending.push((std::mem::take(&mut self.row), label));
+        self.may_wait(self.features.iter().map(FeatureReader::size).sum::<usize>().max(8))?;
         if self.features.iter().all(|feature| !matches!(feature.encoder, Encoder::Array(_, None))) {
             let mut spool = Spool::create(self.features.iter().map(FeatureReader::size).sum(), self.owner);
             for (row, label) in self.pending.drain(..) {
@@ -186,14 +210,7 @@ impl Reader {
             ));
         }
         let label = self.label.finish(rows)?;
-        let Some(mut spool) = self.spool else {
-            let unknown = self.features.iter().find(|feature| matches!(feature.encoder, Encoder::Array(_, None)));
-            let name = unknown.map_or("", |feature| feature.name.as_str());
-            return Err(Error::new(
-                PgSqlErrorCode::ERRCODE_NULL_VALUE_NOT_ALLOWED,
-                format!("column \"{name}\" is NULL in all rows, so the size of its arrays is not known"),
-            ));
-        };
+        let Some(mut spool) = self.spool else { return Err(unknown_size(&self.features, "all rows")) };
         let infinite: Vec<&FeatureReader> =
             self.features.iter().filter(|feature| feature.statistics.infinite() > 0).collect();
         if let Some(first) = infinite.first() {
@@ -265,9 +282,16 @@ impl Receiver for Reader {
                     Some(datum) => {
                         // SAFETY: the column is of the text's type.
                         let text = unsafe { kind.read(datum) }?;
+                        let known = categories.len();
                         let code = categories.add(text, str::to_owned, || Ok::<_, Error>(text.to_owned()))?;
-                        if code as usize >= MOST_CATEGORIES {
-                            return Err(too_many_categories(&feature.name));
+                        if categories.len() > known {
+                            self.text = self.text.saturating_add(text.len());
+                            if code as usize >= MOST_CATEGORIES {
+                                return Err(too_many_categories(&feature.name));
+                            }
+                            if self.text > MOST_TEXT {
+                                return Err(too_much_text(&feature.name));
+                            }
                         }
                         self.row.push(code as f32);
                     }
@@ -276,9 +300,10 @@ impl Receiver for Reader {
                     self.array.clear();
                     if let Some(datum) = value {
                         // SAFETY: the column is an array of the number's type.
-                        let shape = unsafe { features::read_array(datum, *number, &mut self.array) }?;
+                        let shape = unsafe { features::read_array(datum, *number, MOST_FEATURES, &mut self.array) }?;
                         match *size {
                             _ if shape.len == 0 => return Err(empty_array(&feature.name)),
+                            _ if shape.len > MOST_FEATURES => return Err(too_many_features(shape.len)),
                             None => self.found.push((index, shape.len)),
                             Some(size) if size == shape.len => {}
                             Some(size) => return Err(other_size(&feature.name, size, shape.len)),
@@ -294,7 +319,7 @@ impl Receiver for Reader {
             }
         }
         for (index, size) in std::mem::take(&mut self.found) {
-            self.array_found(index, size);
+            self.array_found(index, size)?;
         }
         let label = self.label.read(values.get(self.label_index), nulls.get(self.label_index))?;
         self.store(label)
@@ -334,6 +359,30 @@ fn too_many_categories(name: &str) -> Error {
         format!("text column \"{name}\" has more than {MOST_CATEGORIES} distinct values"),
     )
     .hint("That is no category. Leave the column out with a query in parentheses.")
+}
+
+fn unknown_size(features: &[FeatureReader], rows: &str) -> Error {
+    let unknown = features.iter().find(|feature| matches!(feature.encoder, Encoder::Array(_, None)));
+    let name = unknown.map_or("", |feature| feature.name.as_str());
+    Error::new(
+        PgSqlErrorCode::ERRCODE_NULL_VALUE_NOT_ALLOWED,
+        format!("column \"{name}\" is NULL in {rows}, so the size of its arrays is not known"),
+    )
+}
+
+fn too_much_text(name: &str) -> Error {
+    Error::new(
+        PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+        format!("the distinct values of text columns, the last of them \"{name}\", take more than {MOST_TEXT} bytes"),
+    )
+    .hint("Categories are short. Leave columns of free text out with a query in parentheses.")
+}
+
+fn too_many_features(width: usize) -> Error {
+    Error::new(
+        PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+        format!("rows of {width} features are more than can be learnt from, which are {MOST_FEATURES}"),
+    )
 }
 
 fn empty_array(name: &str) -> Error {

@@ -221,6 +221,8 @@ impl From<learn::Error> for Error {
             Learn::UnknownParameter { .. } | Learn::InvalidParameter { .. } | Learn::DuplicateParameter { .. } => {
                 Error::invalid(message)
             }
+            Learn::Memory => Error::new(Code::ERRCODE_OUT_OF_MEMORY, message)
+                .detail("The training library, or the rows on their way to it, asked for more than there is."),
             Learn::NoRows(_) => Error::new(Code::ERRCODE_NO_DATA_FOUND, message),
             Learn::Infinite { .. } => Error::new(Code::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE, message),
             Learn::Split(_)

@@ -12,8 +12,11 @@ use crate::error::{Error, Result};
 use crate::features::{self, Kind, Number, TextKind};
 use crate::model_meta::{Class, Task};
 
-/// Past this many the label is not a class but a number, and every class costs a tree a round.
-const MOST_CLASSES: usize = 1000;
+/// Past this many the label is not a class but a number.
+const MOST_CLASSES: usize = learn::xgboost::MOST_CLASSES as usize;
+
+/// Bytes of a class as text.
+const LONGEST_CLASS: usize = 10_000;
 
 /// Reads the label, row by row.
 pub struct LabelReader {
@@ -129,14 +132,15 @@ impl LabelReader {
                 };
                 self.statistics.add(exact.value() as f32);
                 let type_oid = self.type_oid;
-                let code = classes.add(&exact, |exact| *exact, || Ok::<_, Error>(output(type_oid, *number, datum)))?;
+                let code =
+                    classes.add(&exact, |exact| *exact, || short(&self.name, output(type_oid, *number, datum)))?;
                 few_classes(&self.name, classes.len())?;
                 Ok(code as f32)
             }
             Encoder::TextClasses(kind, classes) => {
                 // SAFETY: the column is of the text's type.
                 let text = unsafe { kind.read(datum) }?;
-                let code = classes.add(text, str::to_owned, || Ok::<_, Error>(text.to_owned()))?;
+                let code = classes.add(text, str::to_owned, || short(&self.name, text.to_owned()))?;
                 few_classes(&self.name, classes.len())?;
                 Ok(code as f32)
             }
@@ -192,6 +196,15 @@ fn few_classes(name: &str, classes: usize) -> Result<()> {
         format!("label \"{name}\" has more than {MOST_CLASSES} classes"),
     )
     .hint("Use task => 'regression' for a label that is a number."))
+}
+
+/// The text of a class, which is kept in the model.
+fn short(name: &str, text: String) -> Result<String> {
+    if text.len() <= LONGEST_CLASS {
+        return Ok(text);
+    }
+    let code = PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED;
+    Err(Error::new(code, format!("label \"{name}\" has a class of {} bytes: {LONGEST_CLASS} are the most", text.len())))
 }
 
 /// A value as a cast to text gives it.

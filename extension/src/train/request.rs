@@ -7,7 +7,11 @@ use serde_json::{Map, Value};
 use super::engine::ALGORITHMS;
 use crate::error::{Error, Result};
 use crate::model_meta::Task;
-use crate::sql::Call;
+use crate::names;
+use crate::sql::{Call, LONGEST_NAME};
+
+/// Bytes of a relation's name or of a query in its place.
+const LONGEST_QUERY: usize = 1 << 20;
 
 /// What a call of `pgml.train` asks for.
 pub struct Request {
@@ -26,11 +30,12 @@ pub struct Request {
 
 impl Request {
     pub fn read(call: &Call) -> Result<Request> {
-        let project_name = call.text(0).ok_or_else(|| Error::null_argument("project_name"))?;
+        let project_name =
+            call.text(0, "project_name", names::LONGEST)?.ok_or_else(|| Error::null_argument("project_name"))?;
         if project_name.trim().is_empty() {
             return Err(Error::invalid("project_name must not be empty"));
         }
-        let task = call.text(1).map(|name| parse_task(&name)).transpose()?;
+        let task = call.text(1, "task", LONGEST_NAME)?.map(|name| parse_task(&name)).transpose()?;
         let algorithm = call.enum_label(4).ok_or_else(|| Error::null_argument("algorithm"))?;
         if !ALGORITHMS.contains(&algorithm.as_str()) {
             return Err(Error::unsupported(format!("algorithm \"{algorithm}\" is not supported"))
@@ -67,8 +72,8 @@ impl Request {
         Ok(Request {
             project_name,
             task,
-            relation_name: call.text(2),
-            y_column_name: call.text(3),
+            relation_name: call.text(2, "relation_name", LONGEST_QUERY)?,
+            y_column_name: call.text(3, "y_column_name", LONGEST_NAME)?,
             algorithm,
             hyperparams,
             test_size,
@@ -99,7 +104,7 @@ fn later(what: &str) -> Error {
 
 /// A `jsonb` argument that is an object; empty for NULL.
 fn object(call: &Call, index: usize, name: &str) -> Result<Map<String, Value>> {
-    match call.json(index)? {
+    match call.json(index, name)? {
         None | Some(Value::Null) => Ok(Map::new()),
         Some(Value::Object(map)) => Ok(map),
         Some(other) => Err(Error::invalid(format!("{name} must be a JSON object, not {other}"))),

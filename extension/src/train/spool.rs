@@ -9,6 +9,7 @@ use learn::spool::{Block, decode, encode};
 use pgrx::pg_sys;
 
 use crate::error::{Error, Result};
+use crate::memory;
 
 /// Values in a block before it is packed: half a megabyte.
 const BLOCK_VALUES: usize = 128 * 1024;
@@ -147,7 +148,8 @@ impl Spool {
 
     /// Labels of all rows.
     pub fn labels(&self) -> Result<Vec<f32>> {
-        let mut labels = Vec::with_capacity(usize::try_from(self.rows).unwrap_or(0));
+        let mut labels = Vec::new();
+        memory::reserve(&mut labels, usize::try_from(self.rows).unwrap_or(usize::MAX))?;
         let (mut packed, mut block) = (Vec::new(), Block::new());
         for index in 0..self.blocks() {
             self.read(index, &mut packed, &mut block)?;

@@ -124,6 +124,13 @@ SELECT * FROM training('(SELECT 1 / 0 AS x, 1 AS y)', hyperparams => '{"monotone
 SELECT * FROM training('(SELECT 1 / 0 AS x, 1 AS y)', hyperparams => '{"monotone_constraints": [1, 1]}');
 SELECT * FROM training('(SELECT 1 / 0 AS x, 1 AS y)', hyperparams => '{"missing": 0}');
 SELECT * FROM training('(SELECT 1 / 0 AS x, 1 AS y)', hyperparams => '{"device": "cuda"}');
+-- What asks for much is refused before it is tried out.
+SET statement_timeout = '5s';
+SELECT * FROM training('(SELECT 1 / 0 AS x, 1 AS y)', 'classification', '{"num_class": 100000, "n_estimators": 2}');
+SELECT * FROM training('(SELECT 1 / 0 AS x, 1 AS y)', 'classification', '{"num_class": 1000, "tree_method": "approx"}');
+SELECT * FROM training('(SELECT 1 / 0 AS x, 1 AS y)', hyperparams => '{"max_bin": 2000000000, "tree_method": "approx"}');
+SELECT * FROM training('(SELECT x::text || repeat(''long'', 10000) AS y, x FROM good)', 'classification');
+RESET statement_timeout;
 SELECT * FROM training('(SELECT 1 / 0 AS x, 1 AS y)', hyperparams => '[]');
 SELECT * FROM training('(SELECT 1 / 0 AS x, 1 AS y)', hyperparams => '{"n_estimators": null}');
 SELECT * FROM training('good', hyperparams => '{"early_stopping_rounds": 2}', more => ', test_size => 0');

@@ -44,6 +44,13 @@ struct Seen {
     digest: u64,
 }
 
+/// The rows may be larger than the memory.
+fn append(all: &mut Vec<f32>, more: &[f32]) -> Result<(), Error> {
+    all.try_reserve(more.len()).map_err(|_| Error::Memory)?;
+    all.extend_from_slice(more);
+    Ok(())
+}
+
 /// All features, labels and weights of a source.
 type Gathered = (Vec<f32>, Vec<f32>, Option<Vec<f32>>);
 
@@ -118,10 +125,10 @@ impl<'l, 's> Feed<'l, 's> {
             }
             self.checks.shape(&chunk)?;
             self.checks.values(&chunk, self.rows)?;
-            features.extend_from_slice(chunk.features);
-            labels.extend_from_slice(chunk.labels);
+            append(&mut features, chunk.features)?;
+            append(&mut labels, chunk.labels)?;
             if let Some(some) = chunk.weights {
-                weights.get_or_insert_default().extend_from_slice(some);
+                append(weights.get_or_insert_default(), some)?;
             }
             self.rows += chunk.labels.len() as u64;
         }

@@ -137,7 +137,11 @@ impl Library {
             }
             // SAFETY: the library gives a string of its own that lives until its next error on this thread.
             let reason = unsafe { (self.functions.last_error)() };
-            Err(Error::Refused(message::clean(&owned(reason))))
+            Err(match owned(reason) {
+                // What C++ says where an allocation fails.
+                reason if reason.contains("bad_alloc") => Error::Memory,
+                reason => Error::Refused(message::clean(&reason)),
+            })
         })
     }
 

@@ -60,6 +60,9 @@ pub enum Task {
     },
 }
 
+/// Classes of a label at the most: past this it is a number or an identifier, and every class costs a tree a round.
+pub const MOST_CLASSES: u32 = 1000;
+
 impl Task {
     /// The name in SQL.
     pub fn name(self) -> &'static str {
@@ -73,6 +76,9 @@ impl Task {
         match self {
             Task::Classification { classes } if classes < 2 => {
                 Err(Error::Task(format!("a classification needs at least two classes, and the label has {classes}")))
+            }
+            Task::Classification { classes } if classes > MOST_CLASSES => {
+                Err(Error::Task(format!("a classification of {classes} classes: {MOST_CLASSES} are the most")))
             }
             _ => Ok(()),
         }

@@ -26,6 +26,9 @@ pub struct Params {
 /// XGBRegressor's and XGBClassifier's default, and XGBRFRegressor's number of trees.
 const ROUNDS: u32 = 100;
 
+/// Classes of a dry run: more are no different to the library, and each costs a tree.
+const FEW_CLASSES: u32 = 4;
+
 /// XGBRFRegressor's and XGBRFClassifier's defaults.
 const FOREST: [(&str, &str); 4] =
     [("learning_rate", "1.0"), ("subsample", "0.8"), ("colsample_bynode", "0.8"), ("reg_lambda", "1e-05")];
@@ -270,7 +273,7 @@ impl Params {
     /// [`Error::Refused`] with the library's reason, and [`Error::InvalidParameter`] for constraints that do not fit
     /// the columns.
     pub fn dry_run(&self, library: &Library, columns: &Columns) -> Result<Vec<String>, Error> {
-        super::train::dry_run(library, self, columns)
+        super::train::dry_run(library, &self.reduced(), columns)
     }
 
     pub(super) fn setting(&self, name: &str) -> Option<&str> {
@@ -282,10 +285,28 @@ impl Params {
         let mut reduced = self.clone();
         reduced.rounds = self.rounds.min(2);
         reduced.early_stopping_rounds = None;
-        for (name, value) in &mut reduced.settings {
-            if *name == "num_parallel_tree" && value.parse::<u32>().is_ok_and(|trees| trees > 2) {
-                *value = "2".into();
+        let lower = |value: &mut String, most: u32| {
+            if value.parse::<u32>().is_ok_and(|number| number > most) {
+                *value = most.to_string();
             }
+        };
+        for (name, value) in &mut reduced.settings {
+            match *name {
+                "num_parallel_tree" => lower(value, 2),
+                "num_class" => lower(value, FEW_CLASSES),
+                // One number a class, which were counted when they were read.
+                "base_score" if value.starts_with('[') => {
+                    let few: Vec<&str> = value.trim_matches(['[', ']']).split(',').take(FEW_CLASSES as usize).collect();
+                    *value = format!("[{}]", few.join(","));
+                }
+                _ => {}
+            }
+        }
+        // More threads would spend longer on meeting each other than on so few rows.
+        reduced.settings.retain(|(name, _)| *name != "nthread");
+        reduced.default_nthread(1);
+        if let Task::Classification { classes } = &mut reduced.task {
+            *classes = FEW_CLASSES.min(*classes);
         }
         reduced
     }

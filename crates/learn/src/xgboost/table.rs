@@ -313,7 +313,14 @@ pub(super) static TABLE: &[Parameter] = &[
         "depthwise",
         "Split the leaf nearest to the root first, or the one with the most gain.",
     ),
-    row("max_bin", &[], count(2), "256", "Into how many bins hist and approx sort a column's values."),
+    // approx reserves memory for all of them, column by column, before it looks at a row.
+    row(
+        "max_bin",
+        &[],
+        Kind::Integer { min: 2, max: 65_536 },
+        "256",
+        "Into how many bins hist and approx sort a column's values.",
+    ),
     row(
         "num_parallel_tree",
         &[],

@@ -225,10 +225,9 @@ fn more_is_better(metric: &str) -> bool {
 }
 
 /// See [`Params::dry_run`].
-pub(super) fn dry_run(library: &Library, params: &Params, columns: &Columns) -> Result<Vec<String>, Error> {
-    let reduced = params.reduced();
-    let (mut rows, mut eval) = (Sample::new(params.task(), columns), Sample::new(params.task(), columns));
-    let trained = train(library, &reduced, columns, &mut rows, Some(&mut eval), &[], &mut |_| Ok(()))?;
+pub(super) fn dry_run(library: &Library, reduced: &Params, columns: &Columns) -> Result<Vec<String>, Error> {
+    let (mut rows, mut eval) = (Sample::new(reduced.task(), columns), Sample::new(reduced.task(), columns));
+    let trained = train(library, reduced, columns, &mut rows, Some(&mut eval), &[], &mut |_| Ok(()))?;
     Ok(trained.warnings)
 }
 

@@ -1,0 +1,100 @@
+"""What a caller may ask for costs a bounded amount of time and memory, ends on a cancel, and never ends the server.
+
+Everything here is done by a role without any grant.
+"""
+
+import contextlib
+import subprocess
+
+import pg8000.dbapi
+import pytest
+
+from devkit.client import connection
+from devkit.places import as_server_user
+from test_names import make_models
+
+STRANGER = "pgml_test_stranger"
+
+
+@pytest.fixture
+def stranger(database):
+    """A cursor of a role without any grant, with a timeout that ends what takes longer than it should."""
+    database.sql(f"DROP ROLE IF EXISTS {STRANGER}; CREATE ROLE {STRANGER}")
+    with database.connect() as own:
+        cursor = own.cursor()
+        cursor.execute(f"SET SESSION AUTHORIZATION {STRANGER}")
+        cursor.execute("SET statement_timeout = '10s'")
+        yield cursor
+        with contextlib.suppress(pg8000.dbapi.DatabaseError):
+            cursor.execute("RESET SESSION AUTHORIZATION")
+    database.sql(f"DROP ROLE {STRANGER}")
+
+
+def refused(cursor, statement):
+    """The SQLSTATE and the message of a statement's error."""
+    with pytest.raises(pg8000.dbapi.DatabaseError) as raised:
+        cursor.execute(statement)
+    fields = raised.value.args[0]
+    return fields["C"], fields["M"]
+
+
+def limit_memory(pid, size):
+    """Lets a backend have so many bytes of address space, as a machine with strict overcommit would."""
+    subprocess.run(["prlimit", "--pid", str(pid), f"--as={size}"], check=True, **as_server_user())
+
+
+# What takes a project's name, a query, or JSON.
+CALLS = {
+    "predict": "pgml.predict({long}, ARRAY[1, 2])",
+    "predict one by one": "pgml.predict({long}, 1, 2)",
+    "predict_proba": "pgml.predict_proba({long}, ARRAY[1, 2]::real[])",
+    "predict_label": "pgml.predict_label({long}, ARRAY[1, 2]::real[])",
+    "predict_batch": "pgml.predict_batch({long}, ARRAY[1, 2]::real[])",
+    "predict_agg": "pgml.predict_agg({long}, 1, 2)",
+    "explain": "pgml.explain({long}, ARRAY[1, 2])",
+    "explain_batch": "pgml.explain_batch({long}, ARRAY[1, 2]::real[])",
+    "deploy": "pgml.deploy({long}, 'best_score')",
+    "train": "pgml.train({long}, 'regression', 'line', 'y', 'xgboost')",
+    "task": "pgml.train('line', {long}, 'line', 'y', 'xgboost')",
+    "label": "pgml.train('line', 'regression', 'line', {long}, 'xgboost')",
+    "relation": "pgml.train('line', 'regression', {long}, 'y', 'xgboost')",
+    "hyperparams": "pgml.train('line', hyperparams => jsonb_build_object({long}, 1), algorithm => 'xgboost')",
+    "data set": "pgml.load_dataset({long})",
+    "kwargs": "pgml.load_dataset('iris', kwargs => jsonb_build_object({long}, 1))",
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_long_name_is_refused_at_once(database, stranger, call):
+    make_models(database.sql)
+    state, message = refused(stranger, "SELECT " + CALLS[call].format(long="repeat('x', 8000000)"))
+    assert state == "54000" and "has 80000" in message and len(message) < 200, message
+
+
+def test_a_name_that_does_not_exist_costs_no_more_where_there_are_many_projects(database, stranger):
+    database.sql("""
+        INSERT INTO pgml.projects (name, task)
+        SELECT 'customer churn model ' || g, 'regression' FROM generate_series(1, 20000) g
+    """)
+    for name in ("repeat('x', 2600)", "'customer chrun model'", "repeat('churn ', 20)"):
+        state, message = refused(stranger, f"SELECT pgml.predict({name}, 1, 2)")
+        assert state == "42704", message
+
+
+def test_a_name_of_gigabytes_does_not_end_the_server_for_lack_of_memory(database, server):
+    database.sql(f"DROP ROLE IF EXISTS {STRANGER}; CREATE ROLE {STRANGER}")
+    make_models(database.sql)
+    with connection(server, database.name) as own:
+        cursor = own.cursor()
+        cursor.execute("SELECT pg_backend_pid()")
+        pid = cursor.fetchone()[0]
+        cursor.execute(f"SET SESSION AUTHORIZATION {STRANGER}")
+        # The text itself, twice in SQL and once on its way, fits; many times its length does not.
+        limit_memory(pid, 1 << 30)
+        for call in CALLS.values():
+            state, message = refused(cursor, "SELECT " + call.format(long="repeat('x', 20000000)"))
+            assert state in ("54000", "53200"), message
+        cursor.execute("SELECT pg_backend_pid()")
+        assert cursor.fetchone()[0] == pid
+        cursor.execute("RESET SESSION AUTHORIZATION")
+    database.sql(f"DROP ROLE {STRANGER}")
