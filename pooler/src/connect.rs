@@ -12,6 +12,7 @@ use crate::net::{Io, Stream};
 use crate::pool::{Failure, PoolKey};
 use crate::resolve::Found;
 use crate::server::{Server, ServerKey, State};
+use crate::shared::lock;
 use crate::tls::Link;
 use crate::worker::{Step, Worker};
 
@@ -142,8 +143,7 @@ impl Worker {
         let pool = self.pools.get(server.pool.0)?;
         let entry = self.config.database(&pool.database).cloned().unwrap_or_default();
         let user = entry.user.as_deref().unwrap_or(&pool.user);
-        let found = self.found.get(user).map(|found| &**found);
-        let account = credentials::account(&self.shared, &self.config, &entry, user, found);
+        let account = lock(&self.shared.learnt).account(&self.config, &pool.database, &entry, user);
         let database = entry.dbname.as_deref().unwrap_or(&pool.database);
         let mut parameters = vec![("user", user), ("database", database)];
         for (name, value) in [

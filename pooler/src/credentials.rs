@@ -1,11 +1,14 @@
 //! How the pooler logs in to servers: on what terms, and with what. The pools and the monitor ask here, so that a server
 //! is spoken to alike by both.
 
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
 use wire::login::{Account, Error, Password, SslMode, Terms};
 
 use crate::config::{Config, Database, Settings};
 use crate::net::Stream;
-use crate::shared::{Shared, lock};
 
 /// The terms of the settings for a connection. On a Unix socket there is nobody to hide from, and PostgreSQL speaks no
 /// TLS there.
@@ -17,13 +20,63 @@ pub fn terms(settings: &Settings, stream: &Stream) -> Terms {
     Terms { sslmode, binding: settings.server_channel_binding }
 }
 
-/// A user of a database's servers and the password: the entry's own, the one in the configuration, or else the one that
-/// was `found` elsewhere.
-pub fn account(shared: &Shared, config: &Config, entry: &Database, user: &str, found: Option<&str>) -> Account {
-    let own = entry.password.as_deref().filter(|_| entry.user.as_deref().is_none_or(|of_entry| of_entry == user));
-    let stored = own.or_else(|| config.passwords.get(user).map(String::as_str)).or(found);
-    let client_key = lock(&shared.keys).get(user).copied();
-    Account { user: user.to_owned(), password: stored.map(|stored| Password::stored(stored, client_key)) }
+/// Where the password of a user stands.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Source {
+    /// In the configuration: it holds for all databases.
+    Configuration,
+    /// Where the `auth_query` of this database has found it: it holds for its servers. The user of the same name in
+    /// another database may be somebody else.
+    Query(String),
+}
+
+/// What the logins of clients have taught, of use for logins to servers.
+#[derive(Default)]
+pub struct Learnt {
+    /// Stored passwords that `auth_query` has found, by database and user.
+    found: HashMap<(String, String), Arc<str>>,
+    /// The keys of clients that have logged in by SCRAM, by where their secret stands and by user.
+    keys: HashMap<(Source, String), [u8; 32]>,
+}
+
+/// What is known is not for logs.
+impl fmt::Debug for Learnt {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Learnt").finish_non_exhaustive()
+    }
+}
+
+impl Learnt {
+    /// A client has logged in to a database with this stored password.
+    pub fn password(&mut self, config: &Config, database: &str, user: &str, stored: Arc<str>) {
+        if !config.passwords.contains_key(user) {
+            self.found.insert((database.to_owned(), user.to_owned()), stored);
+        }
+    }
+
+    /// A client that logs in to a database has shown by SCRAM that it has this key.
+    pub fn key(&mut self, config: &Config, database: &str, user: &str, client_key: [u8; 32]) {
+        let source = match config.passwords.contains_key(user) {
+            true => Source::Configuration,
+            false => Source::Query(database.to_owned()),
+        };
+        self.keys.insert((source, user.to_owned()), client_key);
+    }
+
+    /// As whom a database's servers are logged in to, and with what: the password of the entry, the one in the
+    /// configuration, or else the one that was found for this database.
+    pub fn account(&self, config: &Config, database: &str, entry: &Database, user: &str) -> Account {
+        let own = entry.password.as_deref().filter(|_| entry.user.as_deref().is_none_or(|of_entry| of_entry == user));
+        let configured = own.or_else(|| config.passwords.get(user).map(String::as_str));
+        let found = || self.found.get(&(database.to_owned(), user.to_owned())).map(|stored| &**stored);
+        let key = |source| self.keys.get(&(source, user.to_owned())).copied();
+        let key_here = key(Source::Query(database.to_owned()));
+        let password = match configured {
+            Some(stored) => Some(Password::stored(stored, key(Source::Configuration).into_iter().chain(key_here))),
+            None => found().map(|stored| Password::stored(stored, key_here)),
+        };
+        Account { user: user.to_owned(), password }
+    }
 }
 
 /// Why a login has failed, with the setting that it has failed by.

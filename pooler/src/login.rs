@@ -331,7 +331,7 @@ impl Worker {
 
     fn check_password(&mut self, key: ClientKey, body: &[u8]) -> Result<(), wire::Error> {
         let Some(client) = self.clients.get_mut(key.0) else { return Ok(()) };
-        let user = client.user.clone();
+        let (user, database) = (client.user.clone(), client.database.clone());
         let secret = client.secret.clone();
         let State::Password(challenge) = std::mem::replace(&mut client.state, State::Closing) else { return Ok(()) };
         let right = match challenge {
@@ -374,7 +374,7 @@ impl Worker {
             Challenge::ScramFinal(server) => {
                 let accepted = server.finish(body)?;
                 backend::write_authentication(client.io.out(), &Authentication::SaslFinal(&accepted.message));
-                lock(&self.shared.keys).insert(user.to_string(), accepted.client_key);
+                lock(&self.shared.learnt).key(&self.config, &database, &user, accepted.client_key);
                 true
             }
         };
@@ -414,7 +414,7 @@ impl Worker {
         client.state = State::Greeting;
         let (database, user) = (client.database.clone(), client.user.clone());
         if let Some(secret) = &client.secret {
-            self.found.insert(user.clone(), secret.clone());
+            lock(&self.shared.learnt).password(&self.config, &database, &user, secret.clone());
         }
         if let Some(cluster) = self.config.cluster_of(&database) {
             self.shared.board.user(cluster, &user);

@@ -101,7 +101,7 @@ fn run(path: &Path) -> Result<(), String> {
         clients: AtomicUsize::new(0),
         last_id: AtomicU64::new(0),
         by_user: Mutex::new(HashMap::new()),
-        keys: Mutex::new(HashMap::new()),
+        learnt: Mutex::default(),
         disabled: Mutex::new(HashSet::new()),
         paused: Mutex::new(HashSet::new()),
         resolver: Resolver::default(),

@@ -13,6 +13,7 @@ use wire::startup::CancelKey;
 use crate::admin::{Answer, Order};
 use crate::client::ClientKey;
 use crate::config::Config;
+use crate::credentials::Learnt;
 use crate::metrics::Measured;
 use crate::monitor::{Board, Met};
 use crate::net::{Io, Stream};
@@ -71,9 +72,6 @@ pub struct Mailbox {
     pub waker: mio::Waker,
 }
 
-/// A key that lets one log in to servers as a user, learnt from the user's own login.
-pub type ClientKeyOfScram = [u8; 32];
-
 /// What the workers share.
 #[derive(Debug)]
 pub struct Shared {
@@ -93,8 +91,8 @@ pub struct Shared {
     pub last_id: AtomicU64,
     /// Server connections and client connections by user.
     pub by_user: Mutex<HashMap<String, (usize, usize)>>,
-    /// SCRAM keys of users who have logged in.
-    pub keys: Mutex<HashMap<String, ClientKeyOfScram>>,
+    /// What clients' logins have taught, for logins to servers.
+    pub learnt: Mutex<Learnt>,
     /// Databases that DISABLE has closed.
     pub disabled: Mutex<HashSet<String>>,
     /// Databases that PAUSE has stopped; the empty name is all.

@@ -75,8 +75,6 @@ pub struct Worker {
     pub pools: Slots<Pool>,
     /// Pools by database and user.
     pub pool_names: HashMap<(Rc<str>, Rc<str>), PoolKey>,
-    /// Stored passwords that `auth_query` has found, for logins to servers.
-    pub found: HashMap<Rc<str>, Arc<str>>,
     /// Which parameters are tracked.
     pub tracked: Tracked,
     /// The time, as of the last poll.
@@ -149,7 +147,6 @@ impl Worker {
             servers: Slots::default(),
             pools: Slots::default(),
             pool_names: HashMap::new(),
-            found: HashMap::new(),
             now,
             turns: VecDeque::new(),
             console: Console::default(),

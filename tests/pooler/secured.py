@@ -61,7 +61,7 @@ class Impostor:
     came over TLS.
 
     `answer` is what it says to a request for TLS, nothing for an answer of `None`; where that is S, it shows the
-    certificate `pair`. Then it says `says`, and keeps what comes.
+    certificate `pair`. Then it says `says`, and takes what comes.
     """
 
     def __init__(self, answer, says=b"", pair=None):
@@ -71,38 +71,56 @@ class Impostor:
             self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             self.context.load_cert_chain(pair.cert, pair.key)
         self.told = []
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
-        self.thread = threading.Thread(target=self._accept, daemon=True)
+        self._open = []
+        self._threads = []
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
 
     def __enter__(self):
-        self.thread.start()
+        self._begin(self._accept)
         return self
 
     def __exit__(self, *exception):
         # The thread that accepts would not notice a close.
-        self.listener.shutdown(socket.SHUT_RDWR)
-        self.thread.join()
-        self.listener.close()
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self.dismiss()
+        for thread in self._threads:
+            thread.join(20)
+        self._listener.close()
+
+    @property
+    def count(self):
+        """The connections that have said something."""
+        return sum(bool(clear) for clear, _ in self.told)
+
+    def dismiss(self):
+        """Ends the connections that are open."""
+        for client in self._open:
+            with contextlib.suppress(OSError):
+                client.shutdown(socket.SHUT_RDWR)
+
+    def _begin(self, function, *arguments):
+        self._threads.append(threading.Thread(target=function, args=arguments, daemon=True))
+        self._threads[-1].start()
 
     def _accept(self):
         with contextlib.suppress(OSError):
             while True:
-                client = self.listener.accept()[0]
-                threading.Thread(target=self._serve, args=[client], daemon=True).start()
+                self._begin(self._serve, self._listener.accept()[0])
 
     def _serve(self, client):
         clear, sealed = bytearray(), bytearray()
+        self.told.append((clear, sealed))
+        self._open.append(client)
         with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
-            stack.callback(lambda: self.told.append((bytes(clear), bytes(sealed))))
             stack.enter_context(client)
-            client.settimeout(20)
             kept = clear
             take_packet(client, clear)
             if clear == SSL_REQUEST and self.answer is not None:
                 client.sendall(self.answer)
                 if self.answer == b"S":
                     client = stack.enter_context(self.context.wrap_socket(client, server_side=True))
+                    self._open.append(client)
                     kept = sealed
                 take_packet(client, kept)
             client.sendall(self.says)

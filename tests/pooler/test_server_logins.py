@@ -5,10 +5,11 @@ and never saying more than that to who only answers in a server's place.
 import contextlib
 
 import pytest
+from pg8000.exceptions import DatabaseError
 
 from devkit.server import Server
-from tests.pooler.process import PASSWORD, Pooler, wait_until
-from tests.pooler.raw import SSL_REQUEST, message
+from tests.pooler.process import PASSWORD, Pooler, ask, wait_until
+from tests.pooler.raw import SSL_REQUEST, Raw, message, query, startup
 from tests.pooler.secured import (
     CLEARTEXT,
     LET_IN,
@@ -196,9 +197,9 @@ def test_who_answers_in_a_servers_place_is_told_nothing(how, who, tls_server, au
         Impostor(answer, says, stranger.issue("localhost")) as impostor,
         stack_of(who, tls_server, impostor, authority),
     ):
-        wait_until(lambda: len(impostor.told) >= 2)
+        wait_until(lambda: impostor.count >= 2)
     for clear, sealed in impostor.told:
-        assert clear == SSL_REQUEST, "the question alone"
+        assert SSL_REQUEST.startswith(clear), "the question alone"
         assert sealed == b""
 
 
@@ -226,10 +227,10 @@ def test_who_decrypts_in_between_is_told_no_password_where_scram_must_be_bound(w
         Impostor(b"S", says, authority.issue("localhost")) as impostor,
         stack_of(who, tls_server, impostor, authority, **settings) as pooler,
     ):
-        wait_until(lambda: len(impostor.told) >= 2)
+        wait_until(lambda: impostor.count >= 2)
         wait_until(lambda: "server_channel_binding = require" in pooler.log.read_text())
     for clear, sealed in impostor.told:
-        assert clear == SSL_REQUEST
+        assert SSL_REQUEST.startswith(clear)
         assert sealed == b"" or startup_alone(sealed), "no answer to what was asked"
 
 
@@ -247,3 +248,71 @@ def test_a_server_that_lets_in_without_the_proof_that_it_began_is_refused(who, t
 def complained(log):
     """Whether the log says that a server has left the order of a login."""
     return "without proving" in log or "out of turn" in log
+
+
+def secret(server, password):
+    """A SCRAM secret of a password, with a salt of its own."""
+    server.psql(f"CREATE ROLE whoever LOGIN PASSWORD '{password}'")
+    found = server.psql("SELECT rolpassword FROM pg_authid WHERE rolname = 'whoever'")
+    server.psql("DROP ROLE whoever")
+    return found
+
+
+def finds(stored):
+    """An entry's own `auth_query`, which finds this for everybody."""
+    return f"auth_query='SELECT $1::text, ''{stored}'''"
+
+
+@pytest.mark.parametrize("kept", ["plain", "secrets"])
+def test_a_password_found_in_one_database_does_not_take_the_place_of_anothers(tls_server, kept):
+    """Two tenants, on one worker, each with a user of the same name."""
+    right = tls_server.psql("SELECT rolpassword FROM pg_authid WHERE rolname = 'scram_user'")
+    stored = [PASSWORD, "another"] if kept == "plain" else [right, secret(tls_server, "another")]
+    databases = {name: f"host=127.0.0.1 dbname=postgres {finds(text)}" for name, text in zip("ab", stored, strict=True)}
+    settings = {"auth_type": "scram-sha-256", "auth_user": "asker", "workers": 1, "server_login_retry": "0.1"}
+    with (
+        Pooler(tls_server, databases, {"asker": PASSWORD}, **settings) as pooler,
+        pooler.connect("a", "scram_user", PASSWORD) as connection,
+    ):
+        before = ask(connection, "SELECT pg_backend_pid()")[0][0]
+        # The other tenant's user is let in by the pooler, and not by this server.
+        refused = pooler.psql("SELECT 1", "b", "scram_user", "another", check=False).stderr
+        assert "cannot connect to the server: password authentication failed" in refused
+        assert tls_server.psql(f"SELECT pg_terminate_backend({before})") == "t"
+        wait_until(lambda: asked_again(connection) == "scram_user")
+
+
+def asked_again(connection):
+    """Who the client is for the server, or that it has lost one."""
+    try:
+        return ask(connection, "SELECT current_user")[0][0]
+    except DatabaseError as error:
+        return str(error)
+
+
+def test_a_password_found_in_one_database_is_not_offered_to_the_servers_of_another(tls_server):
+    """Only the tenant of `a` logs in before the server of `b` asks for a password."""
+    with Impostor(b"N", LET_IN) as impostor:
+        of_a = f"host=127.0.0.1 dbname=postgres {finds(PASSWORD)}"
+        of_b = f"host=127.0.0.1 port={impostor.port} auth_dbname=a {finds('of b')}"
+        settings = {"auth_type": "plain", "auth_user": "asker", "workers": 1}
+        with (
+            Pooler(tls_server, {"a": of_a, "b": of_b}, {"asker": PASSWORD}, **settings) as pooler,
+            Raw(pooler.port, "b", login=False) as client,
+        ):
+            client.send(startup("b", "scram_user"))
+            client.until(b"R")
+            client.send(message(b"p", b"of b\0"))
+            client.until(b"Z")
+            assert pooler.psql("SELECT 1", "a", "scram_user", PASSWORD) == "1"
+            impostor.says = CLEARTEXT
+            impostor.told.clear()
+            impostor.dismiss()
+            client.send(query("SELECT 1"))
+            wait_until(
+                lambda: any(
+                    password in clear for password in (b"of b", PASSWORD.encode()) for clear, _ in impostor.told
+                )
+            )
+    for clear, _ in impostor.told:
+        assert PASSWORD.encode() not in clear

@@ -21,7 +21,7 @@ use super::{Address, query};
 use crate::config::{Config, Database};
 use crate::credentials;
 use crate::net::{Got, Io, Stream};
-use crate::shared::Shared;
+use crate::shared::{Shared, lock};
 use crate::tls::{Connector, Link};
 
 /// No answer has longer messages.
@@ -304,7 +304,7 @@ impl Probe {
         let config = around.config;
         let stream = &self.io.as_ref()?.stream;
         let user = around.users.get(self.user % around.users.len().max(1))?;
-        let account = credentials::account(around.shared, config, &self.entry, user, None);
+        let account = lock(&around.shared.learnt).account(config, &self.cluster, &self.entry, user);
         let wildcard = if self.cluster == "*" { "postgres" } else { &self.cluster };
         let database = self.entry.dbname.as_deref().unwrap_or(wildcard);
         let parameters = [("user", user.as_str()), ("database", database), ("application_name", "howdah monitor")];

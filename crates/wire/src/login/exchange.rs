@@ -33,14 +33,14 @@ impl fmt::Debug for Password {
 }
 
 impl Password {
-    /// What a stored password is good for: one in plain, or one of the two forms of `pg_authid`. `client_key` is the key
-    /// by which its user has logged in under this SCRAM secret, where it is known; one of another secret is of no use.
-    pub fn stored(stored: &str, client_key: Option<[u8; 32]>) -> Self {
+    /// What a stored password is good for: one in plain, or one of the two forms of `pg_authid`. `client_keys` are keys by
+    /// which its user has logged in; the one of this SCRAM secret is of use, if it is among them.
+    pub fn stored(stored: &str, client_keys: impl IntoIterator<Item = [u8; 32]>) -> Self {
         if md5::is_stored(stored) {
             return Self::Md5(stored.to_owned());
         }
         let Some(secret) = scram::Secret::read(stored) else { return Self::Plain(stored.as_bytes().to_vec()) };
-        match client_key.filter(|key| secret.is_of(key)) {
+        match client_keys.into_iter().find(|key| secret.is_of(key)) {
             Some(client_key) => Self::Keys(Credential::Keys { client_key, server_key: secret.server_key }),
             None => Self::Secret,
         }
