@@ -1,24 +1,32 @@
-//! Clients arrive: sockets are taken from the listeners and dealt out to the workers.
+//! Clients arrive: sockets are taken from the listeners and dealt out to the workers, and those that nobody logs in on are
+//! bounded.
 //!
 //! An event tells of arrivals once. So a worker that stops accepting before the backlog is empty comes back by itself:
 //! after the other turns when there are many, with the next tick when the system has nothing left for a socket.
 
+use std::collections::VecDeque;
 use std::io;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use mio::event::Source;
 use mio::{Interest, Registry, Token};
 
+use crate::client::{Client, ClientKey, State};
+use crate::enter::Arrival;
 use crate::listen::Listener;
 use crate::net::{Io, Stream};
+use crate::seat::Seat;
 use crate::shared::{Message, WorkerId};
-use crate::worker::Worker;
+use crate::worker::{Turn, Worker};
 
 /// Accepted at most before others get their turns.
 const BATCH: usize = 64;
 /// So long after the last refusal by the system it is told that connections are accepted again: at its limit it refuses
 /// every other one.
 const CALM: Duration = Duration::from_secs(5);
+/// Connections that have proven nothing and may be open beyond `max_client_conn`.
+const RESERVE: usize = 100;
 
 /// When the listeners are asked next without an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,6 +141,13 @@ impl Door {
     }
 }
 
+/// Clients that came to a worker and have proven nothing: the bound on them, and who goes when there are more.
+#[derive(Debug, Default)]
+pub struct Strangers {
+    /// In the order in which they came; some are gone or have been let in.
+    order: VecDeque<ClientKey>,
+}
+
 impl Worker {
     /// Takes in those who have arrived.
     pub fn accept(&mut self) {
@@ -149,6 +164,7 @@ impl Worker {
                         crate::warning!("cannot accept connections, which wait until it is possible: {error}");
                     }
                     self.door.next = Next::Tick;
+                    self.close_oldest_stranger();
                     return;
                 }
             }
@@ -164,15 +180,77 @@ impl Worker {
             self.door.exhausted = None;
             crate::info!("connections are accepted again");
         }
+        if self.shared.strangers.load(Ordering::Relaxed) < RESERVE / 2 {
+            self.shared.crowded.store(false, Ordering::Relaxed);
+        }
     }
 
     fn deal(&mut self, stream: Stream) {
         let worker = self.door.deal(self.shared.mailboxes.len());
+        stream.tune(&self.config.settings);
+        let (io, seat, id) = (Io::new(stream), Seat::new(self.shared.clone()), self.shared.next_id());
+        let arrival = Arrival { io, seat, id, since: self.now, proven: None };
         if worker == self.id {
-            self.add_client(Io::new(stream), self.now);
+            self.take_in(arrival);
         } else {
-            self.shared.tell(worker, Message::Accepted(stream));
+            self.shared.tell(worker, Message::Arrived(Box::new(arrival)));
         }
+    }
+
+    /// Takes a client in, with what has been read from it.
+    pub fn take_in(&mut self, arrival: Arrival) {
+        let Arrival { mut io, seat, id, since, proven } = arrival;
+        let key = ClientKey(self.clients.vacant());
+        if let Err(error) = self.watch_client(key, &mut io) {
+            crate::warning!("cannot watch a client's socket: {error}");
+            return;
+        }
+        let mut client = Client::new(io, seat, since, id);
+        let is_stranger = proven.is_none();
+        if let Some(proven) = proven {
+            client.state = State::Proven(proven);
+        }
+        self.clients.insert(client);
+        self.give_turn(Turn::Client(key));
+        if is_stranger {
+            self.strangers.order.push_back(key);
+            self.limit_strangers();
+        }
+    }
+
+    /// Keeps the number of connections that have proven nothing within its bound: the oldest make room, since who is
+    /// about to log in does so soon.
+    fn limit_strangers(&mut self) {
+        let most = match self.config.settings.max_client_conn {
+            0 => usize::MAX,
+            most => most.saturating_sub(self.shared.clients.load(Ordering::Relaxed)) + RESERVE,
+        };
+        if self.shared.strangers.load(Ordering::Relaxed) > most
+            && self.close_oldest_stranger()
+            && !self.shared.crowded.swap(true, Ordering::Relaxed)
+        {
+            crate::warning!("{most} connections have not logged in: the oldest are closed to make room for more");
+        }
+        if self.strangers.order.len() > 2 * self.shared.strangers.load(Ordering::Relaxed) + RESERVE {
+            let clients = &self.clients;
+            let is_stranger = |key: &ClientKey| clients.get(key.0).is_some_and(|client| client.seat.is_strangers());
+            self.strangers.order.retain(is_stranger);
+        }
+    }
+
+    /// Closes the connection that has kept silent for the longest time without having proven anything.
+    fn close_oldest_stranger(&mut self) -> bool {
+        for _ in 0..self.strangers.order.len().min(BATCH) {
+            let Some(key) = self.strangers.order.pop_front() else { break };
+            let Some(client) = self.clients.get(key.0).filter(|client| client.seat.is_strangers()) else { continue };
+            if client.is_awaited() {
+                self.close_client(key, "it did not log in");
+                return true;
+            }
+            // It waits for us, and its turn comes again.
+            self.strangers.order.push_back(key);
+        }
+        false
     }
 }
 

@@ -136,9 +136,13 @@ impl Worker {
             }
             return;
         }
-        if let Some(client) = client {
+        if let Some(key) = client {
             let text = format!("cannot set a client's parameters on a server: {}", report.message);
-            self.fatal(client, &report.code, &text);
+            if self.clients.get(key.0).is_some_and(|client| client.is_ready()) {
+                self.fatal(key, &report.code, &text);
+            } else {
+                self.lookup_failed(key, &text, false);
+            }
         }
         // The server has undone it all; that a part was done before is not worth to be told apart.
         if let Some(server) = self.servers.get_mut(key.0) {

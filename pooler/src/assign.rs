@@ -1,7 +1,6 @@
 //! Who gets which server connection: first come, first served in each pool.
 
 use std::rc::Rc;
-use std::sync::atomic::Ordering;
 
 use balancer::Want;
 use wire::backend::{self, Status};
@@ -9,6 +8,7 @@ use wire::backend::{self, Status};
 use crate::after::After;
 use crate::client::{Client, ClientKey, Discard};
 use crate::config::PoolMode;
+use crate::login::Login;
 use crate::pool::{Pool, PoolKey};
 use crate::server::{ServerKey, State};
 use crate::shared::lock;
@@ -284,6 +284,10 @@ impl Worker {
     /// Answers the statement that a client waits to send with an error; the client stays connected.
     pub fn refuse(&mut self, key: ClientKey, code: &str, message: &str) {
         let Some(client) = self.clients.get_mut(key.0) else { return };
+        if Login::phase(client).is_some() {
+            self.lookup_failed(key, message, false);
+            return;
+        }
         if !client.is_ready() {
             self.fatal(key, code, message);
             return;
@@ -364,23 +368,6 @@ impl Worker {
         let mut counts = lock(&self.shared.by_user);
         let entry = counts.entry(user.to_owned()).or_default();
         entry.0 = if up { entry.0 + 1 } else { entry.0.saturating_sub(1) };
-        // Users come and go, and anybody can name any.
-        if *entry == (0, 0) {
-            counts.remove(user);
-        }
-    }
-
-    /// Counts a client of a user.
-    pub fn count_client(&self, user: &str, up: bool) {
-        let all = &self.shared.clients;
-        if up {
-            all.fetch_add(1, Ordering::Relaxed)
-        } else {
-            all.fetch_sub(1, Ordering::Relaxed)
-        };
-        let mut counts = lock(&self.shared.by_user);
-        let entry = counts.entry(user.to_owned()).or_default();
-        entry.1 = if up { entry.1 + 1 } else { entry.1.saturating_sub(1) };
         // Users come and go, and anybody can name any.
         if *entry == (0, 0) {
             counts.remove(user);

@@ -2,17 +2,18 @@
 
 use std::collections::HashMap;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Instant;
 
 use balancer::Tried;
 use classify::Role;
-use wire::scram;
 use wire::startup::CancelKey;
 
+use crate::enter::Proven;
+use crate::login::{Login, Phase};
 use crate::net::{Io, Peer};
 use crate::pins::Pins;
 use crate::pool::PoolKey;
+use crate::seat::Seat;
 use crate::server::ServerKey;
 use crate::session::{Pending, Sets};
 use crate::slots::Slot;
@@ -28,13 +29,13 @@ pub struct ClientKey(pub Slot);
 pub enum State {
     /// Its startup packet has not come whole.
     Startup,
-    /// It waits until `auth_query` has found its password.
-    Lookup,
     /// It has asked to cancel somebody's statement, and is closed when the server has been told.
     Cancels,
-    /// Its password is awaited.
-    Password(Challenge),
-    /// It is who it says, and waits until a server has told the pool what to greet it with.
+    /// It proves who it is.
+    Login(Box<Login>, Box<Phase>),
+    /// It is who it says it is, and has no place at its database yet.
+    Proven(Box<Proven>),
+    /// It waits until a server has told the pool what to greet it with.
     Greeting,
     /// It has been greeted. Whether it waits, talks to a server or is idle, its other fields say.
     Ready,
@@ -42,19 +43,6 @@ pub enum State {
     Console,
     /// What is left to be sent is being sent, then it is closed.
     Closing,
-}
-
-/// What a client was asked.
-#[derive(Debug)]
-pub enum Challenge {
-    /// Its password as it is.
-    Plain,
-    /// Its password hashed with this salt.
-    Md5([u8; 4]),
-    /// The first message of SCRAM.
-    ScramFirst,
-    /// The last message of SCRAM.
-    ScramFinal(Box<scram::Server>),
 }
 
 /// Why a client's messages are being thrown away.
@@ -153,19 +141,17 @@ pub struct Client {
     pub request_since: Instant,
     /// When its transaction was begun.
     pub transaction_since: Option<Instant>,
-    /// The password that it must prove, as it is stored; `None` when the user is not known.
-    pub secret: Option<Arc<str>>,
     /// Whether it may change things on the console.
     pub admin: bool,
     /// Answers of other workers that the console waits for.
     pub console_waits: Option<u64>,
-    /// Whether it is counted among the clients.
-    pub counted: bool,
+    /// How it is counted.
+    pub seat: Seat,
 }
 
 impl Client {
     /// A client that has just connected.
-    pub fn new(io: Io, now: Instant, id: u64) -> Self {
+    pub fn new(io: Io, seat: Seat, since: Instant, id: u64) -> Self {
         let peer = io.stream.peer();
         Self {
             id,
@@ -207,13 +193,12 @@ impl Client {
             reading: None,
             cancel_key: CancelKey { pid: 0, secret: Vec::new() },
             minor: 0,
-            since: now,
-            request_since: now,
+            since,
+            request_since: since,
             transaction_since: None,
-            secret: None,
             admin: false,
             console_waits: None,
-            counted: false,
+            seat,
         }
     }
 
@@ -224,7 +209,16 @@ impl Client {
 
     /// Whether it has connected and not been let in.
     pub fn is_logging_in(&self) -> bool {
-        matches!(self.state, State::Startup | State::Cancels | State::Lookup | State::Password(_) | State::Greeting)
+        matches!(self.state, State::Startup | State::Cancels | State::Login(..) | State::Proven(_) | State::Greeting)
+    }
+
+    /// Whether it has not been let in, and it is on it to say or do something for that.
+    pub fn is_awaited(&self) -> bool {
+        match &self.state {
+            State::Startup | State::Closing => true,
+            State::Login(_, phase) => phase.awaits_client(),
+            _ => false,
+        }
     }
 
     /// The statement that a portal is of, if that is known.

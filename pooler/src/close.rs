@@ -46,7 +46,7 @@ impl Worker {
     /// Tells a client why it is closed, and closes it.
     pub fn fatal(&mut self, key: ClientKey, code: &str, message: &str) {
         let Some(client) = self.clients.get_mut(key.0) else { return };
-        if matches!(client.state, ClientState::Closing) && client.pool.is_none() && !client.counted {
+        if matches!(client.state, ClientState::Closing) {
             return;
         }
         backend::write_error(client.io.out(), "FATAL", code, message);
@@ -70,7 +70,7 @@ impl Worker {
     /// Closes a client's connection without a word.
     pub fn close_client(&mut self, key: ClientKey, why: &str) {
         let Some(client) = self.clients.get(key.0) else { return };
-        if self.config.settings.log_disconnections && client.counted {
+        if self.config.settings.log_disconnections && client.seat.is_taken() {
             crate::info!(of self.name_client(key); "closing because: {why}");
         }
         self.leave(key);
@@ -99,12 +99,8 @@ impl Worker {
         let home = client.home.take();
         let server_key = client.server;
         let was_in_pool = matches!(client.state, ClientState::Ready | ClientState::Greeting);
-        let user = client.user.clone();
-        let counted = std::mem::take(&mut client.counted);
         lock(&self.shared.cancels).remove(&client.cancel_key);
-        if counted {
-            self.count_client(&user, false);
-        }
+        client.seat.leave();
         if let Some(pool) = pool_key.filter(|key| Some(*key) != home).and_then(|key| self.pools.get_mut(key.0)) {
             pool.forget(key);
         }

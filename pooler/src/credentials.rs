@@ -47,20 +47,30 @@ impl fmt::Debug for Learnt {
 }
 
 impl Learnt {
-    /// A client has logged in to a database with this stored password.
-    pub fn password(&mut self, config: &Config, database: &str, user: &str, stored: Arc<str>) {
-        if !config.passwords.contains_key(user) {
+    /// A client has logged in to a database with this stored password; if by SCRAM, it has shown to have this key.
+    pub fn learn(
+        &mut self,
+        config: &Config,
+        database: &str,
+        user: &str,
+        stored: Option<Arc<str>>,
+        client_key: Option<[u8; 32]>,
+    ) {
+        let is_configured = config.passwords.contains_key(user);
+        if let Some(stored) = stored.filter(|_| !is_configured) {
             self.found.insert((database.to_owned(), user.to_owned()), stored);
+        }
+        if let Some(client_key) = client_key {
+            let source = if is_configured { Source::Configuration } else { Source::Query(database.to_owned()) };
+            self.keys.insert((source, user.to_owned()), client_key);
         }
     }
 
-    /// A client that logs in to a database has shown by SCRAM that it has this key.
-    pub fn key(&mut self, config: &Config, database: &str, user: &str, client_key: [u8; 32]) {
-        let source = match config.passwords.contains_key(user) {
-            true => Source::Configuration,
-            false => Source::Query(database.to_owned()),
-        };
-        self.keys.insert((source, user.to_owned()), client_key);
+    /// Nothing of these databases is open any more.
+    pub fn forget(&mut self, databases: &[String]) {
+        let is_gone = |database: &String| databases.contains(database);
+        self.found.retain(|(database, _), _| !is_gone(database));
+        self.keys.retain(|(source, _), _| !matches!(source, Source::Query(database) if is_gone(database)));
     }
 
     /// As whom a database's servers are logged in to, and with what: the password of the entry, the one in the

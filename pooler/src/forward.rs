@@ -33,8 +33,8 @@ impl Worker {
             let Some(client) = self.clients.get(key.0) else { return input.len() };
             let step = match client.state {
                 State::Startup => self.startup_input(key, left),
-                State::Lookup | State::Greeting => Step::Stop,
-                State::Password(_) => self.password_input(key, left),
+                State::Login(..) => self.password_input(key, left),
+                State::Proven(_) | State::Greeting => Step::Stop,
                 State::Ready => self.ready_input(key, left),
                 State::Console => self.console_input(key, left),
                 State::Closing | State::Cancels => Step::Took(left.len()),

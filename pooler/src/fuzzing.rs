@@ -12,7 +12,6 @@ use wire::startup::Startup;
 
 use crate::config::{Config, Settings, SslMode, Value, userlist as users};
 use crate::hba::{Hba, Visitor};
-use crate::login;
 use crate::session::Pending;
 use crate::statement::Statements;
 use crate::tls::{Acceptor, Certificate, Connector, Contexts, Session};
@@ -22,7 +21,7 @@ use crate::vars::assigned;
 pub fn startup(startup: &Startup<'_>) {
     for &(name, value) in &startup.parameters {
         parameter(name, value);
-        if let Ok(options) = login::options_of(value) {
+        if let Ok(options) = startup::options_of(value) {
             options.iter().for_each(|(name, value)| parameter(name, value));
         }
     }

@@ -10,6 +10,8 @@ use std::thread;
 use std::time::Instant;
 
 use howdah_pooler::config::Config;
+use howdah_pooler::derive::{self, Secrets};
+use howdah_pooler::homes::Homes;
 use howdah_pooler::listen::Listener;
 use howdah_pooler::monitor::Board;
 use howdah_pooler::resolve::Resolver;
@@ -92,11 +94,17 @@ fn run(path: &Path) -> Result<(), String> {
     }
     let monitor_poll = mio::Poll::new().map_err(text)?;
     let waker = mio::Waker::new(monitor_poll.registry(), monitor::WAKER).map_err(text)?;
+    let homes = Homes::new(workers);
+    homes.deal(config.named_databases());
+    let (secrets, underived) = Secrets::new().map_err(text)?;
     let shared = Arc::new(Shared {
         board: Board::new(&config, waker),
         config: RwLock::new(Arc::new(config)),
         mailboxes,
-        homes: Mutex::new(HashMap::from([(String::new(), WorkerId(0))])),
+        homes,
+        secrets,
+        strangers: AtomicUsize::new(0),
+        crowded: AtomicBool::new(false),
         cancels: Mutex::new(HashMap::new()),
         clients: AtomicUsize::new(0),
         last_id: AtomicU64::new(0),
@@ -114,6 +122,7 @@ fn run(path: &Path) -> Result<(), String> {
         metrics::http::serve(listener, shared.clone()).map_err(text)?;
     }
     watch::start(shared.clone()).map_err(text)?;
+    derive::start(shared.clone(), underived).map_err(text)?;
     monitor::spawn(shared.clone(), monitor_poll).map_err(text)?;
     let mut signals =
         signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM, SIGQUIT, SIGUSR1, SIGUSR2]).map_err(text)?;

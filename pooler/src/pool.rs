@@ -205,6 +205,8 @@ pub struct Pool {
     pub defaults: Vars,
     /// The last attempt to connect, if it failed.
     pub failure: Option<Failure>,
+    /// Whether it only serves look-ups of passwords, in a database that no client has proven to exist.
+    pub unproven: bool,
     /// The next of several hosts to try.
     pub next_host: usize,
     /// Nobody gets a server.
@@ -258,6 +260,7 @@ impl Pool {
             welcome: None,
             defaults: Vars::default(),
             failure: None,
+            unproven: false,
             next_host: 0,
             paused: false,
             statements: Statements::default(),

@@ -1,7 +1,5 @@
 //! Reading the configuration again: by SIGHUP, by RELOAD, and when its files change.
 
-use std::sync::{Arc, PoisonError};
-
 use crate::config::Config;
 use crate::shared::{Message, Shared, lock};
 
@@ -37,7 +35,7 @@ pub fn reload(shared: &Shared) -> Result<(), String> {
     for name in config.settings.keep_fixed(&old.settings) {
         crate::warning!("{}: {name} cannot be changed while running, the old value stays", path.display());
     }
-    *shared.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
+    shared.adopt(config);
     outcome.good += 1;
     outcome.trouble = None;
     // Tools that move the log away ask for a reload next.

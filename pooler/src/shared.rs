@@ -8,15 +8,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
 use balancer::ServerId;
+use wire::scram::Secret;
 use wire::startup::CancelKey;
 
 use crate::admin::{Answer, Order};
 use crate::client::ClientKey;
 use crate::config::Config;
 use crate::credentials::Learnt;
+use crate::derive::Secrets;
+use crate::enter::Arrival;
+use crate::homes::Homes;
 use crate::metrics::Measured;
 use crate::monitor::{Board, Met};
-use crate::net::{Io, Stream};
 use crate::resolve::Resolver;
 
 /// Names a worker.
@@ -26,10 +29,10 @@ pub struct WorkerId(pub usize);
 /// What one worker tells another.
 #[derive(Debug)]
 pub enum Message {
-    /// A socket that was accepted.
-    Accepted(Stream),
-    /// A client of a database that is served by the receiver, and what was read from it: its startup packet first.
-    Moved(Box<Io>, Instant),
+    /// A connection of a client: just accepted, on its way to where its password is looked up, or to its database.
+    Arrived(Box<Arrival>),
+    /// The secret that was derived for this client.
+    Derived(ClientKey, Box<Secret>),
     /// A statement of this client is to be cancelled.
     Cancel(ClientKey, CancelKey, (WorkerId, ClientKey)),
     /// A cancel request that this client brought has had its effect, or has none.
@@ -82,11 +85,17 @@ pub struct Shared {
     /// The workers' mailboxes.
     pub mailboxes: Vec<Mailbox>,
     /// Which worker serves a database.
-    pub homes: Mutex<HashMap<String, WorkerId>>,
+    pub homes: Homes,
+    /// Secrets of plain passwords.
+    pub secrets: Secrets,
     /// Who is named in cancel requests.
     pub cancels: Mutex<HashMap<CancelKey, (WorkerId, ClientKey)>>,
-    /// Clients connected.
+    /// Clients that were let in.
     pub clients: AtomicUsize,
+    /// Connections that have proven nothing.
+    pub strangers: AtomicUsize,
+    /// Whether it was told that there are too many of them, until there are few.
+    pub crowded: AtomicBool,
     /// The id that was given out last.
     pub last_id: AtomicU64,
     /// Server connections and client connections by user.
@@ -120,6 +129,13 @@ impl Shared {
         self.last_id.fetch_add(1, Ordering::Relaxed) + 1
     }
 
+    /// Puts a configuration in force; the workers are to be told.
+    pub fn adopt(&self, config: Config) {
+        self.homes.deal(config.named_databases());
+        self.secrets.load(&config);
+        *self.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
+    }
+
     /// Tells a worker.
     pub fn tell(&self, worker: WorkerId, message: Message) {
         if let Some(mailbox) = self.mailboxes.get(worker.0) {
@@ -142,17 +158,6 @@ impl Shared {
         if self.board.report(cluster, server, met) {
             self.tell_all(|| Message::Clusters);
         }
-    }
-
-    /// The worker that serves a database: they are dealt out in turn when first asked for.
-    pub fn home(&self, database: &str) -> WorkerId {
-        let mut homes = lock(&self.homes);
-        if let Some(home) = homes.get(database) {
-            return *home;
-        }
-        let home = WorkerId(homes.len() % self.mailboxes.len().max(1));
-        homes.insert(database.to_owned(), home);
-        home
     }
 }
 

@@ -55,8 +55,8 @@ impl Worker {
             match client.state {
                 ClientState::Startup
                 | ClientState::Cancels
-                | ClientState::Lookup
-                | ClientState::Password(_)
+                | ClientState::Login(..)
+                | ClientState::Proven(_)
                 | ClientState::Greeting => {
                     let waits = client.waiting_since.filter(|_| matches!(client.state, ClientState::Greeting));
                     if waits.is_some_and(|since| past(since, settings.query_wait_timeout.limit())) {

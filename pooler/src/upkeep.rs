@@ -1,6 +1,7 @@
 //! What keeps pools as the configuration wants them: databases that come and go, sizes, connections that are checked
 //! before use and replaced when they are old.
 
+use std::collections::HashSet;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -8,6 +9,7 @@ use crate::client::{ClientKey, State as ClientState};
 use crate::config::{Database, PoolMode, Seconds};
 use crate::pool::PoolKey;
 use crate::server::{Server, ServerKey, State};
+use crate::shared::lock;
 use crate::worker::Worker;
 
 /// A check or reset that takes longer than this is not counted on any more by those who wait.
@@ -40,7 +42,7 @@ impl Worker {
                         pool.clients == 0 && pool.unused_since.is_some_and(long)
                     };
                     let empty = pool.servers.is_empty() && !pool.kept;
-                    if entry.wildcard && unused(settings.autodb_idle_timeout)
+                    if entry.wildcard && (unused(settings.autodb_idle_timeout) || self.is_spent(pool))
                         || empty && unused(settings.pool_idle_timeout)
                     {
                         self.wind_up(key);
@@ -49,6 +51,12 @@ impl Worker {
                     }
                 }
             }
+        }
+        let open = self.pools.iter().map(|(_, pool)| &*pool.database);
+        let in_use: HashSet<&str> = open.chain(self.config.named_databases().map(String::as_str)).collect();
+        let gone = self.shared.homes.forget(self.id, |name| in_use.contains(name));
+        if !gone.is_empty() {
+            lock(&self.shared.learnt).forget(&gone);
         }
         if self.config.settings.server_fast_close {
             self.close_retired_sessions();
@@ -61,7 +69,7 @@ impl Worker {
         for (name, entry) in &config.databases {
             let minimum = entry.min_pool_size.unwrap_or(config.settings.min_pool_size);
             let Some(user) = &entry.user else { continue };
-            if minimum == 0 || self.shared.home(name) != self.id {
+            if minimum == 0 || self.shared.homes.of(name) != Some(self.id) {
                 continue;
             }
             let (database, user): (Rc<str>, Rc<str>) = (name.as_str().into(), user.as_str().into());

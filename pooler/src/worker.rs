@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 use mio::event::{Event, Source};
 use mio::{Events, Poll, Token};
 
-use crate::accept::Door;
+use crate::accept::{Door, Strangers};
 use crate::admin::Console;
 use crate::after::After;
-use crate::client::{Client, ClientKey};
+use crate::client::{self, Client, ClientKey};
 use crate::config::Config;
 use crate::listen::Listener;
 use crate::lone::Lone;
@@ -115,6 +115,8 @@ pub struct Worker {
     lone: Lone,
     /// What clients come in by.
     pub door: Door,
+    /// Those who came in and have proven nothing, in order.
+    pub strangers: Strangers,
     queued: HashSet<Turn>,
     scratch: Vec<u8>,
     next_tick: Instant,
@@ -165,6 +167,7 @@ impl Worker {
             poll,
             lone: Lone::new(now),
             door: Door::new(listeners),
+            strangers: Strangers::default(),
             queued: HashSet::new(),
             scratch: vec![0; READ],
             next_tick: now + TICK,
@@ -265,6 +268,9 @@ impl Worker {
 
     /// Reads what a client has sent and works on it.
     fn client_turn(&mut self, key: ClientKey) {
+        if self.clients.get(key.0).is_some_and(|client| matches!(client.state, client::State::Proven(_))) {
+            self.enter(key);
+        }
         let mut scratch = std::mem::take(&mut self.scratch);
         self.read_client(key, &mut scratch);
         self.scratch = scratch;
@@ -310,7 +316,12 @@ impl Worker {
             return false;
         }
         // What it sends before it is let in stays in the socket.
-        if matches!(client.state, crate::client::State::Lookup | crate::client::State::Greeting) {
+        let stays_there = match &client.state {
+            client::State::Login(_, phase) => !phase.awaits_client(),
+            client::State::Proven(_) | client::State::Greeting => true,
+            _ => false,
+        };
+        if stays_there {
             return false;
         }
         client
@@ -455,16 +466,9 @@ impl Worker {
         }
     }
 
-    /// Takes a client in, with what has been read from it.
-    pub fn add_client(&mut self, mut io: Io, since: Instant) {
-        io.stream.tune(&self.config.settings);
-        let key = ClientKey(self.clients.vacant());
-        if let Err(error) = io.watch(self.poll.registry(), token_of(Turn::Client(key)), false) {
-            crate::warning!("cannot watch a client's socket: {error}");
-            return;
-        }
-        self.clients.insert(Client::new(io, since, self.shared.next_id()));
-        self.give_turn(Turn::Client(key));
+    /// Watches a client's socket under its key.
+    pub fn watch_client(&self, key: ClientKey, io: &mut Io) -> io::Result<()> {
+        io.watch(self.poll.registry(), token_of(Turn::Client(key)), false)
     }
 
     /// Watches a server's socket, which is being connected, under its key.
@@ -491,8 +495,8 @@ impl Worker {
         let messages = std::mem::take(&mut *lock(&mailbox.messages));
         for message in messages {
             match message {
-                Message::Accepted(stream) => self.add_client(Io::new(stream), self.now),
-                Message::Moved(io, since) => self.add_client(*io, since),
+                Message::Arrived(arrival) => self.take_in(*arrival),
+                Message::Derived(key, secret) => self.derived(key, &secret),
                 Message::Cancel(key, cancel, asker) => self.cancel(key, &cancel, asker),
                 Message::Cancelled(key) => self.close_client(key, "cancel request"),
                 Message::Order(asker, number, order) => {

@@ -27,7 +27,8 @@ pub const MAX_ITERATIONS: u32 = 1_000_000;
 /// Longer messages than these are not SCRAM.
 const MAX_MESSAGE: usize = 2048;
 
-type Key = [u8; 32];
+/// A key or a hash.
+pub type Key = [u8; 32];
 
 /// What a server stores about a password.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,9 +55,16 @@ impl Secret {
         }
     }
 
-    /// The same with another count of iterations: a secret of nobody, that looks like any other from outside.
-    pub fn with_iterations(self, iterations: u32) -> Self {
-        Self { iterations, ..self }
+    /// The secret of a user who has none. It looks like any other, stays the same as long as the `seed` does, and nobody
+    /// can prove to know its password.
+    pub fn mock(seed: &Key, user: &str, iterations: u32) -> Self {
+        let user = user.as_bytes();
+        Self {
+            iterations,
+            salt: mock_salt(seed, user).to_vec(),
+            stored_key: hmac(seed, &[b"stored key", user]),
+            server_key: hmac(seed, &[b"server key", user]),
+        }
     }
 
     /// Whether this is the client's key of a login under this secret.
@@ -291,6 +299,13 @@ impl Proven {
             .ok_or(Error::Scram("no server signature"))?;
         if bool::from(signature.ct_eq(self.signature.as_slice())) { Ok(()) } else { Err(Error::Verification) }
     }
+}
+
+/// The salt for a user who has no secret: of PostgreSQL's usual length, and the same each time.
+pub fn mock_salt(seed: &Key, user: &[u8]) -> [u8; 16] {
+    let mut salt = [0; 16];
+    salt.iter_mut().zip(hmac(seed, &[b"salt", user])).for_each(|(salt, byte)| *salt = byte);
+    salt
 }
 
 /// A fresh nonce: 18 random bytes in Base64.

@@ -1,8 +1,6 @@
 //! A client of the console: simple and extended protocol.
 
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use wire::backend::{self, ColumnType, Status};
@@ -237,7 +235,7 @@ impl Worker {
                 match changed.settings.set(name, value) {
                     Some(Ok(())) if changeable => {
                         changed.prepare()?;
-                        *self.shared.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(changed);
+                        self.shared.adopt(changed);
                         self.shared.board.reload();
                         self.shared.tell_all(|| Message::Reload);
                     }

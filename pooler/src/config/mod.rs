@@ -157,10 +157,39 @@ impl Config {
                 "database {name}: the console has that name; give the entry another, and dbname={name}"
             ));
         }
+        if let Some(name) = self.auth_databases().find(|name| crate::admin::is_console(name)) {
+            return Err(format!(
+                "auth_dbname = {name}: that is the console, which runs no auth_query; name a database"
+            ));
+        }
+        let is_looked_up = |entry: &Database| {
+            let user = entry.auth_user.as_ref().unwrap_or(&settings.auth_user);
+            let place = entry.auth_dbname.as_ref().unwrap_or(&settings.auth_dbname);
+            !user.is_empty() && place.is_empty()
+        };
+        if self.fallback.as_ref().is_some_and(is_looked_up) {
+            self.remarks.push(
+                "auth_user with the database * and without auth_dbname: passwords are looked up in whatever database a \
+                 client names, so strangers can cause connections to servers; set auth_dbname"
+                    .to_owned(),
+            );
+        }
         if self.databases.is_empty() && self.fallback.is_none() {
             self.remarks.push("no database is configured: only the console can be used".to_owned());
         }
         Ok(())
+    }
+
+    /// The databases in which passwords are looked up, where it is said in which.
+    fn auth_databases(&self) -> impl Iterator<Item = &String> {
+        let entries = self.databases.values().chain(&self.fallback);
+        let names = entries.filter_map(|entry| entry.auth_dbname.as_ref()).chain([&self.settings.auth_dbname]);
+        names.filter(|name| !name.is_empty())
+    }
+
+    /// The databases that are named here: those of entries, and those in which passwords are looked up.
+    pub fn named_databases(&self) -> impl Iterator<Item = &String> {
+        self.databases.keys().chain(self.auth_databases())
     }
 
     /// The entry for a database that a client asks for.

@@ -93,7 +93,8 @@ settings! {
     workers: usize = 0, false;
     /// When a server connection is given back: `session` or `transaction`.
     pool_mode: PoolMode = PoolMode::Session, true;
-    /// Client connections in all; 0 for no limit but the system's.
+    /// Clients that are logged in, in all; 0 for no limit but the system's. Connections that have not logged in may take
+    /// the places that are free and 100 more; when there are more of them, the oldest are closed.
     max_client_conn: usize = 100, true;
     /// Server connections for each pair of database and user.
     default_pool_size: usize = 20, true;
@@ -211,13 +212,14 @@ settings! {
         .to_owned(), true;
     /// The user who runs `auth_query`; empty: it is not run.
     auth_user: String = String::new(), true;
-    /// The database in which `auth_query` runs; empty: the client's.
+    /// The database in which `auth_query` runs; empty: the client's. Set it where `*` is configured: otherwise strangers
+    /// can cause connections to servers by naming databases.
     auth_dbname: String = String::new(), true;
     /// Users who may do everything on the console.
     admin_users: List = List::default(), true;
     /// Users who may look on the console.
     stats_users: List = List::default(), true;
-    /// Startup parameters that are accepted and not passed on.
+    /// Startup parameters that are accepted and not passed on, those in `options` too.
     ignore_startup_parameters: List = List::default(), true;
     /// Parameters that are tracked for each client beside the usual ones; the server must report them.
     track_extra_parameters: List = List(vec!["IntervalStyle".to_owned()]), false;

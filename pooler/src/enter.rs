@@ -1,0 +1,222 @@
+//! Clients that have proven who they are come to the worker of their database, and are greeted there.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+
+use wire::backend::{self, Status};
+use wire::scram;
+use wire::startup::CancelKey;
+
+use crate::admin;
+use crate::after::After;
+use crate::client::{Client, ClientKey, State};
+use crate::config::AuthType;
+use crate::homes::CONSOLE;
+use crate::net::Io;
+use crate::refusal::Refusal;
+use crate::seat::Seat;
+use crate::shared::{Message, WorkerId, lock};
+use crate::startup::Introduction;
+use crate::vars::assigned;
+use crate::worker::{Turn, Worker};
+
+/// A client that has proven who it is and has not been given a place at its database.
+#[derive(Debug)]
+pub struct Proven {
+    /// Who it is, and what it wants its session to be like.
+    pub introduction: Introduction,
+    /// Its password as it is stored, since servers may ask for it.
+    pub secret: Option<Arc<str>>,
+    /// The key that it has shown to have by SCRAM, for the same reason.
+    pub client_key: Option<scram::Key>,
+    /// Whether it is the account that the pooler runs as, on the console.
+    pub own_account: bool,
+}
+
+/// A connection on its way to a worker.
+#[derive(Debug)]
+pub struct Arrival {
+    /// The socket, and what was read from it and not yet worked on.
+    pub io: Io,
+    /// How it is counted.
+    pub seat: Seat,
+    /// By what people name it.
+    pub id: u64,
+    /// When it was accepted.
+    pub since: Instant,
+    /// What it has proven, if it has.
+    pub proven: Option<Box<Proven>>,
+}
+
+impl Worker {
+    /// Sends a client to another worker.
+    pub fn move_client(&mut self, key: ClientKey, worker: WorkerId, proven: Option<Box<Proven>>) {
+        let Some(mut client) = self.clients.remove(key.0) else { return };
+        self.unwatch(&mut client.io.stream);
+        let Client { io, seat, id, since, .. } = client;
+        self.shared.tell(worker, Message::Arrived(Box::new(Arrival { io, seat, id, since, proven })));
+    }
+
+    /// Gives a client that has proven who it is a place: here, or at the worker that serves its database.
+    pub fn enter(&mut self, key: ClientKey) {
+        let Some(client) = self.clients.get_mut(key.0) else { return };
+        let State::Proven(proven) = std::mem::replace(&mut client.state, State::Startup) else { return };
+        if let Err(refusal) = self.take_seat(key, &proven) {
+            return self.refuse_login(key, refusal);
+        }
+        let database = &proven.introduction.database;
+        let home = if admin::is_console(database) { CONSOLE } else { self.shared.homes.settle(database) };
+        if home != self.id {
+            return self.move_client(key, home, Some(proven));
+        }
+        if admin::is_console(database) {
+            let Some(client) = self.clients.get_mut(key.0) else { return };
+            client.state = State::Console;
+            self.log_login(key);
+            return self.greet_on_console(key);
+        }
+        if let Err(refusal) = self.enter_database(key, *proven) {
+            self.refuse_login(key, refusal);
+        }
+    }
+
+    /// Counts a client among those who are let in, if it may be.
+    fn take_seat(&mut self, key: ClientKey, proven: &Proven) -> Result<(), Refusal> {
+        let config = &self.config;
+        let settings = &config.settings;
+        let Some(client) = self.clients.get_mut(key.0) else { return Ok(()) };
+        let Introduction { user, database, .. } = &proven.introduction;
+        (client.user, client.database) = (user.as_str().into(), database.as_str().into());
+        let console = admin::is_console(database);
+        if console {
+            client.admin = proven.own_account || settings.auth_type == AuthType::Any || settings.admin_users.has(user);
+            if !client.admin && !settings.stats_users.has(user) {
+                return Err(Refusal::NotOnConsole(user.clone()));
+            }
+        } else if config.database(database).is_none() {
+            return Err(Refusal::NoDatabase(database.clone()));
+        } else if lock(&self.shared.disabled).contains(database) {
+            return Err(Refusal::Disabled(database.clone()));
+        }
+        if client.seat.is_taken() {
+            return Ok(());
+        }
+        // An administrator comes in when nobody else does.
+        let (most, most_of_user) =
+            if client.admin { (0, 0) } else { (settings.max_client_conn, config.user_clients(user)) };
+        client.seat.take(user, most, most_of_user)
+    }
+
+    fn enter_database(&mut self, key: ClientKey, proven: Proven) -> Result<(), Refusal> {
+        let Proven { introduction, secret, client_key, .. } = proven;
+        let database: Rc<str> = introduction.database.as_str().into();
+        let user: Rc<str> = introduction.user.as_str().into();
+        let most = self.config.database_clients(&introduction.database);
+        let is_of_database = |other: &Client| other.database == database && other.seat.is_taken();
+        // The newcomer is one of them.
+        if most > 0 && self.clients.iter().filter(|(_, other)| is_of_database(other)).count() > most {
+            return Err(Refusal::FullForDatabase);
+        }
+        self.take_parameters(key, &introduction);
+        self.log_login(key);
+        lock(&self.shared.learnt).learn(&self.config, &database, &user, secret, client_key);
+        if let Some(cluster) = self.config.cluster_of(&database) {
+            self.shared.board.user(cluster, &user);
+        }
+        let pool_key = self.pool_of(&database, &user);
+        if self.pools.get_mut(pool_key.0).is_some_and(|pool| std::mem::take(&mut pool.unproven)) {
+            self.size_pool(pool_key);
+        }
+        let (Some(client), Some(pool)) = (self.clients.get_mut(key.0), self.pools.get_mut(pool_key.0)) else {
+            return Ok(());
+        };
+        (client.pool, client.home) = (Some(pool_key), Some(pool_key));
+        client.state = State::Greeting;
+        pool.clients += 1;
+        pool.unused_since = None;
+        if let Some(why) = pool.why_down(self.now, self.config.settings.server_login_retry.0) {
+            self.fatal(key, "08006", &why);
+            return Ok(());
+        }
+        if pool.welcome.is_some() {
+            self.greet(key);
+        } else {
+            pool.greeting.push(key);
+            client.waiting_since = Some(self.now);
+            self.later(After::Grow(pool_key));
+        }
+        self.flush_client(key);
+        Ok(())
+    }
+
+    fn log_login(&self, key: ClientKey) {
+        if self.config.settings.log_connections {
+            crate::info!(of self.name_client(key); "login");
+        }
+    }
+
+    /// Takes the parameters of a startup packet over into the session.
+    fn take_parameters(&mut self, key: ClientKey, introduction: &Introduction) {
+        let add_host = self.config.settings.application_name_add_host;
+        let Some(client) = self.clients.get_mut(key.0) else { return };
+        client.minor = introduction.minor;
+        for (name, value) in &introduction.parameters {
+            let with_host = (name == "application_name" && add_host)
+                .then(|| format!("{value} - {}:{}", client.peer.host(), client.peer.port()));
+            let value = with_host.as_deref().unwrap_or(value);
+            match self.tracked.place(name) {
+                Some(place) => client.vars.set(place, value),
+                None => {
+                    let statement = format!("SET {name} = {}", assigned(name, value));
+                    client.sets.set(&name.to_lowercase(), statement);
+                }
+            }
+        }
+    }
+
+    /// Tells a client what a server tells when a session begins; then it may begin.
+    pub fn greet(&mut self, key: ClientKey) {
+        let mut random = [0; 36];
+        if getrandom::fill(&mut random).is_err() {
+            return self.refuse_login(key, Refusal::Random);
+        }
+        let Some(home) = self.clients.get(key.0).and_then(|client| client.home) else { return };
+        let Some(pool) = self.pools.get(home.0) else { return };
+        let Some(welcome) = pool.welcome.clone() else { return };
+        let told: Vec<&str> =
+            welcome.iter().map(|(name, value)| self.greets_with(home, &welcome, name, value)).collect();
+        let Some(client) = self.clients.get_mut(key.0) else { return };
+        // What servers do not tell is carried as other SETs are.
+        for &place in self.tracked.silent() {
+            if let (Some(value), Some(name)) = (client.vars.take(place), self.tracked.names().nth(place)) {
+                client.sets.set(&name.to_lowercase(), format!("SET {name} = {}", assigned(name, &value)));
+            }
+        }
+        client.startup = (client.vars.clone(), client.sets.clone());
+        client.vars.fill(&pool.defaults);
+        for ((name, _), value) in welcome.iter().zip(told) {
+            let own = self.tracked.place(name).and_then(|place| client.vars.get(place));
+            let value = own.unwrap_or(value).to_owned();
+            backend::write_parameter_status(client.io.out(), name, &value);
+        }
+        let [a, b, c, d, secret @ ..] = random;
+        // A process id is positive; a secret has four bytes before protocol 3.2.
+        let pid = i32::from_be_bytes([a & 0x7f, b, c, d]).max(1);
+        let length = if client.minor >= 2 { secret.len() } else { 4 };
+        client.cancel_key = CancelKey { pid, secret: secret.get(..length).unwrap_or_default().to_vec() };
+        lock(&self.shared.cancels).insert(client.cancel_key.clone(), (self.id, key));
+        let cancel_key = client.cancel_key.clone();
+        backend::write_backend_key_data(client.io.out(), cancel_key.pid, &cancel_key.secret);
+        let message = &self.config.settings.login_notify_message;
+        if !message.is_empty() {
+            backend::write_notice(client.io.out(), "NOTICE", "00000", message);
+        }
+        backend::write_ready_for_query(client.io.out(), Status::Idle);
+        client.state = State::Ready;
+        client.waiting_since = None;
+        client.request_since = self.now;
+        self.flush_client(key);
+        self.give_turn(Turn::Client(key));
+    }
+}
