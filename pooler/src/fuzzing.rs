@@ -13,12 +13,14 @@ use wire::startup::Startup;
 use crate::config::{Config, Settings, SslMode, Value, userlist as users};
 use crate::hba::{Hba, Visitor};
 use crate::session::Pending;
+use crate::startup::{self, Introduction};
 use crate::statement::Statements;
 use crate::tls::{Acceptor, Certificate, Connector, Contexts, Session};
 use crate::vars::assigned;
 
 /// A startup packet's parameters.
 pub fn startup(startup: &Startup<'_>) {
+    let _ = Introduction::read(startup, &Settings::default());
     for &(name, value) in &startup.parameters {
         parameter(name, value);
         if let Ok(options) = startup::options_of(value) {

@@ -430,3 +430,24 @@ def test_the_console_cannot_be_asked_for_passwords(tmp_path, place):
     done = subprocess.run([PROGRAM, "check", path], capture_output=True, text=True, env=environment(), check=False)
     assert done.returncode == 1
     assert "auth_dbname = pgbouncer: that is the console" in done.stderr
+
+
+def test_auth_query_runs_in_a_session_of_the_poolers_own(with_users):
+    """What clients that log in as its user have set does not reach it."""
+    with_users.psql("DROP ROLE IF EXISTS weak; CREATE ROLE weak")
+    users = {SUPERUSER: "pw"}
+    settings = {**SCRAM, "auth_user": SUPERUSER, "default_pool_size": 1}
+    unqualified = "SELECT rolname, rolpassword FROM pg_authid WHERE rolname = $1"
+    with_users.psql(
+        """CREATE SCHEMA IF NOT EXISTS trap;
+        CREATE OR REPLACE VIEW trap.pg_authid AS SELECT 'scram_user'::name AS rolname, 'pw'::text AS rolpassword"""
+    )
+    with Pooler(with_users, {"postgres": ""}, users, **settings, auth_query=unqualified) as pooler:
+        assert outcome(pooler) == "scram_user"
+        for setting in ("SET ROLE weak", "SET search_path = trap, pg_catalog", "SET statement_timeout = 1"):
+            with Stranger(pooler.port) as client:
+                assert client.prove("pw") is None
+                client.send(query(setting))
+                client.until(b"Z")
+                assert outcome(pooler) == "scram_user", setting
+                assert "password authentication failed" in outcome(pooler, password="pw"), setting

@@ -328,8 +328,10 @@ fn salted_password(password: &[u8], salt: &[u8], iterations: u32) -> Key {
     let password = normalised.as_deref().map_or(password, str::as_bytes);
     let mut block = hmac(password, &[salt, &1_u32.to_be_bytes()]);
     let mut result = block;
+    // A key of any length will do for HMAC, so the error cannot be.
+    let Ok(keyed) = Hmac::<Sha256>::new_from_slice(password) else { return result };
     for _ in 1..iterations {
-        block = hmac(password, &[&block]);
+        block = keyed.clone().chain_update(block).finalize().into_bytes().into();
         result = xor(result, block);
     }
     result
