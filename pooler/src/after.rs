@@ -24,7 +24,11 @@ pub enum After {
     Unaligned(ServerKey),
     /// A client's password can be looked up on the connection that it has.
     Lookup(ClientKey),
-    /// That has ended.
+    /// A server has accepted what a client asked for in its startup packet.
+    Verified(ClientKey),
+    /// A client can be greeted.
+    Greet(ClientKey),
+    /// The look-up of a password has ended.
     LookedUp(ServerKey),
     /// Nobody may wait any more for what a pipelined connection does.
     Stop(ServerKey),
@@ -78,6 +82,8 @@ impl Worker {
                 After::LoggedIn(key) => self.logged_in(key),
                 After::Unaligned(key) => self.unaligned(key),
                 After::Lookup(key) => self.lookup(key),
+                After::Verified(key) => self.startup_verified(key),
+                After::Greet(key) => self.greet(key),
                 After::LookedUp(key) => self.lookup_done(key),
                 After::Stop(key) => self.stop_unwanted(key),
                 After::Grow(key) => self.grow(key),

@@ -5,15 +5,17 @@
 //! connection. One that the server refuses is the client's own fault (a value that does not hold, a role that was
 //! dropped), and the client is told.
 
+use std::fmt::Write;
+
 use wire::backend::{self, Status};
 use wire::frontend;
 
 use crate::after::After;
-use crate::client::ClientKey;
+use crate::client::{Client, ClientKey, State as ClientState};
 use crate::config::PoolMode;
 use crate::server::{Request, Residue, Server, ServerKey, State};
 use crate::session::{Alignment, Sets, Target};
-use crate::vars::Vars;
+use crate::vars::{Tracked, Vars, assigned};
 use crate::worker::{Turn, Worker};
 
 /// How often a statement that could not be sent gets another server connection.
@@ -51,7 +53,7 @@ impl Worker {
     /// What a session shall be for a client: for one that is logging in, as the pool's own.
     pub fn target(&self, key: ClientKey) -> Option<Target> {
         let client = self.clients.get(key.0)?;
-        if client.is_ready() {
+        if !matches!(client.state, ClientState::Login(..)) {
             let (sets, vars) = (client.sets.clone(), client.vars.clone());
             return Some(Target { sets, vars, read_only: client.reads_only });
         }
@@ -105,7 +107,8 @@ impl Worker {
         };
         let Some(client) = self.clients.get_mut(client_key.0) else { return };
         if !client.is_ready() {
-            self.later(After::Lookup(client_key));
+            let greets = matches!(client.state, ClientState::Greeting);
+            self.later(if greets { After::Verified(client_key) } else { After::Lookup(client_key) });
             return;
         }
         client.strikes = 0;
@@ -138,10 +141,11 @@ impl Worker {
         }
         if let Some(key) = client {
             let text = format!("cannot set a client's parameters on a server: {}", report.message);
-            if self.clients.get(key.0).is_some_and(|client| client.is_ready()) {
-                self.fatal(key, &report.code, &text);
-            } else {
-                self.lookup_failed(key, &text, false);
+            match self.clients.get(key.0).map(|client| &client.state) {
+                Some(ClientState::Login(..)) => self.lookup_failed(key, &text, false),
+                // At login it is told what a server would say itself.
+                Some(ClientState::Greeting) => self.fatal(key, &report.code, &report.message),
+                _ => self.fatal(key, &report.code, &text),
             }
         }
         // The server has undone it all; that a part was done before is not worth to be told apart.
@@ -166,10 +170,10 @@ impl Worker {
             return;
         }
         client.waiting_since.get_or_insert(client.request_since);
-        if client.is_ready() {
-            self.give_turn(Turn::Client(key));
-        } else {
-            self.acquire(key, false);
+        match client.state {
+            ClientState::Greeting => self.greet(key),
+            ClientState::Login(..) => drop(self.acquire(key, false)),
+            _ => self.give_turn(Turn::Client(key)),
         }
     }
 
@@ -277,4 +281,78 @@ impl Worker {
             self.offer(key);
         }
     }
+    /// Has a server look at what a client asked for in its startup packet, before the client is greeted, if that is
+    /// not known to hold and a server connection is free. Whether the client waits for that.
+    pub fn verify_startup(&mut self, key: ClientKey) -> bool {
+        let Some(client) = self.clients.get_mut(key.0) else { return false };
+        if client.verified {
+            return false;
+        }
+        // What servers do not tell is carried as other SETs are.
+        for &place in self.tracked.silent() {
+            if let (Some(value), Some(name)) = (client.vars.take(place), self.tracked.names().nth(place)) {
+                client.sets.set(&name.to_lowercase(), format!("SET {name} = {}", assigned(name, &value)));
+            }
+        }
+        client.startup = (client.vars.clone(), client.sets.clone());
+        let (Some(home), Some(asked)) = (client.home, asked(client, &self.tracked)) else { return false };
+        let Some(pool) = self.pools.get(home.0) else { return false };
+        if let Some(canonical) = pool.verified.get(asked.as_str()) {
+            client.vars.take_over(canonical);
+            client.startup.0.take_over(canonical);
+            return false;
+        }
+        if client.strikes > 0 || pool.paused || pool.cluster.is_some() || !pool.is_unwanted() {
+            return false;
+        }
+        let Some(server) = self.take_idle(home, key) else { return false };
+        self.lend(server, key);
+        true
+    }
+
+    /// A server has accepted what a client asked for in its startup packet: the client is greeted with the server's own
+    /// way to write it.
+    pub fn startup_verified(&mut self, key: ClientKey) {
+        let Some(client) = self.clients.get(key.0) else { return };
+        let (Some(server_key), Some(home)) = (client.server, client.home) else { return };
+        let asked = asked(client, &self.tracked);
+        let Some(server) = self.servers.get(server_key.0) else { return };
+        let mut canonical = Vars::default();
+        for place in 0..self.tracked.names().count() {
+            if let (Some(_), Some(theirs)) = (client.startup.0.get(place), server.session.vars.get(place))
+                && Some(place) != self.tracked.place("application_name")
+            {
+                canonical.set(place, theirs);
+            }
+        }
+        if let Some(client) = self.clients.get_mut(key.0) {
+            client.vars.take_over(&canonical);
+            client.startup.0.take_over(&canonical);
+            client.verified = true;
+        }
+        if let (Some(asked), Some(pool)) = (asked, self.pools.get_mut(home.0)) {
+            if pool.verified.len() >= MOST_VERIFIED {
+                pool.verified.clear();
+            }
+            pool.verified.insert(asked.into(), canonical);
+        }
+        self.detach(server_key);
+        self.free(server_key);
+        self.greet(key);
+    }
+}
+
+/// Startup packets whose settings are remembered to hold, in one pool.
+const MOST_VERIFIED: usize = 1000;
+
+/// What a client asked for in its startup packet, as a text; none for what every server accepts.
+fn asked(client: &Client, tracked: &Tracked) -> Option<String> {
+    let mut text = String::new();
+    for (place, name) in tracked.names().enumerate() {
+        if let Some(value) = client.startup.0.get(place).filter(|_| name != "application_name") {
+            let _ = write!(text, "{name}={value}\0");
+        }
+    }
+    client.startup.1.write(&mut text);
+    (!text.is_empty()).then_some(text)
 }

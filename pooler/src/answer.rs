@@ -117,12 +117,20 @@ impl Worker {
     fn answer(&mut self, key: ServerKey, tag: u8, message: &[u8], body: &[u8], ours: bool) -> Result<(), wire::Error> {
         match tag {
             tag::PARAMETER_STATUS => {
-                let (name, value) = backend::parameter_status(body)?;
+                let (name, value) = backend::parameter_status_bytes(body)?;
                 let Some(server) = self.servers.get_mut(key.0) else { return Ok(()) };
-                let place = self.tracked.place(name);
-                if let Some(place) = place {
-                    server.session.vars.set(place, value);
+                let mut place = self.tracked.place(name);
+                match (place, std::str::from_utf8(value)) {
+                    (Some(place), Ok(value)) => server.session.vars.set(place, value),
+                    // In an encoding in which it cannot be said again: it lasts until the connection is given back.
+                    (Some(unsaid), Err(_)) => {
+                        server.session.vars.take(unsaid);
+                        server.residue = server.residue.max(Residue::Settings);
+                        place = None;
+                    }
+                    (None, _) => (),
                 }
+                let value = std::str::from_utf8(value).unwrap_or_default();
                 server.note_standby(name, value);
                 // In a lane it is nobody's doing: the server's configuration has changed.
                 let shared = matches!(server.state, State::Lane);

@@ -6,7 +6,7 @@ use balancer::Want;
 use wire::backend::{self, Status};
 
 use crate::after::After;
-use crate::client::{Client, ClientKey, Discard};
+use crate::client::{Client, ClientKey, Discard, State as ClientState};
 use crate::config::PoolMode;
 use crate::login::Login;
 use crate::pool::{Pool, PoolKey};
@@ -187,8 +187,12 @@ impl Worker {
             pool.stats.waited(server.place, waited);
             pool.totals.assignments += 1;
         }
-        if self.align(server_key, key) && self.clients.get(key.0).is_some_and(|client| !client.is_ready()) {
-            self.later(After::Lookup(key));
+        if self.align(server_key, key) {
+            match self.clients.get(key.0).map(|client| &client.state) {
+                Some(ClientState::Login(..)) => self.later(After::Lookup(key)),
+                Some(ClientState::Greeting) => self.later(After::Verified(key)),
+                _ => (),
+            }
         }
     }
 

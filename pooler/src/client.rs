@@ -115,6 +115,8 @@ pub struct Client {
     pub pending: Pending,
     /// What it asked for when it connected: what RESET leads back to.
     pub startup: (Vars, Sets),
+    /// Whether a server has accepted that.
+    pub verified: bool,
     /// Whether the statement that it waits to send is to run in a read-only transaction.
     pub reads_only: bool,
     /// How often a server connection was lost, or could not be aligned, before its statement could be sent.
@@ -183,6 +185,7 @@ impl Client {
             sets: Sets::default(),
             pending: Pending::default(),
             startup: <(Vars, Sets)>::default(),
+            verified: false,
             reads_only: false,
             strikes: 0,
             pins: Pins::default(),

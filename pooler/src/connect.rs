@@ -273,7 +273,7 @@ impl Worker {
             None => self.later(After::Free(key)),
         }
         for client in greeting {
-            self.greet(client);
+            self.later(After::Greet(client));
         }
         // One attempt at a time is made while a server is down; now the others follow.
         if was_down {

@@ -181,19 +181,15 @@ impl Worker {
         if getrandom::fill(&mut random).is_err() {
             return self.refuse_login(key, Refusal::Random);
         }
+        if self.verify_startup(key) {
+            return;
+        }
         let Some(home) = self.clients.get(key.0).and_then(|client| client.home) else { return };
         let Some(pool) = self.pools.get(home.0) else { return };
         let Some(welcome) = pool.welcome.clone() else { return };
         let told: Vec<&str> =
             welcome.iter().map(|(name, value)| self.greets_with(home, &welcome, name, value)).collect();
         let Some(client) = self.clients.get_mut(key.0) else { return };
-        // What servers do not tell is carried as other SETs are.
-        for &place in self.tracked.silent() {
-            if let (Some(value), Some(name)) = (client.vars.take(place), self.tracked.names().nth(place)) {
-                client.sets.set(&name.to_lowercase(), format!("SET {name} = {}", assigned(name, &value)));
-            }
-        }
-        client.startup = (client.vars.clone(), client.sets.clone());
         client.vars.fill(&pool.defaults);
         for ((name, _), value) in welcome.iter().zip(told) {
             let own = self.tracked.place(name).and_then(|place| client.vars.get(place));

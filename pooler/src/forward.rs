@@ -405,8 +405,16 @@ impl Worker {
     }
 
     pub fn pass_target(&mut self, key: ClientKey, tag: u8, body: &[u8]) -> Result<(), wire::Error> {
-        let target = frontend::target(tag, body)?;
         let now = self.now;
+        let Ok(target) = frontend::target(tag, body) else {
+            // It is the server's to say what is wrong with it.
+            let Some((client, server)) = self.pair(key) else { return Ok(()) };
+            begin(client, server, now);
+            client.unsynced = true;
+            wire::frame::write(server.io.out(), tag, |out| out.extend_from_slice(body));
+            server.requests.push_back(if tag == tag::CLOSE { Request::Close } else { Request::Describe(None) });
+            return Ok(());
+        };
         let limit = self.config.settings.max_prepared_statements;
         let Some(client) = self.clients.get(key.0) else { return Ok(()) };
         let Some(server) = client.server.and_then(|server| self.servers.get(server.0)) else { return Ok(()) };

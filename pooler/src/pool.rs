@@ -1,6 +1,6 @@
 //! A pool: the server connections for one pair of database and user, and the clients who wait for them in order.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -211,6 +211,8 @@ pub struct Pool {
     pub next_host: usize,
     /// Nobody gets a server.
     pub paused: bool,
+    /// What startup packets have asked for and servers have accepted, with the tracked values as servers write them.
+    pub verified: HashMap<Box<str>, Vars>,
     /// Statements that clients have prepared.
     pub statements: Statements,
     /// Counts.
@@ -259,6 +261,7 @@ impl Pool {
             connecting: 0,
             welcome: None,
             defaults: Vars::default(),
+            verified: HashMap::new(),
             failure: None,
             unproven: false,
             next_host: 0,

@@ -173,7 +173,7 @@ impl Sets {
     }
 
     /// Appends the statements that set them. The limits come last: those before them need not keep within.
-    fn write(&self, sql: &mut String) {
+    pub fn write(&self, sql: &mut String) {
         let (limits, others): (Vec<&Setting>, Vec<&Setting>) =
             self.0.iter().partition(|setting| LIMITS.contains(&&*setting.name));
         for setting in others.into_iter().chain(limits) {

@@ -181,6 +181,12 @@ impl Worker {
                 {
                     gone.push((key, "resetting the session took too long"));
                 }
+                State::Active
+                    if server.aligning.is_some()
+                        && past(server.state_since, settings.server_connect_timeout.limit()) =>
+                {
+                    gone.push((key, "bringing its session in line took too long"));
+                }
                 // It would never be idle if others always followed.
                 State::Lane if server.retire || self.is_old(server) => aged.push(key),
                 State::Idle => {

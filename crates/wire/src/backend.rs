@@ -145,6 +145,15 @@ pub fn parameter_status(body: &[u8]) -> Result<(&str, &str), Error> {
     Ok((fields.text("the name")?, fields.text("the value")?))
 }
 
+/// The same, with the value as it is in the client's encoding, which need not be UTF-8.
+///
+/// # Errors
+/// [`Error::Short`] when the message does not hold both, or the name is not UTF-8.
+pub fn parameter_status_bytes(body: &[u8]) -> Result<(&str, &[u8]), Error> {
+    let mut fields = Fields::new(tag::PARAMETER_STATUS, body);
+    Ok((fields.text("the name")?, fields.cstr("the value")?))
+}
+
 /// Appends a ParameterStatus.
 pub fn write_parameter_status(out: &mut Vec<u8>, name: &str, value: &str) {
     write(out, tag::PARAMETER_STATUS, |out| {
