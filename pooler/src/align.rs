@@ -74,7 +74,8 @@ impl Worker {
         if within || client.passing > 0 {
             return true;
         }
-        let Some(target) = self.target(key) else { return false };
+        let Some(mut target) = self.target(key) else { return false };
+        target.read_only |= self.is_only_read(server);
         let Some(server) = self.servers.get_mut(server_key.0) else { return false };
         if server.session.meets(&target) {
             return true;

@@ -11,7 +11,7 @@ use crate::client::{Client, Discard};
 use crate::route::SERIALIZABLE;
 use crate::server::{Passing, Request, Residue, Server, ServerKey, State};
 use crate::session::{Change, Outcome, Sets};
-use crate::vars::Tracked;
+use crate::vars::{OWN, Tracked};
 use crate::worker::{Step, Turn, Worker};
 
 /// A message that must be seen whole is not longer than this.
@@ -433,6 +433,8 @@ impl Worker {
 fn believe(server: &mut Server, client: &mut Client, tracked: &Tracked) {
     for change in client.pending.take() {
         server.session.sets.apply_unless(&change, &Sets::default(), tracked);
+        // Where the pooler has made transactions read-only for a write too, its client may have undone that.
+        server.session.read_only &= change.name().is_some_and(|name| name != OWN);
         client.sets.apply_unless(&change, &client.startup.1, tracked);
         // What the client asked for at startup is what a reset leads back to; the server follows before the next unit.
         for (place, name) in tracked.names().enumerate() {

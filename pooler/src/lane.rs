@@ -428,6 +428,7 @@ impl Worker {
     /// An error in the answer to a lane's unit. It is the client's to see, unless the fault is ours or a neighbour's:
     /// then the unit is asked again.
     pub fn lane_error(&mut self, key: ServerKey, message: &[u8], report: &Report) {
+        let only_read = self.servers.get(key.0).is_some_and(|server| self.is_only_read(server));
         let Some(server) = self.servers.get_mut(key.0) else { return };
         let Some(lane) = server.lane.as_mut() else { return };
         let mut wrote_to_replica = false;
@@ -436,7 +437,7 @@ impl Worker {
             // session's own read-only transactions are the client's to see.
             ("25006", _) => {
                 let member = self.pools.get(server.pool.0).is_some_and(|pool| pool.home.is_some());
-                wrote_to_replica = member && server.standby != Some(false);
+                wrote_to_replica = member && (server.standby != Some(false) || only_read);
                 let ours = server.session.read_only && !server.session.sets.concern_read_only();
                 if (wrote_to_replica || ours)
                     && let Some(shape) = lane.units.front().and_then(|unit| unit.shape.as_ref())

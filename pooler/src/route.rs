@@ -17,6 +17,7 @@ use crate::client::{ClientKey, Discard};
 use crate::config::{PoolMode, Routing};
 use crate::monitor::{ClusterView, Met, Refreshed};
 use crate::pool::{Pool, PoolKey};
+use crate::server::Server;
 use crate::shape::Shape;
 use crate::unit::{Extent, extent, is_sound};
 use crate::worker::{Step, Turn, Worker};
@@ -72,12 +73,16 @@ fn harmless(shape: &Shape) -> bool {
 }
 
 /// Whether this statement needs the primary though it writes nothing. A session that it pins stays where it is, and shall
-/// be able to write there; a standby refuses serializable transactions, read-only ones too (SQLSTATE 0A000).
+/// be able to write there; so shall a transaction that says that it will write; a standby refuses serializable
+/// transactions, read-only ones too (SQLSTATE 0A000).
 fn binds(shape: &Shape, serializable: bool) -> bool {
     let verdict = &shape.verdict;
     verdict.pins
         || match &verdict.kind {
-            Kind::Begin(modes) => modes.isolation.map_or(serializable, |level| level == Isolation::Serializable),
+            Kind::Begin(modes) => {
+                modes.read_only == Some(false)
+                    || modes.isolation.map_or(serializable, |level| level == Isolation::Serializable)
+            }
             // They run without a snapshot.
             Kind::Set(_) | Kind::Reset { .. } | Kind::Show(_) | Kind::Discard(_) | Kind::Deallocate(_) => false,
             Kind::Commit { .. } | Kind::Rollback { .. } => false,
@@ -149,6 +154,14 @@ impl Worker {
     /// Whether a pool is of clients only: their statements go down connections of its members.
     pub fn is_cluster(&self, key: PoolKey) -> bool {
         self.pools.get(key.0).is_some_and(|pool| pool.cluster.is_some() && pool.home.is_none())
+    }
+
+    /// Whether a server is never to be written to, and might let it happen: it is no standby, or does not say.
+    pub fn is_only_read(&self, server: &Server) -> bool {
+        let Some((home, id)) = self.pools.get(server.pool.0).and_then(|pool| pool.home) else { return false };
+        let view = self.pools.get(home.0).and_then(|home| home.cluster).and_then(|place| self.clusters.get(place));
+        let listed = view.and_then(|view| view.view().server(id));
+        listed.is_some_and(|listed| listed.only_read) && server.standby != Some(true)
     }
 
     /// Finds a server for the unit at the front of a client's input. `None` when there is nothing to find, or it has

@@ -331,7 +331,7 @@ impl Confirmed {
         let own_mode = self.sets.concern_read_only() || target.sets.concern_read_only();
         let reset = !same_sets && !self.sets.is_empty()
             || !alignment.first.is_empty()
-            || own_mode && self.read_only != target.read_only;
+            || own_mode && (!same_sets || self.read_only != target.read_only);
         let sql = &mut alignment.rest;
         if reset {
             sql.push_str(RESET);

@@ -17,7 +17,7 @@ pub struct Tracked {
 }
 
 /// The pooler sets this one for reads, so it is followed as other SETs are.
-const OWN: &str = "default_transaction_read_only";
+pub const OWN: &str = "default_transaction_read_only";
 
 impl Tracked {
     /// The usual ones and these.

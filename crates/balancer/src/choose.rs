@@ -238,6 +238,7 @@ mod tests {
                     weight,
                     standing,
                     banned,
+                    only_read: false,
                 })
                 .collect(),
         )

@@ -394,5 +394,6 @@ fn listed(id: ServerId, member: &Member) -> Listed {
         weight: member.setup.weight,
         standing: member.standing,
         banned: member.ban.is_some(),
+        only_read: member.setup.role == Configured::Replica,
     }
 }

@@ -57,6 +57,8 @@ pub struct Listed {
     pub standing: Standing,
     /// Whether it is kept from reads.
     pub banned: bool,
+    /// Whether it is configured never to be written to.
+    pub only_read: bool,
 }
 
 /// A server that may serve reads.
@@ -156,6 +158,7 @@ mod tests {
             weight: 1,
             standing,
             banned: standing == Standing::Replica,
+            only_read: false,
         }
     }
 

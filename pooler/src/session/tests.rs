@@ -153,4 +153,8 @@ fn a_clients_own_mode_comes_back_when_reads_are_over() {
     assert_eq!(sql, format!("{RESET}SET {name} TO off;"));
     let back = Confirmed { read_only: false, ..reading }.alignment(&Target { read_only: true, ..own }, &tracked).rest;
     assert_eq!(back, format!("{RESET}SET {name} TO off;SET {name}=on;"));
+    // It does not come back among reads either, where another client's were before.
+    let own = target(&[(name, "SET default_transaction_read_only TO off")], true);
+    let others = Confirmed { read_only: true, ..Confirmed::default() };
+    assert_eq!(others.alignment(&own, &tracked).rest, format!("{RESET}SET {name} TO off;SET {name}=on;"));
 }
