@@ -3,10 +3,11 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use wire::backend::{self, tag};
+use wire::backend::{self, Report, tag};
 use wire::frame;
 use wire::startup;
 
+use crate::crowd::Shared;
 use crate::dice::Dice;
 use crate::judge::{self, End, LOST, Rules};
 use crate::ledger::{Key, Ledger, Told};
@@ -101,12 +102,13 @@ pub struct Client {
 
 impl Client {
     /// A client that connects.
-    pub fn new(id: u32, socket: Socket, began: Instant, world: &World, options: &Options) -> Self {
+    pub fn new(id: u32, socket: Socket, shared: &Shared) -> Self {
+        let (options, world) = (&shared.options, &shared.world);
         let mut dice = Dice::new(options.seed, u64::from(id));
-        let persona = Persona::new(&mut dice, options, id);
+        let persona = Persona::new(&mut dice, options, id, shared.doomed.get());
         let vars = world.session(persona.user, &persona.startup);
         let rules = Rules { kills: options.kills > 0.0 || options.crashes > 0.0, lenient: persona.doomed.is_some() };
-        let mut trace = Trace::new(began);
+        let mut trace = Trace::new(shared.began);
         trace.note(&format!("client {id} connects as {persona:?}"));
         Self {
             id,
@@ -241,11 +243,12 @@ impl Client {
     fn unasked(&mut self) -> Result<(), String> {
         let answer = self.take();
         self.trace.got(&answer);
-        // The end of the connection follows where this is the end of a server.
-        match last_error(&answer) {
-            Some((code, _)) if self.rules.kills && LOST.contains(&code.as_str()) => Ok(()),
-            _ => Err("a message that nothing asked for".to_owned()),
+        // The end of the connection follows where this is the end of its server.
+        let dies = reports(&answer).is_some_and(|all| all.iter().all(|report| LOST.contains(&report.code.as_str())));
+        if dies && self.rules.kills && self.session.has_server() {
+            return Ok(());
         }
+        Err("a message that nothing asked for".to_owned())
     }
 
     /// The other side has closed the connection.
@@ -263,6 +266,12 @@ impl Client {
             return Ok(());
         }
         Err("the connection was closed".to_owned())
+    }
+
+    /// It was told what is wrong, so that nothing is known any more.
+    pub fn give_up(&mut self, ledger: &mut Ledger) {
+        self.stage = Stage::Gone;
+        self.session.abort(ledger, Told::Unknown, "wrong");
     }
 
     /// Its connection is no more, or will not be: what becomes of its rows.
@@ -314,7 +323,10 @@ impl Client {
         while self.flight.len() == 1 {
             let Some(chunk) = self.chunks.front() else { return };
             let failed = self.seen & (1 << tag::ERROR_RESPONSE) != 0;
-            if !failed && self.seen & (1 << chunk.after) == 0 {
+            // Whether a statement has columns may depend on what became of those before it.
+            let described = matches!(chunk.after, tag::ROW_DESCRIPTION | tag::NO_DATA);
+            let either = if described { 1 << tag::ROW_DESCRIPTION | 1 << tag::NO_DATA } else { 1 << chunk.after };
+            if !failed && self.seen & either == 0 {
                 return;
             }
             if let Some(chunk) = self.chunks.pop_front() {
@@ -323,6 +335,11 @@ impl Client {
                 self.socket.send(&bytes);
             }
         }
+    }
+
+    /// Whether what is under way ends only when it is cancelled.
+    pub fn is_endless(&self) -> bool {
+        self.flight.iter().any(|(unit, _)| unit.endless)
     }
 
     /// Whether it has done all that it came for.
@@ -338,6 +355,19 @@ impl Client {
         }
         self.trace.note("a cancel request begins");
     }
+}
+
+/// What errors and notices say; none where there are other messages among them.
+fn reports(mut bytes: &[u8]) -> Option<Vec<Report>> {
+    let mut found = Vec::new();
+    while let Ok(Some(message)) = frame::message(bytes) {
+        if !matches!(message.tag, tag::ERROR_RESPONSE | tag::NOTICE_RESPONSE) {
+            return None;
+        }
+        found.push(backend::report(message.body).ok()?);
+        bytes = message.rest;
+    }
+    Some(found)
 }
 
 /// The SQLSTATE and the message of the last error among these messages.

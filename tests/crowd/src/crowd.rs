@@ -8,10 +8,12 @@ use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Token};
 
+use crate::audit::Audit;
 use crate::client::{Client, Happened, Leave, Stage};
 use crate::dice::Dice;
 use crate::judge::End;
 use crate::ledger::Ledger;
+use crate::mischief::Doomed;
 use crate::options::Options;
 use crate::socket::{Socket, Tls};
 use crate::world::World;
@@ -31,6 +33,10 @@ pub struct Shared {
     pub units: AtomicU64,
     /// It is time to end.
     pub stop: AtomicBool,
+    /// A role that will be dropped.
+    pub doomed: Doomed,
+    /// Rows that are to be looked for.
+    pub audit: Audit,
     next_client: AtomicU32,
     wrong: Mutex<Vec<String>>,
 }
@@ -45,6 +51,8 @@ impl Shared {
             began: Instant::now(),
             units: AtomicU64::new(0),
             stop: AtomicBool::new(false),
+            doomed: Doomed::default(),
+            audit: Audit::default(),
             next_client: AtomicU32::new(1),
             wrong: Mutex::new(Vec::new()),
         }
@@ -125,6 +133,8 @@ pub struct Crowd<'a> {
     count: Count,
 }
 
+/// How many events the story of a row has.
+const STORY: usize = 12;
 /// Tokens below this are clients.
 const CANCELS: usize = 1 << 20;
 
@@ -178,7 +188,7 @@ impl<'a> Crowd<'a> {
             }
             if self.shared.stops() {
                 let since = *ending.get_or_insert_with(Instant::now);
-                let busy = self.clients.iter().flatten().any(|client| client.stage != Stage::Gone && !client.is_idle());
+                let busy = self.send_home();
                 let patience = Duration::from_secs_f64(self.shared.options.patience + 5.0);
                 if !busy && self.cancels.is_empty() || !self.shared.wrong().is_empty() || since.elapsed() > patience {
                     break;
@@ -208,11 +218,29 @@ impl<'a> Crowd<'a> {
                     client.deaf = false;
                     self.client_event(slot);
                 }
-                Wake::Cancel => self.cancel(slot),
+                Wake::Cancel => {
+                    let endless = client.is_endless();
+                    self.cancel(slot);
+                    if endless {
+                        // What comes before it begins strikes nothing: asked again until it does.
+                        self.wake(slot, Duration::from_millis(300), Wake::Cancel);
+                    }
+                }
                 Wake::Leave => self.leave(slot, Leave::SentReset),
                 Wake::Come => (),
             }
         }
+    }
+
+    /// Whoever is idle leaves, and with it the connection that its transaction may have held. Whether others are
+    /// still busy.
+    fn send_home(&mut self) -> bool {
+        for slot in 0..self.clients.len() {
+            if self.clients[slot].as_ref().is_some_and(Client::is_idle) {
+                self.leave(slot, Leave::Politely);
+            }
+        }
+        self.clients.iter().flatten().any(|client| client.stage != Stage::Gone)
     }
 
     fn wake(&mut self, slot: usize, after: Duration, wake: Wake) {
@@ -234,7 +262,7 @@ impl<'a> Crowd<'a> {
         match socket {
             Ok(socket) => {
                 self.count.clients += 1;
-                let client = Client::new(id, socket, self.shared.began, &self.shared.world, options);
+                let client = Client::new(id, socket, self.shared);
                 self.clients[slot] = Some(client);
                 self.client_event(slot);
             }
@@ -267,8 +295,12 @@ impl<'a> Crowd<'a> {
                 client.persona,
                 client.trace.tell()
             );
-            client.end(&mut self.ledger);
+            client.give_up(&mut self.ledger);
             self.shared.violate(told);
+        }
+        let settled = std::mem::take(&mut self.ledger.settled);
+        if !settled.is_empty() {
+            self.shared.audit.note(settled, client.trace.tell_last(STORY));
         }
         let idle = client.is_idle();
         let gone = client.stage == Stage::Gone;
@@ -349,6 +381,7 @@ impl<'a> Crowd<'a> {
         }
         let Some(client) = &mut self.clients[slot] else { return };
         client.batch(&mut self.ledger, options);
+        let endless = client.is_endless();
         match client.leave {
             Some(leave @ (Leave::Sent | Leave::SentReset)) => return self.leave(slot, leave),
             Some(Leave::Soon) => {
@@ -357,7 +390,10 @@ impl<'a> Crowd<'a> {
             }
             _ => (),
         }
-        if cancel && !early {
+        if endless {
+            let after = Duration::from_micros(self.dice.below(30_000) as u64);
+            self.wake(slot, after, Wake::Cancel);
+        } else if cancel && !early {
             let after = *self.dice.pick(&[0, 0, 300, 1000, 5000, 30_000]);
             let after = Duration::from_micros(self.dice.below(after + 1) as u64);
             if after.is_zero() { self.cancel(slot) } else { self.wake(slot, after, Wake::Cancel) }
@@ -407,7 +443,7 @@ impl<'a> Crowd<'a> {
                     client.persona,
                     client.trace.tell()
                 );
-                client.end(&mut self.ledger);
+                client.give_up(&mut self.ledger);
                 self.shared.violate(told);
             }
         }

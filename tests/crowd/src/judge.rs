@@ -67,6 +67,8 @@ pub struct Judge<'a> {
     ending: bool,
     /// What follows cannot be known.
     adrift: bool,
+    /// What a function that sometimes writes has said that it did.
+    wrote: bool,
     end: End,
     code: String,
     notices: Vec<String>,
@@ -98,6 +100,7 @@ pub fn judge(
         skipping: false,
         ending: false,
         adrift: false,
+        wrote: false,
         end: End::Well,
         code: String::new(),
         notices: Vec::new(),
@@ -200,9 +203,12 @@ impl<'a> Judge<'a> {
     /// How an error strikes, if it may.
     fn strikes(&self, report: &Report) -> Option<End> {
         let cancelled = report.code == "57014" && report.message == CANCELLED;
+        let timed_out = report.code == "57014" && report.message == TIMED_OUT;
+        let timed = self.timed || may_time_out(self.session);
         if cancelled && self.unit.cancellable {
             Some(End::Cancelled)
-        } else if report.code == "57014" && report.message == TIMED_OUT && (self.timed || may_time_out(self.session)) {
+        } else if (timed_out || cancelled) && timed {
+            // PostgreSQL takes one in thirty timeouts for a cancel request.
             Some(End::TimedOut)
         } else if self.rules.kills && LOST.contains(&report.code.as_str()) {
             Some(End::Lost)
@@ -292,20 +298,26 @@ impl<'a> Judge<'a> {
         Ok(())
     }
 
-    /// The error that keeps a statement from being run at all.
+    /// The error that keeps a statement from being analysed, or run at all.
     fn refusal(&self, statement: &Statement) -> Option<SqlError> {
-        if statement.refused.as_ref().is_some_and(|error| error.code == "42601") {
-            return statement.refused.clone();
+        let is_nonsense = statement.refused.as_ref().is_some_and(|error| error.code == "42601");
+        if !is_nonsense && self.session.has_failed() && !statement.is_exit() {
+            return (!statement.sql.is_empty()).then(in_failed_transaction);
         }
-        if self.session.has_failed() && !statement.is_exit() {
-            return Some(in_failed_transaction());
+        if matches!(statement.effect, Effect::TempDrop) {
+            return None;
         }
-        statement.refused.clone()
+        let reading = Reading::of(self.session.vars());
+        let error = statement.refused.clone().or_else(|| statement.expect(&self.scene(&reading)).error);
+        error.filter(|error| ["42601", "42703", "42P01"].contains(&error.code))
+    }
+
+    fn scene<'b>(&'b self, reading: &'b Reading) -> Scene<'b> {
+        Scene { session: self.session, ledger: self.ledger, world: self.world, reading }
     }
 
     fn expect(&mut self, statement: &Statement, reading: &Reading) -> Answer {
-        let scene = Scene { session: self.session, ledger: self.ledger, world: self.world, reading };
-        let answer = statement.expect(&scene);
+        let answer = statement.expect(&self.scene(reading));
         self.wanted_notices.extend(answer.notices.iter().cloned());
         answer
     }
@@ -317,7 +329,12 @@ impl<'a> Judge<'a> {
         }
         let there = self.session.named.iter().find(|prepared| prepared.name == name).map(|prepared| prepared.sure);
         let exists = SqlError::new("42P05", format!("prepared statement \"{}\" already exists", statement_name(name)));
-        let error = self.refusal(statement).or_else(|| (there == Some(true)).then(|| exists.clone()));
+        let mut error = self.refusal(statement).or_else(|| (there == Some(true)).then(|| exists.clone()));
+        let answered = self.peek()?.0 == tag::PARSE_COMPLETE;
+        if self.session.is_pooled() && answered && error == Some(in_failed_transaction()) {
+            // A pooler that knows the statement need not ask.
+            error = None;
+        }
         if let Some(error) = error {
             self.refused(&error)?;
         } else {
@@ -387,8 +404,7 @@ impl<'a> Judge<'a> {
         }
         let Some(reading) = reading else { return self.refused(&missing) };
         // What can be worked out when the plan is made fails here.
-        let scene = Scene { session: self.session, ledger: self.ledger, world: self.world, reading: &reading };
-        let answer = statement.expect(&scene);
+        let answer = statement.expect(&self.scene(&reading));
         let mut foreseen: Vec<&SqlError> = answer.error.iter().chain(&answer.perhaps).collect();
         if !sure {
             foreseen.push(&missing);
@@ -425,7 +441,7 @@ impl<'a> Judge<'a> {
             }
             _ => return Err(format!("{} in place of t", char::from(tag))),
         }
-        self.described(statement.columns)
+        self.described(statement)
     }
 
     fn describe_portal(&mut self, portal: u8) -> Result<(), Wrong> {
@@ -437,11 +453,13 @@ impl<'a> Judge<'a> {
         if self.session.has_failed() && !statement.columns.is_empty() {
             return self.refused(&in_failed_transaction());
         }
-        self.described(statement.columns)
+        self.described(&statement)
     }
 
     /// RowDescription or NoData.
-    fn described(&mut self, columns: &[Column]) -> Result<(), Wrong> {
+    fn described(&mut self, statement: &Statement) -> Result<(), Wrong> {
+        let knows = !matches!(statement.effect, Effect::Fetch(_)) || self.session.cursor.is_some();
+        let columns = if knows { statement.columns } else { &[] };
         let (tag, body) = self.take()?;
         match tag {
             tag::ERROR_RESPONSE => self.error(body, &[]),
@@ -508,7 +526,7 @@ impl<'a> Judge<'a> {
         let (first, _) = self.peek()?;
         match (&statement.copying, first) {
             (_, tag::ERROR_RESPONSE) => (),
-            (Copying::No, _) if run.header && !statement.columns.is_empty() => self.described(statement.columns)?,
+            (Copying::No, _) if run.header && !statement.columns.is_empty() => self.described(statement)?,
             (Copying::No, _) => (),
             (Copying::Out, tag::COPY_OUT_RESPONSE) | (Copying::In { .. }, tag::COPY_IN_RESPONSE) => {
                 self.take()?;
@@ -537,13 +555,14 @@ impl<'a> Judge<'a> {
         }
     }
 
-    fn row(&self, statement: &Statement, answer: &Answer, at: usize, tag: u8, body: &[u8]) -> Result<(), Wrong> {
+    fn row(&mut self, statement: &Statement, answer: &Answer, at: usize, tag: u8, body: &[u8]) -> Result<(), Wrong> {
         let out = statement.copying == Copying::Out;
         let values = match (tag, out) {
             (tag::COPY_DATA, true) => vec![Some(body.strip_suffix(b"\n").unwrap_or_default())],
             (tag::DATA_ROW, false) => backend::data_row(body).map_err(|error| error.to_string())?,
             _ => return Err("rows of the wrong kind".to_owned()),
         };
+        self.wrote = values.first() == Some(&Some(b"wrote"));
         if answer.rows.fits(at, &values) || self.adrift {
             return Ok(());
         }
@@ -578,6 +597,9 @@ impl<'a> Judge<'a> {
             return Err(format!("complete by {:?}, not {wanted:?}", String::from_utf8_lossy(got)));
         }
         self.session.apply(&statement.effect, self.ledger);
+        if let (Effect::Shift(key), true) = (&statement.effect, self.wrote) {
+            self.session.shifted(*key, self.ledger);
+        }
         if statement.vague {
             self.session.blur();
         }
@@ -717,7 +739,8 @@ pub fn note_setting(session: &mut Session, name: &str, value: &str) -> Result<()
     let Some(setting) = SETTINGS.into_iter().find(|setting| setting.name() == name) else {
         return Ok(());
     };
-    session.told[setting as usize] = Some(value.into());
+    // Where what it is may change with the connection, what was told of one says nothing.
+    session.told[setting as usize] = session.vars().get(setting).known().map(|_| value.into());
     if session.vars().get(setting).may_be(value) {
         return Ok(());
     }

@@ -49,6 +49,8 @@ struct Entry {
 #[derive(Debug, Default)]
 pub struct Ledger {
     entries: HashMap<Key, Entry>,
+    /// The rows of which their client was told something for certain since this was last taken.
+    pub settled: Vec<(Key, Told)>,
 }
 
 impl Ledger {
@@ -71,6 +73,9 @@ impl Ledger {
         for key in keys {
             if let Some(entry) = self.entries.get_mut(key) {
                 (entry.told, entry.how) = (told, word);
+                if matches!(told, Told::Done | Told::Failed) {
+                    self.settled.push((*key, told));
+                }
             }
         }
     }

@@ -3,6 +3,7 @@
 //! See docs/design/2026-11-22-crowd.md, and `crowd --help`.
 
 mod admin;
+mod audit;
 mod client;
 mod crowd;
 mod dice;
@@ -10,7 +11,9 @@ mod judge;
 #[cfg(test)]
 mod judge_tests;
 mod ledger;
+mod mischief;
 mod options;
+mod proxy;
 mod script;
 mod session;
 mod settings;
@@ -51,6 +54,9 @@ fn main() -> ExitCode {
 fn run(options: Options) -> Result<bool, String> {
     println!("seed {}", options.seed);
     let tls = options.tls.as_deref().map(socket::tls).transpose()?;
+    if let Some(port) = options.proxy {
+        proxy::start(port, options.server, options.delay, options.seed)?;
+    }
     let world = World::prepare(options.server)?;
     let shared = Shared::new(options, world, tls);
     let (ledger, count) = std::thread::scope(|scope| {
@@ -60,7 +66,12 @@ fn run(options: Options) -> Result<bool, String> {
             move |thread| shared.options.clients / threads + usize::from(thread < shared.options.clients % threads);
         let crowds: Vec<_> =
             (0..threads).map(|thread| scope.spawn(move || Crowd::new(shared, thread, share(thread))?.run())).collect();
+        let mischief = scope.spawn(|| mischief::run(shared));
+        scope.spawn(|| audit::run(shared));
         watch(shared);
+        if let Ok((ended, killed)) = mischief.join() {
+            println!("{ended} server processes ended, {killed} killed");
+        }
         let mut all = (Ledger::default(), Count::default());
         for crowd in crowds {
             let (ledger, count) = crowd.join().map_err(|_| "a thread of the crowd has panicked".to_owned())??;

@@ -43,7 +43,7 @@ pub struct Persona {
 
 impl Persona {
     /// Somebody, as the dice fall.
-    pub fn new(dice: &mut Dice, options: &Options, client: u32) -> Self {
+    pub fn new(dice: &mut Dice, options: &Options, client: u32, doomed: Option<String>) -> Self {
         let mut having = |what: &str, permille: usize| dice.permille(permille) && options.with(what);
         let mut persona = Self {
             user: USERS[0],
@@ -58,6 +58,9 @@ impl Persona {
         };
         if having("authorizations", 100) {
             persona.user = USERS[1];
+        }
+        if having("doomed", 20) && persona.user == USERS[0] {
+            persona.doomed = doomed;
         }
         let mut chance = having("startup", 600);
         if having("readonly", 20) {
@@ -163,6 +166,12 @@ impl<'a> Script<'a> {
             return self.units;
         }
         let persona = self.persona;
+        if let Some(role) = &persona.doomed
+            && self.dice.permille(300)
+        {
+            self.doomed(role);
+            return self.units;
+        }
         let having = |yes: bool, weight: usize| if yes { weight } else { 0 };
         let kind = self.dice.weighted(&[
             (500, 0),
@@ -180,6 +189,7 @@ impl<'a> Script<'a> {
             (having(persona.sets && self.options.with("vague"), 15), 12),
             (having(persona.sets, 4), 13),
             (having(self.options.with("shifts"), 10), 14),
+            (having(persona.cancels, 5), 15),
         ]);
         match kind {
             0 => self.reads(),
@@ -196,6 +206,7 @@ impl<'a> Script<'a> {
             11 => self.authorization(),
             12 => self.vague(),
             13 => self.discard(),
+            15 => self.endless(),
             _ => self.shifting(),
         }
         self.units
@@ -821,8 +832,31 @@ impl<'a> Script<'a> {
         self.form(statements::set(setting, &value, 0));
     }
 
+    /// A function that may be another by now than it was known to be.
     fn shifting(&mut self) {
-        let statement = self.read();
-        self.form(statement);
+        for _ in 0..self.dice.between(1, 3) {
+            let key = self.key();
+            self.form(statements::shifty(key));
+        }
+    }
+
+    /// A role that may be dropped at any time.
+    fn doomed(&mut self, role: &str) {
+        self.form(statements::set(Setting::Role, role, 0));
+        for _ in 0..self.dice.between(2, 12) {
+            let statement = if self.dice.permille(300) { self.write() } else { self.read() };
+            self.form(statement);
+        }
+        if self.dice.permille(300) {
+            self.form(statements::reset(Setting::Role));
+        }
+    }
+
+    /// What would take a minute, if its client did not cancel it.
+    fn endless(&mut self) {
+        let tag = self.tag();
+        let mut unit = Unit::simple(vec![statements::nap(&tag, 60_000)]);
+        unit.endless = true;
+        self.units.push_back(unit);
     }
 }

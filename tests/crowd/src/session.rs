@@ -199,6 +199,17 @@ impl Session {
         self.status() == b'E'
     }
 
+    /// Whether it is behind a pooler.
+    pub fn is_pooled(&self) -> bool {
+        self.pooled
+    }
+
+    /// Whether it has a server connection of its own even when nothing is asked.
+    pub fn has_server(&self) -> bool {
+        let pinned = self.facts.temp.is_some() || self.facts.listens || self.locks > 0 || self.cursor.is_some();
+        !self.pooled || pinned || self.status() != b'I'
+    }
+
     /// A statement begins: in the transaction that there is, or in one of the unit's own.
     pub fn start(&mut self) {
         if self.transaction.is_none() {
@@ -350,7 +361,9 @@ impl Session {
             Effect::Reset(setting) => self.set(*setting, self.startup.get(*setting).clone()),
             Effect::ResetAll => self.reset_all(),
             Effect::DiscardAll => self.discard_all(),
-            Effect::Write(keys) => self.write(keys, ledger),
+            Effect::Write(keys) => self.write(keys, self.vars().tenant(), ledger),
+            // Only its answer says whether it has written ([`Session::shifted`]).
+            Effect::Shift(_) => (),
             Effect::Violate => self.in_transaction(|transaction| transaction.violated = true),
             Effect::Begin { read_only } => self.in_transaction(|transaction| {
                 transaction.explicit = true;
@@ -424,8 +437,12 @@ impl Session {
         self.facts.listens = false;
     }
 
-    fn write(&mut self, keys: &[Key], ledger: &mut Ledger) {
-        let tenant = self.vars().tenant();
+    /// A row of `public` was written by a function.
+    pub fn shifted(&mut self, key: Key, ledger: &mut Ledger) {
+        self.write(&[key], Some("public"), ledger);
+    }
+
+    fn write(&mut self, keys: &[Key], tenant: Option<&'static str>, ledger: &mut Ledger) {
         for &key in keys {
             ledger.open(key, tenant);
         }

@@ -59,8 +59,13 @@ impl Trace {
 
     /// All of it, a line each.
     pub fn tell(&self) -> String {
+        self.tell_last(EVENTS)
+    }
+
+    /// The last so many events, a line each.
+    pub fn tell_last(&self, count: usize) -> String {
         let mut told = String::new();
-        for (at, kind, bytes) in &self.events {
+        for (at, kind, bytes) in self.events.iter().skip(self.events.len().saturating_sub(count)) {
             let word = match kind {
                 Kind::Sent => "sent",
                 Kind::Got => "got ",

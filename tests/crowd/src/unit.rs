@@ -64,6 +64,8 @@ pub struct Unit {
     pub chunks: Vec<Chunk>,
     /// A cancel request of its own client may strike it.
     pub cancellable: bool,
+    /// It ends only when it is cancelled.
+    pub endless: bool,
 }
 
 impl Unit {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 
 use crate::admin::{Admin, SUPERUSER};
+use crate::mischief::shifty;
 use crate::settings::{DEFAULT_PATH, ROLES, SETTINGS, Setting, TENANTS, Text, USERS, Value, Vars};
 
 /// The database of the crowd.
@@ -78,6 +79,7 @@ impl World {
         admin.ask(&format!("ALTER DATABASE {DATABASE} SET escape_string_warning = off"))?;
         let mut admin = Admin::connect(server, DATABASE, SUPERUSER)?;
         admin.ask(TOOLS)?;
+        admin.ask(&shifty(false))?;
         for tenant in TENANTS.into_iter().filter(|tenant| *tenant != "public") {
             admin.ask(&format!("CREATE SCHEMA {tenant}"))?;
         }
