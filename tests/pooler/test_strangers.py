@@ -451,3 +451,14 @@ def test_auth_query_runs_in_a_session_of_the_poolers_own(with_users):
                 client.until(b"Z")
                 assert outcome(pooler) == "scram_user", setting
                 assert "password authentication failed" in outcome(pooler, password="pw"), setting
+
+
+def test_a_bad_option_costs_no_server_connection(server):
+    """Neither a value that does not hold, nor what is no option at all."""
+    with Pooler(server, default_pool_size=1) as pooler:
+        backend = pooler.psql("SELECT pg_backend_pid()")
+        done = pooler.psql("SELECT 1", check=False, options="-c work_mem=garbage")
+        assert 'invalid value for parameter "work_mem": "garbage"' in done.stderr
+        done = pooler.psql("SELECT 1", check=False, options="garbage")
+        assert "FATAL:  unsupported startup parameter in options: garbage" in done.stderr
+        assert pooler.psql("SELECT pg_backend_pid()") == backend
