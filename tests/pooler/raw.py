@@ -1,5 +1,6 @@
 """A client that sends exactly the bytes it is told, for what no driver does."""
 
+import select
 import socket
 import ssl
 import struct
@@ -52,7 +53,8 @@ FLUSH = message(b"H")
 
 
 class Raw:
-    """A connection, logged in without a password, with these startup parameters, unless `login` is false.
+    """A connection to a port, or to a Unix socket's path, logged in without a password, with these startup parameters,
+    unless `login` is false.
 
     With a context of `ssl` it speaks TLS; when `direct`, without asking first.
     """
@@ -60,9 +62,14 @@ class Raw:
     def __init__(
         self, port, database="postgres", login=True, minor=0, user=SUPERUSER, context=None, direct=False, **parameters
     ):
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=10)
-        # After a handshake it would wait for an acknowledgement that nobody hurries to send.
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if isinstance(port, int):
+            self.socket = socket.create_connection(("127.0.0.1", port), timeout=10)
+            # After a handshake it would wait for an acknowledgement that nobody hurries to send.
+            self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        else:
+            self.socket = socket.socket(socket.AF_UNIX)
+            self.socket.settimeout(10)
+            self.socket.connect(port)
         if context is not None:
             try:
                 if not direct:
@@ -113,6 +120,32 @@ class Raw:
             found.append(got)
         return found
 
+    def ask(self, *parts, units=1):
+        """Sends bytes and gives what so many units are answered with, as `show` shows it."""
+        self.send(*parts)
+        return show([message for _ in range(units) for message in self.until(b"Z")])
+
+    def sql(self, text):
+        """What a Query is answered with, as `show` shows it."""
+        return self.ask(query(text))
+
+    def value(self, text):
+        """The first value that a Query answers."""
+        self.send(query(text))
+        found = self.until(b"Z")
+        rows = values(found)
+        assert rows, show(found)
+        return rows[0]
+
+    def waiting(self, seconds):
+        """Whether something has come within so many seconds; it is not taken."""
+        return bool(self.held) or bool(select.select([self.socket], [], [], seconds)[0])
+
+    def reset(self):
+        """Leaves without a word: the other side gets RST."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.socket.close()
+
     def is_closed(self):
         """Whether the other side closes within the time that a read may take, having said nothing more."""
         try:
@@ -142,3 +175,35 @@ def values(messages):
                 found.append(None if length < 0 else body[at + 4 : at + 4 + length].decode())
                 at += 4 + max(length, 0)
     return found
+
+
+def direct(server, **options):
+    """A connection straight to a server, by its socket, which wants no password."""
+    return Raw(f"{server.socket_folder}/.s.PGSQL.{server.port}", **options)
+
+
+def show(messages):
+    """Messages as a line of text: `T D:1 C:SELECT 1 Z:I`, errors as `E:22012`. Parameters and notices, which may come at
+    any time, are left out.
+    """
+    return " ".join(_shown(kind, body) for kind, body in messages if kind not in (b"S", b"N"))
+
+
+def _shown(kind, body):
+    name = kind.decode()
+    if kind == b"D":
+        return "D:" + "|".join("NULL" if value is None else value for value in values([(kind, body)]))
+    if kind == b"E":
+        return f"E:{code(body)}"
+    return f"{name}:{body.rstrip(bytes(1)).decode()}" if kind in b"CZ" else name
+
+
+def field(body, name):
+    """A field of an ErrorResponse or NoticeResponse: `M` is the message, `S` the severity."""
+    return next((part[1:].decode() for part in body.split(b"\0") if part[:1] == name.encode()), None)
+
+
+def parameters(messages):
+    """The parameters that messages tell of, with the values told last."""
+    told = (body.split(b"\0") for kind, body in messages if kind == b"S")
+    return {name.decode(): value.decode() for name, value, *_ in told}

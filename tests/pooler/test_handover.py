@@ -1,0 +1,441 @@
+"""A server connection that ends, or whose client leaves: what it said reaches nobody else, it is given back once, and each
+unit is answered by one error at most.
+"""
+
+import contextlib
+import re
+import struct
+import time
+
+import pytest
+
+from tests.pooler.interpose import (
+    GREETING,
+    Interposer,
+    Scripted,
+    answer,
+    await_reader,
+    columns,
+    complete,
+    end,
+    error,
+    parameter,
+    ready,
+    reset,
+    row,
+)
+from tests.pooler.process import Pooler, wait_until
+from tests.pooler.raw import EXECUTE, FLUSH, SYNC, Raw, bind, direct, message, parameters, parse, query
+
+WAITERS = 4
+TERMINATED = error("57P01", "terminating connection due to administrator command", "FATAL")
+
+
+@pytest.fixture(params=["pipelining", "without"])
+def pipelining(request):
+    """Whether reads of several clients share a connection."""
+    return request.param == "pipelining"
+
+
+# What ends a connection in the eyes of the pooler.
+BREAKERS = {
+    "a login message": message(b"R", struct.pack("!i", 0)),
+    "a second key": message(b"K", struct.pack("!ii", 4711, 4712)),
+    "a length of nothing": b"D\0\0\0\0",
+    "an endless message": b"C\x7f\xff\xff\xff",
+}
+# What a connection says that has been given up: a whole login, answers, another key, an end.
+REST = (
+    GREETING
+    + message(b"K", struct.pack("!ii", 4711, 4712))
+    + ready()
+    + parameter("TimeZone", "Mars/Phobos")
+    + answer("stolen")
+    + complete("SET")
+    + ready()
+    + answer("stolen")
+    + TERMINATED
+)
+
+
+def lent(number):
+    """A statement that is lent a connection, and what it is answered."""
+    sql = f"SELECT pg_advisory_xact_lock_shared({number + 1}), 'of {number}'"
+    return query(sql), f"T D:|of {number} C:SELECT 1 Z:I"
+
+
+def shared(number):
+    """A read that may share a connection, and what it is answered."""
+    return query(f"SELECT 'of {number}' AS read"), f"T D:of {number} C:SELECT 1 Z:I"
+
+
+def waiters(pooler, stack, kind, already=0):
+    """Clients that wait for a connection behind so many others, and what they must be answered."""
+    found = []
+    for number in range(WAITERS):
+        client = stack.enter_context(Raw(pooler.port))
+        unit, wanted = kind(number)
+        client.send(unit)
+        wait_until(lambda number=number: waiting(pooler) == already + number + 1)
+        found.append((client, wanted))
+    return found
+
+
+def waiting(pooler):
+    """How many clients wait."""
+    return int(pooler.show("POOLS")[0]["cl_waiting"])
+
+
+def all_well(pooler, found):
+    """Those who waited are answered what they asked for; a new client is greeted as ever."""
+    for client, wanted in found:
+        assert client.ask() == wanted
+    with Raw(pooler.port) as late:
+        assert "Mars/Phobos" not in parameters(late.greeting).values()
+        assert late.value("SHOW TimeZone") != "Mars/Phobos"
+        for number, (client, _) in enumerate(found):
+            assert client.sql(f"SELECT 'again {number}'") == f"T D:again {number} C:SELECT 1 Z:I"
+
+
+@pytest.mark.parametrize("sslmode", ["disable", "prefer"])
+@pytest.mark.parametrize("breaker", BREAKERS)
+def test_what_a_connection_says_that_is_given_up_reaches_nobody(server, pipelining, breaker, sslmode):
+    with contextlib.ExitStack() as stack:
+        net = stack.enter_context(Interposer(server))
+        settings = {"default_pool_size": 1, "pipelining": pipelining, "server_tls_sslmode": sslmode}
+        pooler = stack.enter_context(Pooler(net, **settings))
+        x = stack.enter_context(Raw(pooler.port))
+        x.sql("BEGIN")
+        x.sql("COMMIT")
+        link = net.links[-1]
+        link.hold()
+        x.send(lent(100)[0])
+        net.wait(lambda: any(kind == b"Z" for kind, _ in link.kept))
+        found = waiters(pooler, stack, lent)
+        link.say(BREAKERS[breaker] + REST)
+        assert x.ask() == "E:08006 Z:I"
+        all_well(pooler, found)
+        assert x.sql("SELECT 1") == "T D:1 C:SELECT 1 Z:I"
+
+
+@pytest.mark.parametrize("breaker", ["a login message", "a length of nothing", "an open transaction"])
+def test_what_a_lane_says_that_is_given_up_reaches_nobody(server, breaker):
+    with contextlib.ExitStack() as stack:
+        net = stack.enter_context(Interposer(server))
+        pooler = stack.enter_context(Pooler(net, default_pool_size=1, pipeline_stall=5))
+        x = stack.enter_context(Raw(pooler.port))
+        for _ in range(4):
+            assert x.ask(shared(0)[0]) == shared(0)[1]
+        link = net.asking("AS read")
+        link.hold()
+        x.send(shared(9)[0])
+        net.wait(lambda: any(kind == b"Z" for kind, _ in link.kept))
+        behind = [(stack.enter_context(Raw(pooler.port)), shared(number)) for number in range(WAITERS)]
+        for client, (unit, _) in behind:
+            client.send(unit)
+        net.wait(lambda: link.asks("AS read") >= 4 + WAITERS)
+        broken = {"an open transaction": columns("a") + row("x") + complete("SELECT 1") + ready("T")}
+        link.say({**BREAKERS, **broken}[breaker] + REST)
+        # A read is asked again.
+        assert x.ask() == shared(9)[1]
+        all_well(pooler, [(client, wanted) for client, (_, wanted) in behind])
+
+
+def test_a_farewell_behind_the_last_answer_is_not_taken_for_the_next_connections(server, pipelining):
+    # The connection is to be closed when it is free; its server ends it in the same moment.
+    with contextlib.ExitStack() as stack:
+        net = stack.enter_context(Interposer(server))
+        # A login that failed would be noticed for long.
+        settings = {"default_pool_size": 1, "pipelining": pipelining, "server_login_retry": 30}
+        pooler = stack.enter_context(Pooler(net, **settings))
+        x = stack.enter_context(Raw(pooler.port))
+        x.sql("BEGIN")
+        x.sql("COMMIT")
+        link = net.links[-1]
+        link.hold()
+        x.send(lent(100)[0])
+        net.wait(lambda: any(kind == b"Z" for kind, _ in link.kept))
+        found = waiters(pooler, stack, lent)
+        pooler.psql("RECONNECT", "pgbouncer")
+        link.release(parameter("TimeZone", "Mars/Phobos"), TERMINATED)
+        assert x.ask() == lent(100)[1]
+        all_well(pooler, found)
+
+
+# Clients that leave as their last answer comes.
+
+BURSTS = {
+    "to be cleaned": [query("BEGIN"), query("SET LOCAL my.tag = 'a'"), query("COMMIT")],
+    "clean": [query("BEGIN"), query("COMMIT")],
+    "a write": [query("INSERT INTO left_behind VALUES ('a')")],
+    "extended": [parse("", "INSERT INTO left_behind VALUES ('a')"), bind(""), EXECUTE, SYNC],
+    "to be reset": [query("SET my.tag = 'a'; SELECT 1")],
+}
+
+
+@pytest.fixture
+def ground(server):
+    """A table to write into."""
+    with direct(server) as looker:
+        looker.sql("DROP TABLE IF EXISTS left_behind; CREATE TABLE left_behind (who text)")
+        yield looker
+
+
+@pytest.mark.parametrize("first", ["the answer", "the reset"])
+@pytest.mark.parametrize("burst", BURSTS)
+def test_a_client_that_leaves_as_its_unit_ends_gives_its_connection_back_once(server, ground, pipelining, burst, first):
+    with contextlib.ExitStack() as stack:
+        net = stack.enter_context(Interposer(server))
+        pooler = stack.enter_context(Pooler(net, default_pool_size=1, pipelining=pipelining))
+        b, c, d = (stack.enter_context(Raw(pooler.port)) for _ in range(3))
+        b.sql("BEGIN")
+        b.sql("COMMIT")
+        link = net.links[-1]
+        a = Raw(pooler.port)
+        parts = BURSTS[burst]
+        units = sum(part[:1] in (b"Q", b"S") for part in parts)
+        link.hold()
+        a.send(*parts)
+        net.wait(lambda: sum(kind == b"Z" for kind, _ in link.kept) == units)
+        b.send(query("INSERT INTO left_behind VALUES ('b') RETURNING who"))
+        wait_until(lambda: waiting(pooler) == 1)
+        c.send(query("UPDATE left_behind SET who = 'c' WHERE who = 'nobody'"))
+        wait_until(lambda: waiting(pooler) == 2)
+        with pooler.frozen():
+            if first == "the reset":
+                a.reset()
+            link.release()
+            if first == "the answer":
+                a.reset()
+        assert b.ask() == "T D:b C:INSERT 0 1 Z:I"
+        assert c.ask() == "C:UPDATE 0 Z:I"
+        for client, name in ((d, "d"), (b, "b"), (c, "c")):
+            assert client.sql(f"SELECT '{name}'") == f"T D:{name} C:SELECT 1 Z:I"
+        alone_with_it(pooler, b, d)
+
+
+def alone_with_it(pooler, one, other):
+    """While one is in a transaction on the pool's only connection, another waits."""
+    assert one.sql("BEGIN") == "C:BEGIN Z:T"
+    other.send(query("INSERT INTO left_behind VALUES ('other')"))
+    wait_until(lambda: waiting(pooler) == 1)
+    assert one.sql("ROLLBACK") == "C:ROLLBACK Z:I"
+    assert other.ask() == "C:INSERT 0 1 Z:I"
+    assert len(pooler.show("SERVERS")) == 1
+
+
+@pytest.mark.parametrize("burst", BURSTS)
+def test_a_client_that_leaves_while_nobody_waits_gives_its_connection_back_once(server, ground, pipelining, burst):
+    with contextlib.ExitStack() as stack:
+        net = stack.enter_context(Interposer(server))
+        pooler = stack.enter_context(Pooler(net, default_pool_size=1, pipelining=pipelining))
+        b, c = (stack.enter_context(Raw(pooler.port)) for _ in range(2))
+        b.sql("BEGIN")
+        b.sql("COMMIT")
+        link = net.links[-1]
+        a = Raw(pooler.port)
+        parts = BURSTS[burst]
+        link.hold()
+        a.send(*parts)
+        net.wait(lambda: sum(kind == b"Z" for kind, _ in link.kept) == sum(part[:1] in (b"Q", b"S") for part in parts))
+        with pooler.frozen():
+            link.release()
+            a.reset()
+        for _ in range(3):
+            alone_with_it(pooler, b, c)
+            alone_with_it(pooler, c, b)
+
+
+def test_a_place_that_comes_free_by_a_client_that_leaves_is_filled_at_once(server, pipelining):
+    # Not at the next look around, which comes ten times a second.
+    with contextlib.ExitStack() as stack:
+        net = stack.enter_context(Interposer(server))
+        pooler = stack.enter_context(Pooler(net, default_pool_size=1, pipelining=pipelining))
+        b = stack.enter_context(Raw(pooler.port))
+        b.sql("SELECT 1")
+        with pooler.connect("pgbouncer") as console:
+            late = 0
+            for _ in range(12):
+                late += leave_a_transaction(net, pooler, console, b)
+    assert late <= 3, f"{late} of 12 waited for the next look around"
+
+
+def leave_a_transaction(net, pooler, console, waiter):
+    """A client leaves in a transaction while another waits; whether the pooler did other things before it connected anew."""
+    a = Raw(pooler.port)
+    a.sql("BEGIN")
+    waiter.send(query("SELECT pg_advisory_xact_lock_shared(1)"))
+    wait_until(lambda: waiting(pooler) == 1)
+    before = len(net.links)
+    a.socket.close()
+    cursor = console.cursor()
+    # Each of these is a turn of the pooler's loop.
+    for _ in range(10):
+        cursor.execute("SHOW VERSION")
+        cursor.fetchall()
+    late = len(net.links) == before
+    assert waiter.ask() == "T D: C:SELECT 1 Z:I"
+    return late
+
+
+# One error a unit.
+
+UNITS = {
+    "query": [query("SELECT 'x'")],
+    "extended": [parse("", "SELECT 'x'"), bind(""), EXECUTE, SYNC],
+    "flushed": [parse("", "SELECT 'x'"), bind(""), EXECUTE, FLUSH],
+    "two queries": [query("SELECT 'x'"), query("SELECT 'y'")],
+    "two extended": [parse("", "SELECT 'x'"), bind(""), EXECUTE, SYNC] * 2,
+}
+BOUND = message(b"1") + message(b"2")
+# How far a server comes with the first unit, of each protocol, before it dies.
+SAID = {
+    "nothing": (b"", b""),
+    "columns": (columns("a"), BOUND),
+    "a row": (columns("a") + row("x"), BOUND + row("x")),
+    "all but its end": (columns("a") + row("x") + complete("SELECT 1"), BOUND + row("x") + complete("SELECT 1")),
+    "an error": (error("22012", "division by zero"), error("22012", "division by zero")),
+    "a row and an error": (columns("a") + row("x") + error("22012", "zero"), BOUND + row("x") + error("22012", "zero")),
+}
+DEATHS = {
+    "farewell": lambda session: (session.send(TERMINATED), end(session.socket)),
+    "close": lambda session: end(session.socket),
+    "reset": lambda session: reset(session.socket),
+}
+
+
+@pytest.mark.parametrize("death", DEATHS)
+@pytest.mark.parametrize("said", SAID)
+@pytest.mark.parametrize("form", UNITS)
+def test_a_unit_whose_server_dies_is_answered_by_one_error(form, said, death):
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(Scripted())
+        # As a server is that recovers from the crash of one of its processes.
+        pooler = stack.enter_context(Pooler(server, default_pool_size=1, pipelining=False, server_login_retry=0.1))
+        x = stack.enter_context(Raw(pooler.port))
+        parts = UNITS[form]
+        x.send(*parts)
+        session = server.session(0)
+        wanted = sum(part[:1] in (b"Q", b"S") for part in parts)
+        for _ in range(wanted):
+            session.unit()
+        if form == "flushed":
+            while session.next()[0] != b"H":
+                pass
+        server.refusal = error("57P03", "the database system is in recovery mode", "FATAL")
+        extended = parts[0][:1] == b"P"
+        session.send(SAID[said][extended])
+        DEATHS[death](session)
+        if form == "flushed":
+            x.until(b"E")
+            assert x.ask(SYNC) == "Z:I"
+        else:
+            for _ in range(wanted):
+                one_error(x)
+        # What comes meanwhile is refused, or waits; in any case it is answered once.
+        x.send(query("SELECT 'later'"))
+        server.replies = replies
+        server.refusal = None
+        once_or_later(x, "later")
+
+
+def replies(unit):
+    """What a server says that has recovered."""
+    kind, body = unit[-1]
+    text = body.rstrip(b"\0").decode()
+    return answer(text[8:-1]) if kind == b"Q" and text.startswith("SELECT '") else complete("SET") + ready()
+
+
+def one_error(client):
+    """A unit is answered by one error, which is the last before its end."""
+    found = client.ask()
+    assert re.fullmatch(r"((1|2|T|D:\S+|C:SELECT 1) )*E:\S+ Z:I", found), found
+
+
+def once_or_later(client, text):
+    """A statement that was sent is answered by its row; or by one error, then another is."""
+    found = client.ask()
+    deadline = time.monotonic() + 10
+    while re.fullmatch(r"E:\S+ Z:I", found) and time.monotonic() < deadline:
+        time.sleep(0.05)
+        found = client.sql(f"SELECT '{text}'")
+    assert found == f"T D:{text} C:SELECT 1 Z:I"
+
+
+@pytest.mark.parametrize("refused", [False, True], ids=["anew", "refused"])
+@pytest.mark.parametrize("how", [end, reset])
+@pytest.mark.parametrize("form", ["query", "extended", "flushed"])
+def test_a_connection_that_dies_as_it_is_lent_takes_no_statement_with_it(
+    server, ground, pipelining, form, how, refused
+):
+    insert = "INSERT INTO left_behind VALUES ('x')"
+    with contextlib.ExitStack() as stack:
+        net = stack.enter_context(Interposer(server))
+        pooler = stack.enter_context(Pooler(net, default_pool_size=1, pipelining=pipelining, server_login_retry=0.1))
+        x, other = (stack.enter_context(Raw(pooler.port)) for _ in range(2))
+        # It must be brought in line with.
+        assert x.sql("SET my.tag = 'x'") == "C:SET Z:I"
+        other.sql("BEGIN")
+        x.send(query(insert) if form == "query" else parse("", insert) + bind("") + EXECUTE)
+        x.send(*{"query": [], "extended": [SYNC], "flushed": [FLUSH]}[form])
+        wait_until(lambda: waiting(pooler) == 1)
+        link = net.links[-1]
+        link.hold()
+        other.send(query("COMMIT"))
+        net.wait(lambda: any(kind == b"Z" for kind, _ in link.kept))
+        net.refusal = error("57P03", "the database system is in recovery mode", "FATAL") if refused else None
+        with pooler.frozen():
+            link.release()
+            how(link.near)
+        assert other.ask() == "C:COMMIT Z:I"
+        if form == "flushed":
+            x.send(SYNC)
+        if refused:
+            # It waits for the server, or is told that there is none.
+            net.wait(lambda: net.refused)
+            net.refusal = None
+        found = x.ask()
+        done = ("" if form == "query" else "1 2 ") + "C:INSERT 0 1 Z:I"
+        assert found == done or (refused and re.fullmatch(r"E:\S+ Z:I", found))
+        assert ground.value("SELECT count(*) FROM left_behind") == str(int(found == done))
+        x.send(query("SELECT 'later'"))
+        once_or_later(x, "later")
+        assert x.value("SHOW my.tag") == "x"
+
+
+LONG = columns("a") + row("x" * 1000) * 100
+LANES = {
+    "nothing": (b"", "T D:9 C:SELECT 1 Z:I"),
+    "a row": (columns("read") + row("x"), "T D:9 C:SELECT 1 Z:I"),
+    "an error": (error("22012", "division by zero"), "T D:9 C:SELECT 1 Z:I"),
+    # What has been passed on cannot be taken back.
+    "much": (LONG, None),
+    "much and an error": (LONG + error("22012", "division by zero"), None),
+}
+
+
+@pytest.mark.parametrize("how", [end, reset])
+@pytest.mark.parametrize("said", LANES)
+def test_a_read_whose_server_dies_is_answered_once(server, said, how):
+    with contextlib.ExitStack() as stack:
+        net = stack.enter_context(Interposer(server))
+        pooler = stack.enter_context(Pooler(net, default_pool_size=1, pipeline_stall=5))
+        x = stack.enter_context(Raw(pooler.port))
+        for _ in range(4):
+            assert x.sql("SELECT '9' AS read") == "T D:9 C:SELECT 1 Z:I"
+        link = net.asking("AS read")
+        link.hold()
+        x.send(query("SELECT '9' AS read"))
+        net.wait(lambda: any(kind == b"Z" for kind, _ in link.kept))
+        begun, wanted = LANES[said]
+        link.say(begun)
+        if not wanted:
+            # It has come through before the connection ends.
+            await_reader(link.near)
+            assert [x.next()[0] for _ in range(101)] == [b"T"] + [b"D"] * 100
+        how(link.near)
+        if wanted:
+            assert x.ask() == wanted
+        else:
+            one_error(x)
+        assert x.sql("SELECT '8' AS read") == "T D:8 C:SELECT 1 Z:I"
