@@ -1,0 +1,53 @@
+"""The look-up of a password by `auth_query` runs in no client's session."""
+
+import contextlib
+
+import pytest
+
+from tests.pooler.process import PASSWORD, Pooler, ask
+
+LOOKED_UP = "SELECT usename, passwd FROM pg_shadow WHERE usename = $1"
+# By what a client that shares the pool with the look-up could reach it.
+REACHES = {
+    "a role": ["SET ROLE weak"],
+    "a session's authorization": ["SET SESSION AUTHORIZATION weak"],
+    "a search_path": [
+        "CREATE SCHEMA IF NOT EXISTS fake",
+        "CREATE OR REPLACE VIEW fake.pg_shadow AS SELECT 'scram_user'::name AS usename, 'md5ff'::text AS passwd",
+        "SET search_path = fake, pg_catalog",
+    ],
+    "a timeout": ["SET statement_timeout = 1"],
+    "a read-only session": ["SET default_transaction_read_only = on"],
+    "set_config": ["SELECT set_config('search_path', 'fake, pg_catalog', false)"],
+}
+
+
+@pytest.fixture
+def ground(with_users):
+    """The server, with a role that may look at nothing."""
+    with contextlib.suppress(Exception):
+        with_users.psql("CREATE ROLE weak")
+    with_users.psql(f"SET password_encryption = 'scram-sha-256'; ALTER ROLE postgres PASSWORD '{with_users.password}'")
+    yield with_users
+    with_users.psql("DROP SCHEMA IF EXISTS fake CASCADE")
+
+
+@pytest.mark.parametrize("pipelining", [True, False], ids=["pipelining", "without"])
+@pytest.mark.parametrize("reach", REACHES)
+def test_a_client_cannot_reach_the_look_up_of_passwords(ground, pipelining, reach):
+    settings = {
+        "auth_type": "scram-sha-256",
+        "auth_user": "postgres",
+        "auth_query": LOOKED_UP,
+        "default_pool_size": 1,
+        "pipelining": pipelining,
+    }
+    users = {"postgres": ground.password}
+    with Pooler(ground, users=users, **settings) as pooler, pooler.connect(password=ground.password) as client:
+        for turn in range(2):
+            for sql in REACHES[reach]:
+                ask(client, sql)
+            with pooler.connect(user="scram_user", password=PASSWORD) as other:
+                assert ask(other, "SELECT current_user") == [("scram_user",)], f"turn {turn}"
+        ask(client, "SET statement_timeout = 0")
+        assert ask(client, "SELECT 1") == [(1,)]

@@ -1,0 +1,94 @@
+"""Parameters that servers report: told as the server spells them, in any encoding, and tracked only where it reports them."""
+
+import pytest
+
+from tests.pooler.process import Pooler
+from tests.pooler.raw import Raw, direct, parameters, query, show
+
+GROUND = """
+DROP SCHEMA IF EXISTS evil CASCADE; CREATE SCHEMA evil;
+DROP TABLE IF EXISTS public.price; CREATE TABLE public.price AS SELECT 100 AS v; CREATE TABLE evil.price AS SELECT 1 AS v;
+"""
+
+
+@pytest.fixture(scope="module")
+def ground(server):
+    """Two tables of the same name, and a role whose name is not ASCII."""
+    with direct(server) as looker:
+        assert "E:" not in looker.sql(GROUND)
+        if looker.value("SELECT count(*) FROM pg_roles WHERE rolname = 'é'") == "0":
+            assert looker.sql('CREATE ROLE "é"; CREATE SCHEMA "é"') == "C:CREATE ROLE C:CREATE SCHEMA Z:I"
+    return server
+
+
+@pytest.fixture(params=["pipelining", "without"])
+def pipelining(request):
+    """Whether reads of several clients share a connection."""
+    return request.param == "pipelining"
+
+
+PRICE = "SELECT v FROM price"
+
+
+@pytest.mark.parametrize(
+    "extra", ["IntervalStyle, search_path", "search_path, work_mem", "no_such_parameter, search_path"]
+)
+def test_a_tracked_parameter_that_the_server_does_not_report_leaks_to_nobody(ground, pipelining, extra):
+    # `search_path` is reported from PostgreSQL 18 on, `work_mem` never.
+    settings = {"default_pool_size": 1, "pipelining": pipelining, "track_extra_parameters": extra}
+    with Pooler(ground, **settings) as pooler, Raw(pooler.port) as b:
+        for _ in range(4):
+            assert b.value(PRICE) == "100"
+        with Raw(pooler.port, search_path="evil", options="-c work_mem=7MB") as a:
+            for _ in range(2):
+                assert a.value(PRICE) == "1"
+                assert a.value("SHOW work_mem") == "7MB"
+                assert b.value(PRICE) == "100"
+                assert b.value("SHOW search_path") == '"$user", public'
+                assert b.value("SHOW work_mem") == "4MB"
+        with Raw(pooler.port) as c:
+            assert c.sql("SET search_path = evil") == "C:SET Z:I"
+            assert c.sql("SET work_mem = '9MB'") == "C:SET Z:I"
+            for _ in range(2):
+                assert b.value(PRICE) == "100"
+                assert b.value("SHOW work_mem") == "4MB"
+                assert c.value(PRICE) == "1"
+                assert c.value("SHOW work_mem") == "9MB"
+            assert c.sql("BEGIN") == "C:BEGIN Z:T"
+            assert c.sql("SET search_path = public") == "C:SET Z:T"
+            assert c.sql("ROLLBACK") == "C:ROLLBACK Z:I"
+            assert b.value(PRICE) == "100"
+            assert c.value(PRICE) == "1"
+
+
+SPELLINGS = {
+    "DateStyle": ["ISO", "iso, mdy", "SQL", "German", "postgres,dmy"],
+    "client_encoding": ["utf-8", "utf8", "UNICODE", "latin1", "iso8859-1", "SQL_ASCII"],
+    "TimeZone": ["utc", "asia/tokyo", "UTC", "5", "+03"],
+    "standard_conforming_strings": ["true", "ON", "0", "yes"],
+    "IntervalStyle": ["Postgres", "ISO_8601"],
+}
+ALL_SPELLINGS = [(name, value) for name, values in SPELLINGS.items() for value in values]
+
+
+@pytest.mark.parametrize(("name", "value"), ALL_SPELLINGS)
+def test_a_client_is_told_what_the_server_calls_a_parameter(ground, pipelining, name, value):
+    with direct(ground, **{name: value}) as truth:
+        wanted = parameters(truth.greeting)[name]
+        shown = truth.value(f"SHOW {name}")
+    settings = {"default_pool_size": 1, "pipelining": pipelining, "track_extra_parameters": "IntervalStyle"}
+    with Pooler(ground, **settings) as pooler, Raw(pooler.port) as other, Raw(pooler.port, **{name: value}) as client:
+        usual = other.value(f"SHOW {name}")
+        told = parameters(client.greeting)
+        for _ in range(3):
+            client.send(query(f"SHOW {name}"))
+            found = client.until(b"Z")
+            # It may be told behind the greeting, but no later than this.
+            told |= parameters(found)
+            assert told[name] == wanted
+            assert show(found) == f"T D:{shown} C:SHOW Z:I"
+            assert other.value(f"SHOW {name}") == usual
+        # Who comes later is greeted so at once.
+        with Raw(pooler.port, **{name: value}) as late:
+            late.send(query("SELECT 1"))
+            assert (parameters(late.greeting) | parameters(late.until(b"Z")))[name] == wanted
