@@ -1,0 +1,328 @@
+"""A cancel request strikes its own client's statement, or nothing."""
+
+import contextlib
+import re
+import struct
+import threading
+
+import pytest
+
+from tests.pooler.interpose import Interposer
+from tests.pooler.process import Pooler, wait_until
+from tests.pooler.raw import EXECUTE, FLUSH, SYNC, Raw, bind, direct, parse, query
+
+# A read that lasts for as long as another holds its lock, and a write that does.
+GROUND = """
+CREATE OR REPLACE FUNCTION held(k int, what text) RETURNS text STABLE LANGUAGE plpgsql AS
+    $$ BEGIN PERFORM pg_advisory_xact_lock_shared(k); RETURN what; END $$;
+DROP TABLE IF EXISTS struck; CREATE TABLE struck (who text);
+"""
+LOCK = 4711
+READ = f"SELECT held({LOCK}, 'x') AS held"
+WRITE = f"INSERT INTO struck SELECT held({LOCK}, 'x')"
+SLOW = "SELECT pg_sleep(0.3), 'next'"
+FORMS = {
+    "read": [query(READ)],
+    "extended read": [parse("", READ), bind(""), EXECUTE, SYNC],
+    "write": [query(WRITE)],
+    "extended write": [parse("", WRITE), bind(""), EXECUTE, SYNC],
+    "in a transaction": [query(READ)],
+}
+DONE = {
+    "read": "T D:x C:SELECT 1 Z:I",
+    "extended read": "1 2 D:x C:SELECT 1 Z:I",
+    "write": "C:INSERT 0 1 Z:I",
+    "extended write": "1 2 C:INSERT 0 1 Z:I",
+    "in a transaction": "T D:x C:SELECT 1 Z:T",
+}
+ALL_FORMS = pytest.mark.parametrize("form", FORMS)
+
+
+@pytest.fixture(params=["pipelining", "without"])
+def pipelining(request):
+    """Whether reads of several clients share a connection."""
+    return request.param == "pipelining"
+
+
+@pytest.fixture
+def ground(server):
+    """A connection straight to the server, which has what these tests use."""
+    with direct(server) as looker:
+        looker.sql(GROUND)
+        yield looker
+
+
+@contextlib.contextmanager
+def locked(server):
+    """While this lasts, statements of the forms go on."""
+    with direct(server) as locker:
+        assert locker.sql(f"SELECT pg_advisory_lock({LOCK})") == "T D: C:SELECT 1 Z:I"
+        yield locker
+
+
+def blocked(looker):
+    """How many statements wait for the lock."""
+    return int(
+        looker.value(f"SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND objid = {LOCK}")
+    )
+
+
+def running(looker, text):
+    """How many statements with this text run."""
+    sql = (
+        f"SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND pid <> pg_backend_pid() AND query ~ '{text}'"
+    )
+    return int(looker.value(sql))
+
+
+def waiting(pooler):
+    """How many clients wait for a connection."""
+    return int(pooler.show("POOLS")[0]["cl_waiting"])
+
+
+class Request(Raw):
+    """A client's cancel request: a connection of its own."""
+
+    def __init__(self, port, client):
+        super().__init__(port, login=False)
+        key = next(body for kind, body in client.greeting if kind == b"K")
+        self.send(struct.pack("!ii", 8 + len(key), 80877102) + key)
+
+    def is_open(self, seconds=0.3):
+        """Whether its connection stays open for so long."""
+        self.socket.settimeout(seconds)
+        try:
+            return self.next() is not None
+        except TimeoutError:
+            return True
+        finally:
+            self.socket.settimeout(10)
+
+
+def cancelled(answer):
+    """Whether a unit was answered by 57014; what comes before the rows may have been sent."""
+    return re.fullmatch(r"((1|2|T) )*E:57014 Z:[IE]", answer) is not None
+
+
+def known_as_reads(*clients):
+    """Runs reads until they go down lanes: the catalog has been read, and they are no new ones."""
+    for _ in range(4):
+        for client in clients:
+            assert client.sql("SELECT held(1, 'x') AS held") == "T D:x C:SELECT 1 Z:I"
+            assert client.sql("SELECT 'y' AS other") == "T D:y C:SELECT 1 Z:I"
+
+
+def begin(client, form):
+    """Sends a unit that is blocked."""
+    if form == "in a transaction":
+        assert client.sql("BEGIN") == "C:BEGIN Z:T"
+    client.send(*FORMS[form])
+
+
+def finish(client, form):
+    """Ends the transaction that a unit has begun."""
+    if form == "in a transaction":
+        assert client.sql("ROLLBACK") == "C:ROLLBACK Z:I"
+
+
+@ALL_FORMS
+def test_a_client_that_cancels_hears_no_end_before_the_server_has_it(server, ground, pipelining, form):
+    with contextlib.ExitStack() as stack:
+        net = stack.enter_context(Interposer(server))
+        pooler = stack.enter_context(Pooler(net, default_pool_size=1, pipelining=pipelining))
+        net.keeps_cancels = True
+        x = stack.enter_context(Raw(pooler.port))
+        stack.enter_context(locked(server))
+        begin(x, form)
+        wait_until(lambda: blocked(ground) == 1)
+        request = stack.enter_context(Request(pooler.port, x))
+        if net.wait_or_not(lambda: net.errands, 1):
+            told = x.waiting(0.3)
+            # It may be answered in the server's place: then the request has done what it can.
+            assert told or request.is_open()
+            net.errands[0].deliver()
+        assert request.is_closed()
+        assert cancelled(x.ask())
+        finish(x, form)
+        wait_until(lambda: blocked(ground) == 0)
+        assert ground.value("SELECT count(*) FROM struck") == "0"
+        assert x.sql("SELECT 'next'") == "T D:next C:SELECT 1 Z:I"
+
+
+@pytest.mark.parametrize("size", [1, 2])
+@ALL_FORMS
+def test_a_cancel_that_comes_late_spares_what_its_client_asks_next(server, ground, pipelining, form, size):
+    with contextlib.ExitStack() as stack:
+        net = stack.enter_context(Interposer(server))
+        pooler = stack.enter_context(Pooler(net, default_pool_size=size, pipelining=pipelining))
+        net.keeps_cancels = True
+        x = stack.enter_context(Raw(pooler.port))
+        with locked(server):
+            begin(x, form)
+            wait_until(lambda: blocked(ground) == 1)
+            stack.enter_context(Request(pooler.port, x))
+            net.wait_or_not(lambda: net.errands, 0.5)
+        # It ends by itself, unless it was answered before.
+        found = x.ask()
+        assert found == DONE[form] or cancelled(found)
+        finish(x, form)
+        x.send(query(SLOW))
+        # On another connection, or behind the request.
+        wait_until(lambda: running(ground, "^SELECT pg_sleep.0.3., .next") == 1 or waiting(pooler) == 1)
+        for errand in net.errands:
+            errand.deliver()
+        assert x.ask() == "T D:|next C:SELECT 1 Z:I"
+
+
+@pytest.mark.parametrize("end", ["late", "lost"])
+@pytest.mark.parametrize("form", ["read", "write", "in a transaction"])
+def test_a_cancel_that_is_given_up_spares_other_clients(server, ground, pipelining, form, end):
+    with contextlib.ExitStack() as stack:
+        net = stack.enter_context(Interposer(server))
+        settings = {"default_pool_size": 1, "pipelining": pipelining, "cancel_wait_timeout": 1 if end == "late" else 10}
+        pooler = stack.enter_context(Pooler(net, **settings))
+        net.keeps_cancels = True
+        x, y = (stack.enter_context(Raw(pooler.port)) for _ in range(2))
+        with locked(server):
+            begin(x, form)
+            wait_until(lambda: blocked(ground) == 1)
+            request = stack.enter_context(Request(pooler.port, x))
+            net.wait_or_not(lambda: net.errands, 0.5)
+        found = x.ask()
+        assert found == DONE[form] or cancelled(found)
+        finish(x, form)
+        y.send(query(SLOW))
+        if end == "lost":
+            # The server may have got it all the same.
+            for errand in net.errands:
+                errand.drop()
+        wait_until(lambda: running(ground, "^SELECT pg_sleep.0.3., .next") == 1)
+        for errand in net.errands:
+            errand.deliver()
+        assert y.ask() == "T D:|next C:SELECT 1 Z:I"
+        assert request.is_closed()
+        assert x.sql("SELECT 'next'") == "T D:next C:SELECT 1 Z:I"
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["", "kept"])
+def test_a_cancelled_read_is_answered_at_once_and_strikes_nobody_behind_it(server, ground, kept):
+    with contextlib.ExitStack() as stack:
+        net = stack.enter_context(Interposer(server))
+        # What stands behind a stalled read is asked again elsewhere after this time.
+        settings = {"default_pool_size": 2, "pipeline_connections": 1, "pipeline_stall": 0.3}
+        pooler = stack.enter_context(Pooler(net, **settings))
+        x, *others = (stack.enter_context(Raw(pooler.port)) for _ in range(5))
+        known_as_reads(x, *others)
+        with locked(server):
+            before = net.asking("AS held").asks("AS held")
+            x.send(query(READ))
+            net.wait(lambda: any(link.asks(str(LOCK)) for link in net.links))
+            link = net.asking(str(LOCK))
+            for number, other in enumerate(others):
+                other.send(query(f"SELECT 'of {number}' AS other"))
+            net.keeps_cancels = kept
+            stack.enter_context(Request(pooler.port, x))
+            assert cancelled(x.ask())
+            # They are answered while the server still works on what was cancelled, or has done with it.
+            for number, other in enumerate(others):
+                assert other.ask() == f"T D:of {number} C:SELECT 1 Z:I"
+            # The server is told when nobody else's statement is on that connection.
+            if kept:
+                net.wait(lambda: net.errands)[0].deliver()
+            wait_until(lambda: blocked(ground) == 0)
+            assert link.asks("AS held") >= before
+        for client in (x, *others):
+            assert client.sql("SELECT 'z' AS other") == "T D:z C:SELECT 1 Z:I"
+
+
+def test_a_cancelled_read_is_answered_at_once_wherever_its_cancel_request_is(server, ground):
+    with contextlib.ExitStack() as stack:
+        net = stack.enter_context(Interposer(server))
+        pooler = stack.enter_context(Pooler(net, default_pool_size=1, pipeline_stall=5))
+        x, y = (stack.enter_context(Raw(pooler.port)) for _ in range(2))
+        known_as_reads(x, y)
+        net.keeps_cancels = True
+        with locked(server):
+            x.send(query(READ))
+            wait_until(lambda: blocked(ground) == 1)
+            stack.enter_context(Request(pooler.port, x))
+            # No server has heard of it.
+            assert x.ask() == "E:57014 Z:I"
+            y.send(query("SELECT 'y' AS other"))
+            # Nor may one while somebody else's statement is on its way there.
+            net.wait_or_not(lambda: net.errands, 1)
+            for errand in net.errands:
+                errand.deliver()
+            net.keeps_cancels = False
+        assert y.ask() == "T D:y C:SELECT 1 Z:I"
+        assert x.sql("SELECT 'z' AS other") == "T D:z C:SELECT 1 Z:I"
+
+
+def test_a_cancel_of_a_read_behind_another_answers_it_at_once(server, ground):
+    with contextlib.ExitStack() as stack:
+        net = stack.enter_context(Interposer(server))
+        pooler = stack.enter_context(Pooler(net, default_pool_size=1, pipeline_stall=5))
+        x, y, z = (stack.enter_context(Raw(pooler.port)) for _ in range(3))
+        known_as_reads(x, y, z)
+        with locked(server):
+            x.send(query(READ))
+            wait_until(lambda: blocked(ground) == 1)
+            y.send(query("SELECT 'y' AS other"))
+            z.send(query("SELECT 'z' AS other"))
+            stack.enter_context(Request(pooler.port, y))
+            assert y.ask() == "E:57014 Z:I"
+            assert net.errands == []
+        assert x.ask() == "T D:x C:SELECT 1 Z:I"
+        assert z.ask() == "T D:z C:SELECT 1 Z:I"
+        assert y.sql("SELECT 'again' AS other") == "T D:again C:SELECT 1 Z:I"
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["", "kept"])
+def test_a_client_that_leaves_strikes_nobody_behind_it(server, ground, kept):
+    with contextlib.ExitStack() as stack:
+        net = stack.enter_context(Interposer(server))
+        settings = {"default_pool_size": 2, "pipeline_connections": 1, "pipeline_stall": 0.3}
+        pooler = stack.enter_context(Pooler(net, **settings))
+        x, *others = (stack.enter_context(Raw(pooler.port)) for _ in range(5))
+        known_as_reads(x, *others)
+        with locked(server):
+            x.send(query(READ))
+            net.wait(lambda: any(link.asks(str(LOCK)) for link in net.links))
+            for number, other in enumerate(others):
+                other.send(query(f"SELECT 'of {number}' AS other"))
+            net.keeps_cancels = kept
+            x.reset()
+            for number, other in enumerate(others):
+                assert other.ask() == f"T D:of {number} C:SELECT 1 Z:I"
+            # Nobody wants its answer, so the server need not go on.
+            if kept:
+                net.wait(lambda: net.errands)[0].deliver()
+            wait_until(lambda: blocked(ground) == 0)
+
+
+def test_a_cancel_between_parts_of_a_unit_strikes_that_unit(server, ground, pipelining):
+    with Pooler(server, default_pool_size=1, pipelining=pipelining) as pooler, Raw(pooler.port) as x, locked(server):
+        x.send(parse("", WRITE), bind(""), EXECUTE, FLUSH)
+        wait_until(lambda: blocked(ground) == 1)
+        with Request(pooler.port, x) as request:
+            assert request.is_closed()
+        assert x.ask(SYNC) == "1 2 E:57014 Z:I"
+        assert x.sql("SELECT 1") == "T D:1 C:SELECT 1 Z:I"
+
+
+def test_a_client_that_cancels_and_goes_on_is_not_struck_by_its_own_request(server, pipelining):
+    # The request ends when the server has it, so whoever waits for that end may ask the next.
+    with Pooler(server, default_pool_size=2, pipelining=pipelining) as pooler, Raw(pooler.port) as x:
+        failures = []
+        for turn in range(150):
+            x.send(query(f"SELECT pg_sleep(0.0005), {turn}"))
+            with Request(pooler.port, x) as request:
+                first = threading.Thread(target=request.is_closed)
+                first.start()
+                found = x.ask()
+                assert found == f"T D:|{turn} C:SELECT 1 Z:I" or found.endswith("E:57014 Z:I")
+                first.join()
+            found = x.sql(f"SELECT 'next {turn}'")
+            if found != f"T D:next {turn} C:SELECT 1 Z:I":
+                failures.append((turn, found))
+        assert not failures

@@ -1,0 +1,253 @@
+"""Units that are ended by Flush before their Sync: answered as PostgreSQL answers, without a server connection held by who
+only prepares, and without a replica held by who then writes.
+"""
+
+import contextlib
+
+import pytest
+
+from devkit import postgres
+from devkit.server import Server
+from tests.pooler.process import Pooler, wait_until
+from tests.pooler.raw import EXECUTE, FLUSH, SYNC, Raw, bind, close, describe, direct, message, parse, query, show
+
+S, Q = parse("s", "SELECT 1"), query("SELECT 'q'")
+WRONG = parse("s", "SELECT nonsense")
+PORTAL = message(b"D", b"P\0")
+# Each step is sent when the one before has been answered: its messages, and the type that its answer ends with.
+DIALOGUES = {
+    "prepared": [([S, describe("s"), FLUSH], b"T"), ([SYNC], b"Z")],
+    "prepared and used": [([S, describe("s"), FLUSH], b"T"), ([bind("s"), EXECUTE, SYNC], b"Z")],
+    "prepared, used, used again": [
+        ([S, describe("s"), FLUSH], b"T"),
+        ([bind("s"), EXECUTE, SYNC], b"Z"),
+        ([bind("s"), EXECUTE, SYNC], b"Z"),
+    ],
+    "prepared without a name": [
+        ([parse("", "SELECT 1"), describe(""), FLUSH], b"T"),
+        ([bind(""), EXECUTE, SYNC], b"Z"),
+    ],
+    "prepared twice": [
+        ([S, describe("s"), FLUSH], b"T"),
+        ([parse("t", "SELECT 2"), describe("t"), FLUSH], b"T"),
+        ([bind("t"), EXECUTE, bind("s"), EXECUTE, SYNC], b"Z"),
+    ],
+    "a name that is taken": [
+        ([S, describe("s"), FLUSH], b"T"),
+        ([S, FLUSH], b"E"),
+        ([SYNC], b"Z"),
+        ([bind("s"), SYNC], b"Z"),
+    ],
+    "closed": [([S, FLUSH], b"1"), ([close("s"), FLUSH], b"3"), ([bind("s"), SYNC], b"Z")],
+    "wrong": [([WRONG, describe("s"), FLUSH], b"E"), ([SYNC], b"Z"), ([S, bind("s"), EXECUTE, SYNC], b"Z")],
+    "wrong, and more in the unit": [([WRONG, FLUSH], b"E"), ([S, bind("s"), EXECUTE, SYNC], b"Z"), ([Q], b"Z")],
+    "wrong behind what is right": [
+        ([S, FLUSH], b"1"),
+        ([bind("nobody's"), FLUSH], b"E"),
+        ([SYNC], b"Z"),
+        ([bind("s"), EXECUTE, SYNC], b"Z"),
+    ],
+    "a Query behind": [([S, describe("s"), FLUSH], b"T"), ([Q], b"Z"), ([bind("s"), EXECUTE, SYNC], b"Z")],
+    "a Query without a name behind": [
+        ([parse("", "SELECT 1"), FLUSH], b"1"),
+        ([Q], b"Z"),
+        ([bind(""), EXECUTE, SYNC], b"Z"),
+    ],
+    "bound": [([S, bind("s"), FLUSH], b"2"), ([PORTAL, FLUSH], b"T"), ([EXECUTE, FLUSH], b"C"), ([SYNC], b"Z")],
+    "executed": [([S, bind("s"), EXECUTE, FLUSH], b"C"), ([bind("s"), EXECUTE, FLUSH], b"C"), ([SYNC], b"Z")],
+    "a write, executed": [
+        ([parse("", "INSERT INTO flushed VALUES (1)"), bind(""), EXECUTE, FLUSH], b"C"),
+        ([parse("", "SELECT count(*) FROM flushed"), bind(""), EXECUTE, FLUSH], b"C"),
+        ([SYNC], b"Z"),
+    ],
+    "a write, then an error": [
+        ([parse("", "INSERT INTO flushed VALUES (1)"), bind(""), EXECUTE, FLUSH], b"C"),
+        ([parse("", "SELECT 1/0"), bind(""), EXECUTE, FLUSH], b"E"),
+        ([SYNC], b"Z"),
+        ([query("SELECT count(*) FROM flushed")], b"Z"),
+    ],
+    "in a transaction": [
+        ([query("BEGIN")], b"Z"),
+        ([S, describe("s"), FLUSH], b"T"),
+        ([bind("s"), EXECUTE, SYNC], b"Z"),
+        ([query("COMMIT")], b"Z"),
+    ],
+    "prepared, then a transaction": [
+        ([S, describe("s"), FLUSH], b"T"),
+        ([parse("", "BEGIN"), bind(""), EXECUTE, SYNC], b"Z"),
+        ([bind("s"), EXECUTE, SYNC], b"Z"),
+        ([query("ROLLBACK")], b"Z"),
+        ([bind("s"), EXECUTE, SYNC], b"Z"),
+    ],
+    "a Flush alone": [([FLUSH, Q], b"Z"), ([FLUSH, SYNC], b"Z")],
+    "Flushes": [
+        ([S, FLUSH, FLUSH, describe("s"), FLUSH], b"T"),
+        ([FLUSH, bind("s"), FLUSH, EXECUTE, FLUSH, SYNC], b"Z"),
+    ],
+    "a Describe alone": [
+        ([S, SYNC], b"Z"),
+        ([describe("s"), FLUSH], b"T"),
+        ([describe("s"), FLUSH], b"T"),
+        ([SYNC], b"Z"),
+    ],
+    "no columns": [
+        ([parse("s", "DELETE FROM flushed"), describe("s"), FLUSH], b"n"),
+        ([bind("s"), EXECUTE, SYNC], b"Z"),
+    ],
+}
+# Those after which nothing but prepared statements is open.
+IDLE = {
+    "a statement": [S, describe("s"), FLUSH],
+    "without a name": [parse("", "SELECT 1"), describe(""), FLUSH],
+    "a write": [parse("s", "INSERT INTO flushed VALUES (1) RETURNING a"), describe("s"), FLUSH],
+    "two": [S, describe("s"), parse("t", "SELECT 2"), describe("t"), FLUSH],
+}
+GROUND = "DROP TABLE IF EXISTS flushed; CREATE TABLE flushed (a int)"
+
+
+@pytest.fixture(params=["pipelining", "without"])
+def pooler(server, request):
+    """One server connection."""
+    with direct(server) as looker:
+        looker.sql(GROUND)
+    with Pooler(server, default_pool_size=1, pipelining=request.param == "pipelining") as running:
+        yield running
+
+
+@pytest.mark.parametrize("name", DIALOGUES)
+def test_a_dialogue_with_flushes_is_answered_as_postgresql_does(server, pooler, name):
+    with direct(server) as truth:
+        wanted = [talk(truth, *step) for step in DIALOGUES[name]]
+        truth.sql("TRUNCATE flushed")
+    with Raw(pooler.port) as other, Raw(pooler.port) as client:
+        for _ in range(2):
+            for step, told in zip(DIALOGUES[name], wanted, strict=True):
+                assert talk(client, *step) == told
+            client.ask(close("s"), close("t"), SYNC)
+            client.sql("TRUNCATE flushed")
+        assert other.sql("SELECT 'other'") == "T D:other C:SELECT 1 Z:I"
+
+
+def talk(client, parts, last):
+    """Sends bytes and gives what comes up to a message of a type."""
+    client.send(*parts)
+    return show(client.until(last))
+
+
+@pytest.mark.parametrize("kind", IDLE)
+def test_clients_that_only_prepare_hold_no_connection(pooler, kind):
+    with contextlib.ExitStack() as stack:
+        # Each of them stays in the middle of its unit.
+        preparing = [stack.enter_context(Raw(pooler.port)) for _ in range(5)]
+        for client in preparing:
+            assert "E" not in client.kinds(*IDLE[kind], until=b"T").rstrip("T")
+        while kind == "two" and any(client.waiting(0.1) for client in preparing):
+            for client in preparing:
+                client.until(b"T")
+        other = stack.enter_context(Raw(pooler.port))
+        assert other.ask(query("BEGIN"), query("COMMIT"), units=2) == "C:BEGIN Z:T C:COMMIT Z:I"
+        assert other.sql("SELECT 'other'") == "T D:other C:SELECT 1 Z:I"
+        name = "" if kind == "without a name" else "s"
+        for client in preparing:
+            assert client.ask(bind(name), EXECUTE, SYNC) == (
+                "2 D:1 C:INSERT 0 1 Z:I" if kind == "a write" else "2 D:1 C:SELECT 1 Z:I"
+            )
+            assert client.sql("SELECT 'x'") == "T D:x C:SELECT 1 Z:I"
+
+
+def test_clients_whose_preparing_failed_hold_no_connection(pooler):
+    with contextlib.ExitStack() as stack:
+        preparing = [stack.enter_context(Raw(pooler.port)) for _ in range(5)]
+        for client in preparing:
+            assert talk(client, [WRONG, describe("s"), FLUSH], b"E") == "E:42703"
+        other = stack.enter_context(Raw(pooler.port))
+        assert other.ask(query("BEGIN"), query("COMMIT"), units=2) == "C:BEGIN Z:T C:COMMIT Z:I"
+        for client in preparing:
+            # Up to its Sync, what it sends is passed over.
+            assert client.ask(S, bind("s"), EXECUTE, SYNC) == "Z:I"
+            assert client.ask(S, bind("s"), EXECUTE, SYNC) == "1 2 D:1 C:SELECT 1 Z:I"
+
+
+def test_a_client_with_a_portal_keeps_its_connection_until_its_sync(pooler):
+    with Raw(pooler.port) as client, Raw(pooler.port) as other:
+        assert talk(client, [S, bind("s"), FLUSH], b"2") == "1 2"
+        other.send(query("SELECT 'other'"))
+        wait_until(lambda: pooler.show("POOLS")[0]["cl_waiting"] == "1")
+        assert client.ask(EXECUTE, SYNC) == "D:1 C:SELECT 1 Z:I"
+        assert other.ask() == "T D:other C:SELECT 1 Z:I"
+
+
+# On a primary and a replica
+
+
+@pytest.fixture(scope="module")
+def pair(major):
+    """A primary and a replica."""
+    with Server(postgres.tree(major)) as primary, primary.replica() as replica:
+        primary.psql(GROUND)
+        primary.wait_for_replay(replica)
+        yield primary, replica
+
+
+# A read that tells which server has answered it.
+WHERE = "SELECT current_setting('port')"
+
+
+@pytest.fixture
+def split(pair):
+    """A pooler that reads from the replica and writes to the primary."""
+    places = ", ".join(f'{{ host = "{server.socket_folder}", port = {server.port} }}' for server in pair)
+    text = f"""[pooler]
+listen_port = @PORT@
+unix_socket_dir = ""
+auth_type = "any"
+monitor_user = "postgres"
+pool_mode = "transaction"
+default_pool_size = 2
+[databases.app]
+dbname = "postgres"
+servers = [{places}]
+healthcheck_interval = 0.2
+"""
+    with Pooler(pair[0], name="howdah.toml", text=text) as running:
+        wait_until(lambda: sorted(row["role"] for row in running.show("REPLICAS")) == ["primary", "replica"])
+        with Raw(running.port, "app") as reader:
+            wait_until(lambda: reader.value(WHERE) == str(pair[1].port))
+        yield running
+
+
+WRITE = "INSERT INTO flushed VALUES (1)"
+
+
+@pytest.mark.parametrize("prepared", ["right", "wrong"])
+@pytest.mark.parametrize("then", ["a query", "in the unit", "a transaction", "a copy", "from the next borrower"])
+def test_who_prepares_a_read_and_flushes_may_write_next(pair, split, prepared, then):
+    pair[0].psql("TRUNCATE flushed")
+    with Raw(split.port, "app") as client:
+        if prepared == "right":
+            assert talk(client, [parse("s", WHERE), describe("s"), FLUSH], b"T") == "1 t T"
+        else:
+            assert talk(client, [parse("s", "SELECT nonsense"), describe("s"), FLUSH], b"E") == "E:42703"
+            assert client.ask(SYNC) == "Z:I"
+        write = [parse("w", WRITE), bind("w"), EXECUTE, SYNC]
+        if then == "in the unit":
+            assert client.ask(*write) == "1 2 C:INSERT 0 1 Z:I"
+        elif then == "a query":
+            assert client.sql(WRITE) == "C:INSERT 0 1 Z:I"
+        elif then == "from the next borrower":
+            # As a pool of the driver's own does between two of its users.
+            assert client.ask(SYNC) == "Z:I"
+            assert client.sql("RESET ALL") == "C:RESET Z:I"
+            assert client.ask(*write) == "1 2 C:INSERT 0 1 Z:I"
+        elif then == "a transaction":
+            assert client.ask(query("BEGIN"), *write, query("COMMIT"), units=3) == (
+                "C:BEGIN Z:T 1 2 C:INSERT 0 1 Z:T C:COMMIT Z:I"
+            )
+        else:
+            copy = [parse("", "COPY flushed FROM STDIN"), bind(""), EXECUTE, message(b"d", b"1\n"), message(b"c"), SYNC]
+            assert client.ask(*copy) == "1 2 G C:COPY 1 Z:I"
+        assert pair[0].psql("SELECT count(*) FROM flushed") == "1"
+        if prepared == "right":
+            assert client.ask(bind("s"), EXECUTE, SYNC).startswith("2 D:")
+        for _ in range(3):
+            assert client.sql(WRITE) == "C:INSERT 0 1 Z:I"

@@ -1,0 +1,187 @@
+"""Connections that several clients' reads share: nobody waits for another for long, nothing is done twice, and each client
+is answered in order.
+"""
+
+import contextlib
+
+import pytest
+
+from tests.pooler.interpose import Interposer
+from tests.pooler.process import Pooler, wait_until
+from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, code, direct, parse, query, show, values
+from tests.pooler.test_cancels import LOCK, blocked, locked
+
+GROUND = """
+CREATE OR REPLACE FUNCTION held(k int, what text) RETURNS text STABLE LANGUAGE plpgsql AS
+    $$ BEGIN PERFORM pg_advisory_xact_lock_shared(k); RETURN what; END $$;
+DROP TABLE IF EXISTS done; CREATE TABLE done (what text);
+DROP FUNCTION IF EXISTS redefined(text);
+CREATE FUNCTION redefined(what text) RETURNS text STABLE LANGUAGE sql AS $$ SELECT what $$;
+"""
+BLOCKED = query(f"SELECT held({LOCK}, 'x') AS held")
+# It answers twenty megabytes, more than lies in the buffers on the way.
+LONG = "SELECT repeat('x', 1000) AS long FROM generate_series(1, {})"
+
+
+@pytest.fixture
+def ground(server):
+    """A connection straight to the server, which has what these tests use."""
+    with direct(server) as looker:
+        looker.sql(GROUND)
+        yield looker
+
+
+@contextlib.contextmanager
+def pooled(server, **settings):
+    """A proxy that can hold answers, a pooler with one shared connection and a second for those who need it."""
+    settings = {"default_pool_size": 2, "pipeline_connections": 1, **settings}
+    with Interposer(server) as net, Pooler(net, **settings) as pooler:
+        yield net, pooler
+
+
+def clients(pooler, stack, count):
+    """So many clients, whose statements are known as quick reads."""
+    found = [stack.enter_context(Raw(pooler.port)) for _ in range(count)]
+    for _ in range(4):
+        for client in found:
+            assert client.sql("SELECT held(1, 'x') AS held") == "T D:x C:SELECT 1 Z:I"
+            assert client.sql("SELECT 'y' AS other") == "T D:y C:SELECT 1 Z:I"
+            client.kinds(query(LONG.format(10)))
+    return found
+
+
+def reads(stack, others):
+    """Has the others ask something each; what they must be answered."""
+    for number, other in enumerate(others):
+        other.send(query(f"SELECT 'of {number}' AS other"))
+    return [(other, f"T D:of {number} C:SELECT 1 Z:I") for number, other in enumerate(others)]
+
+
+def test_nobody_waits_behind_a_read_whose_connection_is_to_be_closed(server, ground):
+    with contextlib.ExitStack() as stack:
+        net, pooler = stack.enter_context(pooled(server, pipeline_stall=0.5))
+        x, *others = clients(pooler, stack, 4)
+        with locked(server):
+            x.send(BLOCKED)
+            wait_until(lambda: blocked(ground) == 1)
+            link = net.asking(str(LOCK))
+            before = link.asks("AS other")
+            behind = reads(stack, others)
+            net.wait(lambda: link.asks("AS other") > before)
+            pooler.psql("RECONNECT", "pgbouncer")
+            for other, wanted in behind:
+                assert other.ask() == wanted
+        assert x.ask() == "T D:x C:SELECT 1 Z:I"
+
+
+@pytest.mark.parametrize("form", ["query", "extended", "named"])
+def test_what_was_redefined_behind_the_poolers_back_is_done_once(server, ground, form):
+    with contextlib.ExitStack() as stack:
+        net, pooler = stack.enter_context(pooled(server, pipeline_stall=0.2))
+        x, y, other = clients(pooler, stack, 3)
+        sql = "SELECT redefined('once') AS told"
+        name = "s" if form == "named" else ""
+        unit = [query(sql)] if form == "query" else [parse(name, sql), bind(name), EXECUTE, SYNC]
+        for _ in range(4):
+            y.kinds(query("SELECT redefined('before') AS told"))
+        before = sum(link.asks("redefined('once')") for link in net.links)
+        ground.sql(
+            "CREATE OR REPLACE FUNCTION redefined(what text) RETURNS text VOLATILE LANGUAGE sql AS "
+            "$$ INSERT INTO done VALUES (what) RETURNING what $$"
+        )
+        with locked(server):
+            x.send(BLOCKED)
+            wait_until(lambda: blocked(ground) == 1)
+            y.send(*unit)
+            net.wait(lambda: sum(link.asks("redefined('once')") for link in net.links) > before)
+            # It is done elsewhere when it has stood behind the other for long.
+            assert y.ask().endswith("D:once C:SELECT 1 Z:I")
+        assert x.ask() == "T D:x C:SELECT 1 Z:I"
+        # The connection that it was sent down first has done with it too.
+        for client in (other, x, y):
+            assert client.sql("SELECT 'z' AS other") == "T D:z C:SELECT 1 Z:I"
+        net.wait(lambda: all(link.is_quiet for link in net.links))
+        assert ground.value("SELECT count(*) FROM done WHERE what = 'once'") == "1"
+
+
+def test_a_server_that_is_asked_again_finds_nothing_done(server, ground):
+    # The same where the connection dies with the unit on it.
+    with contextlib.ExitStack() as stack:
+        net, pooler = stack.enter_context(pooled(server, pipeline_stall=5))
+        y, other = clients(pooler, stack, 2)
+        for _ in range(4):
+            y.kinds(query("SELECT redefined('before') AS told"))
+        ground.sql(
+            "CREATE OR REPLACE FUNCTION redefined(what text) RETURNS text VOLATILE LANGUAGE sql AS "
+            "$$ INSERT INTO done VALUES (what) RETURNING what $$"
+        )
+        link = net.asking("AS told")
+        link.hold()
+        y.send(query("SELECT redefined('once') AS told"))
+        net.wait(
+            lambda: any(kind == b"Z" for kind, _ in link.kept) or sum(each.asks("'once'") for each in net.links) > 1
+        )
+        link.cut()
+        found = y.until(b"Z")
+        # Whatever it is told: a row means one row.
+        done = int(ground.value("SELECT count(*) FROM done WHERE what = 'once'"))
+        if values(found) == ["once"]:
+            assert done == 1
+        else:
+            assert code(found[-2][1]) in ("08006", "57P01"), show(found)
+            assert done <= 1
+        assert other.sql("SELECT 'z' AS other") == "T D:z C:SELECT 1 Z:I"
+
+
+@pytest.mark.parametrize(
+    "changes", [{"pipelining": "false"}, {"pool_mode": "session"}], ids=["pipelining", "pool_mode"]
+)
+@pytest.mark.parametrize("second", ["read", "write", "transaction"])
+def test_answers_keep_their_order_through_a_reload(server, ground, changes, second):
+    with contextlib.ExitStack() as stack:
+        net, pooler = stack.enter_context(pooled(server, pipeline_stall=30))
+        x, _ = clients(pooler, stack, 2)
+        link = net.asking("AS other")
+        link.hold()
+        x.send(query("SELECT 'first' AS other"))
+        net.wait(lambda: any(kind == b"Z" for kind, _ in link.kept))
+        pooler.reload(**changes)
+        sql = {
+            "read": "SELECT 'second' AS other",
+            "write": "INSERT INTO done VALUES ('second') RETURNING what",
+            "transaction": "BEGIN",
+        }[second]
+        x.send(query(sql))
+        # Everything that the pooler does with it before its turn, it has done when this has been answered.
+        pooler.show("POOLS")
+        x.waiting(0.3)
+        link.release()
+        assert x.ask() == "T D:first C:SELECT 1 Z:I"
+        wanted = {
+            "read": "T D:second C:SELECT 1 Z:I",
+            "write": "T D:second C:INSERT 0 1 Z:I",
+            "transaction": "C:BEGIN Z:T",
+        }
+        assert x.ask() == wanted[second]
+        if second == "transaction":
+            assert x.sql("COMMIT") == "C:COMMIT Z:I"
+        assert x.sql("SELECT 'z' AS other") == "T D:z C:SELECT 1 Z:I"
+
+
+@pytest.mark.parametrize("pipelining", [True, False], ids=["pipelining", "without"])
+@pytest.mark.parametrize("limit", [3, 200])
+def test_statements_that_were_prepared_afresh_are_closed(server, ground, pipelining, limit):
+    ground.sql("DROP TABLE IF EXISTS shape; CREATE TABLE shape (a int); INSERT INTO shape VALUES (1)")
+    settings = {"default_pool_size": 1, "pipelining": pipelining, "max_prepared_statements": limit}
+    with Pooler(server, **settings) as pooler, Raw(pooler.port) as client:
+        assert client.ask(parse("s", "SELECT * FROM shape"), SYNC) == "1 Z:I"
+        for turn in range(8):
+            assert client.ask(bind("s"), EXECUTE, SYNC).startswith(("2 D:1", "E:0A000"))
+            ground.sql("ALTER TABLE shape " + ("DROP COLUMN b" if turn % 2 else "ADD COLUMN b int"))
+        found = ""
+        for _ in range(3):
+            found = client.ask(bind("s"), EXECUTE, SYNC)
+        assert found == "2 D:1 C:SELECT 1 Z:I"
+        names = "SELECT count(*) FROM pg_prepared_statements WHERE statement ~ 'shape$'"
+        # The last, and at most the one before it, which makes room for it.
+        assert int(client.value(names)) <= 2
