@@ -8,6 +8,7 @@ use wire::backend::{self, Status};
 use crate::after::After;
 use crate::client::{Client, ClientKey, Discard, State as ClientState};
 use crate::config::PoolMode;
+use crate::limits::Quota;
 use crate::login::Login;
 use crate::pool::{Pool, PoolKey};
 use crate::server::{ServerKey, State};
@@ -19,13 +20,16 @@ use crate::worker::{Turn, Worker};
 const LOOKED_AT: usize = 16;
 
 impl Worker {
-    /// The pool of this database and user, made on first use.
+    /// The pool of this database and user, made on first use. Clients of a database whose entry gives a user share that
+    /// user's pool ([`crate::config::Config::pool_user`]).
     pub fn pool_of(&mut self, database: &Rc<str>, user: &Rc<str>) -> PoolKey {
         let name = (database.clone(), user.clone());
         if let Some(&key) = self.pool_names.get(&name) {
             return key;
         }
-        let key = PoolKey(self.pools.insert(Pool::new(database.clone(), user.clone())));
+        let mut pool = Pool::new(database.clone(), user.clone());
+        pool.user_is_given = self.config.database(database).is_some_and(|entry| entry.user.as_deref() == Some(user));
+        let key = PoolKey(self.pools.insert(pool));
         self.pool_names.insert(name, key);
         self.size_pool(key);
         key
@@ -41,6 +45,7 @@ impl Worker {
         pool.size = config.pool_size(&pool.database, &pool.user);
         pool.minimum = database.and_then(|entry| entry.min_pool_size).unwrap_or(settings.min_pool_size).min(pool.size);
         pool.reserve = config.reserve(&pool.database, &pool.user);
+        pool.quota = Quota { database: config.database_servers(&pool.database), user: config.user_servers(&pool.user) };
         pool.serializable = false;
         pool.paused = crate::admin::is_paused(&self.shared, &pool.database, &pool.user);
         let (database, is_member) = (pool.database.clone(), pool.home.is_some());
@@ -138,6 +143,8 @@ impl Worker {
             return;
         }
         let mut wanted = waiting.saturating_sub(pool.connecting + self.soon_free(key));
+        // Who waits goes before what is idle elsewhere; filling a pool up does not.
+        let needed = wanted;
         if pool.clients > 0 || pool.kept {
             wanted = wanted.max(pool.minimum.saturating_sub(pool.servers.len()));
         }
@@ -145,28 +152,12 @@ impl Worker {
         if down {
             wanted = wanted.min(1_usize.saturating_sub(pool.connecting));
         }
-        for _ in 0..wanted.min(room) {
-            if !self.within_limits(key) || !self.connect(key) {
+        for number in 0..wanted.min(room) {
+            let may = if number < needed { self.make_room(key) } else { self.within_limits(key) };
+            if !may || !self.connect(key) {
                 break;
             }
         }
-    }
-
-    /// Whether one more server connection keeps within the limits of its database and user.
-    pub fn within_limits(&self, key: PoolKey) -> bool {
-        let Some(pool) = self.pools.get(key.0) else { return false };
-        let settings = &self.config.settings;
-        let of_database = self.config.database(&pool.database).and_then(|entry| entry.max_db_connections);
-        let limit = of_database.unwrap_or(settings.max_db_connections);
-        if limit > 0 {
-            let same = self.pools.iter().filter(|(_, other)| other.database == pool.database);
-            if same.map(|(_, other)| other.servers.len()).sum::<usize>() >= limit {
-                return false;
-            }
-        }
-        let of_user = self.config.users.get(&*pool.user).and_then(|entry| entry.max_user_connections);
-        let limit = of_user.unwrap_or(settings.max_user_connections);
-        limit == 0 || lock(&self.shared.by_user).get(&*pool.user).is_none_or(|(servers, _)| *servers < limit)
     }
 
     /// Lends this server connection to this client, and brings its session in line.
@@ -215,7 +206,7 @@ impl Worker {
         if retire || old || crowded || pool.servers.len() > pool.size + pool.reserve {
             let why = if retire { "it was to be closed" } else { "it was old or too many" };
             self.close_server(key, why);
-            self.grow(pool_key);
+            self.grow_in_turn(pool_key);
             return;
         }
         if !pool.paused && self.catalog_is_due(pool_key) {
@@ -241,6 +232,7 @@ impl Worker {
         if let Some(pool) = self.pools.get_mut(pool_key.0) {
             pool.idle.push_back(key);
         }
+        self.offer_place(pool_key);
     }
 
     /// Lends free connections to those who wait, as after RESUME.

@@ -124,7 +124,8 @@ impl Worker {
         if let Some(cluster) = self.config.cluster_of(&database) {
             self.shared.board.user(cluster, &user);
         }
-        let pool_key = self.pool_of(&database, &user);
+        let served_as: Rc<str> = self.config.pool_user(&database, &user).into();
+        let pool_key = self.pool_of(&database, &served_as);
         if self.pools.get_mut(pool_key.0).is_some_and(|pool| std::mem::take(&mut pool.unproven)) {
             self.size_pool(pool_key);
         }

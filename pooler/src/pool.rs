@@ -8,6 +8,7 @@ use balancer::ServerId;
 
 use crate::client::{Client, ClientKey};
 use crate::config::PoolMode;
+use crate::limits::Quota;
 use crate::metrics::Stats;
 use crate::server::ServerKey;
 use crate::shape::Why;
@@ -169,14 +170,18 @@ impl Retries {
 pub struct Pool {
     /// The database that clients ask for.
     pub database: Rc<str>,
-    /// The clients' user.
+    /// The user of its server connections, which is the clients' own unless the database's entry gives one.
     pub user: Rc<str>,
+    /// The database's entry gave that user when the pool was made.
+    pub user_is_given: bool,
     /// When a server is given back.
     pub mode: PoolMode,
     /// Server connections at most.
     pub size: usize,
     /// Beyond that, for clients that have waited long.
     pub reserve: usize,
+    /// What it may have together with other pools.
+    pub quota: Quota,
     /// Connections kept open while the pool is in use.
     pub minimum: usize,
     /// All server connections, those being made too.
@@ -245,9 +250,11 @@ impl Pool {
         Self {
             database,
             user,
+            user_is_given: false,
             mode: PoolMode::Transaction,
             size: 0,
             reserve: 0,
+            quota: Quota::default(),
             minimum: 0,
             servers: Vec::new(),
             idle: VecDeque::new(),

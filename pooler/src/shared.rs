@@ -45,6 +45,8 @@ pub enum Message {
     Measure(Sender<Measured>),
     /// The name of a server was looked up; whether addresses of it are gone.
     Resolved(String, bool),
+    /// A client of this user waits, and `max_user_connections` keeps it from a server connection: an idle one may go.
+    MakeRoom(String),
     /// The configuration has changed.
     Reload,
     /// Something on the board of clusters has changed.

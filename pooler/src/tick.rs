@@ -221,13 +221,16 @@ impl Worker {
     }
 
     fn tick_pools(&mut self) {
-        let keys: Vec<PoolKey> = self.pools.iter().map(|(key, _)| PoolKey(key)).collect();
-        for key in keys {
+        let mut keys: Vec<_> = self.pools.iter().map(|(key, pool)| (self.waits_since(pool), PoolKey(key))).collect();
+        // Where limits leave room for few, whoever has waited longest has it.
+        keys.sort_by_key(|(since, _)| since.unwrap_or(self.now));
+        for (_, key) in keys {
             let Some(pool) = self.pools.get(key.0) else { continue };
             if !pool.is_unwanted() || !pool.greeting.is_empty() || pool.servers.len() < pool.minimum {
                 self.grow(key);
             }
         }
+        self.relieve_starving();
     }
 
     fn end_period(&mut self) {

@@ -34,7 +34,16 @@ impl Worker {
         for key in keys {
             let Some(pool) = self.pools.get(key.0) else { continue };
             match self.config.database(&pool.database) {
-                None => self.wind_up(key),
+                None => {
+                    let message = format!("database \"{}\" is no longer configured", pool.database);
+                    self.wind_up(key, "3D000", &message);
+                }
+                // Its clients were let in to be that user here, and are not to be any longer.
+                Some(entry) if pool.user_is_given && entry.user.is_none() => {
+                    let message =
+                        format!("user \"{}\" is no longer given for database \"{}\"", pool.user, pool.database);
+                    self.wind_up(key, "57P01", &message);
+                }
                 Some(entry) => {
                     let settings = &self.config.settings;
                     let unused = |limit: Seconds| {
@@ -45,7 +54,7 @@ impl Worker {
                     if entry.wildcard && (unused(settings.autodb_idle_timeout) || self.is_spent(pool))
                         || empty && unused(settings.pool_idle_timeout)
                     {
-                        self.wind_up(key);
+                        self.wind_up(key, "57P01", "the pool was not used");
                     } else {
                         self.trim(key);
                     }
@@ -80,14 +89,13 @@ impl Worker {
         }
     }
 
-    /// Ends a pool whose database is gone from the configuration, or that nobody has used for long: clients that have
-    /// something under way finish that first.
-    fn wind_up(&mut self, key: PoolKey) {
+    /// Ends a pool that the configuration does without, or that nobody has used for long: clients that have something
+    /// under way finish that before they are told.
+    fn wind_up(&mut self, key: PoolKey, code: &str, message: &str) {
         let Some(pool) = self.pools.get(key.0) else { return };
-        let message = format!("database \"{}\" is no longer configured", pool.database);
         let servers = pool.servers.clone();
         for (_, member) in pool.members.clone() {
-            self.wind_up(member);
+            self.wind_up(member, code, message);
         }
         let done: Vec<ClientKey> = self
             .clients
@@ -97,7 +105,7 @@ impl Worker {
             .map(|(key, _)| ClientKey(key))
             .collect();
         for client in done {
-            self.fatal(client, "3D000", &message);
+            self.fatal(client, code, message);
         }
         self.retire(&servers);
         let used = self.clients.iter().any(|(_, client)| client.pool == Some(key) || client.home == Some(key))

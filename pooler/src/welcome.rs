@@ -86,7 +86,7 @@ impl Worker {
         match choice {
             Ok(id) => {
                 if let Some(member) = self.member(home, id)
-                    && self.within_limits(member)
+                    && self.make_room(member)
                 {
                     self.connect(member);
                 }

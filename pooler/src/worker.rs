@@ -507,6 +507,7 @@ impl Worker {
                 // Whoever asked may have given up.
                 Message::Measure(asker) => drop(asker.send(self.measure())),
                 Message::Resolved(host, changed) => self.resolved(&host, changed),
+                Message::MakeRoom(user) => self.make_room_for_another(&user),
                 Message::Reload => self.take_config(),
                 // The views of clusters look at the board by themselves; being awake is all that is needed.
                 Message::Clusters => (),

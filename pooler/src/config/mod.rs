@@ -214,6 +214,23 @@ impl Config {
             .unwrap_or(self.settings.reserve_pool_size)
     }
 
+    /// The user whose pool serves a client of this database: the one that the database's entry gives, or its own.
+    pub fn pool_user<'a>(&'a self, database: &str, user: &'a str) -> &'a str {
+        self.database(database).and_then(|entry| entry.user.as_deref()).unwrap_or(user)
+    }
+
+    /// The server connections that a user may have, whatever the database; 0 for no limit.
+    pub fn user_servers(&self, user: &str) -> usize {
+        let own = self.users.get(user).and_then(|entry| entry.max_user_connections);
+        own.unwrap_or(self.settings.max_user_connections)
+    }
+
+    /// The server connections that a database may have, whatever the user; 0 for no limit.
+    pub fn database_servers(&self, database: &str) -> usize {
+        let own = self.database(database).and_then(|entry| entry.max_db_connections);
+        own.unwrap_or(self.settings.max_db_connections)
+    }
+
     /// The client connections that a user may have; 0 for no limit.
     pub fn user_clients(&self, user: &str) -> usize {
         let own = self.users.get(user).and_then(|entry| entry.max_user_client_connections);

@@ -62,7 +62,7 @@ fn row(view: &View<'_>, name: &str, entry: &Database) -> Row {
         number(entry.server_lifetime.unwrap_or(settings.server_lifetime).0.as_secs()),
         entry.pool_mode.map(|mode| mode.show()),
         entry.shown_host_order(),
-        number(entry.max_db_connections.unwrap_or(settings.max_db_connections)),
+        number(view.config.database_servers(name)),
         number(servers.count()),
         number(view.config.database_clients(name)),
         number(clients.count()),

@@ -23,7 +23,6 @@ pub fn rows(view: &View<'_>) -> Vec<Row> {
     let counts = lock(&view.shared.by_user);
     let names: BTreeSet<&String> =
         view.config.passwords.keys().chain(view.config.users.keys()).chain(counts.keys()).collect();
-    let settings = &view.config.settings;
     names
         .into_iter()
         .map(|name| {
@@ -34,7 +33,7 @@ pub fn rows(view: &View<'_>) -> Vec<Row> {
                 entry.and_then(|entry| entry.pool_size).map(|size| size.to_string()),
                 entry.and_then(|entry| entry.reserve_pool_size).map(|size| size.to_string()),
                 entry.and_then(|entry| entry.pool_mode).map(|mode| mode.show()),
-                number(entry.and_then(|entry| entry.max_user_connections).unwrap_or(settings.max_user_connections)),
+                number(view.config.user_servers(name)),
                 number(servers),
                 number(view.config.user_clients(name)),
                 number(clients),

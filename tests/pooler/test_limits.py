@@ -1,0 +1,166 @@
+"""Limits that several pools share: `max_db_connections` and `max_user_connections`."""
+
+# The pooler first, then its clients: nested on purpose.
+# ruff: noqa: SIM117
+
+import contextlib
+import threading
+import time
+
+import pytest
+
+from tests.pooler import raw
+from tests.pooler.process import PASSWORD, Pooler, ask, wait_until
+from tests.pooler.raw import Raw, query
+
+NEWEST_ONLY = True
+
+USERS = [f"limited_{number}" for number in range(5)]
+
+
+@pytest.fixture(scope="session")
+def with_many_users(server):
+    """The server with five users."""
+    server.psql("".join(f"CREATE ROLE {user} LOGIN;" for user in USERS))
+    return server
+
+
+def of_users(server, **settings):
+    """A pooler that lets these users in."""
+    return Pooler(server, {"postgres": "", "other": "dbname=postgres"}, **settings)
+
+
+def in_threads(count, work):
+    """Does the work so often at once; raises what one of them has raised."""
+    failures = []
+
+    def run(number):
+        try:
+            work(number)
+        except BaseException as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+@pytest.mark.parametrize("statement", ["SELECT 1", "SELECT pg_advisory_xact_lock_shared(1)"])
+def test_five_users_share_four_connections(with_many_users, statement):
+    with of_users(with_many_users, max_db_connections=4) as pooler:
+        started = time.monotonic()
+
+        def work(number):
+            with pooler.connect(user=USERS[number // 2]) as client:
+                for _ in range(20):
+                    ask(client, statement)
+
+        in_threads(10, work)
+        assert time.monotonic() - started < 20
+        assert len(pooler.show("SERVERS")) <= 4
+        assert "a client of another pool waits for a connection (max_db_connections)" in pooler.log.read_text()
+
+
+def test_an_idle_connection_goes_for_one_who_waits_but_not_to_fill_a_pool_up(with_many_users):
+    with of_users(with_many_users, max_db_connections=1) as pooler:
+        with pooler.connect(user=USERS[0]) as first, pooler.connect(user=USERS[1]) as second:
+            for _ in range(3):
+                started = time.monotonic()
+                ask(first, "SELECT 1")
+                ask(second, "SELECT 1")
+                assert time.monotonic() - started < 2
+                (row,) = pooler.show("SERVERS")
+                assert row["user"] == USERS[1]
+            # A pool that would like to be fuller takes nothing from others.
+            pooler.reload(min_pool_size=1)
+            pid = pooler.show("SERVERS")[0]["remote_pid"]
+            time.sleep(0.5)
+            assert [row["remote_pid"] for row in pooler.show("SERVERS")] == [pid]
+
+
+def test_what_is_in_use_is_not_taken(with_many_users):
+    with of_users(with_many_users, max_db_connections=1, query_wait_timeout="0.6") as pooler:
+        with pooler.connect(user=USERS[0]) as holder, Raw(pooler.port, user=USERS[1], login=False) as newcomer:
+            ask(holder, "BEGIN")
+            newcomer.send(raw.startup("postgres", USERS[1]))
+            told = []
+            while (message := newcomer.next()) is not None:
+                told.append(message)
+            assert b"query_wait_timeout" in told[-1][1]
+            assert ask(holder, "SELECT 1") == [(1,)]
+            ask(holder, "COMMIT")
+
+
+def test_a_user_who_never_pauses_starves_nobody(with_many_users):
+    with of_users(with_many_users, max_db_connections=1) as pooler:
+        done = threading.Event()
+
+        def work(number):
+            if number == 0:
+                try:
+                    with pooler.connect(user=USERS[0]) as other:
+                        for _ in range(2):
+                            ask(other, "SELECT txid_current() > 0")
+                finally:
+                    done.set()
+                return
+            with pooler.connect(user=USERS[1]) as busy:
+                while not done.is_set():
+                    ask(busy, "SELECT txid_current() > 0")
+
+        # One of them always waits, so that the connection is never idle.
+        started = time.monotonic()
+        in_threads(4, work)
+        assert time.monotonic() - started < 20
+
+
+def test_the_limit_of_a_user_holds_over_databases_of_several_workers(with_many_users):
+    with of_users(with_many_users, max_user_connections=1, workers=2) as pooler:
+        with pooler.connect("postgres", USERS[0]) as one, pooler.connect("other", USERS[0]) as two:
+            for _ in range(3):
+                assert ask(one, "SELECT 1") == [(1,)]
+                assert ask(two, "SELECT 2") == [(2,)]
+                assert len(pooler.show("SERVERS")) <= 1
+        assert "(max_user_connections)" in pooler.log.read_text()
+
+
+def test_clients_of_a_given_user_share_that_users_pool(with_users):
+    databases = {"given": f"dbname=postgres user=scram_user password='{PASSWORD}'", "postgres": ""}
+    host = f"host=127.0.0.1 port={with_users.port}"
+    with Pooler(with_users, databases, default_pool_size=3) as pooler:
+        text = pooler.path.read_text().replace(f"host={with_users.socket_folder} port={with_users.port}", host)
+        pooler.path.write_text(
+            text.replace("[pgbouncer]", "[users]\nscram_user = pool_size=2\nsomebody = pool_size=1\n[pgbouncer]")
+        )
+        pooler.psql("RELOAD", "pgbouncer")
+        with contextlib.ExitStack() as stack:
+            names = ("somebody", "someone", "anybody")
+            clients = [stack.enter_context(pooler.connect("given", name)) for name in names]
+            for client in clients:
+                assert ask(client, "SELECT current_user") == [("scram_user",)]
+            # Two of them have the two connections that scram_user may have: the third waits.
+            for client in clients[:2]:
+                ask(client, "BEGIN")
+                ask(client, "SELECT 1")
+            waiting = stack.enter_context(Raw(pooler.port, "given", user="nobody"))
+            waiting.send(query("SELECT 1"))
+            wait_until(lambda: pools(pooler)["scram_user"]["cl_waiting"] == "1")
+            assert {row["user"] for row in pooler.show("SERVERS") if row["database"] == "given"} == {"scram_user"}
+            assert pools(pooler).keys() == {"scram_user"} and pools(pooler)["scram_user"]["sv_active"] == "2"
+            ask(clients[0], "COMMIT")
+            assert raw.values(waiting.until(b"Z")) == ["1"]
+            ask(clients[1], "COMMIT")
+            # Clients that were let in to be scram_user are not kept when that is over.
+            pooler.path.write_text(pooler.path.read_text().replace(" user=scram_user", ""))
+            pooler.psql("RELOAD", "pgbouncer")
+            kind, body = waiting.next()
+            assert kind == b"E" and b'user "scram_user" is no longer given for database "given"' in body
+
+
+def pools(pooler):
+    """The pools of the database `given`, by user."""
+    return {row["user"]: row for row in pooler.show("POOLS") if row["database"] == "given"}
