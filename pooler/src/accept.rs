@@ -101,13 +101,13 @@ impl Door {
         self.listeners.iter_mut().try_for_each(|listener| listener.register(registry, token, Interest::READABLE))
     }
 
-    /// Closes it.
+    /// Closes it but for the Unix socket, by which administrators look at a pooler that is ending.
     pub fn close(&mut self, registry: &Registry) {
-        for mut listener in self.listeners.drain(..) {
+        for listener in self.listeners.iter_mut().filter(|listener| !listener.is_local()) {
             // It fails only for a socket that is not watched.
             let _ = listener.deregister(registry);
         }
-        self.next = Next::Event;
+        self.listeners.retain(Listener::is_local);
     }
 
     /// Notes that somebody has arrived.

@@ -210,6 +210,11 @@ impl Client {
         matches!(self.state, State::Ready)
     }
 
+    /// Whether it talks to the console.
+    pub fn is_on_console(&self) -> bool {
+        matches!(self.state, State::Console)
+    }
+
     /// Whether it has connected and not been let in.
     pub fn is_logging_in(&self) -> bool {
         matches!(self.state, State::Startup | State::Cancels | State::Login(..) | State::Proven(_) | State::Greeting)

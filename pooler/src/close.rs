@@ -5,7 +5,7 @@ use std::io;
 use wire::backend::{self, Status};
 
 use crate::after::After;
-use crate::client::{ClientKey, Discard, State as ClientState};
+use crate::client::{Client, ClientKey, Discard, State as ClientState};
 use crate::config::PoolMode;
 use crate::log::Subject;
 use crate::monitor::Met;
@@ -16,6 +16,8 @@ use crate::worker::{Turn, Worker};
 
 /// Why a server connection is lost when the server has ended it without a word.
 pub const SERVER_CLOSED: &str = "the server closed the connection";
+/// What clients hear when the pooler ends.
+const SHUTTING_DOWN: &str = "the pooler is shutting down";
 
 impl Worker {
     /// A client as the log names it.
@@ -261,19 +263,27 @@ impl Worker {
         self.give_turn(Turn::Client(key));
     }
 
-    /// Closes the clients that have nothing under way: the pooler ends.
+    /// Closes the clients that have nothing under way: the pooler ends. Who looks on by the console may stay.
     pub fn close_idle_clients(&mut self) {
         if *lock(&self.shared.way) == Ending::WaitForClients {
             return;
         }
-        let idle: Vec<ClientKey> = self
-            .clients
-            .iter()
-            .filter(|(_, client)| client.is_idle() && !matches!(client.state, ClientState::Closing))
-            .map(|(key, _)| ClientKey(key))
-            .collect();
+        let goes = |client: &Client| client.is_ready() && client.is_idle();
+        let idle: Vec<ClientKey> =
+            self.clients.iter().filter(|(_, client)| goes(client)).map(|(key, _)| ClientKey(key)).collect();
         for key in idle {
-            self.fatal(key, "57P01", "the pooler is shutting down");
+            self.fatal(key, "57P01", SHUTTING_DOWN);
+        }
+    }
+
+    /// Tells those who are still there that the pooler has ended.
+    pub fn say_goodbye(&mut self) {
+        for (_, client) in self.clients.iter_mut() {
+            if client.is_ready() || client.is_on_console() {
+                backend::write_error(client.io.out(), "FATAL", "57P01", SHUTTING_DOWN);
+                // What is not sent by now is lost with the process.
+                let _ = client.io.flush();
+            }
         }
     }
 }

@@ -105,7 +105,7 @@ impl Worker {
         // An administrator comes in when nobody else does.
         let (most, most_of_user) =
             if client.admin { (0, 0) } else { (settings.max_client_conn, config.user_clients(user)) };
-        client.seat.take(user, most, most_of_user)
+        client.seat.take(user, console, most, most_of_user)
     }
 
     fn enter_database(&mut self, key: ClientKey, proven: Proven) -> Result<(), Refusal> {

@@ -65,6 +65,11 @@ impl Listener {
         Ok(listeners)
     }
 
+    /// Whether it is a Unix socket.
+    pub fn is_local(&self) -> bool {
+        matches!(self, Self::Unix(..))
+    }
+
     /// The next client.
     pub fn accept(&self) -> io::Result<Stream> {
         match self {

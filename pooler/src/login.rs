@@ -127,7 +127,7 @@ impl Worker {
         client.user = introduction.user.as_str().into();
         client.database = introduction.database.as_str().into();
         let console = admin::is_console(&client.database);
-        if self.shared.ending.load(Ordering::Relaxed) {
+        if self.shared.ending.load(Ordering::Relaxed) && !console {
             return Err(Refusal::Ending);
         }
         let full =

@@ -4,12 +4,12 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 use std::thread;
 use std::time::Instant;
 
-use howdah_pooler::config::Config;
+use howdah_pooler::config::{Config, Shutdown};
 use howdah_pooler::derive::{self, Secrets};
 use howdah_pooler::homes::Homes;
 use howdah_pooler::listen::Listener;
@@ -22,7 +22,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
 const USAGE: &str = "usage: howdah-pooler [-q] CONFIG | howdah-pooler check CONFIG | howdah-pooler settings
 CONFIG is howdah.toml, pgbouncer.ini or pgcat.toml.
-SIGHUP reads it again; SIGINT and SIGTERM end when what is under way is done, a second one ends at once.";
+SIGHUP reads it again; SIGINT ends when what is under way is done, SIGTERM as the setting sigterm says, SIGQUIT and a
+second one at once.";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -147,10 +148,12 @@ fn run(path: &Path) -> Result<(), String> {
                 SIGUSR1 => admin::pause_all(&watched, true),
                 SIGUSR2 => admin::pause_all(&watched, false),
                 number => {
-                    let now = ending || number == SIGQUIT;
-                    info!("ending {}", if now { "at once" } else { "when what is under way is done" });
+                    // By an earlier signal, or by the console.
+                    let ends_already = ending || watched.ending.load(Ordering::Relaxed);
+                    let way =
+                        if ends_already { Ending::AtOnce } else { ordered(number, watched.config().settings.sigterm) };
+                    info!("ending {}", way.when());
                     ending = true;
-                    let way = if now { Ending::AtOnce } else { Ending::Drain };
                     watched.tell_all(|| Message::Shutdown(way));
                 }
             }
@@ -164,6 +167,15 @@ fn run(path: &Path) -> Result<(), String> {
     }
     info!("the end");
     Ok(())
+}
+
+/// How a signal is to end the pooler.
+fn ordered(signal: i32, sigterm: Shutdown) -> Ending {
+    match (signal, sigterm) {
+        (SIGINT, _) | (SIGTERM, Shutdown::WaitForServers) => Ending::Drain,
+        (SIGTERM, Shutdown::WaitForClients) => Ending::WaitForClients,
+        _ => Ending::AtOnce,
+    }
 }
 
 /// Raises the limit of open files as far as the system lets anybody: a client is one, and so is a server connection.

@@ -19,6 +19,8 @@ enum Holder {
     Stranger,
     /// A client of this user.
     User(String),
+    /// A client of this user on the console.
+    Observer(String),
     /// A client that has left; its connection is being closed.
     Nobody,
 }
@@ -30,8 +32,9 @@ impl Seat {
         Self { shared, holder: Holder::Stranger }
     }
 
-    /// Makes it the seat of a user's client, unless there are as many clients in all or of this user; 0 is no limit.
-    pub fn take(&mut self, user: &str, most: usize, most_of_user: usize) -> Result<(), Refusal> {
+    /// Makes it the seat of a user's client, unless there are as many clients in all or of this user; 0 is no limit. On
+    /// the console it takes nobody's place.
+    pub fn take(&mut self, user: &str, console: bool, most: usize, most_of_user: usize) -> Result<(), Refusal> {
         let mut by_user = lock(&self.shared.by_user);
         // The lock makes one of counting and comparing, for the sum too.
         if most > 0 && self.shared.clients.load(Ordering::Relaxed) >= most {
@@ -42,15 +45,22 @@ impl Seat {
             return Err(Refusal::FullForUser);
         }
         by_user.entry(user.to_owned()).or_default().1 = clients + 1;
-        self.shared.clients.fetch_add(1, Ordering::Relaxed);
+        if !console {
+            self.shared.clients.fetch_add(1, Ordering::Relaxed);
+        }
         drop(by_user);
         self.shared.strangers.fetch_sub(1, Ordering::Relaxed);
-        self.holder = Holder::User(user.to_owned());
+        self.holder = if console { Holder::Observer(user.to_owned()) } else { Holder::User(user.to_owned()) };
         Ok(())
     }
 
     /// Whether it is the seat of a client that was let in and has not left.
     pub fn is_taken(&self) -> bool {
+        matches!(self.holder, Holder::User(_) | Holder::Observer(_))
+    }
+
+    /// Whether its client is waited for when the pooler ends.
+    pub fn is_waited_for(&self) -> bool {
         matches!(self.holder, Holder::User(_))
     }
 
@@ -61,8 +71,10 @@ impl Seat {
 
     /// The client leaves; its connection may take a while to close.
     pub fn leave(&mut self) {
-        let Holder::User(user) = &self.holder else { return };
-        self.shared.clients.fetch_sub(1, Ordering::Relaxed);
+        let (Holder::User(user) | Holder::Observer(user)) = &self.holder else { return };
+        if self.is_waited_for() {
+            self.shared.clients.fetch_sub(1, Ordering::Relaxed);
+        }
         let mut by_user = lock(&self.shared.by_user);
         if let Some(counts) = by_user.get_mut(user) {
             counts.1 = counts.1.saturating_sub(1);

@@ -68,6 +68,18 @@ pub enum Ending {
     AtOnce,
 }
 
+impl Ending {
+    /// When that is, for the log.
+    pub fn when(self) -> &'static str {
+        match self {
+            Self::No => "never",
+            Self::WaitForClients => "when the last client has left",
+            Self::Drain => "when what is under way is done",
+            Self::AtOnce => "at once",
+        }
+    }
+}
+
 /// The way to a worker.
 #[derive(Debug)]
 pub struct Mailbox {
@@ -92,7 +104,7 @@ pub struct Shared {
     pub secrets: Secrets,
     /// Who is named in cancel requests.
     pub cancels: Mutex<HashMap<CancelKey, (WorkerId, ClientKey)>>,
-    /// Clients that were let in.
+    /// Clients that were let in, without those of the console.
     pub clients: AtomicUsize,
     /// Connections that have proven nothing.
     pub strangers: AtomicUsize,

@@ -236,6 +236,7 @@ impl Worker {
                 self.run_after();
             }
         }
+        self.say_goodbye();
         Ok(())
     }
 
@@ -534,9 +535,12 @@ impl Worker {
     fn is_over(&self) -> bool {
         let Some(since) = self.ending else { return false };
         let late = self.config.settings.shutdown_timeout.limit();
+        // Who looks on by the console, or has not said what it wants, is not waited for.
+        let is_waited_for =
+            |client: &Client| client.seat.is_waited_for() || matches!(client.state, client::State::Closing);
         // The console asks all workers, so none goes before the last client of all has.
-        self.clients.is_empty()
-            && (*lock(&self.shared.way) == Ending::AtOnce || self.shared.clients.load(Ordering::Relaxed) == 0)
-            || late.is_some_and(|limit| self.now.saturating_duration_since(since) > limit)
+        let done = !self.clients.iter().any(|(_, client)| is_waited_for(client))
+            && (*lock(&self.shared.way) == Ending::AtOnce || self.shared.clients.load(Ordering::Relaxed) == 0);
+        done || late.is_some_and(|limit| self.now.saturating_duration_since(since) > limit)
     }
 }

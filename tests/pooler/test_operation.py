@@ -79,7 +79,8 @@ def test_only_admins_may_change_things(server):
     ) as pooler:
         assert "admin access needed" in pooler.psql("PAUSE", "pgbouncer", user="viewer", check=False).stderr
         assert pooler.psql("SHOW VERSION", "pgbouncer", user="viewer").startswith("howdah-pooler")
-        assert "not allowed" in pooler.psql("SHOW VERSION", "pgbouncer", user="eve", check=False).stderr
+        told = pooler.psql("SHOW VERSION", "pgbouncer", user="eve", check=False).stderr
+        assert 'user "eve" may not use the console: it is neither in admin_users nor in stats_users' in told
 
 
 def test_pause_waits_for_transactions_and_resume_lets_go_on(pooler):
@@ -140,17 +141,69 @@ def test_reload_drops_nobody(server):
         assert pooler.psql("SELECT 1", "second") == "1"
 
 
-def test_sigterm_waits_for_what_is_under_way(pooler):
-    with pooler.connect() as busy, pooler.connect() as idle:
-        ask(busy, "BEGIN")
-        ask(idle, "SELECT 1")
-        pooler.process.send_signal(signal.SIGTERM)
-        with pytest.raises(pg8000.dbapi.Error):
-            time.sleep(0.3)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_when_what_is_under_way_is_done(server, number):
+    with Pooler(server, default_pool_size=2, sigterm="wait_for_servers") as pooler:
+        with pooler.connect() as busy, pooler.connect() as idle:
+            ask(busy, "BEGIN")
             ask(idle, "SELECT 1")
-        assert ask(busy, "SELECT 2") == [(2,)]
-        assert pooler.process.poll() is None
-        ask(busy, "COMMIT")
+            pooler.process.send_signal(number)
+            wait_until(lambda: len(client_rows(pooler)) == 1)
+            with pytest.raises((pg8000.dbapi.Error, OSError, pg8000.exceptions.InterfaceError)):
+                ask(idle, "SELECT 1")
+            assert ask(busy, "SELECT 2") == [(2,)]
+            assert pooler.process.poll() is None
+            ask(busy, "COMMIT")
+            assert pooler.process.wait(10) == 0
+
+
+def by_socket(pooler, sql, database="pgbouncer"):
+    """What psql answers by the pooler's Unix socket."""
+    return pooler.psql(sql, database, host=pooler.folder, check=False)
+
+
+def client_rows(pooler):
+    """The clients that are no administrators, as the Unix socket tells."""
+    told = by_socket(pooler, "SHOW CLIENTS")
+    assert told.returncode == 0, told.stderr
+    return [row for row in told.stdout.splitlines() if "|pgbouncer|" not in row]
+
+
+def test_sigterm_waits_for_clients_and_an_administrator_can_look(server):
+    # As PgBouncer does, by a pgbouncer.ini that does not say otherwise.
+    with Pooler(server, workers=2) as pooler, pooler.connect() as client:
+        ask(client, "SELECT 1")
+        with Raw(pooler.port, "pgbouncer") as looking:
+            pooler.process.send_signal(signal.SIGTERM)
+            wait_until(lambda: quiet_refusal(pooler.port))
+            assert len(client_rows(pooler)) == 1
+            assert "the pooler is shutting down" in by_socket(pooler, "SELECT 1", "postgres").stderr
+            assert "admin" not in by_socket(pooler, "SHOW POOLS").stderr
+            assert ask(client, "SELECT 2") == [(2,)]
+            assert pooler.process.poll() is None
+            assert (pooler.folder / f".s.PGSQL.{pooler.port}").exists()
+            client.close()
+            # Whoever looks on is not waited for, and is told.
+            assert pooler.process.wait(10) == 0
+            kind, body = looking.next()
+            assert kind == b"E" and raw.code(body) == "57P01"
+            assert looking.next() is None
+        assert not (pooler.folder / f".s.PGSQL.{pooler.port}").exists()
+
+
+def quiet_refusal(port):
+    """Whether nobody listens on a port any more."""
+    try:
+        Raw(port, login=False).socket.close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+def test_sigterm_ends_at_once_where_it_is_told_to(server):
+    with Pooler(server, sigterm="at_once") as pooler, pooler.connect() as client:
+        ask(client, "BEGIN")
+        pooler.process.send_signal(signal.SIGTERM)
         assert pooler.process.wait(10) == 0
 
 

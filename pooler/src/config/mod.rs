@@ -25,7 +25,9 @@ pub use nearest::nearest;
 pub use reference::page as reference_page;
 pub use servers::{DefaultRole, PrimaryReads, Routing};
 pub use settings::{Settings, Shown};
-pub use value::{AuthType, ChannelBinding, FileMode, HostOrder, List, LogFormat, PoolMode, Seconds, SslMode, Value};
+pub use value::{
+    AuthType, ChannelBinding, FileMode, HostOrder, List, LogFormat, PoolMode, Seconds, Shutdown, SslMode, Value,
+};
 
 /// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]

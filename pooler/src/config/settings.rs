@@ -4,7 +4,7 @@
 use balancer::Strategy;
 
 use super::servers::{DefaultRole, PrimaryReads};
-use super::value::{AuthType, ChannelBinding, FileMode, List, LogFormat, PoolMode, Seconds, SslMode, Value};
+use super::value::{AuthType, ChannelBinding, FileMode, List, LogFormat, PoolMode, Seconds, Shutdown, SslMode, Value};
 
 /// A setting as people see it.
 #[derive(Debug, Clone)]
@@ -165,7 +165,10 @@ settings! {
     idle_transaction_timeout: Seconds = Seconds::whole(0), true;
     /// How long a transaction may take, in seconds; 0 for no limit.
     transaction_timeout: Seconds = Seconds::whole(0), true;
-    /// How long a graceful end waits for transactions, in seconds; 0 for no limit.
+    /// What SIGTERM does, in the words of the console's SHUTDOWN: `wait_for_clients`, until each has left by itself;
+    /// `wait_for_servers`, until each has nothing under way, then it is closed; or `at_once`.
+    sigterm: Shutdown = Shutdown::WaitForClients, true;
+    /// How long a graceful end waits, for transactions or for clients, in seconds; 0 for no limit.
     shutdown_timeout: Seconds = Seconds::whole(0), true;
     /// Named prepared statements kept on a server connection in transaction pooling; 0 turns their renaming off.
     max_prepared_statements: usize = 200, true;

@@ -3,7 +3,7 @@
 
 use toml::{Table, Value as Toml};
 
-use super::{AuthType, Config, Database, List, PoolMode, Seconds, Settings, User, nearest, servers};
+use super::{AuthType, Config, Database, List, PoolMode, Seconds, Settings, Shutdown, User, nearest, servers};
 
 /// Where `howdah.toml` starts from, where that differs from PgBouncer: what one would choose today.
 pub fn defaults() -> Settings {
@@ -13,6 +13,7 @@ pub fn defaults() -> Settings {
         auth_type: AuthType::Scram,
         max_client_conn: 10_000,
         server_login_retry: Seconds::whole(1),
+        sigterm: Shutdown::WaitForServers,
         autoreload: Seconds::whole(1),
         ..Settings::default()
     }

@@ -158,6 +158,37 @@ impl Value for LogFormat {
     }
 }
 
+/// Whom a graceful end waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shutdown {
+    /// For each client until it leaves by itself.
+    WaitForClients,
+    /// For each client until it has nothing under way.
+    WaitForServers,
+    /// For nobody.
+    AtOnce,
+}
+
+impl Value for Shutdown {
+    fn read(text: &str) -> Result<Self, &'static str> {
+        match text {
+            "wait_for_clients" => Ok(Self::WaitForClients),
+            "wait_for_servers" => Ok(Self::WaitForServers),
+            "at_once" => Ok(Self::AtOnce),
+            _ => Err("wait_for_clients, wait_for_servers or at_once"),
+        }
+    }
+
+    fn show(&self) -> String {
+        match self {
+            Self::WaitForClients => "wait_for_clients",
+            Self::WaitForServers => "wait_for_servers",
+            Self::AtOnce => "at_once",
+        }
+        .to_owned()
+    }
+}
+
 /// When a client gives its server connection back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PoolMode {
