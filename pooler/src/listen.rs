@@ -34,7 +34,7 @@ impl Listener {
                 any.map(|address| (address, settings.listen_port).into()).to_vec()
             } else {
                 let found = (host.as_str(), settings.listen_port).to_socket_addrs();
-                found.map_err(|error| about(error, &format!("cannot look up {host}")))?.collect()
+                found.map_err(|error| about(error, &format!("listen_addr = {host}: cannot look it up")))?.collect()
             };
             // Not every system has both kinds of addresses; one that it has is enough.
             let (before, mut lacking) = (listeners.len(), None);
@@ -42,7 +42,7 @@ impl Listener {
                 match tcp(address, settings).map_err(|error| (is_lacking(&error), error)) {
                     Ok(listener) => listeners.push(listener),
                     Err((is_lacking, error)) => {
-                        let error = about(error, &format!("cannot listen on {address}"));
+                        let error = about(error, &format!("listen_addr, listen_port: cannot listen on {address}"));
                         if !is_lacking {
                             return Err(error);
                         }
@@ -59,7 +59,7 @@ impl Listener {
         if !settings.unix_socket_dir.is_empty() {
             let path = Path::new(&settings.unix_socket_dir).join(format!(".s.PGSQL.{}", settings.listen_port));
             let listener = unix(path.clone(), settings)
-                .map_err(|error| about(error, &format!("cannot listen on {}", path.display())))?;
+                .map_err(|error| about(error, &format!("unix_socket_dir: cannot listen on {}", path.display())))?;
             listeners.push(listener);
         }
         Ok(listeners)

@@ -79,8 +79,9 @@ fn run(path: &Path) -> Result<(), String> {
     }
     open_many_files();
     let _pid = PidFile::write(&settings.pidfile)?;
-    let listeners = Listener::all(&settings).map_err(text)?;
-    let metrics = metrics::http::listen(&settings).map_err(text)?;
+    let about = |error: std::io::Error| format!("{}: {error}", path.display());
+    let listeners = Listener::all(&settings).map_err(about)?;
+    let metrics = metrics::http::listen(&settings).map_err(about)?;
     let cores = thread::available_parallelism().map_or(1, usize::from);
     // A database is served by one worker, so more workers than databases would have nothing to do.
     let databases = if config.fallback.is_some() { usize::MAX } else { config.databases.len() + 1 };

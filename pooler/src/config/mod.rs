@@ -89,7 +89,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Reads a file: `pgbouncer.ini` by its ending `.ini`; among `.toml` files, `pgcat.toml` by its `[pools]`.
+    /// Reads a file: a `pgbouncer.ini` unless its name ends in `.toml`; among those, a `pgcat.toml` by its `[pools]`.
     pub fn read(path: &Path) -> Result<Self, Error> {
         let text = std::fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
         let complain = |message| Error::Content { path: path.to_owned(), message };
@@ -102,10 +102,20 @@ impl Config {
         Ok(config)
     }
 
-    /// Reads the text of a file, and what that includes.
+    /// Reads the text of a file, and what that includes. What is called neither `.ini` nor `.toml` is read as a
+    /// `pgbouncer.ini`, since PgBouncer minds no name, but not without a word: it may be meant for another format.
     pub(crate) fn parse(path: &Path, text: &str) -> Result<Self, String> {
-        if path.extension().is_none_or(|ending| ending != "toml") {
-            return ini::read(text, path);
+        let ending = path.extension().and_then(|ending| ending.to_str());
+        if ending != Some("toml") {
+            let remark = "the file is read as a pgbouncer.ini, since its name ends neither in .ini nor in .toml";
+            return match (ending, ini::read(text, path)) {
+                (Some("ini"), outcome) => outcome,
+                (_, Err(message)) => Err(format!("{message} ({remark})")),
+                (_, Ok(mut config)) => {
+                    config.remarks.insert(0, remark.to_owned());
+                    Ok(config)
+                }
+            };
         }
         let mut table: toml::Table = text.parse().map_err(|error: toml::de::Error| error.to_string())?;
         if table.contains_key("pools") {
@@ -140,11 +150,12 @@ impl Config {
         }
         let path = PathBuf::from(&self.settings.auth_file);
         self.files.push(path.clone());
-        let text = match std::fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(source) => return Err(Error::Read { path, source }),
+        let complain = |message| Error::Content {
+            path: self.path.clone(),
+            message: format!("auth_file = {}: {message}", self.settings.auth_file),
         };
-        let read = userlist::read(&text).map_err(|message| Error::Content { path, message })?;
+        let text = std::fs::read_to_string(&path).map_err(|error| complain(format!("cannot read it: {error}")))?;
+        let read = userlist::read(&text).map_err(complain)?;
         self.passwords.extend(read);
         Ok(())
     }

@@ -36,7 +36,10 @@ pub fn listen(settings: &Settings) -> io::Result<Option<TcpListener>> {
     let told = |error: io::Error| {
         io::Error::new(
             error.kind(),
-            format!("cannot listen for metrics on {}:{}: {error}", settings.metrics_addr, settings.metrics_port),
+            format!(
+                "metrics_addr, metrics_port: cannot listen on {}:{}: {error}",
+                settings.metrics_addr, settings.metrics_port
+            ),
         )
     };
     match TcpListener::bind(addresses.as_slice()) {
