@@ -403,11 +403,13 @@ impl Worker {
         let behind_own = std::mem::take(&mut client.behind_own).then_some(server.client).flatten();
         if let Some(pool) = self.pools.get_mut(server.pool.0) {
             pool.totals.queries += 1;
+            client.deeds.queries += 1;
             let span = now.saturating_duration_since(client.request_since);
             pool.totals.query_time += span;
             pool.stats.queried(server.place, span);
             if status == Status::Idle {
                 pool.totals.transactions += 1;
+                client.deeds.transactions += 1;
                 let since = client.transaction_since.unwrap_or(client.request_since);
                 pool.totals.transaction_time += now.saturating_duration_since(since);
             }

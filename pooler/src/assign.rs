@@ -290,6 +290,7 @@ impl Worker {
         }
         client.waits = None;
         client.needs_own = false;
+        client.deeds.errors += 1;
         // One error ends a unit, however many would come.
         if std::mem::replace(&mut client.discard, Discard::Unit) == Discard::No {
             backend::write_error(client.io.out(), "ERROR", code, message);
@@ -301,6 +302,7 @@ impl Worker {
         if let Some(pool) =
             self.clients.get(key.0).and_then(|client| client.pool).and_then(|key| self.pools.get_mut(key.0))
         {
+            pool.totals.refused += 1;
             pool.forget(key);
         }
         self.give_turn(Turn::Client(key));

@@ -54,6 +54,17 @@ pub enum Discard {
     Unit,
 }
 
+/// What a client has done.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Deeds {
+    /// Transactions.
+    pub transactions: u64,
+    /// Statements.
+    pub queries: u64,
+    /// Errors that the pooler itself told it.
+    pub errors: u64,
+}
+
 /// A client.
 #[derive(Debug)]
 pub struct Client {
@@ -149,6 +160,8 @@ pub struct Client {
     pub console_waits: Option<u64>,
     /// How it is counted.
     pub seat: Seat,
+    /// What it has done.
+    pub deeds: Deeds,
 }
 
 impl Client {
@@ -202,6 +215,7 @@ impl Client {
             admin: false,
             console_waits: None,
             seat,
+            deeds: Deeds::default(),
         }
     }
 

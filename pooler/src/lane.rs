@@ -546,6 +546,8 @@ impl Worker {
         }
         match unit.client.and_then(|key| self.clients.get_mut(key.0).map(|client| (key, client))) {
             Some((client_key, client)) => {
+                client.deeds.queries += 1;
+                client.deeds.transactions += 1;
                 let out = client.io.out();
                 out.append(&mut lane.stage);
                 out.extend_from_slice(message);

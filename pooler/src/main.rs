@@ -116,6 +116,7 @@ fn run(path: &Path) -> Result<(), String> {
         paused: Mutex::new(HashSet::new()),
         resolver: Resolver::default(),
         reloads: Mutex::default(),
+        waiting_settings: Mutex::default(),
         ending: AtomicBool::new(false),
         way: Mutex::new(Ending::No),
         started: Instant::now(),

@@ -51,6 +51,8 @@ pub struct Totals {
     pub unpipelined: [u64; Why::COUNT],
     /// Units that were asked again, of another server connection.
     pub asked_again: u64,
+    /// Statements that were refused before a server had them.
+    pub refused: u64,
 }
 
 impl Totals {
@@ -71,6 +73,7 @@ impl Totals {
             pipelined: self.pipelined - earlier.pipelined,
             unpipelined: std::array::from_fn(|why| self.unpipelined[why] - earlier.unpipelined[why]),
             asked_again: self.asked_again - earlier.asked_again,
+            refused: self.refused - earlier.refused,
         }
     }
 
@@ -91,6 +94,7 @@ impl Totals {
             pipelined: self.pipelined + other.pipelined,
             unpipelined: std::array::from_fn(|why| self.unpipelined[why] + other.unpipelined[why]),
             asked_again: self.asked_again + other.asked_again,
+            refused: self.refused + other.refused,
         }
     }
 }

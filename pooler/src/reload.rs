@@ -36,6 +36,8 @@ pub fn reload(shared: &Shared) -> Result<(), String> {
         crate::warning!("{}: {name} cannot be changed while running, the old value stays", path.display());
     }
     shared.adopt(config);
+    // What SET has given lasts until here.
+    lock(&shared.waiting_settings).clear();
     outcome.good += 1;
     outcome.trouble = None;
     // Tools that move the log away ask for a reload next.

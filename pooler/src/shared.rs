@@ -124,6 +124,8 @@ pub struct Shared {
     pub resolver: Resolver,
     /// How the configuration was read again.
     pub reloads: Mutex<crate::reload::Outcome>,
+    /// Settings of TLS that SET has given and that wait for others beside them.
+    pub waiting_settings: Mutex<Vec<(String, String)>>,
     /// Whether no new clients are taken.
     pub ending: AtomicBool,
     /// How it ends: what was ordered last, or more urgently before.

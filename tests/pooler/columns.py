@@ -190,3 +190,57 @@ OWN = {
 OLD_NAMES = {("DATABASES", "reserve_pool"): "reserve_pool_size"}
 # Commands that releases before did not have.
 YOUNG = {"STATE", "PEERS", "PEER_POOLS", "default_transaction_isolation"}
+
+# Under the console's name `pgcat`: those of PgCat 1.2, where they are others.
+PGCAT = {
+    "CLIENTS": [
+        "client_id",
+        "database",
+        "user",
+        "application_name",
+        "state",
+        "transaction_count",
+        "query_count",
+        "error_count",
+        "age_seconds",
+        "maxwait",
+        "maxwait_us",
+    ],
+    "POOLS": [
+        "database",
+        "user",
+        "pool_mode",
+        "cl_idle",
+        "cl_active",
+        "cl_waiting",
+        "cl_cancel_req",
+        "sv_active",
+        "sv_idle",
+        "sv_used",
+        "sv_tested",
+        "sv_login",
+        "maxwait",
+        "maxwait_us",
+    ],
+    "STATS": [
+        "instance",
+        "database",
+        "user",
+        "total_xact_count",
+        "total_query_count",
+        "total_received",
+        "total_sent",
+        "total_xact_time",
+        "total_query_time",
+        "total_wait_time",
+        "total_errors",
+        "avg_xact_count",
+        "avg_query_count",
+        "avg_recv",
+        "avg_sent",
+        "avg_errors",
+        "avg_xact_time",
+        "avg_query_time",
+        "avg_wait_time",
+    ],
+}

@@ -391,3 +391,53 @@ def test_names_that_were_looked_up_are_shown(server):
         assert "127.0.0.1" in hosts["localhost"]["addrs"] and 0 < int(hosts["localhost"]["ttl"]) <= 15
         assert hosts["no.such.name.invalid"]["addrs"] == ""
         assert next(row["items"] for row in pooler.show("LISTS") if row["list"] == "dns_names") == "2"
+
+
+def test_settings_of_tls_that_need_each_other_may_be_set_one_by_one(tls_server, authority):
+    place = f"host=localhost port={tls_server.port} dbname=postgres user=tls_user"
+    with Pooler(tls_server, server_tls_sslmode="require") as pooler:
+        text = pooler.path.read_text()
+        pooler.path.write_text(text.replace("[databases]", f"[databases]\nsecured = {place}"))
+        pooler.psql("RELOAD", "pgbouncer")
+
+        def setting(name):
+            return next(row["value"] for row in pooler.show("CONFIG") if row["key"] == name)
+
+        told = pooler.psql("SET server_tls_sslmode = 'verify-full'", "pgbouncer", check=False)
+        assert told.returncode == 0 and "waits for another setting of TLS" in told.stderr
+        assert "server_tls_ca_file must be set" in told.stderr
+        # Nothing is half in force meanwhile.
+        assert setting("server_tls_sslmode") == "require"
+        assert pooler.psql("SELECT 1", "secured") == "1"
+        told = pooler.psql(f"SET server_tls_ca_file = '{authority.root}'", "pgbouncer", check=False)
+        assert told.returncode == 0 and "waits" not in told.stderr
+        assert (setting("server_tls_sslmode"), setting("server_tls_ca_file")) == ("verify-full", str(authority.root))
+        assert pooler.psql("SELECT 1", "secured") == "1"
+        # A reload forgets what was set, and what waits.
+        pooler.psql("SET client_tls_sslmode = 'require'", "pgbouncer", check=False)
+        pooler.psql("RELOAD", "pgbouncer")
+        pooler.psql("SET server_tls_sslmode = 'prefer'", "pgbouncer")
+        assert (setting("client_tls_sslmode"), setting("server_tls_sslmode")) == ("disable", "prefer")
+
+
+def test_under_pgcats_name_the_console_shows_pgcats_columns(server):
+    with Pooler(server, default_pool_size=1) as pooler, pooler.connect() as busy, pooler.connect() as idle:
+        ask(idle, "SELECT 1")
+        ask(busy, "BEGIN")
+        ask(busy, "SELECT pg_sleep(0.25)::text")
+        (row,) = [row for row in pooler.show("POOLS", "pgcat") if row["database"] == "postgres"]
+        assert list(row) == columns.PGCAT["POOLS"]
+        assert (row["cl_idle"], row["cl_active"], row["cl_waiting"], row["sv_active"]) == ("1", "1", "0", "1")
+        ask(busy, "COMMIT")
+        rows = [row for row in pooler.show("CLIENTS", "pgcat") if row["database"] == "postgres"]
+        assert all(list(row) == columns.PGCAT["CLIENTS"] for row in rows)
+        counts = sorted((row["transaction_count"], row["query_count"], row["error_count"]) for row in rows)
+        assert counts == [("1", "1", "0"), ("1", "3", "0")]
+        (row,) = [row for row in pooler.show("STATS", "pgcat") if row["database"] == "postgres"]
+        assert list(row) == columns.PGCAT["STATS"]
+        assert row["instance"] == "postgres_shard_0_primary" and row["total_query_count"] == "4"
+        assert 250 <= int(row["total_query_time"]) < 10_000, "in milliseconds"
+        with Raw(pooler.port, "pgcat") as client:
+            for protocol in PROTOCOLS:
+                assert named(run(client, protocol, "SHOW POOLS")) == columns.PGCAT["POOLS"]
+                assert named(run(client, protocol, "SHOW SERVERS")) == columns.PGBOUNCER["SERVERS"]

@@ -3,7 +3,7 @@
 use wire::backend::ColumnType::Text;
 
 use super::Order;
-use super::show::{Columns, Show};
+use super::show::{Columns, Dialect, Show};
 use crate::shared::Ending;
 
 /// A parameter of PostgreSQL that drivers ask for or set on their own.
@@ -175,9 +175,9 @@ impl Command {
     }
 
     /// The columns of its result, if it has rows.
-    pub fn columns(&self) -> Option<Columns> {
+    pub fn columns(&self, dialect: Dialect) -> Option<Columns> {
         match self {
-            Self::Show(show) => Some(show.columns()).filter(|columns| !columns.is_empty()),
+            Self::Show(show) => Some(show.columns(dialect)).filter(|columns| !columns.is_empty()),
             Self::ShowParameter(parameter) => Some(parameter.columns),
             Self::Ban(..) | Self::Unban(_) => Some(BANNED),
             _ => None,
@@ -226,7 +226,10 @@ mod tests {
         assert_eq!(Command::read("SET TimeZone TO 'UTC'"), Ok(Command::SetParameter));
         assert_eq!(Command::read("SHUTDOWN wait_for_clients"), Ok(Command::Shutdown(Ending::WaitForClients)));
         assert_eq!(Command::read("SET logfile = '/it''s'"), Ok(Command::Set("logfile".to_owned(), "/it's".to_owned())));
-        assert_eq!(Command::read("show client_encoding").unwrap().columns().unwrap()[0].0, "client_encoding");
+        assert_eq!(
+            Command::read("show client_encoding").unwrap().columns(Dialect::PgBouncer).unwrap()[0].0,
+            "client_encoding"
+        );
         assert_eq!(
             Command::read("SET default_pool_size = '5'"),
             Ok(Command::Set("default_pool_size".to_owned(), "5".to_owned()))

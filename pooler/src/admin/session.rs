@@ -7,7 +7,7 @@ use wire::backend::{self, ColumnType, Status};
 use wire::frame::{self, HEADER};
 use wire::frontend::{self, Target, tag};
 
-use super::show::{Row, Show, View};
+use super::show::{Dialect, Row, Show, View};
 use super::{Answer, Command, Snapshot, mark_paused};
 use crate::client::{ClientKey, Discard};
 use crate::shared::{Message, lock};
@@ -114,7 +114,8 @@ impl Worker {
                     });
                 }
                 let command = statement.and_then(|statement| Command::read(&text_of(&statement)).ok());
-                match command.and_then(|command| command.columns()) {
+                let dialect = Dialect::of(&client.database);
+                match command.and_then(|command| command.columns(dialect)) {
                     Some(columns) => {
                         let is_binary = |number| is_binary(formats, number);
                         backend::write_row_description_in(client.io.out(), columns.iter().copied(), is_binary);
@@ -230,18 +231,10 @@ impl Worker {
             Command::Reload => self.reload()?,
             Command::Shutdown(way) => self.shared.tell_all(|| Message::Shutdown(*way)),
             Command::Set(name, value) => {
-                let mut changed = (*config).clone();
-                let changeable = changed.settings.show().iter().any(|shown| shown.name == name && shown.changeable);
-                match changed.settings.set(name, value) {
-                    Some(Ok(())) if changeable => {
-                        changed.prepare()?;
-                        self.shared.adopt(changed);
-                        self.shared.board.reload();
-                        self.shared.tell_all(|| Message::Reload);
-                    }
-                    Some(Ok(())) => return Err(format!("{name} cannot be changed while running")),
-                    Some(Err(expected)) => return Err(format!("{name} = {value}: expected {expected}")),
-                    None => return Err(format!("there is no setting {name}")),
+                if let Some(notice) = self.set(name, value)?
+                    && let Some(client) = self.clients.get_mut(key.0)
+                {
+                    backend::write_notice(client.io.out(), "NOTICE", "00000", &notice);
                 }
             }
             _ => (),
@@ -251,6 +244,41 @@ impl Worker {
             None => self.console_result(key, &command, Vec::new()),
         }
         Ok(())
+    }
+
+    /// Changes a setting until the next reload. What is set for TLS may need another setting beside it, as a certificate
+    /// its key: then it waits for that, and what is to be told so is given back.
+    fn set(&self, name: &str, value: &str) -> Result<Option<String>, String> {
+        let mut changed = (*self.shared.config()).clone();
+        let changeable = changed.settings.show().iter().any(|shown| shown.name == name && shown.changeable);
+        let mut waiting = lock(&self.shared.waiting_settings);
+        let of_tls = name.contains("_tls_");
+        for (name, value) in waiting.iter().filter(|_| of_tls) {
+            // It was read when it was set.
+            let _ = changed.settings.set(name, value);
+        }
+        match changed.settings.set(name, value) {
+            Some(Ok(())) if changeable => (),
+            Some(Ok(())) => return Err(format!("{name} cannot be changed while running")),
+            Some(Err(expected)) => return Err(format!("{name} = {value}: expected {expected}")),
+            None => return Err(format!("there is no setting {name}")),
+        }
+        if let Err(why) = changed.prepare() {
+            if !of_tls {
+                return Err(why);
+            }
+            waiting.push((name.to_owned(), value.to_owned()));
+            return Ok(Some(format!(
+                "{name} = {value} waits for another setting of TLS, the old one is in force: {why}"
+            )));
+        }
+        if of_tls {
+            waiting.clear();
+        }
+        self.shared.adopt(changed);
+        self.shared.board.reload();
+        self.shared.tell_all(|| Message::Reload);
+        Ok(None)
     }
 
     /// Tells a console client the result of its command.
@@ -267,7 +295,7 @@ impl Worker {
             .collect();
         let view = View { snapshots: &snapshots, config: &self.config, shared: &self.shared };
         let Some(client) = self.clients.get_mut(key.0) else { return };
-        let extended = client.unsynced;
+        let (extended, dialect) = (client.unsynced, Dialect::of(&client.database));
         let out = client.io.out();
         match command {
             Command::Show(_) | Command::Ban(..) | Command::Unban(_) => {
@@ -276,13 +304,13 @@ impl Worker {
                         if *show == Show::Help && !extended {
                             backend::write_notice(out, "NOTICE", "00000", super::show::help::TEXT);
                         }
-                        show.rows(&view)
+                        show.rows(&view, dialect)
                     }
                     Command::Ban(host, seconds) => super::banned(self.shared.board.ban(host, *seconds)),
                     Command::Unban(host) => super::banned(self.shared.board.unban(host)),
                     _ => Vec::new(),
                 };
-                let columns = command.columns().unwrap_or_default();
+                let columns = command.columns(dialect).unwrap_or_default();
                 if !extended && !columns.is_empty() {
                     backend::write_row_description(out, columns.iter().copied());
                 }
@@ -302,7 +330,7 @@ impl Worker {
             }
             Command::ShowParameter(parameter) => {
                 if !extended {
-                    backend::write_row_description(out, command.columns().unwrap_or_default().iter().copied());
+                    backend::write_row_description(out, command.columns(dialect).unwrap_or_default().iter().copied());
                 }
                 backend::write_data_row(out, [Some(parameter.value.as_bytes())].into_iter());
                 backend::write_command_complete(out, command.tag());

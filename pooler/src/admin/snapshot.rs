@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::PoolSeen;
-use crate::client::State as ClientState;
+use crate::client::{Deeds, State as ClientState};
 use crate::server::State;
 use crate::tls::Session;
 use crate::worker::Worker;
@@ -47,6 +47,8 @@ pub struct Line {
     pub held: (usize, usize),
     /// The version and cipher of TLS; empty without.
     pub tls: String,
+    /// What a client has done.
+    pub deeds: Deeds,
 }
 
 /// What one worker holds.
@@ -103,6 +105,7 @@ impl Worker {
                 ),
                 held: (client.io.rest.len(), client.io.pending()),
                 tls: client.io.tls().map(Session::describe).unwrap_or_default(),
+                deeds: client.deeds,
             });
         }
         for (_, server) in self.servers.iter().filter(|(_, server)| server.target.is_none()) {
@@ -137,6 +140,7 @@ impl Worker {
                 ),
                 held: (server.io.rest.len(), server.io.pending()),
                 tls: server.io.tls().map(Session::describe).unwrap_or_default(),
+                deeds: Deeds::default(),
             });
         }
         snapshot.pools = self.pools_seen();

@@ -26,6 +26,7 @@ const COUNTS: &[Count] = &[
     ("asked_again_total", "Pipelined statements that were asked again, of another server connection.", |totals| {
         totals.asked_again as f64
     }),
+    ("refused_total", "Statements that the pooler refused before a server had them.", |totals| totals.refused as f64),
     ("binds_total", "Named statements that clients have bound.", |totals| totals.binds as f64),
     (
         "pipelined_statements_total",

@@ -1,4 +1,4 @@
-//! What SHOW shows, a file each. Columns have PgBouncer's names.
+//! What SHOW shows, a file each. Columns have PgBouncer's names, and PgCat's where that is asked ([`Dialect`]).
 
 mod bans;
 mod clients;
@@ -11,6 +11,7 @@ pub mod help;
 mod lists;
 mod mem;
 mod peers;
+mod pgcat;
 mod pools;
 mod prepared;
 mod replicas;
@@ -35,6 +36,25 @@ pub use stats::a_second;
 pub type Row = Vec<Option<String>>;
 /// Names and types of columns.
 pub type Columns = &'static [(&'static str, ColumnType)];
+
+/// The columns of what is shown, and what makes its rows.
+type Table = (Columns, fn(&View<'_>) -> Vec<Row>);
+
+/// Whose columns are shown, where they differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    /// PgBouncer's.
+    PgBouncer,
+    /// PgCat's.
+    PgCat,
+}
+
+impl Dialect {
+    /// That of the console under this name.
+    pub fn of(console: &str) -> Self {
+        if console == "pgcat" { Self::PgCat } else { Self::PgBouncer }
+    }
+}
 
 /// From what results are made.
 pub struct View<'a> {
@@ -73,18 +93,22 @@ macro_rules! shows {
                 }
             }
 
+            /// Its columns, and what makes its rows.
+            fn table(self, dialect: Dialect) -> Table {
+                let of_pgcat = if dialect == Dialect::PgCat { pgcat::of(self) } else { None };
+                of_pgcat.unwrap_or(match self {
+                    $(Self::$name => ($columns, $rows),)+
+                })
+            }
+
             /// Its columns.
-            pub fn columns(self) -> Columns {
-                match self {
-                    $(Self::$name => $columns,)+
-                }
+            pub fn columns(self, dialect: Dialect) -> Columns {
+                self.table(dialect).0
             }
 
             /// Its rows.
-            pub fn rows(self, view: &View<'_>) -> Vec<Row> {
-                match self {
-                    $(Self::$name => $rows(view),)+
-                }
+            pub fn rows(self, view: &View<'_>, dialect: Dialect) -> Vec<Row> {
+                self.table(dialect).1(view)
             }
         }
     };
