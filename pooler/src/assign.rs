@@ -347,7 +347,16 @@ impl Worker {
             }
             self.serve_queue(key);
         }
+        self.retire_the_laden();
         self.keep_pools();
+    }
+
+    /// Closes the server connections that know more prepared statements than are to be kept now.
+    fn retire_the_laden(&mut self) {
+        let most = self.config.settings.kept_statements();
+        let laden = self.servers.iter().filter(|(_, server)| server.known.len() > most);
+        let laden: Vec<ServerKey> = laden.map(|(key, _)| ServerKey(key)).collect();
+        self.retire(&laden);
     }
 
     /// Closes these server connections, each when nobody uses it.

@@ -255,8 +255,7 @@ impl Worker {
     }
 
     fn renames(&self, server: &Server) -> bool {
-        self.config.settings.max_prepared_statements > 0
-            && self.pools.get(server.pool.0).is_some_and(|pool| pool.mode == PoolMode::Transaction)
+        self.pools.get(server.pool.0).is_some_and(|pool| pool.mode == PoolMode::Transaction)
     }
 
     /// What is known of the text of a Query.
@@ -320,7 +319,7 @@ impl Worker {
     pub fn pass_parse(&mut self, key: ClientKey, body: &[u8]) -> Result<(), wire::Error> {
         let parse = frontend::parse(body)?;
         let now = self.now;
-        let limit = self.config.settings.max_prepared_statements;
+        let limit = self.config.settings.kept_statements();
         let Some(client) = self.clients.get_mut(key.0) else { return Ok(()) };
         let Some(server) = client.server.and_then(|server| self.servers.get(server.0)) else { return Ok(()) };
         let renames = self.renames(server);
@@ -375,7 +374,7 @@ impl Worker {
 
     pub fn pass_bind(&mut self, key: ClientKey, head: Header, names: frontend::Bind<'_>) -> Result<usize, wire::Error> {
         let now = self.now;
-        let limit = self.config.settings.max_prepared_statements;
+        let limit = self.config.settings.kept_statements();
         let Some(client) = self.clients.get(key.0) else { return Ok(head.total()) };
         let Some(server) = client.server.and_then(|server| self.servers.get(server.0)) else { return Ok(head.total()) };
         let renames = self.renames(server);
@@ -415,7 +414,7 @@ impl Worker {
             server.requests.push_back(if tag == tag::CLOSE { Request::Close } else { Request::Describe(None) });
             return Ok(());
         };
-        let limit = self.config.settings.max_prepared_statements;
+        let limit = self.config.settings.kept_statements();
         let Some(client) = self.clients.get(key.0) else { return Ok(()) };
         let Some(server) = client.server.and_then(|server| self.servers.get(server.0)) else { return Ok(()) };
         let renames = self.renames(server);

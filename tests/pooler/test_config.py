@@ -10,12 +10,15 @@ import stat
 import subprocess
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from devkit import places
 from devkit.places import ROOT
 from devkit.server import SUPERUSER, free_port
+from tests.pooler import raw
 from tests.pooler.process import PASSWORD, PROGRAM, Pooler, ask, wait_until
+from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, parse
 
 DEBIANS = Path("/etc/pgbouncer/pgbouncer.ini")
 PGBOUNCER = Path("/usr/sbin/pgbouncer")
@@ -265,3 +268,164 @@ def test_root_becomes_the_user_that_the_file_names(server):
     with made as pooler:
         assert Path(f"/proc/{pooler.process.pid}").stat().st_uid == account.pw_uid
         assert pooler.psql("SELECT 1") == "1"
+
+
+def started(path):
+    """What a pooler says that does not come up."""
+    done = subprocess.run([PROGRAM, path], capture_output=True, text=True, timeout=10, check=False)
+    assert done.returncode == 1
+    return done.stderr
+
+
+def test_what_is_missing_or_taken_is_told_with_the_file_and_the_key(tmp_path):
+    path = tmp_path / "pgbouncer.ini"
+    lines = "[databases]\n[pgbouncer]\nlisten_addr = 127.0.0.1\nunix_socket_dir =\n"
+    good, said = check(path, f"{lines}auth_file = {tmp_path}/nobody.txt\n")
+    assert not good and f"{path}: auth_file = {tmp_path}/nobody.txt: cannot read it: No such file" in said
+    (tmp_path / "users.txt").write_text("a b\n")
+    good, said = check(path, f"{lines}auth_file = {tmp_path}/users.txt\n")
+    assert not good and f"{path}: auth_file = {tmp_path}/users.txt: line 1: " in said
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        path.write_text(f"{lines}listen_port = {port}\n")
+        assert (
+            f"{path}: listen_addr, listen_port: cannot listen on 127.0.0.1:{port}: Address already in use"
+            in started(path)
+        )
+        path.write_text(f"{lines}listen_port = {free_port()}\nmetrics_port = {port}\n")
+        assert f"{path}: metrics_addr, metrics_port: cannot listen on 127.0.0.1:{port}: Address" in started(path)
+    path.write_text(f"[databases]\n[pgbouncer]\nunix_socket_dir = {tmp_path}/nowhere\n")
+    assert f"{path}: unix_socket_dir: cannot listen on {tmp_path}/nowhere/.s.PGSQL.6432: No such file" in started(path)
+
+
+def test_a_file_of_another_ending_is_not_read_as_a_pgbouncer_ini_without_a_word(tmp_path):
+    remark = "the file is read as a pgbouncer.ini, since its name ends neither in .ini nor in .toml"
+    good, said = check(tmp_path / "pooler.conf", "[databases]\na = host=x\n[pgbouncer]\n")
+    assert good and remark in said
+    good, said = check(tmp_path / "howdah.tml", '[pooler]\npool_mode = "session"\n')
+    assert not good and f"there is no section [pooler] ({remark})" in said
+    good, said = check(tmp_path / "pgbouncer.ini", "[databases]\na = host=x\n[pgbouncer]\n")
+    assert good and remark not in said
+
+
+PGCAT_POOL = """
+[general]
+host = "127.0.0.1"
+port = @PORT@
+admin_username = "postgres"
+admin_password = "{password}"
+{general}
+[pools.app]
+{pool}
+[pools.app.users.0]
+username = "postgres"
+password = "{password}"
+pool_size = {size}
+{user}
+[pools.app.shards.0]
+database = "postgres"
+servers = [{servers}]
+"""
+
+
+def in_front_of(server, servers=None, general="", pool="", user="", size=2):
+    """A pooler with a pgcat.toml."""
+    places = servers or f'["127.0.0.1", {server.port}, "primary"]'
+    made = PGCAT_POOL.format(password=server.password, servers=places, general=general, pool=pool, user=user, size=size)
+    return Pooler(server, name="pgcat.toml", text=made)
+
+
+@pytest.mark.parametrize("general", ["", "prepared_statements_cache_size = 0"])
+def test_named_statements_are_kept_apart_with_any_pgcat_toml(server, general):
+    with in_front_of(server, general=general, size=1) as pooler:
+        place = f"host=127.0.0.1 port={pooler.port} dbname=app user=postgres password={server.password}"
+        for number in range(3):
+            # It gives its statements the same names on each connection.
+            with psycopg.connect(place, prepare_threshold=0, autocommit=True) as client:
+                assert client.execute(f"SELECT {number}").fetchall() == [(number,)]
+
+
+def test_named_statements_are_kept_apart_where_none_is_to_be_kept(server):
+    with Pooler(server, default_pool_size=1, max_prepared_statements=0) as pooler:
+        with Raw(pooler.port) as one, Raw(pooler.port) as other:
+            assert one.kinds(parse("mine", "SELECT 1"), bind("mine"), EXECUTE, SYNC) == "12DCZ"
+            assert other.kinds(parse("mine", "SELECT 2"), bind("mine"), EXECUTE, SYNC) == "12DCZ"
+            one.send(bind("mine"), EXECUTE, SYNC)
+            assert raw.values(one.until(b"Z")) == ["1"]
+            other.send(bind("mine"), EXECUTE, SYNC)
+            assert raw.values(other.until(b"Z")) == ["2"]
+            assert int(pooler.show("SERVERS")[0]["prepared_statements"]) <= 1
+
+
+@pytest.mark.parametrize("how", ["reload", "set"])
+def test_a_lowered_number_of_prepared_statements_holds_for_open_connections(server, how):
+    with Pooler(server, default_pool_size=1, pipelining=0) as pooler, Raw(pooler.port) as client:
+        for number in range(10):
+            client.kinds(parse(f"s{number}", f"SELECT {number}"), SYNC)
+        kept = lambda: [int(row["prepared_statements"]) for row in pooler.show("SERVERS")]  # noqa: E731
+        assert kept() == [10]
+        if how == "reload":
+            pooler.reload(max_prepared_statements=3)
+        else:
+            pooler.psql("SET max_prepared_statements = 3", "pgbouncer")
+        wait_until(lambda: sum(kept()) <= 3)
+        for number in range(10):
+            client.send(bind(f"s{number}"), EXECUTE, SYNC)
+            assert raw.values(client.until(b"Z")) == [str(number)]
+        assert kept() == [3]
+
+
+def test_one_server_may_be_the_primary_and_the_replica_of_a_pgcat_toml(server):
+    place = f'"127.0.0.1", {server.port}'
+    with in_front_of(server, f'[{place}, "primary"], [{place}, "replica"]') as pooler:
+        assert pooler.psql("SELECT 1", "app", password=server.password) == "1"
+    # PgCat's own example names it twice.
+    split = "query_parser_enabled = true\nquery_parser_read_write_splitting = true"
+    twice = f'[{place}, "primary"], ["localhost", {server.port}, "replica"]'
+    with in_front_of(server, twice, pool=split) as pooler, pooler.connect("app", password=server.password) as client:
+        ask(client, "CREATE TABLE IF NOT EXISTS called_twice (a int)")
+        ask(client, "INSERT INTO called_twice VALUES (1)")
+        assert ask(client, "SELECT count(*) > 0 FROM called_twice") == [(True,)]
+        ask(client, "DROP TABLE called_twice")
+
+
+def test_users_of_a_pgcat_pool_log_in_to_the_server_as_they_are_told(with_users, tmp_path):
+    more = f"""server_username = "scram_user"
+server_password = "{PASSWORD}"
+[pools.app.users.1]
+username = "second"
+password = "its own"
+server_username = "scram_user"
+server_password = "{PASSWORD}"
+pool_size = 3"""
+    with in_front_of(with_users, user=more) as pooler:
+        for user, password in (("postgres", with_users.password), ("second", "its own")):
+            assert pooler.psql("SELECT current_user", "app", user=user, password=password) == "scram_user"
+        (row,) = [
+            line.split("|")
+            for line in pooler.psql("SHOW POOLS", "pgcat", password=with_users.password).splitlines()
+            if line.startswith("app|")
+        ]
+        assert row[1] == "scram_user"
+    mixed = more.replace(f'server_username = "scram_user"\nserver_password = "{PASSWORD}"\npool_size', "pool_size")
+    text = in_front_of(with_users, user=mixed).text
+    good, said = check(tmp_path / "pgcat.toml", text.replace("@PORT@", "6432"))
+    assert not good and "pools.app: its users have different accounts on the servers" in said
+
+
+def test_a_key_in_pkcs8_may_be_called_an_rsa_key(authority, tmp_path):
+    certificate, key = tmp_path / "own.crt", tmp_path / "own.key"
+    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=own"]
+    subprocess.run([*made, "-keyout", key, "-out", certificate], capture_output=True, check=True)
+    assert "BEGIN PRIVATE KEY" in key.read_text()
+    key.write_text(key.read_text().replace(" PRIVATE KEY", " RSA PRIVATE KEY"))
+    text = PGCAT.format(port=1, metrics=2, password="p", server=3)
+    tls = f'tls_certificate = "{certificate}"\ntls_private_key = "{key}"\n'
+    good, said = check(tmp_path / "pgcat.toml", text.replace("[general]\n", f"[general]\n{tls}", 1))
+    assert good, said
+    lines = key.read_text().splitlines()
+    key.write_text("\n".join([lines[0], lines[2], lines[1], *lines[3:]]) + "\n")
+    good, said = check(tmp_path / "pgcat.toml", text.replace("[general]\n", f"[general]\n{tls}", 1))
+    assert not good and f"client_tls_key_file: {key}: " in said

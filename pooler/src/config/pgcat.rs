@@ -17,10 +17,13 @@ use super::{
 /// Settings of PgCat's `[general]` that ask for nothing when they are left out.
 const WITHOUT_EFFECT: &[&str] = &["validate_config", "dns_cache_enabled"];
 
+/// How many prepared statements are kept, for all pools or for one.
+const CACHE_SIZE: &str = "prepared_statements_cache_size";
+
 /// Keys of a pool that are read here.
 const POOL_KEYS: &[&str] = &[
     "pool_mode",
-    "prepared_statements_cache_size",
+    CACHE_SIZE,
     "load_balancing_mode",
     "default_role",
     "query_parser_enabled",
@@ -43,7 +46,6 @@ pub fn read(table: &Table) -> Result<Config, String> {
     settings.query_wait_timeout = Seconds::whole(1);
     settings.queue_while_down = false;
     settings.server_login_retry = Seconds::whole(1);
-    settings.max_prepared_statements = 0;
     settings.server_round_robin = true;
     settings.tcp_keepidle = 5;
     settings.tcp_keepcnt = 5;
@@ -69,6 +71,7 @@ pub fn read(table: &Table) -> Result<Config, String> {
             put(&mut config.settings.metrics_port, "prometheus_exporter_port", port)?;
         }
     }
+    kept_statements(&mut config.settings, general, section(table, "pools")?)?;
     for (name, password) in [("admin_username", "admin_password"), ("auth_query_user", "auth_query_password")] {
         if let (Some(name), Some(password)) = (general.get(name), general.get(password)) {
             config.passwords.insert(text(name), text(password));
@@ -118,7 +121,8 @@ fn general(config: &mut Config, key: &str, value: &Toml) -> Result<(), String> {
         "server_round_robin" => settings.server_round_robin = value.as_bool().unwrap_or(true),
         "log_client_connections" => settings.log_connections = value.as_bool().unwrap_or(false),
         "log_client_disconnections" => settings.log_disconnections = value.as_bool().unwrap_or(false),
-        "prepared_statements_cache_size" => return put(&mut settings.max_prepared_statements, key, value),
+        // Put together with those of the pools in `kept_statements`.
+        CACHE_SIZE => (),
         "port" => return put(&mut settings.listen_port, key, value),
         "worker_threads" => return put(&mut settings.workers, key, value),
         "tcp_keepalives_idle" => return put(&mut settings.tcp_keepidle, key, value),
@@ -133,6 +137,23 @@ fn general(config: &mut Config, key: &str, value: &Toml) -> Result<(), String> {
         "server_tls" | "verify_server_certificate" => (),
         _ if WITHOUT_EFFECT.contains(&key) => (),
         _ => config.remarks.push(format!("[general] {key} is not supported and does nothing")),
+    }
+    Ok(())
+}
+
+/// How many prepared statements are kept on a server connection: the most that is said anywhere. With none, PgCat passes
+/// statements on under the names that clients give them, to be found by the next client; here they are kept apart.
+fn kept_statements(settings: &mut Settings, general: &Table, pools: &Table) -> Result<(), String> {
+    let mut most = 0;
+    for value in
+        std::iter::once(general.get(CACHE_SIZE)).chain(pools.values().map(|pool| pool.get(CACHE_SIZE))).flatten()
+    {
+        let mut size = 0;
+        put(&mut size, CACHE_SIZE, value)?;
+        most = most.max(size);
+    }
+    if most > 0 {
+        settings.max_prepared_statements = most;
     }
     Ok(())
 }
@@ -169,9 +190,6 @@ fn pool(config: &mut Config, name: &str, pool: &Table) -> Result<(), String> {
     if let Some(lifetime) = pool.get("server_lifetime") {
         database.server_lifetime = Some(milliseconds(lifetime, "server_lifetime")?);
     }
-    if let Some(size) = pool.get("prepared_statements_cache_size") {
-        put(&mut config.settings.max_prepared_statements, "prepared_statements_cache_size", size)?;
-    }
     let flag = |key: &str| pool.get(key).and_then(Toml::as_bool).unwrap_or(false);
     database.read_write_splitting = Some(flag("query_parser_enabled") && flag("query_parser_read_write_splitting"));
     database.primary_reads = Some(if flag("primary_reads_enabled") { PrimaryReads::On } else { PrimaryReads::Off });
@@ -200,6 +218,24 @@ fn pool(config: &mut Config, name: &str, pool: &Table) -> Result<(), String> {
         return Err(format!("pools.{name} has no shards"));
     };
     database.dbname = shard.get("database").map(text);
+    database.servers = servers_of(shard, name)?;
+    if database.servers.is_empty() {
+        return Err(format!("pools.{name} has no servers"));
+    }
+    put_together(&mut database);
+    servers::settle(&mut database, &format!("pools.{name}"))?;
+    if database.servers.len() == 1 {
+        // With a single server there is nothing to find out and nothing to choose.
+        database.servers.clear();
+    }
+    users(config, &mut database, name, pool)?;
+    config.databases.insert(name.to_owned(), database);
+    Ok(())
+}
+
+/// The servers of a shard.
+fn servers_of(shard: &Table, name: &str) -> Result<Vec<Setup>, String> {
+    let mut found = Vec::new();
     for server in shard.get("servers").and_then(Toml::as_array).into_iter().flatten() {
         let parts: Vec<String> = server.as_array().into_iter().flatten().map(text).collect();
         let [host, port, role] = parts.as_slice() else {
@@ -210,18 +246,34 @@ fn pool(config: &mut Config, name: &str, pool: &Table) -> Result<(), String> {
             Err(_) => return Err(format!("pools.{name}: {role} is not a role: expected primary, replica or auto")),
         };
         let port = port.parse().map_err(|_| format!("pools.{name}: {port} is not a port"))?;
-        database.servers.push(Setup { host: host.clone(), port, role, weight: 1 });
+        found.push(Setup { host: host.clone(), port, role, weight: 1 });
     }
-    if database.servers.is_empty() {
-        return Err(format!("pools.{name} has no servers"));
+    Ok(found)
+}
+
+/// Makes one of a server that is listed as the primary and as a replica, as PgCat's own example has it: it is the
+/// primary, and is read from too.
+fn put_together(database: &mut Database) {
+    let same = |one: &Setup, other: &Setup| one.host == other.host && one.port == other.port;
+    let primaries: Vec<Setup> =
+        database.servers.iter().filter(|server| server.role == Configured::Primary).cloned().collect();
+    let before = database.servers.len();
+    database
+        .servers
+        .retain(|server| server.role == Configured::Primary || !primaries.iter().any(|primary| same(primary, server)));
+    if database.servers.len() < before {
+        database.primary_reads = Some(PrimaryReads::On);
     }
-    servers::settle(&mut database, &format!("pools.{name}"))?;
-    if database.servers.len() == 1 {
-        // With a single server there is nothing to find out and nothing to choose.
-        database.servers.clear();
-    }
+}
+
+/// Reads the users of a pool.
+fn users(config: &mut Config, database: &mut Database, name: &str, pool: &Table) -> Result<(), String> {
+    let mut accounts: Vec<(String, Option<String>)> = Vec::new();
+    let mut is_given = false;
+    let mut sizes = 0;
     for (number, user) in pool.get("users").and_then(Toml::as_table).into_iter().flatten() {
         let get = |key: &str| user.get(key).map(text);
+        let place = |key: &str| format!("pools.{name}.users.{number}.{key}");
         let user_name = get("username").ok_or_else(|| format!("pools.{name}.users.{number} has no username"))?;
         if let Some(password) = get("password") {
             let known = config.passwords.insert(user_name.clone(), password.clone());
@@ -230,30 +282,47 @@ fn pool(config: &mut Config, name: &str, pool: &Table) -> Result<(), String> {
             }
         }
         let entry = config.users.entry(user_name.clone()).or_default();
-        if let Some(size) = get("pool_size") {
-            let size =
-                usize::read(&size).map_err(|_| format!("pools.{name}.users.{number}: {size} is not a pool size"))?;
+        let size = |key: &str| match get(key).map(|size| usize::read(&size)) {
+            Some(Ok(size)) => Ok(Some(size)),
+            Some(Err(expected)) => Err(format!("{}: expected {expected}", place(key))),
+            None => Ok(None),
+        };
+        if let Some(size) = size("pool_size")? {
             entry.pool_sizes.insert(name.to_owned(), size);
+            sizes += size;
         }
+        database.min_pool_size = database.min_pool_size.max(size("min_pool_size")?);
         if let Some(limit) = user.get("statement_timeout") {
             entry.query_timeout = Some(milliseconds(limit, "statement_timeout")?);
         }
         if let Some(mode) = get("pool_mode") {
-            let place = format!("pools.{name}.users.{number}.pool_mode");
-            entry.pool_mode = Some(PoolMode::read(&mode).map_err(|expected| format!("{place}: expected {expected}"))?);
+            let mode =
+                PoolMode::read(&mode).map_err(|expected| format!("{}: expected {expected}", place("pool_mode")))?;
+            if entry.pool_mode.is_some_and(|other| other != mode) {
+                return Err(format!("the user {user_name} has different modes in different pools: not supported"));
+            }
+            entry.pool_mode = Some(mode);
         }
-        if let Some(size) = get("min_pool_size") {
-            let size =
-                usize::read(&size).map_err(|_| format!("pools.{name}.users.{number}: {size} is not a pool size"))?;
-            database.min_pool_size = database.min_pool_size.max(Some(size));
-        }
-        if let Some(server_user) = get("server_username")
-            && server_user != user_name
-        {
-            database.user = Some(server_user);
-            database.password = get("server_password");
+        is_given |= user.get("server_username").or(user.get("server_password")).is_some();
+        let account = (get("server_username").unwrap_or(user_name), get("server_password").or_else(|| get("password")));
+        if !accounts.contains(&account) {
+            accounts.push(account);
         }
     }
-    config.databases.insert(name.to_owned(), database);
+    match accounts.as_slice() {
+        _ if !is_given => (),
+        // They share the connections, and so the room that each was given.
+        [(account, password)] => {
+            database.user = Some(account.clone());
+            database.password.clone_from(password);
+            config.users.entry(account.clone()).or_default().pool_sizes.insert(name.to_owned(), sizes);
+        }
+        _ => {
+            return Err(format!(
+                "pools.{name}: its users have different accounts on the servers (server_username, server_password), \
+                 which is not supported: give each a pool of its own"
+            ));
+        }
+    }
     Ok(())
 }

@@ -74,6 +74,13 @@ macro_rules! settings {
     };
 }
 
+impl Settings {
+    /// Named prepared statements kept on a server connection in transaction pooling: the one that is being used at least.
+    pub fn kept_statements(&self) -> usize {
+        self.max_prepared_statements.max(1)
+    }
+}
+
 settings! {
     /// Addresses to listen on, comma-separated; `*` is all. Empty: no TCP.
     listen_addr: List = List::default(), false;
@@ -170,7 +177,8 @@ settings! {
     sigterm: Shutdown = Shutdown::WaitForClients, true;
     /// How long a graceful end waits, for transactions or for clients, in seconds; 0 for no limit.
     shutdown_timeout: Seconds = Seconds::whole(0), true;
-    /// Named prepared statements kept on a server connection in transaction pooling; 0 turns their renaming off.
+    /// Named prepared statements kept on a server connection in transaction pooling, where those of different clients are
+    /// always kept apart; 0 is the same as 1.
     max_prepared_statements: usize = 200, true;
     /// By what one of several servers is chosen for a read: `random`, `round_robin`, `least_outstanding` or `weighted`.
     load_balancing: Strategy = Strategy::Random, true;

@@ -272,7 +272,10 @@ fn certified_key(
     let chain = certificates(&format!("{side}_tls_cert_file"), cert_file)?;
     let complain = |message: &str| format!("{side}_tls_key_file: {key_file}: {message}");
     let key = PrivateKeyDer::from_pem_file(key_file).map_err(|error| complain(&error.to_string()))?;
-    let key = provider.key_provider.load_private_key(key).map_err(|error| complain(&error.to_string()))?;
+    let as_pkcs8 = relabelled(&key);
+    let load = |key| provider.key_provider.load_private_key(key);
+    let key = load(key).or_else(|error| as_pkcs8.ok_or(error.clone()).and_then(|key| load(key).map_err(|_| error)));
+    let key = key.map_err(|error| complain(&error.to_string()))?;
     let pair = CertifiedKey::new(chain, key);
     match pair.keys_match() {
         Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::KeyMismatch)) => {
@@ -280,6 +283,17 @@ fn certified_key(
         }
         // Certificates of version 1 cannot be looked into; whether it is good enough is for the other side to say.
         _ => Ok(pair),
+    }
+}
+
+/// A key whose label says that it is in the old form of its kind (`RSA PRIVATE KEY`), taken for one in PKCS#8: tools have
+/// written such labels, and PgCat, OpenSSL and others take them.
+fn relabelled(key: &PrivateKeyDer<'_>) -> Option<PrivateKeyDer<'static>> {
+    match key {
+        PrivateKeyDer::Pkcs1(_) | PrivateKeyDer::Sec1(_) => {
+            Some(PrivateKeyDer::Pkcs8(key.secret_der().to_vec().into()))
+        }
+        _ => None,
     }
 }
 
