@@ -220,7 +220,8 @@ STATES = {
     "prepared write under way": ([], parse("s", WRITE) + bind("s") + EXECUTE + SYNC, b"", b"", "told"),
     "copy in": ([], query("COPY ledger FROM STDIN") + COPY_ROW, b"G", COPY_ROW + message(b"c"), "told"),
     "copy out": ([], query(f"COPY ({ROWS}) TO STDOUT"), b"d", b"", "told"),
-    "parsed and flushed": ([], parse("s", INSERT) + describe("s") + FLUSH, b"n", SYNC, "told"),
+    # It has its connection only while that answers.
+    "parsed and flushed": ([], parse("s", INSERT) + describe("s") + FLUSH, b"n", b"", "idle"),
     "executed and flushed": ([], parse("", INSERT) + bind("") + EXECUTE + FLUSH, b"C", SYNC, "told"),
     "in a transaction": (["BEGIN", INSERT], b"", b"", b"", "closed"),
     "in a failed transaction": (["BEGIN", "SELECT 1 / 0"], b"", b"", b"", "closed"),

@@ -9,6 +9,7 @@ import pytest
 from devkit import postgres
 from devkit.server import Server
 from tests.pooler.process import Pooler, wait_until
+from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, parse, query
 from tests.pooler.trio import processes
 
 NEWEST_ONLY = True
@@ -91,6 +92,36 @@ def test_of_two_independent_servers_the_configured_primary_gets_all_writes(major
             refused = pooler.psql("INSERT INTO written VALUES (1)", "app", password="x", check=False)
             assert "there is no primary now" in refused.stderr
         assert other.psql("SELECT count(*) FROM written") == "0"
+
+
+@pytest.mark.parametrize("mode", ["transaction", "session"])
+def test_a_server_that_is_called_a_replica_gets_no_write_where_statements_are_not_told_apart(major, mode):
+    """It is none, and says so: its own transactions would let writes through."""
+    written = "INSERT INTO written VALUES (1)"
+    with Server(postgres.tree(major)) as primary, Server(postgres.tree(major)) as other:
+        for server in (primary, other):
+            server.psql("CREATE TABLE written (a int)")
+        text = howdah((primary, other), primary).replace('"auto"', '"replica"')
+        text += f'read_write_splitting = false\ndefault_role = "any"\npool_mode = "{mode}"\n'
+        done = 0
+        with Pooler(primary, name="howdah.toml", text=text) as pooler:
+            wait_until(lambda: roles(pooler) == ["primary", "replica"])
+            for before in ("SELECT 1", "RESET ALL", "DISCARD ALL", "SET default_transaction_read_only = off"):
+                for _ in range(6):
+                    with Raw(pooler.port, "app") as client:
+                        client.send(query(before))
+                        client.until(b"Z")
+                        units = [[query(written)], [parse("", written) + bind("") + EXECUTE + SYNC]]
+                        units += [[query("BEGIN"), query(written), query("COMMIT")]]
+                        # A session stays where it is, even if a transaction insists.
+                        if mode == "transaction":
+                            units += [[query("BEGIN READ WRITE"), query(written), query("COMMIT")]]
+                        for unit in units:
+                            client.send(*unit)
+                            told = [client.until(b"Z") for _ in unit]
+                            done += sum(body == b"INSERT 0 1\0" for part in told for _, body in part)
+        assert other.psql("SELECT count(*) FROM written") == "0"
+        assert int(primary.psql("SELECT count(*) FROM written")) == done >= 24
 
 
 def pgcat(listed, primary):
