@@ -50,7 +50,7 @@ class Authority:
         self.configuration = self.folder / "ca.cnf"
         self.configuration.write_text(textwrap.dedent(CONFIGURATION.format(folder=self.folder)))
         (self.folder / "index").touch()
-        self._openssl(
+        openssl(
             "req", "-x509", *NEW_KEY, "-keyout", self.folder / "ca.key", "-out", self.root, "-days", "30",
             "-subj", f"/CN={name}", "-config", self.configuration, "-extensions", "authority",
         )  # fmt: skip
@@ -64,7 +64,7 @@ class Authority:
         self._made += 1
         pair = Pair(self.folder / f"{self._made}.crt", self.folder / f"{self._made}.key")
         request = self.folder / f"{self._made}.csr"
-        self._openssl(
+        openssl(
             "req", *NEW_KEY, "-keyout", pair.key, "-out", request, "-subj", f"/CN={name}",
             "-config", self.configuration,
         )  # fmt: skip
@@ -72,19 +72,31 @@ class Authority:
         lines = ["basicConstraints = CA:FALSE"] if version == 3 else []
         extensions.write_text("\n".join([*lines, f"subjectAltName = {alternatives}" if alternatives else ""]) + "\n")
         times = ["-startdate", begin, "-enddate", end] if end else ["-days", "10"]
-        self._openssl(
+        openssl(
             "ca", "-batch", "-notext", "-config", self.configuration, "-in", request,
             "-out", pair.cert, "-extfile", extensions, *times,
         )  # fmt: skip
         return pair
 
-    def _openssl(self, *arguments):
-        try:
-            done = subprocess.run(["openssl", *map(str, arguments)], capture_output=True, text=True, check=False)
-        except FileNotFoundError:
-            raise Problem("these tests make certificates by the command openssl, which is not installed") from None
-        if done.returncode != 0:
-            raise Problem(f"openssl {arguments[0]}: {done.stderr.strip()}")
+
+def self_signed_by_pss(folder, name="localhost"):
+    """A certificate that RSASSA-PSS has signed: the hash of its signature stands in the parameters."""
+    pair = Pair(Path(folder) / "pss.crt", Path(folder) / "pss.key")
+    openssl(
+        "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-sha384", "-sigopt", "rsa_padding_mode:pss",
+        "-subj", f"/CN={name}", "-days", "10", "-keyout", pair.key, "-out", pair.cert,
+    )  # fmt: skip
+    return pair
+
+
+def openssl(*arguments):
+    """Runs the command `openssl`."""
+    try:
+        done = subprocess.run(["openssl", *map(str, arguments)], capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise Problem("these tests make certificates by the command openssl, which is not installed") from None
+    if done.returncode != 0:
+        raise Problem(f"openssl {arguments[0]}: {done.stderr.strip()}")
 
 
 def serial_of(der):

@@ -25,9 +25,11 @@ def tree_with_tls():
 
 
 @contextlib.contextmanager
-def tls_settings(authority, hba):
-    """A server's settings for TLS, with a certificate that says `localhost` by its common name alone, and this HBA file."""
-    shown = authority.issue("localhost")
+def tls_settings(authority, hba, shown=None):
+    """A server's settings for TLS, with this HBA file. It shows a certificate that says `localhost` by its common name
+    alone, or the one that is given.
+    """
+    shown = shown or authority.issue("localhost")
     home = Path(tempfile.mkdtemp(prefix="howdah-tls-", dir="/tmp"))
     files = {"ssl_cert_file": shown.cert, "ssl_key_file": shown.key, "ssl_ca_file": authority.root}
     settings = {"ssl": "on"}
@@ -61,11 +63,11 @@ class Impostor:
     came over TLS.
 
     `answer` is what it says to a request for TLS, nothing for an answer of `None`; where that is S, it shows the
-    certificate `pair`. Then it says `says`, and takes what comes.
+    certificate `pair`. Then it says `says`, and takes what comes; when it has taken so many `answers`, it closes.
     """
 
-    def __init__(self, answer, says=b"", pair=None):
-        self.answer, self.says = answer, says
+    def __init__(self, answer, says=b"", pair=None, answers=None):
+        self.answer, self.says, self.answers = answer, says, answers
         self.context = None
         if pair is not None:
             self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -124,8 +126,10 @@ class Impostor:
                     kept = sealed
                 take_packet(client, kept)
             client.sendall(self.says)
-            while more := client.recv(4096):
+            taken = 0
+            while taken != self.answers and (more := client.recv(4096)):
                 kept += more
+                taken += 1
 
 
 def take_packet(client, kept):

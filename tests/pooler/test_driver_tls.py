@@ -7,7 +7,10 @@ import sys
 import pytest
 
 from devkit.driver import PACKAGE
+from devkit.server import Server
+from tests.pooler.certificates import self_signed_by_pss
 from tests.pooler.process import PASSWORD, SUPERUSER, Pooler
+from tests.pooler.secured import Impostor, authentication, tls_settings, tree_with_tls
 from tests.pooler.test_tls_clients import tls
 
 sys.path.insert(0, str(PACKAGE))
@@ -75,6 +78,26 @@ def test_scram_is_bound_to_the_channel(tls_server):
         assert ask(tls_server.port, "SELECT current_user", **how) == ("scram_user", True)
     with pytest.raises(howdah.InvalidPasswordError):
         ask(tls_server.port, ssl="require", user="scram_user", password="wrong")
+
+
+def test_scram_is_bound_to_a_certificate_that_rsassa_pss_has_signed(authority, tmp_path):
+    """By the driver and by the pooler: each knows the hash, and uses it."""
+    shown = self_signed_by_pss(tmp_path)
+    hba = "local all all trust\nhostssl all scram_user 127.0.0.1/32 scram-sha-256\n"
+    with tls_settings(authority, hba, shown) as settings, Server(tree_with_tls(), settings) as server:
+        server.psql(f"CREATE ROLE scram_user LOGIN PASSWORD '{PASSWORD}'")
+        how = {"ssl": "require", "user": "scram_user", "password": PASSWORD}
+        assert ask(server.port, "SELECT current_user", **how) == ("scram_user", True)
+        strict = {"server_tls_sslmode": "require", "server_channel_binding": "require"}
+        entry = {"*": "host=127.0.0.1 dbname=postgres"}
+        with Pooler(server, entry, {"scram_user": PASSWORD}, **strict) as pooler:
+            assert pooler.psql("SELECT current_user", user="scram_user") == "scram_user"
+    # That the driver was let in shows that what it binds to is right, and this that it binds at all.
+    both = authentication(10, b"SCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0\0")
+    with Impostor(b"S", both, shown, answers=1) as impostor:
+        with pytest.raises((OSError, howdah.PostgresError, howdah.InterfaceError)):
+            ask(impostor.port, **how)
+        assert b"SCRAM-SHA-256-PLUS\0" in impostor.told[0][1]
 
 
 def test_much_comes_and_goes_over_tls(tls_server):

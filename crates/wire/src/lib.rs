@@ -3,10 +3,11 @@
 //! [`frame`] cuts a stream into messages without copying and refuses impossible lengths before anything is allocated;
 //! [`startup`] reads what comes before the first message; [`frontend`] and [`backend`] read and write the messages of
 //! the two sides; [`scram`] and [`md5`] are the password exchanges of both sides, [`login`] is the whole of a client's login
-//! to a server. What reads takes a slice and says how much of it was one message, or that more is needed: so a stream may
-//! be cut anywhere.
+//! to a server. [`certificate`] has the hash that SCRAM binds to. What reads takes a slice and says how much of it
+//! was one message, or that more is needed: so a stream may be cut anywhere.
 
 pub mod backend;
+pub mod certificate;
 pub mod error;
 pub mod frame;
 pub mod frontend;

@@ -7,12 +7,13 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyTuple, PyType};
+use pyo3::types::{PyBytes, PyDict, PyType};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU64};
+use wire::certificate::Certificate;
 
 use super::flight::{Flight, Kind};
-use super::login::{Login, end_point_hash};
+use super::login::Login;
 use super::settings::ConnectionSettings;
 use super::{Reading, Session, Writing};
 
@@ -86,15 +87,11 @@ impl Session {
             let value = params.getattr(name)?;
             if value.is_none() { Ok(None) } else { Ok(Some(value.str()?.to_str()?.to_owned())) }
         };
-        let login = Login {
-            user: text("user")?.unwrap_or_default(),
-            password: text("password")?.unwrap_or_default().into_bytes(),
-            end_point: end_point(&tls)?,
-            ..Login::default()
-        };
+        let user = text("user")?.unwrap_or_default();
+        let password = text("password")?.unwrap_or_default().into_bytes();
         let mut parameters = vec![
             ("client_encoding".to_owned(), "utf-8".to_owned()),
-            ("user".to_owned(), login.user.clone()),
+            ("user".to_owned(), user.clone()),
             ("database".to_owned(), text("database")?.unwrap_or_default()),
         ];
         let settings = params.getattr("server_settings")?;
@@ -108,7 +105,7 @@ impl Session {
                 }
             }
         }
-        this.reading()?.login = login;
+        this.reading()?.login = Login::new(user, password, end_point(&tls)?);
         let mut writing = this.writing()?;
         writing.transport = Some(transport.clone().unbind());
         let pairs = parameters.iter().map(|(name, value)| (name.as_str(), value.as_str()));
@@ -195,14 +192,5 @@ fn end_point(tls: &Bound<'_, PyAny>) -> PyResult<Option<Vec<u8>>> {
     }
     let certificate = tls.call_method1("getpeercert", (true,))?;
     let Ok(certificate) = certificate.cast::<PyBytes>() else { return Ok(None) };
-    let Some(algorithm) = end_point_hash(certificate.as_bytes()) else { return Ok(None) };
-    let hashlib = tls.py().import("hashlib")?;
-    hashlib
-        .call_method1(
-            "new",
-            PyTuple::new(tls.py(), [algorithm.into_pyobject(tls.py())?.as_any(), certificate.as_any()])?,
-        )?
-        .call_method0("digest")?
-        .extract()
-        .map(Some)
+    Ok(Certificate::read(certificate.as_bytes()).and_then(|certificate| certificate.end_point()))
 }

@@ -641,6 +641,6 @@ fn broken_message(py: Python<'_>, error: &wire::Error) -> PyErr {
 }
 
 #[cold]
-fn login_error(py: Python<'_>, error: &super::login::Error) -> PyErr {
-    errors::interface(py, &error.to_string())
+fn login_error(py: Python<'_>, error: &wire::login::Error) -> PyErr {
+    errors::interface(py, &super::login::complaint(error))
 }

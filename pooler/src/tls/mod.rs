@@ -4,7 +4,6 @@
 //! broken one leaves the old in force. Sessions are not resumed and tickets not sent: connections to a pooler last,
 //! and what resumption keeps would have to be kept for each of them.
 
-mod certificate;
 mod link;
 mod session;
 mod verify;
@@ -20,9 +19,9 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig, SupportedCipherSuite, Su
 
 use crate::config::{AuthType, Settings, SslMode};
 
-pub use certificate::Certificate;
 pub use link::Link;
 pub use session::Session;
+pub use wire::certificate::Certificate;
 
 /// The name of PostgreSQL's protocol in ALPN.
 pub const ALPN: &[u8] = b"postgresql";

@@ -9,8 +9,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, InsufficientSizeError, UnbufferedStatus};
 
-use super::certificate::Certificate;
-use super::{Acceptor, Connector};
+use super::{Acceptor, Certificate, Connector};
 
 /// What a record adds to the bytes in it, at most: header, nonce, type and tag.
 const OVERHEAD: usize = 64;

@@ -7,7 +7,7 @@ use rustls::pki_types::{CertificateDer, ServerName, SubjectPublicKeyInfoDer, Uni
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, RootCertStore, SignatureScheme};
 
-use super::certificate::{Certificate, matches_name};
+use wire::certificate::{Certificate, matches_name};
 
 /// Verifies servers' certificates as far as the sslmode asks.
 #[derive(Debug)]

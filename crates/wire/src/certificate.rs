@@ -1,5 +1,5 @@
-//! What is read from an X.509 certificate beyond what webpki tells: the common name, the hash that SCRAM binds to, the
-//! validity, the public key. A reader of DER that takes slices and never more than is there.
+//! What is read from an X.509 certificate: the common name, the hash that SCRAM binds to, the validity, the public key. A
+//! reader of DER that takes slices and never more than is there; whether a certificate is to be trusted is for others.
 
 use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
 
@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     /// `openssl req -x509 -newkey ec -subj /O=Howdah/CN=db.example -days 3650`, valid from 2026-11-21.
-    const DER: &[u8] = include_bytes!("tests/ecdsa.der");
+    const DER: &[u8] = include_bytes!("../tests/data/ecdsa.der");
 
     #[test]
     fn a_certificate_is_cut_into_its_parts() {
@@ -218,6 +218,16 @@ mod tests {
         assert!(certificate.is_valid_at(1_800_000_000), "2027");
         assert!(!certificate.is_valid_at(1_700_000_000), "2023");
         assert!(!certificate.is_valid_at(2_500_000_000), "2049");
+    }
+
+    #[test]
+    fn the_hash_of_rsassa_pss_stands_in_its_parameters() {
+        // `openssl req -x509 -newkey rsa:1024 -subj /CN=db -sha384 -sigopt rsa_padding_mode:pss`
+        let named = include_bytes!("../tests/data/rsa_pss_sha384.der");
+        assert_eq!(Certificate::read(named).unwrap().end_point(), Some(Sha384::digest(named).to_vec()));
+        // With `-sha1`, which need not be named.
+        let unnamed = include_bytes!("../tests/data/rsa_pss_sha1.der");
+        assert_eq!(Certificate::read(unnamed).unwrap().end_point(), Some(Sha256::digest(unnamed).to_vec()));
     }
 
     #[test]
