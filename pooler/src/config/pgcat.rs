@@ -11,7 +11,8 @@ use toml::{Table, Value as Toml};
 
 use super::toml_file::text;
 use super::{
-    AuthType, Config, Database, DefaultRole, List, PoolMode, PrimaryReads, Seconds, Settings, SslMode, Value, servers,
+    AuthType, Config, Database, DefaultRole, List, PoolMode, PrimaryReads, Seconds, Settings, Shutdown, SslMode, Value,
+    servers,
 };
 
 /// Settings of PgCat's `[general]` that ask for nothing when they are left out.
@@ -33,10 +34,9 @@ const POOL_KEYS: &[&str] = &[
     "users",
 ];
 
-/// Reads a parsed `pgcat.toml`.
-pub fn read(table: &Table) -> Result<Config, String> {
-    let mut config = Config::default();
-    let settings = &mut config.settings;
+/// Where a `pgcat.toml` starts from: PgCat's defaults.
+pub fn defaults() -> Settings {
+    let mut settings = Settings::default();
     settings.listen_addr = List(vec!["0.0.0.0".to_owned()]);
     settings.listen_port = 5432;
     settings.unix_socket_dir = String::new();
@@ -51,6 +51,8 @@ pub fn read(table: &Table) -> Result<Config, String> {
     settings.tcp_keepcnt = 5;
     settings.tcp_keepintvl = 5;
     settings.tcp_user_timeout = 10_000;
+    // PgCat ends at once by it, which loses what is under way; nobody can count on that.
+    settings.sigterm = Shutdown::WaitForServers;
     settings.shutdown_timeout = Seconds::whole(60);
     settings.log_connections = false;
     settings.log_disconnections = false;
@@ -59,6 +61,13 @@ pub fn read(table: &Table) -> Result<Config, String> {
     settings.default_role = DefaultRole::Any;
     settings.ban_time = Seconds::whole(60);
     settings.healthcheck_timeout = Seconds::whole(1);
+    tls(&mut settings, &Table::new());
+    settings
+}
+
+/// Reads a parsed `pgcat.toml`.
+pub fn read(table: &Table) -> Result<Config, String> {
+    let mut config = Config { settings: defaults(), ..Config::default() };
     for (key, value) in section(table, "general")? {
         general(&mut config, key, value)?;
     }

@@ -80,7 +80,34 @@ fn code(value: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write;
     use std::path::Path;
+
+    use crate::config::{Settings, pgcat, toml_file};
+
+    /// The table of the guide: the settings whose defaults differ by format.
+    fn by_format() -> String {
+        let mut table =
+            String::from("| setting | `pgbouncer.ini` | `pgcat.toml` | `howdah.toml` |\n|---|---|---|---|\n");
+        let formats = [Settings::default().show(), pgcat::defaults().show(), toml_file::defaults().show()];
+        let [ini, pgcat, howdah] = &formats;
+        for ((ini, pgcat), howdah) in ini.iter().zip(pgcat).zip(howdah) {
+            let values = [&ini.value, &pgcat.value, &howdah.value];
+            if values.iter().any(|value| *value != values[0]) {
+                let [a, b, c] = values.map(|value| super::code(value));
+                let _ = writeln!(table, "| `{}` | {a} | {b} | {c} |", ini.name);
+            }
+        }
+        table
+    }
+
+    #[test]
+    fn the_guide_has_each_default_that_differs_by_format() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/guide/pooler.md");
+        let guide = std::fs::read_to_string(&path).unwrap_or_default();
+        let table = by_format();
+        assert!(guide.contains(&table), "docs/guide/pooler.md lacks this table:\n{table}");
+    }
 
     #[test]
     fn the_page_in_the_documentation_is_this_one() {
