@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -90,9 +91,10 @@ def test_a_fleet_comes_up_answers_and_goes_without_a_trace(major, haproxy, home)
     else:
         for server in running.servers:
             share = running.shares.of(running.name_of(server))
-            before, held = set(fleet.server_pids(server)), set(share.pids())
-            # But for those that ended meanwhile.
-            assert before & set(fleet.server_pids(server)) <= held
+            # Each process is asked itself: a list of the group is not of one moment.
+            outside = {pid for pid in fleet.server_pids(server) if share.holds(pid) is False}
+            # But for those that ended meanwhile, whose number may be another's.
+            assert not outside & set(fleet.server_pids(server))
         assert not set(running.shares.of("primary").pids()) & {program.pid for program in running.poolers}
 
     once = devkit("fleet-status", "--once")
@@ -109,6 +111,31 @@ def test_a_fleet_comes_up_answers_and_goes_without_a_trace(major, haproxy, home)
     assert group is None or not group.exists()
     assert "no fleet is up" in devkit("fleet-down").stdout
     assert "make fleet" in devkit("fleet-status").stderr
+
+
+# A parent of many children that live, and of some that come and go all the time.
+CROWD = """
+import os, subprocess, sys, time
+living = [subprocess.Popen(["sleep", "600"]) for _ in range(40)]
+print(*(child.pid for child in living), flush=True)
+while True:
+    going = [os.spawnlp(os.P_NOWAIT, "true", "true") for _ in range(8)]
+    for pid in going:
+        os.waitpid(pid, 0)
+"""
+
+
+def test_no_child_is_missed_while_others_come_and_go():
+    parent = subprocess.Popen([sys.executable, "-c", CROWD], stdout=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        living = set(map(int, parent.stdout.readline().split()))
+        assert len(living) == 40
+        for _ in range(100):
+            assert living <= set(fleet.children_of(parent.pid))
+    finally:
+        os.killpg(parent.pid, signal.SIGKILL)
+        parent.wait(10)
+        parent.stdout.close()
 
 
 def test_without_haproxy_the_package_is_named(monkeypatch):
@@ -156,6 +183,40 @@ def test_shares_of_version_1_go_before_those_of_2(tmp_path):
     assert (share.folder / "cpu.cfs_period_us").read_text() == "20000"
     assert (share.folder / "cpu.cfs_quota_us").read_text() == "40000"
     assert share.folder.is_relative_to(one)
+
+
+@pytest.mark.parametrize(
+    "version, held, elsewhere",
+    [
+        (1, "3:cpu,cpuacct:/howdah/primary\n1:name=systemd:/\n", "3:cpu:/howdah/replica-1\n2:memory:/howdah/primary\n"),
+        (2, "0::/docker/7/howdah/primary\n", "0::/howdah/primary-2\n"),
+    ],
+)
+def test_a_process_itself_says_which_share_it_is_in(tmp_path, version, held, elsewhere):
+    for pid, lines in ((7, held), (8, elsewhere)):
+        (tmp_path / str(pid)).mkdir()
+        (tmp_path / str(pid) / "cgroup").write_text(lines)
+    share = shares.Share(version, tmp_path / "howdah" / "primary", tmp_path)
+    assert [share.holds(pid) for pid in (7, 8, 9)] == [True, False, None]
+
+
+@pytest.mark.skipif(shares.why_not() is not None, reason="no shares can be given here")
+def test_a_parent_that_is_held_bears_nobody_outside():
+    parent = subprocess.Popen([sys.executable, "-c", CROWD], stdout=subprocess.PIPE, text=True, start_new_session=True)
+    group = shares.Shares(f"howdah-test-{os.getpid()}")
+    try:
+        parent.stdout.readline()
+        share = group.add("parent", 1)
+        share.take([parent.pid])
+        share.take(fleet.children_of(parent.pid))
+        for _ in range(20):
+            outside = {pid for pid in fleet.children_of(parent.pid) if share.holds(pid) is False}
+            assert not outside & set(fleet.children_of(parent.pid))
+    finally:
+        os.killpg(parent.pid, signal.SIGKILL)
+        parent.wait(10)
+        parent.stdout.close()
+        group.remove()
 
 
 def test_why_there_are_no_shares_is_said(tmp_path):

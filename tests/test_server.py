@@ -1,7 +1,9 @@
 """The servers of the tests and the demo: private, and gone with the process that started them."""
 
+import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -11,7 +13,7 @@ import pytest
 
 from devkit import Problem, postgres
 from devkit.places import ROOT
-from devkit.server import Server, is_alive, sweep
+from devkit.server import Ports, Server, is_alive, sweep
 
 # A process that is started in the background ignores SIGINT, and so would this.
 STARTER = """
@@ -121,3 +123,20 @@ def test_settings_are_the_servers(major):
 def test_a_server_that_cannot_start_says_why(major):
     with pytest.raises(Problem, match="nonsense"), Server(postgres.tree(major), {"shared_buffers": "nonsense"}):
         pass
+
+
+def test_ports_of_two_processes_are_never_the_same(tmp_path):
+    with contextlib.closing(Ports(tmp_path)) as one, contextlib.closing(Ports(tmp_path)) as other:
+        given = [ports.next() for _ in range(Ports.SIZE // 2) for ports in (one, other)]
+    assert len(set(given)) == len(given)
+    last = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    assert all(Ports.FIRST <= port < last for port in given), "none that an outgoing connection may take"
+
+
+def test_a_port_that_is_taken_is_passed_over(tmp_path):
+    with contextlib.closing(Ports(tmp_path)) as ports, socket.socket() as taken:
+        first = ports.next()
+        taken.bind(("127.0.0.1", first + 1 if first % Ports.SIZE < Ports.SIZE - 1 else first - Ports.SIZE + 1))
+        taken.listen()
+        rest = [ports.next() for _ in range(2 * Ports.SIZE)]
+        assert taken.getsockname()[1] not in rest

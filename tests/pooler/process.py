@@ -1,9 +1,11 @@
 """A `howdah-pooler` of one's own in front of a server of the devkit."""
 
 import contextlib
+import errno
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -152,6 +154,12 @@ def stopped(pid):
     """Whether all threads of a process are stopped."""
     states = [path.read_text().rsplit(")", 1)[1].split()[0] for path in Path(f"/proc/{pid}/task").glob("*/stat")]
     return all(state == "T" for state in states)
+
+
+def is_refused(port):
+    """Whether nobody listens on a port of this machine."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == errno.ECONNREFUSED
 
 
 def wait_until(true, seconds=10):

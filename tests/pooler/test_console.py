@@ -18,7 +18,7 @@ import pytest
 from devkit import places
 from devkit.server import SUPERUSER, free_port
 from tests.pooler import columns, raw
-from tests.pooler.process import Pooler, ask, wait_until
+from tests.pooler.process import Pooler, ask, is_refused, wait_until
 from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, parse, query
 
 NEWEST_ONLY = True
@@ -268,8 +268,8 @@ def test_shutdown_at_once_and_when_servers_or_clients_are_done(server, console, 
             ask(busy, "BEGIN")
             ask(idle, "SELECT 1")
             assert outcome(run(admin, protocol, "SHUTDOWN WAIT_FOR_SERVERS")) == "SHUTDOWN"
+            wait_until(lambda: len([kind for kind, _ in run(admin, protocol, "SHOW CLIENTS") if kind == b"D"]) == 2)
             with pytest.raises((pg8000.dbapi.Error, OSError, pg8000.exceptions.InterfaceError)):
-                time.sleep(0.3)
                 ask(idle, "SELECT 1")
             assert ask(busy, "SELECT 2") == [(2,)]
             assert pooler.process.poll() is None
@@ -278,7 +278,7 @@ def test_shutdown_at_once_and_when_servers_or_clients_are_done(server, console, 
     with Pooler(server, workers=2) as pooler, pooler.connect() as client:
         with Raw(pooler.port, console) as admin:
             assert outcome(run(admin, protocol, "SHUTDOWN WAIT_FOR_CLIENTS")) == "SHUTDOWN"
-            time.sleep(0.3)
+            wait_until(lambda: is_refused(pooler.port))
             # Clients stay as long as they like, nobody else comes, and the console answers.
             assert ask(client, "SELECT 3") == [(3,)]
             with pytest.raises(OSError):
@@ -294,7 +294,7 @@ def test_a_signal_hurries_a_shutdown_that_waits(server):
     with Pooler(server) as pooler, pooler.connect() as client:
         ask(client, "SELECT 1")
         pooler.psql("SHUTDOWN WAIT_FOR_CLIENTS", "pgbouncer")
-        time.sleep(0.2)
+        wait_until(lambda: is_refused(pooler.port))
         assert pooler.process.poll() is None
         pooler.process.send_signal(signal.SIGTERM)
         assert pooler.process.wait(5) == 0

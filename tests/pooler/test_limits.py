@@ -72,7 +72,7 @@ def test_an_idle_connection_goes_for_one_who_waits_but_not_to_fill_a_pool_up(wit
                 started = time.monotonic()
                 ask(first, "SELECT 1")
                 ask(second, "SELECT 1")
-                assert time.monotonic() - started < 2
+                assert time.monotonic() - started < 10
                 (row,) = pooler.show("SERVERS")
                 assert row["user"] == USERS[1]
             # A pool that would like to be fuller takes nothing from others.

@@ -158,16 +158,15 @@ def test_query_time_and_wait_time_are_apart(server):
             ask(first, "BEGIN")
             waiting = threading.Thread(target=lambda: ask(second, "SELECT 2"))
             waiting.start()
-            time.sleep(0.5)
-            pool = measured.samples()
-            assert value(pool["howdah_pooler_pool_clients"], state="waiting") == 1
-            assert 0.2 < value(pool["howdah_pooler_pool_longest_wait_seconds"]) < 5
+            # It waits for so long that no statement is taken for it.
+            wait_until(lambda: value(measured.samples()["howdah_pooler_pool_longest_wait_seconds"]) > 2)
+            assert value(measured.samples()["howdah_pooler_pool_clients"], state="waiting") == 1
             ask(first, "COMMIT")
             waiting.join(5)
         families = measured.samples()
         waits, queries = (families[f"howdah_pooler_{what}_duration_seconds"] for what in ("wait", "query"))
-        assert value(waits, "howdah_pooler_wait_duration_seconds_sum") > 0.45
-        assert value(queries, "howdah_pooler_query_duration_seconds_sum") < 0.45
+        assert value(waits, "howdah_pooler_wait_duration_seconds_sum") > 2
+        assert value(queries, "howdah_pooler_query_duration_seconds_sum") < 2
 
 
 def test_names_with_quotes_and_errors_are_told(server):

@@ -138,7 +138,11 @@ def client_ask(client, *parts):
 
 
 def test_in_a_pgcat_toml_statements_fail_at_once_and_clients_stay(own):
-    with in_front_of(own, "pgcat.toml") as pooler, pooler.connect("app", password=own.password) as client:
+    waits = "connect_timeout = 60000\n"
+    with (
+        in_front_of(own, "pgcat.toml", more=waits) as pooler,
+        pooler.connect("app", password=own.password) as client,
+    ):
         assert ask(client, "SELECT 1") == [(1,)]
         own.stop("fast")
         for _ in range(2):
@@ -146,7 +150,7 @@ def test_in_a_pgcat_toml_statements_fail_at_once_and_clients_stay(own):
             with pytest.raises(pg8000.dbapi.DatabaseError, match="cannot connect to") as told:
                 ask(client, "SELECT 1")
             assert told.value.args[0]["C"] == "08006"
-            assert time.monotonic() - started < 0.9, "before connect_timeout"
+            assert time.monotonic() - started < 10, "before connect_timeout"
         own.start(port=own.port)
 
         def answers():

@@ -170,8 +170,9 @@ class Fleet:
     def hold(self, server):
         """Holds a server to its share."""
         share = self.shares.add(self.name_of(server), self.share)
-        # Those that start while the others are being put into it are caught the next time.
-        while missing := set(server_pids(server)) - set(share.pids()):
+        # What the postmaster starts from now on is born into it; then there is an end to those that were before.
+        share.take(server_pids(server)[:1])
+        while missing := [pid for pid in server_pids(server) if share.holds(pid) is False]:
             share.take(missing)
 
     def set_share(self, cores):
@@ -519,10 +520,22 @@ def server_pids(server):
     """The processes of a server, the postmaster first."""
     try:
         main = int((server.data / "postmaster.pid").read_text().split()[0])
-        children = Path(f"/proc/{main}/task/{main}/children").read_text().split()
     except (OSError, ValueError, IndexError):
         return []
-    return [main, *map(int, children)]
+    return [main, *children_of(main)] if Path(f"/proc/{main}").exists() else []
+
+
+def children_of(parent):
+    """The children of a process: at least those that live for as long as this takes. The kernel's own list of them
+    (/proc/PID/task/PID/children) leaves some out when another ends while it is read.
+    """
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                if int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1]) == parent:
+                    found.append(int(entry.name))
+    return found
 
 
 def cpu_seconds(pid, of_children=False):

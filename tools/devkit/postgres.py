@@ -150,7 +150,8 @@ def tree(major):
 def origin(parts):
     """What a copy was made from: the paths and the time of the server's program, which a new version changes.
 
-    The paths are those behind links: clones that share their `build/` by one must not take each other's copies for stale.
+    The paths are those behind links: clones that share their `build/` by one must not take each other's copies for
+    stale.
     """
     server = parts[0][0] / "bin" / "postgres"
     return "\n".join(

@@ -14,7 +14,9 @@ runs as (and root); connections by TCP, on 127.0.0.1 only, need the password in 
 import contextlib
 import ctypes
 import fcntl
+import itertools
 import os
+import random
 import secrets
 import shutil
 import signal
@@ -22,6 +24,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import weakref
 from pathlib import Path
@@ -291,11 +294,66 @@ def environment():
     return {name: value for name, value in os.environ.items() if not name.startswith("PG")} | {"LC_ALL": "C"}
 
 
+class Ports:
+    """TCP ports for servers of this process: those of a block that is its own for as long as it lives. They lie below
+    the ports that the kernel gives to outgoing connections, of which any may be taken between a look and a bind.
+    """
+
+    SIZE = 100
+    FIRST = 10_000
+
+    def __init__(self, locks=None):
+        self._locks = locks or Path(tempfile.gettempdir()) / "howdah-ports"
+        self._lock = None
+        self._ports = iter(())
+        self._one_at_a_time = threading.Lock()
+
+    def next(self):
+        """A port that nobody listens on."""
+        with self._one_at_a_time:
+            for _ in range(2):
+                for port, _ in zip(self._ports, range(self.SIZE), strict=False):
+                    with socket.socket() as probe, contextlib.suppress(OSError):
+                        probe.bind(("127.0.0.1", port))
+                        return port
+                self._take_a_block()
+        raise Problem("no TCP port is free")
+
+    def close(self):
+        """Gives the block back."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _take_a_block(self):
+        if not self._locks.exists():
+            self._locks.mkdir(exist_ok=True)
+            self._locks.chmod(0o1777)
+        last = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+        blocks = list(range(self.FIRST, last - self.SIZE + 1, self.SIZE))
+        random.shuffle(blocks)
+        for first in blocks:
+            # Another account's block cannot be opened, and is left alone.
+            with contextlib.suppress(OSError):
+                lock = os.open(self._locks / str(first), os.O_WRONLY | os.O_CREAT, 0o644)
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except OSError:
+                    os.close(lock)
+                    continue
+                self.close()
+                self._lock = lock
+                self._ports = itertools.cycle(range(first, first + self.SIZE))
+                return
+        raise Problem(f"no block of TCP ports between {self.FIRST} and {last} is free: see {self._locks}")
+
+
+_ports = Ports()
+
+
 def free_port():
-    """A TCP port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A TCP port that nobody listens on and nobody else is given while this process lives."""
+    return _ports.next()
 
 
 def end_with(parent, how=signal.SIGINT):

@@ -106,9 +106,10 @@ class Shares:
 class Share:
     """The share of one server."""
 
-    def __init__(self, version, folder):
+    def __init__(self, version, folder, processes=Path("/proc")):
         self.version = version
         self.folder = folder
+        self.processes = processes
 
     def set(self, cores):
         """Changes the share to so many cores; None is no limit."""
@@ -129,8 +130,20 @@ class Share:
                 (self.folder / "cgroup.procs").write_text(str(pid))
 
     def pids(self):
-        """The processes in it."""
+        """The processes in it. While others are born the kernel may leave some out: ask `holds` about one of them."""
         return [int(pid) for pid in words(self.folder / "cgroup.procs")]
+
+    def holds(self, pid):
+        """Whether a process is in it; None when it has ended."""
+        try:
+            lines = (self.processes / str(pid) / "cgroup").read_text().splitlines()
+        except OSError:
+            return None
+        # A container may see the path below that of its own group.
+        own = f"/{self.folder.parent.name}/{self.folder.name}"
+        controls = "cpu" if self.version == 1 else ""
+        groups = [line.split(":", 2)[1:] for line in lines]
+        return any(controls in names.split(",") and path.endswith(own) for names, path in groups)
 
     def stopped(self):
         """How many periods there were in which it was used at all, and in how many of them used up."""
