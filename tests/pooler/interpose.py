@@ -206,6 +206,9 @@ class Link:
         self.said = []
         self.heard = []
         self.closed = False
+        # Held by who says something to the pooler; taken before that of `net.changed`, which nobody holds while it waits
+        # for the pooler to read.
+        self._speaking = threading.RLock()
         self._kept = None
         # A login ends as a unit does.
         self._asked = 1
@@ -222,7 +225,7 @@ class Link:
 
     @property
     def is_quiet(self):
-        """Whether the server has answered all that it was asked."""
+        """Whether the server has answered all that it was asked, or will answer nothing more."""
         return self.closed or self._answered == self._asked
 
     @property
@@ -239,17 +242,15 @@ class Link:
         """Passes on what was kept, with more behind it, as one piece, or in pieces of so many bytes that are read one by
         one; then all that comes.
         """
-        with self.net.changed:
-            kept, self._kept = (self._kept or b"") + b"".join(more), None
-            self._say(kept, size)
+        with self._speaking:
+            with self.net.changed:
+                kept, self._kept = (self._kept or b"") + b"".join(more), None
+            self.say(kept, size=size)
 
     def say(self, *parts, size=None):
         """Says something in the server's place."""
-        with self.net.changed:
-            self._say(b"".join(parts), size)
-
-    def _say(self, data, size):
-        with contextlib.suppress(OSError):
+        data = b"".join(parts)
+        with self._speaking, contextlib.suppress(OSError):
             for at in range(0, len(data), size or max(len(data), 1)):
                 self.near.sendall(data[at : at + size] if size else data)
                 if size:
@@ -285,16 +286,14 @@ class Link:
         with self.net.changed:
             self.said.append((kind, body))
             self.net.changed.notify_all()
-            reply = self.net.instead(self, kind, body) if self.net.instead else None
-            if reply is not None or self._struck:
-                # Those before it are answered first.
-                self.net.changed.wait_for(lambda: self._answered == self._asked or self.closed, 10)
-                self._struck = kind not in ENDS
-                if reply is not None:
-                    self._say(reply, None)
-                if not self._struck:
-                    self._say(ready(), None)
-                return
+        reply = self.net.instead(self, kind, body) if self.net.instead else None
+        if reply is not None or self._struck:
+            # Those before it are answered first.
+            self.net.wait_or_not(lambda: self.is_quiet, 10)
+            self._struck = kind not in ENDS
+            self.say(reply or b"", b"" if self._struck else ready())
+            return
+        with self.net.changed:
             self._asked += kind in ENDS
         self.far.sendall(message(kind, body))
 
@@ -309,14 +308,16 @@ class Link:
                         while further := self.far.recv(65536, socket.MSG_DONTWAIT):
                             more += further
                 found, left = messages(left + more)
-                with self.net.changed:
-                    self.heard += found
-                    self._answered += sum(kind == b"Z" for kind, _ in found)
-                    if self._kept is not None:
-                        self._kept += more
-                    else:
-                        self._say(more, self.net.size)
-                    self.net.changed.notify_all()
+                with self._speaking:
+                    with self.net.changed:
+                        self.heard += found
+                        self._answered += sum(kind == b"Z" for kind, _ in found)
+                        kept = self._kept is not None
+                        if kept:
+                            self._kept += more
+                        self.net.changed.notify_all()
+                    if not kept:
+                        self.say(more, size=self.net.size)
         with self.net.changed:
             self.net.changed.wait_for(lambda: self._kept is None or self.closed)
             self.closed = True

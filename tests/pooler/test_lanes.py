@@ -3,6 +3,7 @@ is answered in order.
 """
 
 import contextlib
+import time
 
 import pytest
 
@@ -57,6 +58,26 @@ def reads(stack, others):
     return [(other, f"T D:of {number} C:SELECT 1 Z:I") for number, other in enumerate(others)]
 
 
+def test_nobody_waits_behind_a_slow_reader(server, ground):
+    with contextlib.ExitStack() as stack:
+        net, pooler = stack.enter_context(pooled(server, pipeline_stall=3))
+        x, *others = clients(pooler, stack, 4)
+        link = net.asking("AS held")
+        link.hold()
+        before = link.asks("AS other")
+        x.send(query(LONG.format(20_000)))
+        net.wait(lambda: link.asks("20000"))
+        behind = reads(stack, others)
+        # They stand behind it on one connection before it has answered anything.
+        net.wait(lambda: link.asks("AS other") == before + len(others))
+        link.release()
+        # It does not read.
+        for other, wanted in behind:
+            assert other.ask() == wanted
+        assert len(x.until(b"Z")) == 20_003
+        assert x.sql("SELECT 'again' AS other") == "T D:again C:SELECT 1 Z:I"
+
+
 def test_nobody_waits_behind_a_read_whose_connection_is_to_be_closed(server, ground):
     with contextlib.ExitStack() as stack:
         net, pooler = stack.enter_context(pooled(server, pipeline_stall=0.5))
@@ -72,6 +93,37 @@ def test_nobody_waits_behind_a_read_whose_connection_is_to_be_closed(server, gro
             for other, wanted in behind:
                 assert other.ask() == wanted
         assert x.ask() == "T D:x C:SELECT 1 Z:I"
+
+
+def test_a_machine_that_stalls_as_a_whole_is_not_given_twice_the_work(server, ground):
+    each, stall = 6, 1
+    with contextlib.ExitStack() as stack:
+        settings = {"pipeline_connections": 2, "pipeline_depth": 1000, "pipeline_stall": stall}
+        net, pooler = stack.enter_context(pooled(server, **settings))
+        others = clients(pooler, stack, 100)
+        units = each * len(others)
+
+        def asked():
+            return sum(link.asks("AS other") for link in net.links)
+
+        # Every connection there is carries reads, and no server answers.
+        reads(stack, others[:2])
+        assert [other.ask() for other in others[:2]]
+        before = asked()
+        for link in net.links:
+            link.hold()
+        for number, other in enumerate(others):
+            other.send(query(f"SELECT 'of {number}' AS other") * each)
+        net.wait(lambda: asked() >= before + units)
+        # Each has been looked at when this is over.
+        time.sleep(1.5 * stall)
+        for link in net.links:
+            link.release()
+        for number, other in enumerate(others):
+            assert other.ask(units=each) == " ".join([f"T D:of {number} C:SELECT 1 Z:I"] * each)
+        net.wait(lambda: all(link.is_quiet for link in net.links))
+        again = asked() - before - units
+        assert again <= units * 0.6, f"{again} of {units} were asked again"
 
 
 @pytest.mark.parametrize("form", ["query", "extended", "named"])

@@ -1,9 +1,12 @@
 """Parameters that servers report: told as the server spells them, in any encoding, and tracked only where it reports them."""
 
+import contextlib
+
 import pytest
 
+from tests.pooler.interpose import Interposer
 from tests.pooler.process import Pooler
-from tests.pooler.raw import Raw, direct, parameters, query, show
+from tests.pooler.raw import Raw, direct, message, parameters, query, show
 
 GROUND = """
 DROP SCHEMA IF EXISTS evil CASCADE; CREATE SCHEMA evil;
@@ -92,3 +95,55 @@ def test_a_client_is_told_what_the_server_calls_a_parameter(ground, pipelining, 
         with Raw(pooler.port, **{name: value}) as late:
             late.send(query("SELECT 1"))
             assert (parameters(late.greeting) | parameters(late.until(b"Z")))[name] == wanted
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "other"), [("DateStyle", "ISO", "iso, mdy"), ("client_encoding", "utf-8", "UTF8")]
+)
+def test_sessions_that_differ_in_spelling_alone_are_alike(ground, pipelining, name, value, other):
+    with contextlib.ExitStack() as stack:
+        net = stack.enter_context(Interposer(ground))
+        pooler = stack.enter_context(Pooler(net, default_pool_size=1, pipelining=pipelining))
+        clients = [stack.enter_context(Raw(pooler.port, **given)) for given in ({}, {name: value}, {name: other})]
+
+        def turns():
+            for client in clients:
+                assert client.sql("SELECT 1 AS a") == "T D:1 C:SELECT 1 Z:I"
+                assert client.ask(query("BEGIN"), query("COMMIT"), units=2) == "C:BEGIN Z:T C:COMMIT Z:I"
+
+        for _ in range(4):
+            turns()
+        before = sum(link.asks(name) + link.asks("RESET ALL") for link in net.links)
+        for _ in range(5):
+            turns()
+        assert sum(link.asks(name) + link.asks("RESET ALL") for link in net.links) == before
+
+
+def latin1(sql):
+    """A Query in LATIN1."""
+    return message(b"Q", sql.encode("latin1") + b"\0")
+
+
+IN_LATIN1 = ['SET SESSION AUTHORIZATION "é"', 'SET search_path = "é"', "SET application_name = 'é'", 'SET ROLE "é"']
+WHO = """SELECT session_user::text, current_user::text, current_setting('search_path'), current_setting('application_name')"""
+
+
+def told(client, *parts):
+    """What bytes are answered with, rows as they are."""
+    client.send(*parts)
+    return [(kind, body) for kind, body in client.until(b"Z") if kind not in (b"S", b"N")]
+
+
+@pytest.mark.parametrize("sql", IN_LATIN1)
+def test_a_reported_value_may_be_in_the_clients_own_encoding(ground, pipelining, sql):
+    with contextlib.ExitStack() as stack:
+        pooler = stack.enter_context(Pooler(ground, default_pool_size=1, pipelining=pipelining))
+        truth = stack.enter_context(direct(ground, client_encoding="LATIN1"))
+        client = stack.enter_context(Raw(pooler.port, client_encoding="LATIN1"))
+        other = stack.enter_context(Raw(pooler.port))
+        before = told(other, query(WHO))
+        for text in ("BEGIN", sql, WHO, "COMMIT"):
+            assert told(client, latin1(text)) == told(truth, latin1(text))
+        # It is still connected, and nobody else is anybody else.
+        assert told(other, query(WHO)) == before
+        assert client.value("SHOW client_encoding") == "LATIN1"
