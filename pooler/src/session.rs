@@ -30,7 +30,7 @@ const IDENTITY: [&str; 2] = ["session_authorization", "role"];
 /// Parameters that could end the pooler's own statements.
 const LIMITS: [&str; 3] = ["statement_timeout", "lock_timeout", "transaction_timeout"];
 /// Parameters that do not matter to how the text of a statement is read.
-const HARMLESS: [&str; 12] = [
+const HARMLESS: [&str; 11] = [
     "statement_timeout",
     "lock_timeout",
     "transaction_timeout",
@@ -42,7 +42,6 @@ const HARMLESS: [&str; 12] = [
     "client_min_messages",
     "synchronous_commit",
     "tcp_user_timeout",
-    "extra_float_digits",
 ];
 
 /// What a SET or RESET changes.

@@ -38,6 +38,9 @@ READINGS = {
     "standard_conforming_strings": ("on", "off", r"SELECT length('a\\b')"),
     "backslash_quote": ("on", "off", r"SELECT E'a\'b'"),
     "transform_null_equals": ("off", "on", "SELECT count(*) FROM (VALUES (NULL::int), (1)) AS v (a) WHERE a = NULL"),
+    # The plan holds a text that was made of a number.
+    "extra_float_digits": ("1", "0", "SELECT (0.1::float8 + 0.2::float8)::text"),
+    "bytea_output": ("hex", "escape", r"SELECT (E'\\x41'::bytea)::text"),
     "array_nulls": ("on", "off", "SELECT ('{NULL}'::text[])[1] IS NULL"),
     "xmloption": ("content", "document", "SELECT '<a/><b/>'::xml::text"),
     "search_path": ("one", "two", "SELECT * FROM t"),
