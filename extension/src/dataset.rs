@@ -38,6 +38,7 @@ const IMAGE: &str = "smallint[][]";
 
 /// `pgml.load_dataset(source, subset, limit, kwargs)`.
 fn load_dataset(call: &Call) -> Result<pg_sys::Datum> {
+    registry::prevent_if_read_only(c"pgml.load_dataset()");
     let source = call.text(0, "source", LONGEST_NAME)?.ok_or_else(|| Error::null_argument("source"))?;
     let dataset = DATASETS.iter().find(|dataset| dataset.name == source).ok_or_else(|| unknown(&source))?;
     if let Some(subset) = call.text(1, "subset", LONGEST_NAME)? {

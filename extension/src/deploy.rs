@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 
 use pgrx::pg_sys;
 
+use crate::access::{self, Privilege};
 use crate::error::{Error, Result};
 use crate::model_meta::Task;
 use crate::names;
@@ -16,15 +17,11 @@ crate::sql_function!(pgml_deploy_project, deploy_project);
 /// `pgml.deploy(model_id)`.
 fn deploy_model(call: &Call) -> Result<pg_sys::Datum> {
     let Some(model_id) = call.i64(0) else { return Err(Error::null_argument("model_id")) };
-    let Some(project) = registry::project_of_model(model_id)? else {
-        return Err(Error::undefined(format!("model {model_id} does not exist"))
-            .hint("The view pgml.trained_models lists the models."));
-    };
+    registry::check_writable(c"pgml.deploy()")?;
+    access::require_of_model(model_id, Privilege::Deploy)?;
+    let Some(project) = registry::project_of_model(model_id)? else { return Err(names::no_such_model(model_id)) };
     let models = registry::models(project.id)?;
-    let model = models
-        .into_iter()
-        .find(|model| model.id == model_id)
-        .ok_or_else(|| Error::undefined(format!("model {model_id} does not exist")))?;
+    let model = models.into_iter().find(|model| model.id == model_id).ok_or_else(|| names::no_such_model(model_id))?;
     if model.status != "successful" {
         return Err(Error::new(
             pgrx::PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
@@ -41,6 +38,8 @@ fn deploy_project(call: &Call) -> Result<pg_sys::Datum> {
     };
     let Some(strategy) = call.enum_label(1) else { return Err(Error::null_argument("strategy")) };
     let algorithm = call.enum_label(2);
+    registry::check_writable(c"pgml.deploy()")?;
+    access::require(&name, Privilege::Deploy)?;
     let Some(project) = registry::find_project(&name)? else { return Err(names::no_such_project(&name)) };
 
     let mut models = registry::models(project.id)?;

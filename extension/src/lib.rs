@@ -2,11 +2,13 @@
 //!
 //! The SQL interface is written by hand in `sql/`; each of its functions is a symbol declared by [`sql_function!`].
 
+mod access;
 mod cache;
 mod dataset;
 mod deploy;
 mod error;
 mod features;
+mod grants;
 mod guc;
 mod invalidate;
 mod lookup;

@@ -10,13 +10,7 @@ use pgrx::{FromDatum, IntoDatum, pg_sys};
 
 use crate::cache::Digest;
 use crate::error::{Error, Result};
-
-/// The newest deployment of a project, or why there is none.
-pub enum Deployed {
-    Model(i64),
-    NoSuchProject,
-    NoModel,
-}
+use crate::nearest::MOST_NAMES;
 
 /// A registry table, open for reading until dropped.
 struct Table {
@@ -88,6 +82,30 @@ impl Table {
         }
     }
 
+    /// The project that an index finds.
+    fn project(
+        &self,
+        index: &CStr,
+        column: &CStr,
+        equal: (pg_sys::Oid, pg_sys::Oid),
+        value: pg_sys::Datum,
+        snapshot: pg_sys::Snapshot,
+    ) -> Result<Option<Project>> {
+        let (id, owner) = (self.attribute(c"id")?, self.attribute(c"owner").ok());
+        let mut found = None;
+        self.scan(index, self.attribute(column)?, equal, value, snapshot, |tuple| {
+            let id: Option<i64> = self.get(tuple, id);
+            found = id.map(|id| Project { id, owner: owner.map(|owner| self.role(tuple, owner)) });
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    /// A role that a row names; 0, which no role has, for NULL.
+    fn role(&self, tuple: pg_sys::HeapTuple, attribute: i16) -> pg_sys::Oid {
+        self.get(tuple, attribute).unwrap_or(pg_sys::InvalidOid)
+    }
+
     /// The attribute as `T`; `None` for NULL.
     fn get<T: FromDatum>(&self, tuple: pg_sys::HeapTuple, attribute: i16) -> Option<T> {
         let mut null = false;
@@ -139,18 +157,70 @@ fn comparison((function, collation): (u32, u32)) -> (pg_sys::Oid, pg_sys::Oid) {
     (pg_sys::Oid::from(function), pg_sys::Oid::from(collation))
 }
 
-/// The model that a project's name means under the snapshot: that of its newest deployment.
-pub fn deployed_model(project: &str, snapshot: pg_sys::Snapshot) -> Result<Deployed> {
+/// A project, and who it belongs to.
+pub struct Project {
+    pub id: i64,
+    /// `None` where the tables are still those of pgml 3.0.0, under which projects belonged to nobody.
+    pub owner: Option<pg_sys::Oid>,
+}
+
+/// The project of that name.
+pub fn project_named(name: &str, snapshot: pg_sys::Snapshot) -> Result<Option<Project>> {
+    let Some(value) = name.into_datum() else { return Ok(None) };
     let projects = Table::open(c"projects")?;
-    let (id, name) = (projects.attribute(c"id")?, projects.attribute(c"name")?);
-    let Some(value) = project.into_datum() else { return Ok(Deployed::NoSuchProject) };
-    let mut found: Option<i64> = None;
-    projects.scan(c"projects_name_idx", name, comparison(TEXT_EQUAL), value, snapshot, |tuple| {
-        found = projects.get(tuple, id);
+    projects.project(c"projects_name_idx", c"name", comparison(TEXT_EQUAL), value, snapshot)
+}
+
+/// The project of that id.
+pub fn project(id: i64, snapshot: pg_sys::Snapshot) -> Result<Option<Project>> {
+    let projects = Table::open(c"projects")?;
+    projects.project(c"projects_pkey", c"id", comparison(BIGINT_EQUAL), pg_sys::Datum::from(id), snapshot)
+}
+
+/// The name of the project of that id.
+pub fn project_name(id: i64, snapshot: pg_sys::Snapshot) -> Result<String> {
+    let projects = Table::open(c"projects")?;
+    let (key, name) = (projects.attribute(c"id")?, projects.attribute(c"name")?);
+    let mut found = String::new();
+    let value = pg_sys::Datum::from(id);
+    projects.scan(c"projects_pkey", key, comparison(BIGINT_EQUAL), value, snapshot, |tuple| {
+        found = projects.get(tuple, name).unwrap_or_default();
         Ok(())
     })?;
-    let Some(project) = found else { return Ok(Deployed::NoSuchProject) };
+    Ok(found)
+}
 
+/// The project that a model belongs to.
+pub fn project_of_model(model: i64, snapshot: pg_sys::Snapshot) -> Result<Option<Project>> {
+    let models = Table::open(c"models")?;
+    let (id, project_id) = (models.attribute(c"id")?, models.attribute(c"project_id")?);
+    let mut found: Option<i64> = None;
+    let value = pg_sys::Datum::from(model);
+    models.scan(c"models_pkey", id, comparison(BIGINT_EQUAL), value, snapshot, |tuple| {
+        found = models.get(tuple, project_id);
+        Ok(())
+    })?;
+    match found {
+        Some(id) => project(id, snapshot),
+        None => Ok(None),
+    }
+}
+
+/// The projects of the models that were trained on a snapshot (of data).
+pub fn projects_of_data(data: i64, snapshot: pg_sys::Snapshot) -> Result<Vec<i64>> {
+    let models = Table::open(c"models")?;
+    let (snapshot_id, project_id) = (models.attribute(c"snapshot_id")?, models.attribute(c"project_id")?);
+    let mut found: Vec<i64> = Vec::new();
+    let value = pg_sys::Datum::from(data);
+    models.scan(c"models_snapshot_id_idx", snapshot_id, comparison(BIGINT_EQUAL), value, snapshot, |tuple| {
+        found.extend(models.get::<i64>(tuple, project_id).filter(|id| !found.contains(id)));
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+/// The model of a project's newest deployment.
+pub fn deployed_model(project: i64, snapshot: pg_sys::Snapshot) -> Result<Option<i64>> {
     let deployments = Table::open(c"deployments")?;
     let id = deployments.attribute(c"id")?;
     let project_id = deployments.attribute(c"project_id")?;
@@ -169,7 +239,30 @@ pub fn deployed_model(project: &str, snapshot: pg_sys::Snapshot) -> Result<Deplo
             Ok(())
         },
     )?;
-    Ok(newest.map_or(Deployed::NoModel, |(_, model)| Deployed::Model(model)))
+    Ok(newest.map(|(_, model)| model))
+}
+
+/// Calls `each` with every grant on a project, the role (0 for PUBLIC) and what it may do, until it has one that it was
+/// looking for.
+pub fn any_grant(
+    project: i64,
+    snapshot: pg_sys::Snapshot,
+    mut each: impl FnMut(pg_sys::Oid, &str) -> bool,
+) -> Result<bool> {
+    let privileges = Table::open(c"privileges")?;
+    let project_id = privileges.attribute(c"project_id")?;
+    let (grantee, privilege) = (privileges.attribute(c"grantee")?, privileges.attribute(c"privilege")?);
+    let mut found = false;
+    let value = pg_sys::Datum::from(project);
+    privileges.scan(c"privileges_pkey", project_id, comparison(BIGINT_EQUAL), value, snapshot, |tuple| {
+        if let (false, Some(role), Some(what)) =
+            (found, privileges.get::<pg_sys::Oid>(tuple, grantee), privileges.get::<&str>(tuple, privilege))
+        {
+            found = each(role, what);
+        }
+        Ok(())
+    })?;
+    Ok(found)
 }
 
 /// The digest of a model's stored bytes; `None` where no model of this id has any.
@@ -234,22 +327,29 @@ fn sha256(bytes: Vec<u8>) -> Vec<u8> {
     }
 }
 
-/// The names of some projects, so many at most, for hints.
-pub fn project_names(snapshot: pg_sys::Snapshot, at_most: usize) -> Result<Vec<String>> {
+/// The names of some projects, those that `wanted` says yes to, for hints: a bounded number, of a bounded number of rows.
+pub fn project_names(
+    snapshot: pg_sys::Snapshot,
+    mut wanted: impl FnMut(&Project) -> Result<bool>,
+) -> Result<Vec<String>> {
     let projects = Table::open(c"projects")?;
-    let name = projects.attribute(c"name")?;
+    let (id, name) = (projects.attribute(c"id")?, projects.attribute(c"name")?);
+    let owner = projects.attribute(c"owner").ok();
     let mut names = Vec::new();
     // SAFETY: as in `Table::scan`, without a key.
     unsafe {
         let scan =
             pg_sys::systable_beginscan(projects.relation, pg_sys::InvalidOid, false, snapshot, 0, std::ptr::null_mut());
-        while names.len() < at_most {
+        for _ in 0..10 * MOST_NAMES {
             pgrx::check_for_interrupts!();
             let tuple = pg_sys::systable_getnext(scan);
-            if tuple.is_null() {
+            if tuple.is_null() || names.len() == MOST_NAMES {
                 break;
             }
-            names.extend(projects.get::<String>(tuple, name));
+            let id = projects.get(tuple, id).unwrap_or(0);
+            if wanted(&Project { id, owner: owner.map(|owner| projects.role(tuple, owner)) })? {
+                names.extend(projects.get::<String>(tuple, name));
+            }
         }
         pg_sys::systable_endscan(scan);
     }

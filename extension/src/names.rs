@@ -15,6 +15,9 @@
 //! - In parallel mode, leader and workers look for themselves: between a commit and its invalidation the leader's memory
 //!   could be a moment behind what a worker sees.
 //! - A transaction that has changed the registry looks for itself until it ends.
+//!
+//! Whether the role that asks may have the answer is part of the meaning: grants are rows of the registry, a change of
+//! the roles themselves counts as an invalidation, and what is remembered is remembered for one role.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -22,11 +25,11 @@ use std::rc::Rc;
 
 use pgrx::pg_sys;
 
+use crate::access::{self, Privilege};
 use crate::cache::Digest;
 use crate::error::{Error, Result, shorten};
-use crate::lookup::{self, Deployed};
+use crate::lookup;
 use crate::model::Model;
-use crate::nearest::MOST_NAMES;
 
 /// Past this number a backend unmaps the models that no name and no running query uses. A mapping costs address space
 /// and the model's column names, nothing more.
@@ -40,6 +43,14 @@ pub const LONGEST: usize = 2600;
 pub enum Key {
     Project(Box<str>),
     Model(i64),
+}
+
+/// What is asked: the meaning is told to a role that may do this with the project.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Question {
+    key: Key,
+    user: pg_sys::Oid,
+    privilege: Privilege,
 }
 
 /// A snapshot's identity and extent: which transactions it sees.
@@ -65,7 +76,7 @@ thread_local! {
     static DEPLOYMENTS: Cell<pg_sys::Oid> = const { Cell::new(pg_sys::InvalidOid) };
     /// The top transaction in which this backend changed the registry itself.
     static CHANGED_IN: Cell<u32> = const { Cell::new(0) };
-    static MEMORY: RefCell<HashMap<Key, Remembered>> = RefCell::new(HashMap::new());
+    static MEMORY: RefCell<HashMap<Question, Remembered>> = RefCell::new(HashMap::new());
     /// Loaded models by digest, so that an invalidation that changes nothing maps nothing anew.
     static LOADED: RefCell<HashMap<Digest, Rc<Model>>> = RefCell::new(HashMap::new());
 }
@@ -79,10 +90,21 @@ unsafe extern "C" {
     safe fn active_snapshot_set() -> bool;
 }
 
-/// Registers the callback; once per backend, from `_PG_init`.
+/// Registers the callbacks; once per backend, from `_PG_init`.
 pub fn register() {
-    // SAFETY: the callback is a static function and needs no argument.
-    unsafe { pg_sys::CacheRegisterRelcacheCallback(Some(relation_changed), pg_sys::Datum::from(0)) }
+    // SAFETY: the callbacks are static functions and need no argument.
+    unsafe {
+        pg_sys::CacheRegisterRelcacheCallback(Some(relation_changed), pg_sys::Datum::from(0));
+        for roles in [pg_sys::SysCacheIdentifier::AUTHOID, pg_sys::SysCacheIdentifier::AUTHMEMROLEMEM] {
+            let cache = std::ffi::c_int::try_from(roles).unwrap_or(0);
+            pg_sys::CacheRegisterSyscacheCallback(cache, Some(roles_changed), pg_sys::Datum::from(0));
+        }
+    }
+}
+
+/// A role, or who is its member, changed, and with it who may ask for what. As `relation_changed`.
+unsafe extern "C-unwind" fn roles_changed(_argument: pg_sys::Datum, _cache: std::ffi::c_int, _hash: u32) {
+    GENERATION.set(GENERATION.get() + 1);
 }
 
 /// Runs inside invalidation processing, at commit and abort too: it must not fail, allocate in PostgreSQL's memory, or
@@ -108,7 +130,7 @@ fn changed_in_this_transaction() -> bool {
 
 /// A resolved name, as a call site keeps it.
 pub struct Resolved {
-    key: Key,
+    question: Question,
     generation: u64,
     horizon: Option<Horizon>,
     pub model: Rc<Model>,
@@ -116,7 +138,7 @@ pub struct Resolved {
 
 impl std::fmt::Display for Resolved {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.key {
+        match &self.question.key {
             Key::Project(name) => write!(f, "project \"{name}\""),
             Key::Model(id) => write!(f, "model {id}"),
         }
@@ -127,17 +149,17 @@ impl Resolved {
     /// Whether this still answers `project` for the query that is running.
     #[inline]
     pub fn answers_project(&self, project: &[u8]) -> bool {
-        matches!(&self.key, Key::Project(name) if name.as_bytes() == project) && self.is_current()
+        matches!(&self.question.key, Key::Project(name) if name.as_bytes() == project) && self.is_current()
     }
 
     #[inline]
     pub fn answers_model(&self, id: i64) -> bool {
-        matches!(&self.key, Key::Model(model) if *model == id) && self.is_current()
+        matches!(&self.question.key, Key::Model(model) if *model == id) && self.is_current()
     }
 
     #[inline]
     fn is_current(&self) -> bool {
-        self.generation == GENERATION.get() && self.horizon == horizon()
+        self.generation == GENERATION.get() && self.question.user == access::user() && self.horizon == horizon()
     }
 }
 
@@ -158,8 +180,9 @@ fn horizon() -> Option<Horizon> {
     })
 }
 
-/// What `key` means to the query that is running.
-pub fn resolve(key: Key) -> Result<Resolved> {
+/// What `key` means to the query that is running, and to its role.
+pub fn resolve(key: Key, privilege: Privilege) -> Result<Resolved> {
+    let question = Question { key, user: access::user(), privilege };
     let _pushed = PushedSnapshot::ensure();
     // SAFETY: within a transaction; processing invalidations is allowed wherever a lock may be taken.
     unsafe { pg_sys::AcceptInvalidationMessages() };
@@ -167,14 +190,14 @@ pub fn resolve(key: Key) -> Result<Resolved> {
     let generation = forget_if_invalidated();
     // SAFETY: only reads backend state.
     let may_remember = !unsafe { pg_sys::IsInParallelMode() } && !changed_in_this_transaction();
-    if may_remember && let Some(model) = recall(&key, snapshot) {
-        return Ok(Resolved { key, generation, horizon: horizon(), model });
+    if may_remember && let Some(model) = recall(&question, snapshot) {
+        return Ok(Resolved { question, generation, horizon: horizon(), model });
     }
-    let model = look_up(&key, snapshot)?;
+    let model = look_up(&question, snapshot)?;
     if may_remember {
-        remember_if_latest(&key, &model, snapshot, generation)?;
+        remember_if_latest(&question, &model, snapshot, generation)?;
     }
-    Ok(Resolved { key, generation, horizon: horizon(), model })
+    Ok(Resolved { question, generation, horizon: horizon(), model })
 }
 
 /// Empties the memory if an invalidation came since it was filled; returns the present generation.
@@ -190,9 +213,9 @@ fn forget_if_invalidated() -> u64 {
     generation
 }
 
-fn recall(key: &Key, snapshot: pg_sys::Snapshot) -> Option<Rc<Model>> {
+fn recall(question: &Question, snapshot: pg_sys::Snapshot) -> Option<Rc<Model>> {
     MEMORY.with_borrow(|memory| {
-        let entry = memory.get(key)?;
+        let entry = memory.get(question)?;
         sees_all_that(snapshot, entry).then(|| entry.model.clone())
     })
 }
@@ -226,13 +249,18 @@ fn in_progress(snapshot: &pg_sys::SnapshotData) -> impl Iterator<Item = u32> + '
     top.iter().chain(sub).map(|xid| xid.into_inner())
 }
 
-fn remember_if_latest(key: &Key, model: &Rc<Model>, snapshot: pg_sys::Snapshot, generation: u64) -> Result<()> {
+fn remember_if_latest(
+    question: &Question,
+    model: &Rc<Model>,
+    snapshot: pg_sys::Snapshot,
+    generation: u64,
+) -> Result<()> {
     // SAFETY: within a transaction and not in parallel mode; registered before use, unregistered by the guard.
     let latest = RegisteredSnapshot(unsafe { pg_sys::RegisterSnapshot(pg_sys::GetLatestSnapshot()) });
     // SAFETY: both snapshots are valid here.
     let same_extent = unsafe { extent(snapshot) == extent(latest.0) };
     let same = same_extent
-        || match look_up(key, latest.0) {
+        || match look_up(question, latest.0) {
             Ok(now) => Rc::ptr_eq(&now, model),
             // The name means nothing any more to the latest snapshot; the query's own snapshot is answered all the same.
             Err(Error::Report(_)) => false,
@@ -251,7 +279,7 @@ fn remember_if_latest(key: &Key, model: &Rc<Model>, snapshot: pg_sys::Snapshot, 
             if memory.len() >= LOADED_AT_MOST {
                 memory.clear();
             }
-            memory.insert(key.clone(), entry)
+            memory.insert(question.clone(), entry)
         });
     }
     Ok(())
@@ -269,27 +297,34 @@ unsafe fn extent(snapshot: pg_sys::Snapshot) -> (u32, u32, Vec<u32>, u32) {
 pub fn stored_bytes(target: &Resolved) -> Result<Vec<u8>> {
     let _pushed = PushedSnapshot::ensure();
     let snapshot = active_snapshot();
-    lookup::model_bytes(model_id(&target.key, snapshot)?, snapshot)
+    lookup::model_bytes(model_id(&target.question, snapshot)?, snapshot)
 }
 
-fn model_id(key: &Key, snapshot: pg_sys::Snapshot) -> Result<i64> {
+fn model_id(question: &Question, snapshot: pg_sys::Snapshot) -> Result<i64> {
+    let Question { key, privilege, .. } = question;
     match key {
-        Key::Model(id) => Ok(*id),
-        Key::Project(name) => match lookup::deployed_model(name, snapshot)? {
-            Deployed::Model(id) => Ok(id),
-            Deployed::NoSuchProject => Err(no_such_project(name)),
-            Deployed::NoModel => Err(Error::undefined(format!("project \"{name}\" has no deployed model"))
-                .hint("Deploy one with pgml.deploy(project_name, strategy), or train with automatic_deploy => true.")),
-        },
+        Key::Model(id) => {
+            let missing = || no_such_model(*id);
+            let project = lookup::project_of_model(*id, snapshot)?.ok_or_else(missing)?;
+            access::require_known(&project, *privilege, snapshot, missing)?;
+            Ok(*id)
+        }
+        Key::Project(name) => {
+            let missing = || no_such_project(name);
+            let project = lookup::project_named(name, snapshot)?.ok_or_else(missing)?;
+            access::require_known(&project, *privilege, snapshot, missing)?;
+            lookup::deployed_model(project.id, snapshot)?.ok_or_else(|| {
+                Error::undefined(format!("project \"{name}\" has no deployed model")).hint(
+                    "Deploy one with pgml.deploy(project_name, strategy), or train with automatic_deploy => true.",
+                )
+            })
+        }
     }
 }
 
-fn look_up(key: &Key, snapshot: pg_sys::Snapshot) -> Result<Rc<Model>> {
-    let id = model_id(key, snapshot)?;
-    let Some(digest) = lookup::model_digest(id, snapshot)? else {
-        return Err(Error::undefined(format!("model {id} does not exist"))
-            .hint("SELECT id, name FROM pgml.trained_models lists the models."));
-    };
+fn look_up(question: &Question, snapshot: pg_sys::Snapshot) -> Result<Rc<Model>> {
+    let id = model_id(question, snapshot)?;
+    let Some(digest) = lookup::model_digest(id, snapshot)? else { return Err(no_such_model(id)) };
     if let Some(model) = LOADED.with_borrow(|loaded| loaded.get(&digest).cloned()) {
         return Ok(model);
     }
@@ -303,15 +338,49 @@ fn look_up(key: &Key, snapshot: pg_sys::Snapshot) -> Result<Rc<Model>> {
     Ok(model)
 }
 
-/// The error for a project that is not there, with the nearest names.
+/// The error for a project that is not there, or not for the current role, with the nearest names of those that are.
 pub fn no_such_project(name: &str) -> Error {
     let _pushed = PushedSnapshot::ensure();
+    let snapshot = active_snapshot();
     let error = Error::undefined(format!("project \"{}\" does not exist", shorten(name, 63)));
-    match lookup::project_names(active_snapshot(), MOST_NAMES) {
+    match lookup::project_names(snapshot, |project| access::knows(project, snapshot)) {
         Err(Error::Report(_)) => error,
         Err(caught) => caught,
-        Ok(names) if names.is_empty() => error.hint("There is no project yet: pgml.train makes one."),
+        Ok(names) if names.is_empty() => {
+            error.hint("There is no project yet that you may use: pgml.train makes one, and its owner can grant it.")
+        }
         Ok(names) => error.hint(crate::nearest::hint(name, &names)),
+    }
+}
+
+/// The error for a model that is not there, or not for the current role.
+pub fn no_such_model(id: i64) -> Error {
+    Error::undefined(format!("model {id} does not exist"))
+        .hint("SELECT id, name FROM pgml.trained_models lists the models.")
+}
+
+/// Runs with a snapshot that sees what is committed now, whatever the snapshot of the query: what a role may change is
+/// decided by the latest grants.
+pub fn with_latest<T>(work: impl FnOnce(pg_sys::Snapshot) -> Result<T>) -> Result<T> {
+    // SAFETY: within a transaction and not in parallel mode, since the functions that change the registry are parallel
+    // unsafe; unregistered by the guard.
+    let latest = RegisteredSnapshot(unsafe { pg_sys::RegisterSnapshot(pg_sys::GetLatestSnapshot()) });
+    work(latest.0)
+}
+
+/// The snapshot of the query that is running.
+pub fn snapshot() -> ActiveSnapshot {
+    ActiveSnapshot { _pushed: PushedSnapshot::ensure() }
+}
+
+/// Good for as long as this lives.
+pub struct ActiveSnapshot {
+    _pushed: PushedSnapshot,
+}
+
+impl ActiveSnapshot {
+    pub fn get(&self) -> pg_sys::Snapshot {
+        active_snapshot()
     }
 }
 

@@ -1,8 +1,8 @@
 //! Reads and writes of the registry: the tables projects, snapshots, models, files and deployments.
 //!
 //! Every name in these statements is qualified, operators and functions too, so that they mean the same whatever the
-//! caller's search_path. They run with the caller's rights, but for what a training needs of the registry that its role
-//! need not be able to read.
+//! caller's search_path. They run with the rights of the registry's owner: no other role writes to its tables, and what
+//! the caller may have of it, `access` has decided before. Only tables of the caller's own are made with its own rights.
 
 use std::ffi::CStr;
 
@@ -10,6 +10,7 @@ use pgrx::datum::DatumWithOid;
 use pgrx::spi::{SpiHeapTupleData, SpiResult, SpiTupleTable};
 use pgrx::{IntoDatum, PgSqlErrorCode, Spi, pg_sys};
 
+use crate::access;
 use crate::error::{Error, Result};
 use crate::owner::AsOwner;
 
@@ -19,6 +20,28 @@ pub struct Project {
     pub id: i64,
     pub name: String,
     pub task: String,
+}
+
+/// Refuses what writes where nothing can be written, on a standby above all.
+pub fn prevent_if_read_only(function: &CStr) {
+    // SAFETY: raises its own ERROR (25006); the string is NUL-terminated.
+    unsafe { pg_sys::PreventCommandIfReadOnly(function.as_ptr()) };
+}
+
+/// What an SQL function of the extension needs before it changes the registry: a server that may be written to, and
+/// tables that are as new as the library.
+pub fn check_writable(function: &CStr) -> Result<()> {
+    prevent_if_read_only(function);
+    let projects = relation_oid(c"projects")?;
+    // SAFETY: a catalog look-up; the name is NUL-terminated.
+    if unsafe { pg_sys::get_attnum(projects, c"owner".as_ptr()) } <= 0 {
+        return Err(Error::new(
+            PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+            format!("the tables of pgml are older than its library, which is {}", env!("CARGO_PKG_VERSION")),
+        )
+        .hint("Run ALTER EXTENSION pgml UPDATE. Predictions go on meanwhile."));
+    }
+    Ok(())
 }
 
 /// Oid of a table of the registry.
@@ -43,22 +66,30 @@ fn find_relation(name: &CStr) -> pg_sys::Oid {
     }
 }
 
-/// Rows of a statement that reads.
+/// Rows of a statement that reads, with the rights of the registry's owner.
 fn select<T>(
     statement: &str,
     arguments: &[DatumWithOid],
     mut row: impl FnMut(&SpiHeapTupleData) -> SpiResult<T>,
 ) -> Result<Vec<T>> {
+    let _owner = AsOwner::begin()?;
     Spi::connect(|client| collect(client.select(statement, None, arguments)?, &mut row))
 }
 
-/// Rows of a statement that writes (its RETURNING).
+/// Rows of a statement that writes (its RETURNING), with the rights of the registry's owner.
 fn update<T>(
     statement: &str,
     arguments: &[DatumWithOid],
     mut row: impl FnMut(&SpiHeapTupleData) -> SpiResult<T>,
 ) -> Result<Vec<T>> {
+    let _owner = AsOwner::begin()?;
     Spi::connect_mut(|client| collect(client.update(statement, None, arguments)?, &mut row))
+}
+
+/// Runs a statement with the rights of the caller.
+fn run_as_caller(statement: &str) -> Result<()> {
+    Spi::connect_mut(|client| client.update(statement, None, &[]).map(|_| ()))?;
+    Ok(())
 }
 
 fn collect<T>(table: SpiTupleTable, row: &mut impl FnMut(&SpiHeapTupleData) -> SpiResult<T>) -> Result<Vec<T>> {
@@ -73,6 +104,11 @@ fn collect<T>(table: SpiTupleTable, row: &mut impl FnMut(&SpiHeapTupleData) -> S
 fn argument<'a, T: IntoDatum>(value: T) -> DatumWithOid<'a> {
     // SAFETY: the oid is the type's own; the datum is made for the length of the call.
     unsafe { DatumWithOid::new(value, T::type_oid()) }
+}
+
+/// A role, for `$n::pg_catalog.oid`; as a number, since an oid of 0, which stands for PUBLIC, would be NULL.
+fn role_argument<'a>(role: pg_sys::Oid) -> DatumWithOid<'a> {
+    argument(i64::from(role.to_u32()))
 }
 
 /// A column that the table declares NOT NULL.
@@ -103,7 +139,6 @@ pub fn deployed_model(project_id: i64) -> Result<Option<i64>> {
 
 /// The bytes of a model's file, its parts put together; `None` if there is no such file.
 pub fn read_file(model_id: i64, path: &str) -> Result<Option<Vec<u8>>> {
-    let _owner = AsOwner::begin()?;
     let parts: Vec<(i32, Vec<u8>)> = select(
         "SELECT part, data FROM pgml.files
          WHERE model_id OPERATOR(pg_catalog.=) $1 AND path OPERATOR(pg_catalog.=) $2
@@ -240,13 +275,15 @@ pub struct Snapshot {
     pub test_size: f32,
     pub test_sampling: String,
     pub materialized: bool,
+    /// The role that gave `relation_name`; 0 where nobody knows.
+    pub owner: pg_sys::Oid,
 }
 
 /// The snapshot that a project used last.
 pub fn last_snapshot(project_id: i64) -> Result<Option<Snapshot>> {
-    let _owner = AsOwner::begin()?;
     let rows = select(
-        "SELECT s.id, s.relation_name, s.y_column_name, s.test_size, s.test_sampling::pg_catalog.text, s.materialized
+        "SELECT s.id, s.relation_name, s.y_column_name, s.test_size, s.test_sampling::pg_catalog.text, s.materialized,
+                s.owner::pg_catalog.oid
          FROM pgml.models m INNER JOIN pgml.snapshots s ON s.id OPERATOR(pg_catalog.=) m.snapshot_id
          WHERE m.project_id OPERATOR(pg_catalog.=) $1
          ORDER BY m.id USING OPERATOR(pg_catalog.>) LIMIT 1",
@@ -260,6 +297,7 @@ pub fn last_snapshot(project_id: i64) -> Result<Option<Snapshot>> {
                 test_size: value(tuple, 4)?,
                 test_sampling: value(tuple, 5)?,
                 materialized: tuple.get(6)?.unwrap_or(false),
+                owner: tuple.get(7)?.unwrap_or(pg_sys::InvalidOid),
             })
         },
     )?;
@@ -277,8 +315,10 @@ pub fn next_id(sequence: &CStr) -> Result<i64> {
 pub fn insert_snapshot(snapshot: &Snapshot, columns: &serde_json::Value, analysis: &serde_json::Value) -> Result<()> {
     update(
         "INSERT INTO pgml.snapshots
-             (id, relation_name, y_column_name, test_size, test_sampling, status, columns, analysis, materialized)
-         VALUES ($1, $2, $3, $4, $5::pgml.sampling, 'successful', $6::pg_catalog.jsonb, $7::pg_catalog.jsonb, $8)",
+             (id, relation_name, y_column_name, test_size, test_sampling, status, columns, analysis, materialized,
+              owner)
+         VALUES ($1, $2, $3, $4, $5::pgml.sampling, 'successful', $6::pg_catalog.jsonb, $7::pg_catalog.jsonb, $8,
+                 $9::pg_catalog.oid)",
         &[
             argument(snapshot.id),
             argument(snapshot.relation_name.as_str()),
@@ -288,19 +328,27 @@ pub fn insert_snapshot(snapshot: &Snapshot, columns: &serde_json::Value, analysi
             argument(columns.to_string()),
             argument(analysis.to_string()),
             argument(snapshot.materialized),
+            role_argument(snapshot.owner),
         ],
         |_| Ok(()),
     )?;
     Ok(())
 }
 
-/// The project of that name, made if there is none.
+/// What every role may do with a new project.
+const GRANTED_TO_PUBLIC: &str = "predict";
+
+/// The project of that name, made for the current role if there is none.
 pub fn ensure_project(name: &str, task: &str) -> Result<Project> {
-    update(
-        "INSERT INTO pgml.projects (name, task) VALUES ($1, $2::pgml.task) ON CONFLICT (name) DO NOTHING",
-        &[argument(name), argument(task)],
-        |_| Ok(()),
+    let made: Vec<i64> = update(
+        "INSERT INTO pgml.projects (name, task, owner) VALUES ($1, $2::pgml.task, $3::pg_catalog.oid)
+         ON CONFLICT (name) DO NOTHING RETURNING id",
+        &[argument(name), argument(task), role_argument(access::user())],
+        |tuple| value(tuple, 1),
     )?;
+    if let Some(id) = made.first() {
+        grant(*id, pg_sys::InvalidOid, GRANTED_TO_PUBLIC)?;
+    }
     // A concurrent training may have made it meanwhile; a new snapshot sees it.
     find_project(name)?.ok_or_else(|| {
         Error::new(
@@ -357,42 +405,61 @@ pub fn insert_file(model_id: i64, path: &str, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Whether the caller may write to the registry, said before the work instead of after it. `deploying` needs one table
-/// more.
-pub fn check_may_train(deploying: bool) -> Result<()> {
-    // SAFETY: raises its own ERROR (25006), before hours of work whose result could not be stored.
-    unsafe { pg_sys::PreventCommandIfReadOnly(c"pgml.train()".as_ptr()) };
-    let mut tables = vec![c"projects", c"snapshots", c"models", c"files"];
-    if deploying {
-        tables.push(c"deployments");
-    }
-    for table in tables {
-        let relation = relation_oid(table)?;
-        // SAFETY: catalog look-ups for the current role; the name is palloc'd.
-        let (allowed, role) = unsafe {
-            let role = pg_sys::GetUserId();
-            let insert = pg_sys::AclMode::from(pg_sys::ACL_INSERT);
-            let allowed = pg_sys::pg_class_aclcheck(relation, role, insert) == pg_sys::AclResult::ACLCHECK_OK;
-            let name = pg_sys::quote_identifier(pg_sys::GetUserNameFromId(role, false));
-            (allowed, CStr::from_ptr(name).to_string_lossy().into_owned())
-        };
-        if !allowed {
-            return Err(Error::new(
-                PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
-                format!("role {role} may not train: it cannot insert into pgml.{}", table.to_string_lossy()),
-            )
-            .hint(format!(
-                "An owner can allow it: GRANT INSERT ON pgml.projects, pgml.snapshots, pgml.models, pgml.files, \
-                 pgml.deployments TO {role}; GRANT USAGE ON ALL SEQUENCES IN SCHEMA pgml TO {role};"
-            )));
-        }
-    }
+/// Gives a role (0 for PUBLIC) a privilege on a project.
+pub fn grant(project_id: i64, role: pg_sys::Oid, privilege: &str) -> Result<()> {
+    update(
+        "INSERT INTO pgml.privileges (project_id, grantee, privilege, grantor)
+         VALUES ($1, $2::pg_catalog.oid, $3, $4::pg_catalog.oid) ON CONFLICT DO NOTHING",
+        &[argument(project_id), role_argument(role), argument(privilege), role_argument(access::user())],
+        |_| Ok(()),
+    )?;
     Ok(())
+}
+
+/// Takes a privilege from a role.
+pub fn revoke(project_id: i64, role: pg_sys::Oid, privilege: &str) -> Result<()> {
+    update(
+        "DELETE FROM pgml.privileges WHERE project_id OPERATOR(pg_catalog.=) $1
+         AND grantee::pg_catalog.oid OPERATOR(pg_catalog.=) $2::pg_catalog.oid AND privilege OPERATOR(pg_catalog.=) $3",
+        &[argument(project_id), role_argument(role), argument(privilege)],
+        |_| Ok(()),
+    )?;
+    Ok(())
+}
+
+/// Deletes a snapshot that no model was trained on.
+pub fn forget_snapshot(id: i64) -> Result<()> {
+    update(
+        "DELETE FROM pgml.snapshots s WHERE s.id OPERATOR(pg_catalog.=) $1
+         AND NOT EXISTS (SELECT FROM pgml.models m WHERE m.snapshot_id OPERATOR(pg_catalog.=) s.id)",
+        &[argument(id)],
+        |_| Ok(()),
+    )?;
+    Ok(())
+}
+
+/// Gives a project to another role.
+pub fn set_owner(project_id: i64, role: pg_sys::Oid) -> Result<()> {
+    update(
+        "UPDATE pgml.projects SET owner = $2::pg_catalog.oid WHERE id OPERATOR(pg_catalog.=) $1",
+        &[argument(project_id), role_argument(role)],
+        |_| Ok(()),
+    )?;
+    Ok(())
+}
+
+/// Whether the current role may make projects: it may INSERT into `pgml.projects`.
+pub fn may_make_projects() -> Result<bool> {
+    let relation = relation_oid(c"projects")?;
+    // SAFETY: a catalog look-up, of a relation that exists.
+    let granted =
+        unsafe { pg_sys::pg_class_aclcheck(relation, access::user(), pg_sys::AclMode::from(pg_sys::ACL_INSERT)) };
+    Ok(granted == pg_sys::AclResult::ACLCHECK_OK)
 }
 
 /// Makes `pgml.snapshot_<id>` from the rows of a statement; gives its oid.
 pub fn materialize(id: i64, statement: &str) -> Result<pg_sys::Oid> {
-    update(&format!("CREATE TABLE pgml.snapshot_{id} AS {statement}"), &[], |_| Ok(()))?;
+    run_as_caller(&format!("CREATE TABLE pgml.snapshot_{id} AS {statement}"))?;
     let name = std::ffi::CString::new(format!("snapshot_{id}")).map_err(|error| Error::invalid(error.to_string()))?;
     relation_oid(&name)
 }
@@ -403,11 +470,11 @@ pub fn remake_table(name: &str, columns: &str, rows: &[String]) -> Result<String
     let table = format!("pgml.{name}");
     let relation = std::ffi::CString::new(name).map_err(|error| Error::invalid(error.to_string()))?;
     if find_relation(&relation) != pg_sys::InvalidOid {
-        update(&format!("DROP TABLE {table}"), &[], |_| Ok(()))?;
+        run_as_caller(&format!("DROP TABLE {table}"))?;
     }
-    update(&format!("CREATE TABLE {table} ({columns})"), &[], |_| Ok(()))?;
+    run_as_caller(&format!("CREATE TABLE {table} ({columns})"))?;
     if !rows.is_empty() {
-        update(&format!("INSERT INTO {table} VALUES {}", rows.join(", ")), &[], |_| Ok(()))?;
+        run_as_caller(&format!("INSERT INTO {table} VALUES {}", rows.join(", ")))?;
     }
     Ok(table)
 }

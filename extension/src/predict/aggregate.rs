@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use pgrx::{PgSqlErrorCode, pg_sys};
 
+use crate::access::Privilege;
 use crate::error::{Error, Result};
 use crate::memory;
 use crate::model::Model;
@@ -64,7 +65,7 @@ fn add_row(call: &Call) -> Result<pg_sys::Datum> {
             Some(state) => &mut *state.cast_mut_ptr::<State>(),
             None => new_state(fcinfo)?,
         };
-        let site = CallSite::of(fcinfo, 1)?;
+        let site = CallSite::of(fcinfo, 1, Privilege::Predict)?;
         match site.ready(fcinfo)? {
             None => {
                 state.flush()?;

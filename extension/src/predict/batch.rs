@@ -2,6 +2,7 @@
 
 use pgrx::pg_sys;
 
+use crate::access::Privilege;
 use crate::error::{Error, Result};
 use crate::features::{self, Kind, Shape};
 use crate::memory;
@@ -50,7 +51,7 @@ fn predict_batch(call: &Call) -> Result<Option<Vec<f32>>> {
     let Some(Kind::Array(element)) = element else {
         return Err(Error::invalid("features must be an array of numbers"));
     };
-    let target = names::resolve(key)?;
+    let target = names::resolve(key, Privilege::Predict)?;
     let mut rows = Vec::new();
     // SAFETY: the argument is an array of this element type.
     let shape = unsafe { features::read_array(features, element, usize::MAX, &mut rows)? };

@@ -11,6 +11,7 @@ use std::rc::Rc;
 
 use pgrx::pg_sys;
 
+use crate::access::Privilege;
 use crate::error::{Error, Result};
 use crate::features::text_bytes;
 use crate::model::Model;
@@ -34,6 +35,8 @@ pub struct CallSite {
     named_by: NamedBy,
     /// The argument that names the model; the features follow it.
     name_argument: usize,
+    /// What the function does with the model.
+    privilege: Privilege,
     input: Input,
     resolved: Option<Resolved>,
     row: Vec<f32>,
@@ -59,13 +62,17 @@ impl CallSite {
     ///
     /// # Safety
     /// `fcinfo` is that of the running call. `name_argument` is a text or a bigint; what follows are the features.
-    pub unsafe fn of<'a>(fcinfo: pg_sys::FunctionCallInfo, name_argument: usize) -> Result<&'a mut CallSite> {
+    pub unsafe fn of<'a>(
+        fcinfo: pg_sys::FunctionCallInfo,
+        name_argument: usize,
+        privilege: Privilege,
+    ) -> Result<&'a mut CallSite> {
         // SAFETY: fn_extra belongs to this function: NULL, or what was put there below. No other reference to it exists,
         // since a function does not call itself through the same FmgrInfo.
         unsafe {
             let info = (*fcinfo).flinfo;
             if (*info).fn_extra.is_null() {
-                let site = CallSite::take_or_make(fcinfo, name_argument)?;
+                let site = CallSite::take_or_make(fcinfo, name_argument, privilege)?;
                 let callback: *mut pg_sys::MemoryContextCallback =
                     pg_sys::MemoryContextAlloc((*info).fn_mcxt, std::mem::size_of::<pg_sys::MemoryContextCallback>())
                         .cast();
@@ -82,20 +89,26 @@ impl CallSite {
 
     /// # Safety
     /// As [`CallSite::of`].
-    unsafe fn take_or_make(fcinfo: pg_sys::FunctionCallInfo, name_argument: usize) -> Result<Box<CallSite>> {
+    unsafe fn take_or_make(
+        fcinfo: pg_sys::FunctionCallInfo,
+        name_argument: usize,
+        privilege: Privilege,
+    ) -> Result<Box<CallSite>> {
         // SAFETY: as the caller promises.
         let types = unsafe { argument_types(fcinfo) };
         let spare = SPARE.with_borrow_mut(|spares| {
-            let fits = |site: &CallSite| site.name_argument == name_argument && site.types == types;
+            let fits = |site: &CallSite| {
+                site.name_argument == name_argument && site.privilege == privilege && site.types == types
+            };
             spares.iter().rposition(|site| fits(site)).map(|position| spares.swap_remove(position))
         });
         match spare {
             Some(site) => Ok(site),
-            None => CallSite::new(types, name_argument).map(Box::new),
+            None => CallSite::new(types, name_argument, privilege).map(Box::new),
         }
     }
 
-    fn new(types: Vec<pg_sys::Oid>, name_argument: usize) -> Result<CallSite> {
+    fn new(types: Vec<pg_sys::Oid>, name_argument: usize, privilege: Privilege) -> Result<CallSite> {
         if types.contains(&pg_sys::InvalidOid) {
             return Err(Error::unsupported(
                 "predictions cannot be called where the types of the arguments are not known",
@@ -106,7 +119,16 @@ impl CallSite {
             _ => NamedBy::Project,
         };
         let input = Input::of(&types[name_argument + 1..], name_argument + 1)?;
-        Ok(CallSite { types, named_by, name_argument, input, resolved: None, row: Vec::new(), scratch: Vec::new() })
+        Ok(CallSite {
+            types,
+            named_by,
+            name_argument,
+            privilege,
+            input,
+            resolved: None,
+            row: Vec::new(),
+            scratch: Vec::new(),
+        })
     }
 
     /// Resolves the name and reads the features. `None` where the name is NULL, or the array or row that holds all
@@ -157,7 +179,7 @@ impl CallSite {
         };
         // Taken out first: should what follows fail, the input may fit neither the old model nor the new one.
         let before = self.resolved.take();
-        let resolved = names::resolve(key)?;
+        let resolved = names::resolve(key, self.privilege)?;
         let unchanged = before.is_some_and(|before| Rc::ptr_eq(&before.model, &resolved.model));
         if !unchanged {
             self.input.fit(&resolved)?;

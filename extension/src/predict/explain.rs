@@ -11,6 +11,7 @@ use std::rc::Rc;
 use forest::Explainer;
 use pgrx::{PgSqlErrorCode, pg_sys};
 
+use crate::access::Privilege;
 use crate::error::{Error, Result};
 use crate::features::{self, Kind};
 use crate::memory;
@@ -63,7 +64,7 @@ enum Values {
 fn explain(call: &Call) -> Result<pg_sys::Datum> {
     // SAFETY: the call is running; the SQL declarations put the name first and the features after it.
     let ready = unsafe {
-        let site = CallSite::of(call.fcinfo(), 0)?;
+        let site = CallSite::of(call.fcinfo(), 0, Privilege::Explain)?;
         site.ready(call.fcinfo())?
     };
     let Some(Ready { target, row, .. }) = ready else { return call.rows([[None; 4]; 0]) };
@@ -109,7 +110,7 @@ fn explain_batch(call: &Call) -> Result<pg_sys::Datum> {
     let Some(Kind::Array(element)) = element else {
         return Err(Error::invalid("features must be an array of numbers"));
     };
-    let target = names::resolve(key)?;
+    let target = names::resolve(key, Privilege::Explain)?;
     let mut rows = Vec::new();
     // SAFETY: the argument is an array of this element type.
     let shape = unsafe { features::read_array(features, element, usize::MAX, &mut rows)? };

@@ -2,6 +2,7 @@
 
 use pgrx::{IntoDatum, pg_sys};
 
+use crate::access::Privilege;
 use crate::error::Result;
 use crate::sql::Call;
 
@@ -33,7 +34,7 @@ fn predict_label(call: &Call) -> Result<pg_sys::Datum> {
 fn with_row(call: &Call, answer: impl FnOnce(Ready<'_>) -> Result<pg_sys::Datum>) -> Result<pg_sys::Datum> {
     // SAFETY: the call is running; the SQL declarations put the name first and the features after it.
     unsafe {
-        let site = CallSite::of(call.fcinfo(), 0)?;
+        let site = CallSite::of(call.fcinfo(), 0, Privilege::Predict)?;
         match site.ready(call.fcinfo())? {
             Some(ready) => answer(ready),
             None => Ok(call.null()),

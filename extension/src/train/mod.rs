@@ -26,6 +26,7 @@ use learn::split::{Sampling, Split, Strata, TestSize};
 use pgrx::{IntoDatum, pg_sys};
 use serde_json::{Value, json};
 
+use crate::access;
 use crate::error::{Error, Result};
 use crate::model_meta::Task;
 use crate::registry::{self, NewModel, Project, Snapshot};
@@ -48,7 +49,8 @@ fn xgboost_version(_: &Call) -> Result<pg_sys::Datum> {
 
 fn train(call: &Call) -> Result<pg_sys::Datum> {
     let request = Request::read(call)?;
-    registry::check_may_train(request.automatic_deploy)?;
+    registry::check_writable(c"pgml.train()")?;
+    access::require_training(&request.project_name, request.automatic_deploy)?;
     let project = registry::find_project(&request.project_name)?;
     let task = task_of(&request, project.as_ref())?;
     let engine = engine::open(&request.algorithm, task, &request.hyperparams)?;
@@ -109,6 +111,8 @@ fn train(call: &Call) -> Result<pg_sys::Datum> {
     metrics.insert("score_time".into(), json!(begun.elapsed().as_secs_f64()));
 
     let project = registry::ensure_project(&request.project_name, task.name())?;
+    // Made by another role meanwhile, or not granted any more.
+    access::require_training(&request.project_name, request.automatic_deploy)?;
     task_of(&request, Some(&project))?;
     registry::lock_project(project.id)?;
     if plan.is_new {
@@ -212,11 +216,13 @@ impl Plan {
         if last.materialized {
             let table = std::ffi::CString::new(format!("snapshot_{}", last.id)).unwrap_or_default();
             let source = Source::relation(registry::relation_oid(&table)?)?;
+            check_may_repeat(request, &source, &last)?;
             report::info(&format!("Using existing snapshot from {}", source.name));
             return Ok(Plan { source, label, sampling, snapshot: last, is_new: false, materialize: false });
         }
         // The table may have changed since: what is read now is a snapshot of its own.
         let source = Source::resolve(&last.relation_name)?;
+        check_may_repeat(request, &source, &last)?;
         Plan::new(request, source, label, last.test_size, sampling)
     }
 
@@ -228,9 +234,38 @@ impl Plan {
             test_size,
             test_sampling: sampling.name().to_owned(),
             materialized: request.materialize_snapshot,
+            owner: access::user(),
         };
         Ok(Plan { source, label, sampling, snapshot, is_new: true, materialize: request.materialize_snapshot })
     }
+}
+
+/// What another role has named, a query above all, is not run unseen with the rights of this one: it could do what this
+/// role may do. A plain table does nothing when it is read.
+fn check_may_repeat(request: &Request, source: &Source, last: &Snapshot) -> Result<()> {
+    if access::role_acts_as(last.owner, access::user()) {
+        return Ok(());
+    }
+    if source.relation.is_some() {
+        // Locks what the name means, which is looked at only then.
+        cursor::describe(&source.statement)?;
+        if Source::resolve(&source.name)?.is_plain_table() {
+            return Ok(());
+        }
+    }
+    let name = &request.project_name;
+    let who = match last.owner {
+        pg_sys::InvalidOid => "an unknown role".to_owned(),
+        owner => format!("role \"{}\"", access::role_name(owner)),
+    };
+    let reader = access::role_name(access::user());
+    Err(Error::new(
+        pgrx::PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
+        format!(
+            "the data of project \"{name}\" was named by {who}, and is not read unseen with the rights of role \"{reader}\""
+        ),
+    )
+    .hint("Give relation_name and y_column_name."))
 }
 
 fn single_label(snapshot: &Snapshot) -> Result<String> {

@@ -41,6 +41,23 @@ impl Source {
         Ok(Source { name: text.to_owned(), statement: text.to_owned(), relation: None })
     }
 
+    /// Whether reading it runs nothing but the server's own code: it is a table, without policies.
+    pub fn is_plain_table(&self) -> bool {
+        let Some(relation) = self.relation else { return false };
+        // SAFETY: a relation that was found, opened and closed under the lock of a reader.
+        unsafe {
+            let lock = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
+            let open = pg_sys::try_relation_open(relation, lock);
+            if open.is_null() {
+                return false;
+            }
+            let class = &*(*open).rd_rel;
+            let plain = matches!(class.relkind as u8, b'r' | b'p' | b'm') && !class.relrowsecurity;
+            pg_sys::relation_close(open, lock);
+            plain
+        }
+    }
+
     /// The relation of that oid.
     pub fn relation(relation: pg_sys::Oid) -> Result<Source> {
         let kind = registry::relation_kind(relation)?;

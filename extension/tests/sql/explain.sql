@@ -137,6 +137,7 @@ SELECT feature, value FROM pgml.explain(1, 1, 2);
 -- Nobody needs a privilege on the tables.
 CREATE ROLE explaining;
 REVOKE ALL ON ALL TABLES IN SCHEMA pgml FROM PUBLIC;
+SELECT pgml.grant('high', 'explaining', 'explain'), pgml.grant('level', 'public', 'explain');
 SET ROLE explaining;
 SELECT count(*) FROM pgml.explain(3, 'red'::text, ARRAY[0, 1]);
 SELECT array_ndims(pgml.explain_batch('level', ARRAY[2, 1, 3, 1]));

@@ -1,4 +1,5 @@
 -- Who may do what: every role predicts; training and deploying need grants; data is read with the caller's own rights.
+-- people.sql has the whole of what a project's owner may grant.
 CREATE EXTENSION pgml;
 \pset format unaligned
 \pset footer off
@@ -18,7 +19,7 @@ SELECT pgml.train('open', 'regression', 'open_data', 'y', 'xgboost', '{"n_estima
 CREATE ROLE pgml_test_reader;
 CREATE ROLE "pgml_test Trainer";
 
--- An ordinary role predicts, and sees the registry.
+-- An ordinary role predicts, and sees which projects it may predict with.
 SET ROLE pgml_test_reader;
 SELECT round(pgml.predict('open', ARRAY[4])::numeric, 0) AS answer, round(pgml.predict(1, 4)::numeric, 0) AS by_id;
 SELECT array_length(pgml.predict_agg('open', x), 1) AS answers FROM open_data;
@@ -63,9 +64,9 @@ SELECT * FROM relations_that_tell('ssn-');
 SELECT name, relation_name, y_column_name FROM pgml.overview ORDER BY name;
 RESET ROLE;
 
--- With the grants that the hint tells of it trains, on data that it may read.
-GRANT INSERT ON pgml.projects, pgml.snapshots, pgml.models, pgml.files, pgml.deployments TO "pgml_test Trainer";
-GRANT USAGE ON ALL SEQUENCES IN SCHEMA pgml TO "pgml_test Trainer";
+-- With the grants that the hints tell of it trains, on data that it may read.
+GRANT INSERT ON pgml.projects TO "pgml_test Trainer";
+SELECT pgml.grant('open', 'pgml_test Trainer', 'train'), pgml.grant('open', 'pgml_test Trainer', 'deploy');
 SET ROLE "pgml_test Trainer";
 SELECT * FROM pgml.train('mine', 'regression', 'open_data', 'y', 'xgboost', '{"n_estimators": 2}');
 SELECT * FROM pgml.train('open', algorithm => 'xgboost', hyperparams => '{"n_estimators": 2}');
@@ -79,10 +80,10 @@ SELECT * FROM attempt($$SELECT pgml.train('mine', algorithm => 'xgboost', relati
 RESET ROLE;
 
 -- Without the right to deploy, training works when it does not deploy.
-REVOKE INSERT ON pgml.deployments FROM "pgml_test Trainer";
+SELECT pgml.revoke('open', 'pgml_test Trainer', 'deploy');
 SET ROLE "pgml_test Trainer";
-SELECT state, message FROM attempt($$SELECT pgml.train('mine', algorithm => 'xgboost')$$);
-SELECT * FROM pgml.train('mine', algorithm => 'xgboost', hyperparams => '{"n_estimators": 2}', automatic_deploy => false);
+SELECT state, message, detail, hint FROM attempt($$SELECT pgml.train('open', algorithm => 'xgboost')$$);
+SELECT * FROM pgml.train('open', algorithm => 'xgboost', hyperparams => '{"n_estimators": 2}', automatic_deploy => false);
 RESET ROLE;
 
 -- A training function of the owner trains for those who may call it.
