@@ -257,12 +257,16 @@ impl Worker {
     /// A server connection may be free: it is taken from its client, cleaned, and offered to the next.
     pub fn free(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get(key.0) else { return };
+        let used = !matches!(server.state, State::Preparing);
         match server.state {
             State::Lane if server.lane.as_ref().is_some_and(|lane| lane.units.is_empty()) => self.end_lane(key),
             State::Active if server.client.is_none() => (),
             State::Active if self.may_be_given_back(key) => self.detach(key),
             State::Preparing => (),
             _ => return,
+        }
+        if used {
+            self.doubt_session(key);
         }
         let Some(server) = self.servers.get_mut(key.0) else { return };
         if !server.requests.is_empty() {

@@ -70,7 +70,7 @@ impl Worker {
         };
         let ours = matches!(
             server.requests.front(),
-            Some(Request::Prelude | Request::Align | Request::Clean | Request::Lookup | Request::Catalog)
+            Some(Request::Prelude | Request::Align | Request::Clean | Request::Lookup)
         );
         let streamed = matches!(
             head.tag,
@@ -81,7 +81,7 @@ impl Worker {
                 | tag::FUNCTION_CALL_RESPONSE
                 | tag::NOTIFICATION_RESPONSE
                 | tag::NOTICE_RESPONSE
-        ) && !matches!(server.requests.front(), Some(Request::Lookup | Request::Catalog));
+        ) && !matches!(server.requests.front(), Some(Request::Lookup));
         let Some(message) = left.get(..head.total()) else {
             if !streamed && head.body > WHOLE {
                 self.doom(key, "a message of the server is too long");
@@ -156,12 +156,6 @@ impl Worker {
                 if matches!(self.servers.get(key.0).and_then(|s| s.requests.front()), Some(Request::Lookup)) =>
             {
                 self.lookup_row(key, &backend::data_row(body)?);
-                return Ok(());
-            }
-            tag::DATA_ROW
-                if matches!(self.servers.get(key.0).and_then(|s| s.requests.front()), Some(Request::Catalog)) =>
-            {
-                self.catalog_row(key, &backend::data_row(body)?);
                 return Ok(());
             }
             _ => (),
@@ -259,13 +253,9 @@ impl Worker {
         }
         client.pins.finished(text, verdict.as_deref());
         client.unclear |= matches!(text, b"SET" | b"RESET") || verdict.as_deref().is_none_or(|verdict| verdict.opaque);
-        match text {
-            [b'C' | b'A' | b'D', b'R' | b'L', ..] => client.changed_catalog = true,
-            b"DEALLOCATE ALL" => {
-                client.statements.clear();
-                server.known.clear();
-            }
-            _ => (),
+        if text == b"DEALLOCATE ALL" {
+            client.statements.clear();
+            server.known.clear();
         }
         match verdict {
             Some(verdict) => {
@@ -291,10 +281,6 @@ impl Worker {
         // Only a client's unit is told of its error.
         server.failed = !ours;
         server.copying = false;
-        if matches!(server.requests.front(), Some(Request::Catalog)) {
-            crate::warning!("cannot read the catalog: {}", report.message);
-            return Ok(());
-        }
         if ours {
             match server.requests.front() {
                 Some(Request::Prelude) => (),
@@ -356,6 +342,7 @@ impl Worker {
             }
         };
         pop_copy_ends(server);
+        server.settle_definition();
         let failed = std::mem::take(&mut server.failed);
         match ended {
             Request::Prelude => (),
@@ -368,7 +355,6 @@ impl Worker {
             }
             Request::Clean => (),
             Request::Lookup => self.later(After::LookedUp(key)),
-            Request::Catalog => self.catalog_done(key),
             _ if matches!(server.state, State::Lane) => self.lane_ready(key, message, status),
             Request::HiddenSync => self.unit_ended(key, None, status, failed),
             _ => self.unit_ended(key, Some(message), status, failed),
@@ -416,13 +402,9 @@ impl Worker {
         }
         client.request_since = now;
         server.state_since = now;
-        let pool = server.pool;
         if status == Status::Idle {
             client.transaction_since = None;
             client.attempts = 0;
-            if std::mem::take(&mut client.changed_catalog) {
-                self.catalog_changed(pool);
-            }
         }
         if let Some(client) = behind_own {
             self.give_turn(Turn::Client(client));

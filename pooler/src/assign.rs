@@ -209,10 +209,6 @@ impl Worker {
             self.grow_in_turn(pool_key);
             return;
         }
-        if !pool.paused && self.catalog_is_due(pool_key) {
-            self.read_catalog(key);
-            return;
-        }
         self.hand_out(key);
     }
 

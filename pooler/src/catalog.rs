@@ -1,106 +1,139 @@
-//! A database's catalog, read over one of its server connections between two clients: what the classifier judges by.
+//! What is known of the functions, operators, types and relations of each database, by which statements are judged.
+//!
+//! One thread reads it for all workers ([`reader`]), over connections of the pooler's own: no client's settings reach it,
+//! no pool waits for it, and what has not come whole is thrown away ([`question`]). It is posted as [`Knowledge`], which
+//! also counts the definitions (CREATE, ALTER, DROP ...) that workers see: from the moment that one is seen until a
+//! catalog is there that was asked for later, [`Knowledge::is_doubtful`] has every worker treat every statement as one of
+//! which nothing is known. `docs/design/2026-11-22-catalogs.md` tells the reasons.
 
-use std::time::Duration;
+mod knowledge;
+mod question;
+mod reader;
+mod visit;
 
-use wire::frontend;
+use std::collections::HashSet;
+use std::rc::Rc;
+use std::sync::Arc;
 
-use crate::after::After;
+pub use knowledge::{Definition, Knowledge, Library, Place, Way};
+pub use reader::{WAKER, spawn};
+
+use classify::Verdict;
+use wire::backend::Status;
+
+use crate::client::ClientKey;
+use crate::config::PoolMode;
+use crate::monitor::Address;
+use crate::net::Peer;
 use crate::pool::PoolKey;
-use crate::server::{Request, ServerKey, State};
+use crate::server::{Residue, ServerKey, State};
 use crate::shape::Shapes;
+use crate::shared::lock;
 use crate::worker::Worker;
 
-/// How often it is read again.
-const EVERY: Duration = Duration::from_secs(30);
-/// How soon after the last time it is read again when something is known to have changed.
-const SOON: Duration = Duration::from_secs(1);
-/// How long it may be due before clients have to wait for it.
-const PATIENCE: Duration = Duration::from_secs(1);
-
 impl Worker {
-    /// Whether a free server connection of this pool is to read the catalog before anybody gets it.
-    pub fn catalog_is_due(&self, pool_key: PoolKey) -> bool {
-        let Some(pool) = self.pools.get(pool_key.0).filter(|pool| pool.pipelining) else { return false };
-        let spare = pool.is_unwanted() || pool.servers.len() > 1;
-        let Some(shapes) = self.shapes.get(&pool.database) else { return spare };
-        let Some(asked) = shapes.asked else { return spare };
-        let since = self.now.saturating_duration_since(asked);
-        let due = if shapes.stale { SOON } else { EVERY };
-        shapes.rows.is_none() && since >= due && (spare || since >= due + PATIENCE)
+    /// What is known of the statements of a pool's database.
+    pub fn shapes_of(&mut self, pool: PoolKey) -> Option<&mut Shapes> {
+        let database = self.pools.get(pool.0)?.database.clone();
+        if !self.shapes.contains_key(&database) {
+            let place = Place::of(&self.config, &database)?;
+            self.shapes.insert(database.clone(), Shapes::new(self.shared.library.knowledge(place)));
+        }
+        self.shapes.get_mut(&database)
     }
 
-    /// Asks a free server connection for the catalog.
-    pub fn read_catalog(&mut self, key: ServerKey) {
-        let Some(server) = self.servers.get_mut(key.0) else { return };
-        let Some(pool) = self.pools.get(server.pool.0) else { return };
-        let shapes = self.shapes.entry(pool.database.clone()).or_insert_with(Shapes::new);
-        shapes.asked = Some(self.now);
-        shapes.stale = false;
-        shapes.rows = Some(Vec::new());
-        server.state = State::Preparing;
-        server.state_since = self.now;
-        server.client = None;
-        server.requests.push_back(Request::Catalog);
-        server.unnamed = None;
-        frontend::write_query(server.io.out(), classify::Catalog::QUERY);
-        self.flush_server(key);
+    /// What all workers know of a pool's database.
+    pub fn knowledge(&self, pool: PoolKey) -> Option<&Arc<Knowledge>> {
+        let database = &self.pools.get(pool.0)?.database;
+        self.shapes.get(database).map(Shapes::knowledge)
     }
 
-    /// A row of it has come.
-    pub fn catalog_row(&mut self, key: ServerKey, row: &[Option<&[u8]>]) {
-        let Some(pool) = self.servers.get(key.0).and_then(|server| self.pools.get(server.pool.0)) else { return };
-        let Some(rows) = self.shapes.get_mut(&pool.database).and_then(|shapes| shapes.rows.as_mut()) else { return };
-        let text = |place: usize| {
-            let field = row.get(place).copied().flatten().unwrap_or_default();
-            String::from_utf8_lossy(field).into_owned()
+    /// Whether nothing can be relied on that is known of the statements of a pool's database.
+    pub fn is_doubtful(&self, pool: PoolKey) -> bool {
+        self.knowledge(pool).is_some_and(|knowledge| knowledge.is_doubtful(self.now))
+    }
+
+    /// A pool has logged in to a server: the catalog can be read in the same way.
+    pub fn note_way(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get(key.0) else { return };
+        let Some(pool) = self.pools.get(server.pool.0).filter(|pool| pool.mode == PoolMode::Transaction) else {
+            return;
         };
-        rows.push([text(0), text(1), text(2), text(3), text(4)]);
+        let Some(entry) = self.config.database(&pool.database) else { return };
+        let user = entry.user.as_deref().unwrap_or(&pool.user);
+        let account = lock(&self.shared.learnt).account(&self.config, &pool.database, entry, user);
+        let address = match server.io.stream.peer() {
+            Peer::Tcp(address) => Some(Address::Tcp(address)),
+            Peer::Unix => Address::literal(&server.host, server.port),
+        };
+        let Some(address) = address else { return };
+        let way = Way { host: server.host.clone(), port: server.port, address, account };
+        let (pool, now) = (server.pool, self.now);
+        let Some(knowledge) = self.shapes_of(pool).map(|shapes| shapes.knowledge().clone()) else { return };
+        knowledge.reached(way, now);
+        if let Some(server) = self.servers.get_mut(key.0) {
+            server.mark = knowledge.mark();
+        }
     }
 
-    /// It has been read, or could not be: then what was known is still believed until the next time.
-    pub fn catalog_done(&mut self, key: ServerKey) {
-        let Some(pool) = self.servers.get(key.0).and_then(|server| self.pools.get(server.pool.0)) else { return };
-        let database = pool.database.clone();
-        if let Some(shapes) = self.shapes.get_mut(&database)
-            && let Some(rows) = shapes.rows.take()
-            && let Err(error) = shapes.learn(&rows)
+    /// A server has no room for a connection of this pool: the one that the catalog is read by makes some.
+    pub fn leave_room(&self, pool: PoolKey) {
+        if let Some(knowledge) = self.knowledge(pool) {
+            knowledge.leave_room();
+        }
+    }
+
+    /// A statement is about to be sent on the connection that its client has: a definition counts from now on, one in a
+    /// transaction from when that may be committed, since nobody else sees it before.
+    pub fn foresee_definition(&mut self, key: ClientKey, verdict: Option<&Verdict>) {
+        let defines = verdict.is_none_or(|verdict| verdict.is_ddl);
+        let commits = verdict.is_none_or(|verdict| verdict.transaction);
+        if !defines && !commits {
+            return;
+        }
+        let Some((_, server)) = self.pair(key).filter(|(_, server)| !matches!(server.state, State::Lane)) else {
+            return;
+        };
+        let pool = server.pool;
+        if defines && server.definition.is_none() {
+            let Some(knowledge) = self.shapes_of(pool).map(|shapes| shapes.knowledge().clone()) else { return };
+            let Some((_, server)) = self.pair(key) else { return };
+            let definition = server.definition.insert(Definition::new(knowledge));
+            if server.status == Status::Transaction && server.requests.is_empty() {
+                definition.wait();
+            }
+        }
+        if commits
+            && let Some((_, server)) = self.pair(key)
+            && let Some(definition) = &mut server.definition
         {
-            crate::warning!("{database}: {error}; nothing is pipelined by it");
-        }
-        self.later(After::Free(key));
-    }
-
-    /// The connection that was reading a catalog is gone.
-    pub fn catalog_lost(&mut self, pool: PoolKey) {
-        let Some(pool) = self.pools.get(pool.0) else { return };
-        if let Some(shapes) = self.shapes.get_mut(&pool.database) {
-            shapes.rows = None;
+            definition.commit();
         }
     }
 
-    /// A command has changed what the catalog of a client's database tells.
-    pub fn catalog_changed(&mut self, pool: PoolKey) {
-        let Some(pool) = self.pools.get(pool.0) else { return };
-        if let Some(shapes) = self.shapes.get_mut(&pool.database) {
-            shapes.stale = true;
+    /// What has run on a server connection may be something else than it was judged to be, if a definition was run since
+    /// or another catalog has come: then it may have left anything there.
+    pub fn doubt_session(&mut self, key: ServerKey) {
+        let Some(pool) = self.servers.get(key.0).map(|server| server.pool) else { return };
+        let Some(knowledge) = self.knowledge(pool).cloned() else { return };
+        let (mark, doubtful) = (knowledge.mark(), knowledge.is_doubtful(self.now));
+        let Some(server) = self.servers.get_mut(key.0) else { return };
+        let before = std::mem::replace(&mut server.mark, mark);
+        if before != mark || doubtful {
+            let residue =
+                if server.residue == Residue::Session { &mut server.session_residue } else { &mut server.residue };
+            *residue = (*residue).max(Residue::Anything);
         }
     }
 
-    /// Has catalogs read that are due and that no connection came free for: an idle one does it, or a lane closes.
-    pub fn tick_catalogs(&mut self) {
-        let keys: Vec<PoolKey> = self.pools.iter().map(|(key, _)| PoolKey(key)).collect();
-        for key in keys {
-            if !self.catalog_is_due(key) {
-                continue;
-            }
-            let Some(pool) = self.pools.get_mut(key.0) else { continue };
-            if let Some(server) = pool.idle.pop_back() {
-                self.read_catalog(server);
-            } else if let Some(lane) = pool.lanes.first().copied()
-                && let Some(lane) = self.servers.get_mut(lane.0).and_then(|server| server.lane.as_mut())
-            {
-                lane.closed = true;
-            }
-        }
+    /// Forgets what is known of databases that have no pool any more, or that lead elsewhere since the configuration was
+    /// read again.
+    pub fn forget_shapes(&mut self) {
+        let used: HashSet<&Rc<str>> = self.pools.iter().map(|(_, pool)| &pool.database).collect();
+        let config = &self.config;
+        self.shapes.retain(|database, shapes| {
+            used.contains(database)
+                && Place::of(config, database).is_some_and(|place| place == shapes.knowledge().place)
+        });
     }
 }

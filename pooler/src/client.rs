@@ -104,8 +104,6 @@ pub struct Client {
     pub needs_own: bool,
     /// How often its unit was at the head of a lane whose server died.
     pub attempts: u8,
-    /// It has run what may change the catalog, in the transaction that is open.
-    pub changed_catalog: bool,
     /// How often its unit was asked again on account of its neighbours in a lane.
     pub retries: u8,
     /// Whether it stands in its pool's queue, and since when.
@@ -187,7 +185,6 @@ impl Client {
             may_share: false,
             needs_own: false,
             attempts: 0,
-            changed_catalog: false,
             retries: 0,
             waits: None,
             told_to_wait: false,

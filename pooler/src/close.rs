@@ -141,9 +141,6 @@ impl Worker {
             let _ = server.io.flush();
         }
         self.unwatch(&mut server.io.stream);
-        if server.requests.iter().any(|request| matches!(request, crate::server::Request::Catalog)) {
-            self.catalog_lost(server.pool);
-        }
         let Some(pool) = self.pools.get_mut(server.pool.0) else { return };
         pool.servers.retain(|other| *other != key);
         pool.idle.retain(|other| *other != key);
@@ -169,6 +166,10 @@ impl Worker {
         let code = server.farewell.as_ref().map_or("08006", |(code, _)| code).to_owned();
         if matches!(server.state, State::Connecting | State::Login(_)) {
             let may_pass = server.may_come_back();
+            // too_many_connections
+            if code == "53300" {
+                self.leave_room(pool_key);
+            }
             self.close_server(key, &why);
             self.connect_failed(pool_key, &why, may_pass);
             self.met(pool_key, Met::NoConnection);

@@ -246,6 +246,7 @@ impl Worker {
 
     /// A server has let us in: those who wait for it are told.
     pub fn logged_in(&mut self, key: ServerKey) {
+        self.note_way(key);
         if self.config.settings.log_connections
             && let Some(server) = self.servers.get(key.0)
         {

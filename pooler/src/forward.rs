@@ -208,6 +208,9 @@ impl Worker {
             }
             _ => None,
         };
+        if matches!(head.tag, tag::QUERY | tag::EXECUTE) {
+            self.foresee_definition(key, verdict.as_deref());
+        }
         let Some((client, server)) = self.pair(key) else { return Ok(head.total()) };
         match head.tag {
             tag::QUERY => {
@@ -266,14 +269,8 @@ impl Worker {
 
     /// What is known of a prepared statement.
     fn look_at_statement(&mut self, key: ClientKey, statement: &Rc<Statement>) -> Option<Arc<Verdict>> {
-        let client = self.clients.get(key.0)?;
-        let conforming = client.vars.get(self.conforming_strings) != Some("off");
-        if !statement.shape.borrow().as_ref().is_some_and(|(of, _)| *of == conforming) {
-            let pool = client.pool?;
-            let shape = self.shape(key, pool, statement.text()).ok()?;
-            *statement.shape.borrow_mut() = Some((conforming, shape));
-        }
-        statement.verdict()
+        let pool = self.clients.get(key.0)?.pool?;
+        self.shape_of_statement(key, pool, statement).ok().map(|shape| shape.verdict.clone())
     }
 
     /// How a client's session reads the text of statements now; unclear within a transaction that may have changed

@@ -25,7 +25,7 @@ use crate::config::PoolMode;
 use crate::names::new_name;
 use crate::pool::{Pool, PoolKey};
 use crate::route::SERIALIZABLE;
-use crate::server::{Request, Server, ServerKey, State};
+use crate::server::{Request, Residue, Server, ServerKey, State};
 use crate::shape::{Shape, Why};
 use crate::statement::Statement;
 use crate::unit::{Extent, Way, extent};
@@ -530,6 +530,9 @@ impl Worker {
         }
         if let Some(shape) = &unit.shape {
             shape.took(took, now);
+            if shape.verdict.opaque {
+                server.residue = server.residue.max(Residue::Anything);
+            }
         }
         lane.forwarded = false;
         if let Some(pool) = self.pools.get_mut(pool_key.0) {

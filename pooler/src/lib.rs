@@ -14,7 +14,7 @@ mod align;
 mod answer;
 mod assign;
 mod cancel;
-mod catalog;
+pub mod catalog;
 mod client;
 mod close;
 pub mod config;

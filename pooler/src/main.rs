@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, RwLock};
 use std::thread;
 use std::time::Instant;
 
+use howdah_pooler::catalog::{self, Library};
 use howdah_pooler::config::{Config, Shutdown};
 use howdah_pooler::derive::{self, Secrets};
 use howdah_pooler::homes::Homes;
@@ -99,8 +100,11 @@ fn run(path: &Path) -> Result<(), String> {
     let homes = Homes::new(workers);
     homes.deal(config.named_databases());
     let (secrets, underived) = Secrets::new().map_err(text)?;
+    let reader_poll = mio::Poll::new().map_err(text)?;
+    let bell = mio::Waker::new(reader_poll.registry(), catalog::WAKER).map_err(text)?;
     let shared = Arc::new(Shared {
         board: Board::new(&config, waker),
+        library: Library::new(bell),
         config: RwLock::new(Arc::new(config)),
         mailboxes,
         homes,
@@ -127,6 +131,7 @@ fn run(path: &Path) -> Result<(), String> {
     watch::start(shared.clone()).map_err(text)?;
     derive::start(shared.clone(), underived).map_err(text)?;
     monitor::spawn(shared.clone(), monitor_poll).map_err(text)?;
+    catalog::spawn(shared.clone(), reader_poll).map_err(text)?;
     let mut signals =
         signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM, SIGQUIT, SIGUSR1, SIGUSR2]).map_err(text)?;
     let mut listeners = Some(listeners);

@@ -10,6 +10,7 @@ use wire::backend::{Report, Status};
 use wire::login::Login;
 use wire::startup::CancelKey;
 
+use crate::catalog::Definition;
 use crate::client::ClientKey;
 use crate::config::SslMode;
 use crate::lane::Lane;
@@ -96,8 +97,6 @@ pub enum Request {
     Clean,
     /// The query that finds a password.
     Lookup,
-    /// The query that reads the database's catalog.
-    Catalog,
 }
 
 impl Request {
@@ -118,7 +117,6 @@ impl Request {
                 | Self::Align
                 | Self::Clean
                 | Self::Lookup
-                | Self::Catalog
         )
     }
 }
@@ -177,6 +175,10 @@ pub struct Server {
     pub aligning: Option<Box<Target>>,
     /// What may be left on it that is to be undone before the next client.
     pub residue: Residue,
+    /// What its database was known by when that was undone last ([`crate::catalog::Knowledge::mark`]).
+    pub mark: u64,
+    /// A definition that has been sent and not been committed, as far as is known.
+    pub definition: Option<Definition>,
     /// What else of that, where a client's whole session is to be undone.
     pub session_residue: Residue,
     /// Why it is to be closed, once its input has been worked on.
@@ -228,6 +230,17 @@ pub struct Server {
 }
 
 impl Server {
+    /// All that was asked is answered, perhaps: a definition has been committed, or is in a transaction that is open.
+    pub fn settle_definition(&mut self) {
+        if !self.requests.is_empty() {
+            return;
+        }
+        match &mut self.definition {
+            Some(definition) if self.status != Status::Idle => definition.wait(),
+            definition => *definition = None,
+        }
+    }
+
     /// Takes note of a parameter that tells whether the server is a standby.
     pub fn note_standby(&mut self, name: &str, value: &str) {
         if name == "in_hot_standby" {
@@ -262,6 +275,8 @@ impl Server {
             aligning: None,
             residue: Residue::Nothing,
             session_residue: Residue::Nothing,
+            mark: 0,
+            definition: None,
             doomed: None,
             own_error: None,
             known: Known::default(),

@@ -3,15 +3,16 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use classify::{Catalog, Classifier, Kind, Reason, Verdict};
+use classify::{Classifier, Kind, Reason, Verdict};
 
+use crate::catalog::Knowledge;
 use crate::client::ClientKey;
 use crate::pool::PoolKey;
+use crate::statement::Statement;
 use crate::worker::Worker;
 
 /// A statement that takes this long is not one to stand behind.
@@ -39,7 +40,7 @@ pub enum Why {
     Slow,
     /// The server died when it was asked last.
     Failed,
-    /// The database's catalog has not been read.
+    /// The database's catalog has not been read, or not since a definition was run.
     Catalog,
     /// It writes.
     Write,
@@ -158,13 +159,14 @@ impl Shape {
         self.verdict.read_only && !self.lies.get()
     }
 
-    /// Whether it is one statement that writes and neither opens a transaction nor touches its session.
+    /// Whether it is one statement that writes and neither opens a transaction nor shows that it touches its session.
     pub fn is_plain_write(&self) -> bool {
         let verdict = &self.verdict;
         (matches!(verdict.kind, Kind::Write | Kind::Utility) || self.lies.get())
             && verdict.statements == 1
             && !verdict.transaction
-            && !verdict.session()
+            && !verdict.pins
+            && !verdict.dirties
     }
 
     /// Takes note of how long a statement of this shape took.
@@ -184,31 +186,35 @@ impl Shape {
     }
 }
 
-/// What is known of the statements of one database.
+/// What a worker knows of the statements of one database.
 #[derive(Debug)]
 pub struct Shapes {
+    knowledge: Arc<Knowledge>,
+    /// The number of the catalog that statements are judged by.
+    number: u64,
     classifier: Classifier,
-    /// What the catalog was made of, to see whether it has changed.
-    digest: u64,
     by_key: HashMap<u128, Rc<Shape>>,
-    /// When the catalog was asked for last.
-    pub asked: Option<Instant>,
-    /// The rows that have come, while it is being read.
-    pub rows: Option<Vec<[String; 5]>>,
-    /// It is to be read again before its time: something that it tells of has changed.
-    pub stale: bool,
 }
 
 impl Shapes {
     /// Makes it empty: without a catalog nothing is a read.
-    pub fn new() -> Self {
-        Self {
-            classifier: Classifier::new(REMEMBERED),
-            digest: 0,
-            by_key: HashMap::new(),
-            asked: None,
-            rows: None,
-            stale: false,
+    pub fn new(knowledge: Arc<Knowledge>) -> Self {
+        Self { knowledge, number: 0, classifier: Classifier::new(REMEMBERED), by_key: HashMap::new() }
+    }
+
+    /// What all workers know.
+    pub fn knowledge(&self) -> &Arc<Knowledge> {
+        &self.knowledge
+    }
+
+    /// Takes the last catalog; what was judged by another is judged again when it is next used.
+    fn refresh(&mut self, now: Instant) {
+        self.knowledge.touch(now);
+        let number = self.knowledge.number();
+        if number != self.number {
+            // Read first: a catalog that is posted in between is only taken twice.
+            self.number = number;
+            self.classifier.set_catalog(self.knowledge.catalog());
         }
     }
 
@@ -226,7 +232,9 @@ impl Shapes {
         {
             return shape.clone();
         }
-        self.stale |= verdict.stale;
+        if verdict.stale {
+            self.knowledge.want();
+        }
         let shape = Rc::new(Shape::new(verdict.clone(), known.map(Rc::as_ref)));
         if let Some(key) = verdict.shape {
             if self.by_key.len() >= REMEMBERED {
@@ -239,32 +247,16 @@ impl Shapes {
         }
         shape
     }
-
-    /// Takes a catalog that has been read; what was judged by another is judged again when it is next used.
-    pub fn learn(&mut self, rows: &[[String; 5]]) -> Result<(), classify::Malformed> {
-        let mut hasher = DefaultHasher::new();
-        rows.hash(&mut hasher);
-        let digest = hasher.finish();
-        if self.classifier.catalog().is_loaded() && digest == self.digest {
-            return Ok(());
-        }
-        let catalog = Catalog::from_rows(rows.iter().map(|row| row.each_ref().map(String::as_str)))?;
-        self.classifier.set_catalog(Arc::new(catalog));
-        self.digest = digest;
-        Ok(())
-    }
 }
 
 impl Worker {
     /// The shape of a statement.
     pub fn shape(&mut self, key: ClientKey, pool: PoolKey, sql: &[u8]) -> Result<Rc<Shape>, Why> {
         let client = self.clients.get(key.0).ok_or(Why::Protocol)?;
-        let pool = self.pools.get(pool.0).ok_or(Why::Protocol)?;
         let conforming = client.vars.get(self.conforming_strings) != Some("off");
-        if !self.shapes.contains_key(&pool.database) {
-            self.shapes.insert(pool.database.clone(), Shapes::new());
-        }
-        let shapes = self.shapes.get_mut(&pool.database).ok_or(Why::Catalog)?;
+        let now = self.now;
+        let shapes = self.shapes_of(pool).ok_or(Why::Catalog)?;
+        shapes.refresh(now);
         Ok(shapes.shape(sql, conforming))
     }
 
@@ -273,17 +265,29 @@ impl Worker {
         let client = self.clients.get(key.0).ok_or(Why::Protocol)?;
         let known = if name.is_empty() { client.unnamed.as_ref() } else { client.statements.get(name) };
         let statement = known.ok_or(Why::Protocol)?.clone();
+        self.shape_of_statement(key, pool, &statement)
+    }
+
+    /// Likewise, of a statement that is known.
+    pub fn shape_of_statement(
+        &mut self,
+        key: ClientKey,
+        pool: PoolKey,
+        statement: &Statement,
+    ) -> Result<Rc<Shape>, Why> {
+        let client = self.clients.get(key.0).ok_or(Why::Protocol)?;
         let conforming = client.vars.get(self.conforming_strings) != Some("off");
-        let database = &self.pools.get(pool.0).ok_or(Why::Protocol)?.database;
-        let generation = self.shapes.get(database).map_or(0, |shapes| shapes.generation());
+        let now = self.now;
+        let shapes = self.shapes_of(pool).ok_or(Why::Catalog)?;
+        shapes.refresh(now);
+        let generation = shapes.generation();
         if let Some((of, shape)) = &*statement.shape.borrow()
             && *of == conforming
             && shape.verdict.generation == generation
         {
             return Ok(shape.clone());
         }
-        let sql = statement.definition.split(|&byte| byte == 0).next().unwrap_or_default();
-        let shape = self.shape(key, pool, sql)?;
+        let shape = self.shape(key, pool, statement.text())?;
         *statement.shape.borrow_mut() = Some((conforming, shape.clone()));
         Ok(shape)
     }

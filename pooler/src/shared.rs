@@ -12,6 +12,7 @@ use wire::scram::Secret;
 use wire::startup::CancelKey;
 
 use crate::admin::{Answer, Order};
+use crate::catalog::Library;
 use crate::client::ClientKey;
 use crate::config::Config;
 use crate::credentials::Learnt;
@@ -96,6 +97,8 @@ pub struct Shared {
     pub config: RwLock<Arc<Config>>,
     /// What is known of databases on several servers.
     pub board: Board,
+    /// What is known of what databases hold.
+    pub library: Library,
     /// The workers' mailboxes.
     pub mailboxes: Vec<Mailbox>,
     /// Which worker serves a database.

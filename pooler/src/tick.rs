@@ -21,12 +21,12 @@ impl Worker {
         self.tick_clients();
         self.tick_servers();
         self.tick_pools();
-        self.tick_catalogs();
         self.tick_clusters();
         if self.now >= self.next_upkeep {
             self.next_upkeep = self.now + UPKEEP;
             self.keep_pools();
             self.refresh_names();
+            self.forget_shapes();
         }
         self.console_tick();
         if self.ending.is_some() {

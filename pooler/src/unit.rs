@@ -108,7 +108,17 @@ impl Worker {
                 Err(why) => return Way::Lent(why),
             }
         }
-        let shape = shapes.into_iter().next();
+        // What it was taken for it may be no more: neither shared nor asked again, unless it proves to be a write.
+        if self.is_doubtful(pool) {
+            if !in_cluster {
+                return Way::Lent(Why::Catalog);
+            }
+            alone = Some(Why::Catalog);
+            writes = true;
+        }
+        // What is undone on the connection afterwards goes by the one that may leave most.
+        let opaque = shapes.iter().position(|shape| shape.verdict.opaque);
+        let shape = shapes.into_iter().nth(opaque.unwrap_or(0));
         match alone {
             None => Way::Shared(shape),
             Some(why) => {

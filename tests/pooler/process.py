@@ -105,6 +105,10 @@ class Pooler:
         self.process.send_signal(signal.SIGHUP)
         wait_until(lambda: self.log.read_text().count("was read again") > before)
 
+    def wait_for_catalog(self, databases=1):
+        """Waits until the functions and relations of so many databases are known: until then no statement is a read."""
+        wait_until(lambda: self.log.read_text().count("the catalog is read, ") >= databases)
+
     def psql(self, sql, database="postgres", user=SUPERUSER, password=None, check=True, flags=(), **parameters):
         """What psql answers through the pooler, unaligned. `parameters` are libpq's, as `sslmode`."""
         command = [self.server.tree.program("psql"), "--no-psqlrc", "-qAt", "-v", "ON_ERROR_STOP=1", *flags]

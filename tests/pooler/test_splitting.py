@@ -202,6 +202,8 @@ def test_a_session_is_free_again_when_its_last_cursor_with_hold_is_closed(server
 def test_a_connection_is_lent_again_when_its_clients_last_cursor_with_hold_is_closed(server):
     declare = "DECLARE a CURSOR WITH HOLD FOR SELECT 1"
     with Pooler(server, default_pool_size=1) as pooler, Raw(pooler.port) as one, Raw(pooler.port) as other:
+        # What a query calls may pin too, for all that is known before.
+        pooler.wait_for_catalog()
         for begin, end in (([], ["CLOSE a"]), (["BEGIN"], ["ROLLBACK"]), (["BEGIN"], ["COMMIT", "CLOSE a"])):
             for sql in [*begin, declare]:
                 assert ask(one, sql) == []
@@ -281,6 +283,7 @@ def test_transactions_that_are_serializable_by_what_a_client_came_with_are_done(
 def test_transactions_that_are_serializable_by_a_default_of_the_role_are_done(servers):
     with split(servers) as pooler:
         with Raw(pooler.port, "app", user="careful") as client:
+            pooler.wait_for_catalog()
             # The first read that a replica refuses is asked again, and tells of the default.
             for _ in range(20):
                 assert ask(client, "SELECT count(*) >= 0 FROM kept") == "t"

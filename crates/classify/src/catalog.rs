@@ -4,13 +4,12 @@
 //! `search_path` can make a statement less than it was judged to be. Verdicts rest on one generation of the catalog and
 //! are computed afresh under another.
 //!
-//! **How stale it may be.** A pooler asks again every few seconds, at once when a statement whose verdict says `is_ddl`
-//! has been committed through it, and soon when one says `stale`. What was created since is unknown, and the unknown is
-//! a write. What remains is a name known as harmless that is replaced by something worse without the pooler seeing it
-//! (`CREATE OR REPLACE VIEW`, `ALTER FUNCTION ... VOLATILE`, by another way than through it): until the next asking it
-//! may run on a replica, where it fails (25006) and is sent to the primary, or share a connection, where it runs once
-//! and correctly but may keep others waiting. Nothing is lost or done twice by it; but a read in flight on a server
-//! that dies is asked again, so within that bound such a function may run twice.
+//! **How stale it may be.** A pooler compares [`Catalog::FINGERPRINT`] every few seconds and reads the catalog again when it
+//! has changed; from a definition (`is_ddl`) that it sees until then it judges without a catalog's help. What was created
+//! since is unknown, and the unknown is a write. What remains is a name known as harmless that is replaced by something
+//! worse without the pooler seeing it (`CREATE OR REPLACE VIEW`, `ALTER FUNCTION ... VOLATILE`, straight at the server): for
+//! those few seconds it may run on a replica, or share a connection. Both run it in read-only transactions, so that it can
+//! write nothing, and not twice: it fails (25006) and is done as a write. What it may leave in its session is not undone.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,6 +34,8 @@ pub struct Function {
     pub attribute: bool,
     /// All of them are in `pg_catalog`.
     pub system: bool,
+    /// Calling it may leave anything in the session.
+    pub opaque: bool,
 }
 
 /// What a relation is to a read of it.
@@ -63,7 +64,8 @@ pub struct Entry {
     pub definition: Option<Box<str>>,
 }
 
-/// One row of [`Catalog::QUERY`]: kind, schema, name, flag, definition (empty if none).
+/// One row of [`Catalog::QUERY`]: kind, schema, name, flag, definition (empty if none). What the flag and the definition
+/// mean is up to the kind; the query's text tells.
 pub type Row<'a> = [&'a str; 5];
 
 /// A row that [`Catalog::QUERY`] does not make.
@@ -101,9 +103,20 @@ static GENERATION: AtomicU64 = AtomicU64::new(1);
 const MAX_DEFINITION: usize = 64 * 1024;
 
 impl Catalog {
-    /// Asks a server of version 13 to 18 for its catalog: five columns of text, never null. Any user may
-    /// run it; with `jit = off`, since compiling it takes a hundred times as long as running it.
+    /// Asks a server of version 13 to 18 for its catalog: five columns of text, never null. Any user may run it.
     pub const QUERY: &str = include_str!("catalog.sql");
+
+    /// Asks for one text that is another after whatever may change what [`Catalog::QUERY`] answers. It takes a tenth of
+    /// the time.
+    pub const FINGERPRINT: &str = include_str!("fingerprint.sql");
+
+    /// What a transaction begins with in which these are asked, whatever the session was set to: nobody's objects stand
+    /// for PostgreSQL's own, compiling the query does not take ten times as long as running it, and what holds a table
+    /// that a view is on is not waited for so long that the server takes it for a deadlock.
+    pub const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
+        SET LOCAL search_path = pg_catalog, pg_temp; SET LOCAL jit = off; SET LOCAL client_encoding = 'UTF8'; \
+        SET LOCAL lock_timeout = '500ms'; SET LOCAL statement_timeout = '60s'; \
+        SET LOCAL idle_in_transaction_session_timeout = '60s'";
 
     /// A catalog from the rows that [`Catalog::QUERY`] gave.
     ///
@@ -130,7 +143,9 @@ impl Catalog {
             "version" => self.version = name.parse().ok()?,
             "poison" => self.poisoned = true,
             "function" => {
-                let function = Function { volatility, attribute: flag.ends_with('1'), system: schema == "pg_catalog" };
+                let system = schema == "pg_catalog";
+                let opaque = volatility == Volatility::Volatile && !system;
+                let function = Function { volatility, attribute: flag.contains('1'), system, opaque };
                 self.functions.entry(name.into()).or_default().insert(schema.into(), function);
             }
             "operator" => {
@@ -139,11 +154,7 @@ impl Catalog {
             }
             "type" | "relation" => {
                 let too_long = definition.len() > MAX_DEFINITION;
-                let (access, fires) = match flag.strip_suffix(" fires") {
-                    Some(access) => (access, true),
-                    None => (flag, false),
-                };
-                let access = match access {
+                let access = match flag {
                     _ if too_long => Access::Unsafe,
                     "plain" => Access::Plain,
                     "system" => Access::System,
@@ -154,7 +165,13 @@ impl Catalog {
                 };
                 let definition = (!definition.is_empty() && !too_long).then(|| definition.into());
                 let into = if kind == "type" { &mut self.types } else { &mut self.relations };
-                into.entry(name.into()).or_default().insert(schema.into(), Entry { access, fires, definition });
+                into.entry(name.into()).or_default().insert(schema.into(), Entry { access, fires: false, definition });
+            }
+            // They follow the relations.
+            "fires" => {
+                if let Some(entry) = self.relations.get_mut(name).and_then(|schemas| schemas.get_mut(schema)) {
+                    entry.fires = true;
+                }
             }
             _ => return None,
         }
@@ -192,6 +209,7 @@ impl Catalog {
                     volatility: one.volatility.max(two.volatility),
                     attribute: one.attribute || two.attribute,
                     system: one.system && two.system,
+                    opaque: one.opaque || two.opaque,
                 })
         })
     }

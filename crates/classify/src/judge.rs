@@ -682,9 +682,7 @@ impl<'a> Judge<'a> {
             _ => return self.anything(Reason::Unfamiliar),
         };
         let known = self.catalog.function(schema, name);
-        if known.is_some_and(|function| function.volatility == Volatility::Volatile && !function.system) {
-            self.opaque = true;
-        }
+        self.opaque |= known.is_some_and(|function| function.opaque);
         match builtin::act(name) {
             Some(Act::Pins) => {
                 self.pins = true;

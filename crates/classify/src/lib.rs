@@ -4,7 +4,7 @@
 //! A statement is known by its [`shape`]: its tokens, literals reduced to their kinds. Each shape is parsed once, by
 //! PostgreSQL's own grammar, and judged by what the [`Catalog`] of its database says of the functions, operators, types
 //! and relations that it names. What is not understood or not known is a write. No I/O, no clock: the pooler runs
-//! [`Catalog::QUERY`] and hands in its rows.
+//! [`Catalog::QUERY`] in a transaction that begins with [`Catalog::BEGIN`] and hands in its rows.
 //!
 //! ```
 //! use std::sync::Arc;

@@ -7,3 +7,4 @@ mod queries;
 mod random;
 mod session;
 mod shapes;
+mod sql;

@@ -1,0 +1,213 @@
+//! What a server is asked about a database's catalog, in one transaction: first whether it is still the one that is known,
+//! and only if not, for all of it. What has not come whole is thrown away.
+
+use classify::Catalog;
+use wire::backend::{self, Status, tag};
+use wire::frontend;
+
+use super::visit::Guest;
+
+/// More than this is no catalog that could be kept.
+const MAX_BYTES: usize = 256 * 1024 * 1024;
+
+/// A row of a catalog.
+pub type Row = [String; 5];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// Its transaction is begun.
+    Begin,
+    /// It is asked whether the catalog has changed.
+    Fingerprint,
+    /// All of it is asked for.
+    Rows,
+    /// The transaction is ended.
+    End,
+    /// All is said.
+    Done,
+}
+
+/// One round of questions.
+#[derive(Debug)]
+pub struct Question {
+    /// How many changes were seen before it was asked.
+    pub changes: u64,
+    /// The fingerprint of the catalog that is known.
+    known: Option<String>,
+    step: Step,
+    fingerprint: Option<String>,
+    rows: Vec<Row>,
+    bytes: usize,
+    /// How many rows the server says that it has sent.
+    told: Option<usize>,
+}
+
+/// The answer.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// What stands for the catalog.
+    pub fingerprint: String,
+    /// The catalog, if it is another one than was known.
+    pub rows: Option<Vec<Row>>,
+}
+
+impl Question {
+    /// Asks for a catalog, if its fingerprint is not `known`.
+    pub fn new(changes: u64, known: Option<String>) -> Self {
+        Self { changes, known, step: Step::Begin, fingerprint: None, rows: Vec::new(), bytes: 0, told: None }
+    }
+
+    /// The answer, once it is whole.
+    pub fn answer(&mut self) -> Option<Answer> {
+        if self.step != Step::Done {
+            return None;
+        }
+        let fingerprint = self.fingerprint.take()?;
+        let rows = self.told.take().map(|_| std::mem::take(&mut self.rows));
+        Some(Answer { fingerprint, rows })
+    }
+
+    fn row(&mut self, body: &[u8]) -> Result<(), String> {
+        let row = backend::data_row(body).map_err(|error| error.to_string())?;
+        let text = |place: usize| {
+            let field = row.get(place).copied().flatten().unwrap_or_default();
+            String::from_utf8_lossy(field).into_owned()
+        };
+        match self.step {
+            Step::Fingerprint => self.fingerprint = Some(text(0)),
+            Step::Rows => {
+                self.bytes += body.len();
+                if self.bytes > MAX_BYTES {
+                    return Err(format!("it is larger than {} MB", MAX_BYTES >> 20));
+                }
+                self.rows.push([text(0), text(1), text(2), text(3), text(4)]);
+            }
+            _ => return Err("the server sent a row that was not asked for".to_owned()),
+        }
+        Ok(())
+    }
+
+    /// A query is answered: the next.
+    fn ready(&mut self, status: Status, out: &mut Vec<u8>) -> Result<(), String> {
+        let wanted = if self.step == Step::End { Status::Idle } else { Status::Transaction };
+        if status != wanted {
+            return Err("the server is not in the state that its answers tell of".to_owned());
+        }
+        self.step = match self.step {
+            Step::Begin => Step::Fingerprint,
+            Step::Fingerprint if self.fingerprint.is_none() => return Err("the server sent no fingerprint".to_owned()),
+            Step::Fingerprint if self.fingerprint != self.known => {
+                frontend::write_query(out, Catalog::QUERY);
+                Step::Rows
+            }
+            Step::Rows if self.told != Some(self.rows.len()) => {
+                return Err("the server did not send all of it".to_owned());
+            }
+            Step::Fingerprint | Step::Rows => {
+                frontend::write_query(out, "COMMIT");
+                Step::End
+            }
+            Step::End | Step::Done => Step::Done,
+        };
+        Ok(())
+    }
+}
+
+impl Guest for Question {
+    fn enter(&mut self, out: &mut Vec<u8>) {
+        frontend::write_query(out, Catalog::BEGIN);
+        frontend::write_query(out, Catalog::FINGERPRINT);
+    }
+
+    fn hear(&mut self, tag: u8, body: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
+        match tag {
+            tag::DATA_ROW => self.row(body),
+            tag::COMMAND_COMPLETE if self.step == Step::Rows => {
+                let text = std::str::from_utf8(body).ok();
+                self.told = text.and_then(|text| text.trim_end_matches('\0').strip_prefix("SELECT ")?.parse().ok());
+                Ok(())
+            }
+            tag::READY_FOR_QUERY => self.ready(backend::ready_for_query(body).map_err(|error| error.to_string())?, out),
+            tag::ERROR_RESPONSE => {
+                let report = backend::report(body).map_err(|error| error.to_string())?;
+                Err(format!("{} ({})", report.message, report.code))
+            }
+            // Descriptions, notices, parameters: nothing that matters.
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a server says, message by message.
+    fn row(values: &[&str]) -> Vec<u8> {
+        let mut body = Vec::new();
+        body.extend_from_slice(&i16::try_from(values.len()).unwrap().to_be_bytes());
+        for value in values {
+            body.extend_from_slice(&i32::try_from(value.len()).unwrap().to_be_bytes());
+            body.extend_from_slice(value.as_bytes());
+        }
+        body
+    }
+
+    /// The answer to a script of messages, or why there is none.
+    fn play(known: Option<&str>, script: &[(u8, Vec<u8>)]) -> Result<Option<Answer>, String> {
+        let mut question = Question::new(1, known.map(str::to_owned));
+        let mut out = Vec::new();
+        question.enter(&mut out);
+        for (tag, body) in script {
+            question.hear(*tag, body, &mut out)?;
+        }
+        Ok(question.answer())
+    }
+
+    fn script(rows: usize, told: &str) -> Vec<(u8, Vec<u8>)> {
+        let mut script = vec![
+            (tag::COMMAND_COMPLETE, b"BEGIN\0".to_vec()),
+            (tag::READY_FOR_QUERY, b"T".to_vec()),
+            (tag::DATA_ROW, row(&["one"])),
+            (tag::COMMAND_COMPLETE, b"SELECT 1\0".to_vec()),
+            (tag::READY_FOR_QUERY, b"T".to_vec()),
+        ];
+        script.extend((0..rows).map(|_| (tag::DATA_ROW, row(&["a", "b", "c", "d", "e"]))));
+        script.extend([
+            (tag::COMMAND_COMPLETE, told.as_bytes().to_vec()),
+            (tag::READY_FOR_QUERY, b"T".to_vec()),
+            (tag::COMMAND_COMPLETE, b"COMMIT\0".to_vec()),
+            (tag::READY_FOR_QUERY, b"I".to_vec()),
+        ]);
+        script
+    }
+
+    #[test]
+    fn a_catalog_that_is_known_is_not_read_again() {
+        let mut script = script(0, "");
+        script.drain(5..7);
+        let answer = play(Some("one"), &script).unwrap().unwrap();
+        assert_eq!(answer, Answer { fingerprint: "one".to_owned(), rows: None });
+    }
+
+    #[test]
+    fn a_catalog_is_taken_whole_or_not_at_all() {
+        let whole = script(3, "SELECT 3\0");
+        let answer = play(None, &whole).unwrap().unwrap();
+        assert_eq!((answer.fingerprint.as_str(), answer.rows.map(|rows| rows.len())), ("one", Some(3)));
+        assert_eq!(play(Some("other"), &whole).unwrap().unwrap().fingerprint, "one");
+        // An end that is missing, at whatever message.
+        for end in 0..whole.len() {
+            assert_eq!(play(None, &whole[..end]).unwrap(), None, "after {end} messages");
+        }
+        assert!(play(None, &script(2, "SELECT 3\0")).unwrap_err().contains("all of it"));
+        // An error in its midst.
+        let mut error = Vec::new();
+        backend::write_error(&mut error, "ERROR", "57014", "canceling statement due to statement timeout");
+        for at in 0..whole.len() {
+            let mut broken = whole.clone();
+            broken.insert(at, (tag::ERROR_RESPONSE, error[5..].to_vec()));
+            assert!(play(None, &broken).unwrap_err().contains("57014"), "at {at}");
+        }
+    }
+}

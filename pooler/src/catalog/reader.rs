@@ -1,0 +1,346 @@
+//! The thread that reads catalogs: it looks after the databases that somebody uses, each over one connection of its own.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use balancer::ServerId;
+use classify::Catalog;
+use mio::{Events, Poll, Token};
+use slab::Slab;
+use wire::backend::tag::ERROR_RESPONSE;
+
+use super::knowledge::{Knowledge, Place, Servers, Way};
+use super::question::{Answer, Question};
+use super::visit::{Guest, Visit};
+use crate::monitor::ClusterView;
+use crate::shared::Shared;
+
+/// How often it is asked whether a catalog has changed, while its database is in use.
+const CHECK: Duration = Duration::from_secs(5);
+/// How soon after the last time, when something is not in it that may have been created since.
+const SOON: Duration = Duration::from_secs(1);
+/// After a round there is quiet for so many times as long as it took, so that definitions without end keep a server busy
+/// for a tenth of the time with this.
+const QUIET: u32 = 9;
+/// A connection is closed when its database has not been used for so long.
+const UNUSED: Duration = Duration::from_secs(30);
+/// How long to wait after a failure; doubled each time, up to [`PATIENCE`].
+const RETRY: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(60);
+/// After so many failures it is not doubled any more.
+const MANY: u32 = 6;
+/// A round that takes longer has failed: the server ends its statements by then.
+const LIMIT: Duration = Duration::from_secs(75);
+/// How often the databases are looked at when nothing else happens.
+const TICK: Duration = Duration::from_secs(1);
+/// Read at once; over TLS it takes a whole record.
+const READ: usize = 65_536;
+/// The token of the waker; connections have theirs from 0 on.
+pub const WAKER: Token = Token(usize::MAX);
+
+/// A database that is looked after.
+struct Reading {
+    knowledge: Weak<Knowledge>,
+    place: Place,
+    visit: Option<Visit>,
+    question: Option<Question>,
+    /// The fingerprint of the catalog that is posted, and what it was made of.
+    fingerprint: Option<String>,
+    digest: u64,
+    begun: Instant,
+    ended: Option<Instant>,
+    /// How long the last round took.
+    took: Duration,
+    /// Failures since the last success, the last one, and by which way.
+    failures: u32,
+    failure: String,
+    failed_by: Option<Way>,
+    /// There is nothing to do for a while though a round is due: nobody uses it, or there is no way.
+    idle: bool,
+}
+
+/// Whoever visits when nothing is asked: leaves when the server says why.
+struct Nobody;
+
+impl Guest for Nobody {
+    fn enter(&mut self, _out: &mut Vec<u8>) {}
+
+    fn hear(&mut self, tag: u8, _body: &[u8], _out: &mut Vec<u8>) -> Result<(), String> {
+        if tag == ERROR_RESPONSE { Err("the server ends the connection".to_owned()) } else { Ok(()) }
+    }
+}
+
+/// What reads catalogs.
+struct Reader {
+    shared: Arc<Shared>,
+    poll: Poll,
+    readings: Slab<Reading>,
+    scratch: Vec<u8>,
+    /// What has been decided about clusters, by name.
+    clusters: HashMap<String, ClusterView>,
+}
+
+/// Starts the thread. `poll` has the waker of the library, under [`WAKER`].
+///
+/// # Errors
+/// Those of the system.
+pub fn spawn(shared: Arc<Shared>, poll: Poll) -> io::Result<()> {
+    let reader = Reader { shared, poll, readings: Slab::new(), scratch: vec![0; READ], clusters: HashMap::new() };
+    std::thread::Builder::new().name("catalogs".to_owned()).spawn(move || {
+        if let Err(error) = reader.run() {
+            crate::warning!("catalogs are not read any more: {error}");
+        }
+    })?;
+    Ok(())
+}
+
+impl Reader {
+    fn run(mut self) -> io::Result<()> {
+        let mut events = Events::with_capacity(256);
+        loop {
+            let wait = self.wait(Instant::now());
+            match self.poll.poll(&mut events, wait) {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+                _ => (),
+            }
+            for event in &events {
+                if event.token() == WAKER {
+                    continue;
+                }
+                let key = event.token().0;
+                if let Some(visit) = self.readings.get_mut(key).and_then(|reading| reading.visit.as_mut()) {
+                    visit.heard(event.is_read_closed() || event.is_error());
+                    self.go_on(key);
+                }
+            }
+            // In this order: what is told after it was looked at wakes again.
+            self.shared.library.heard();
+            self.take_up();
+            let keys: Vec<usize> = self.readings.iter().map(|(key, _)| key).collect();
+            for key in keys {
+                self.look_after(key);
+            }
+        }
+    }
+
+    /// How long there is nothing to do unless something is heard.
+    fn wait(&self, now: Instant) -> Option<Duration> {
+        let due = |reading: &Reading| if reading.idle { TICK } else { reading.due().saturating_duration_since(now) };
+        let soonest = self.readings.iter().map(|(_, reading)| due(reading)).min()?;
+        // Rounded up: a poll that ends just before the moment would only be made again.
+        Some(soonest.min(TICK) + Duration::from_millis(1))
+    }
+
+    /// Takes databases up that are new, and forgets those that nobody holds any more.
+    fn take_up(&mut self) {
+        let registry = self.poll.registry();
+        self.readings.retain(|_, reading| {
+            let held = reading.knowledge.strong_count() > 0;
+            if !held && let Some(visit) = reading.visit.take() {
+                visit.leave(registry);
+            }
+            held
+        });
+        for knowledge in self.shared.library.all() {
+            if !self.readings.iter().any(|(_, reading)| reading.knowledge.as_ptr() == Arc::as_ptr(&knowledge)) {
+                self.readings.insert(Reading::new(&knowledge));
+            }
+        }
+    }
+
+    /// Begins or ends what is due for a database.
+    fn look_after(&mut self, key: usize) {
+        let now = Instant::now();
+        let Some(reading) = self.readings.get_mut(key) else { return };
+        let Some(knowledge) = reading.knowledge.upgrade() else { return };
+        if knowledge.is_crowded() && reading.visit.is_some() {
+            reading.failures = reading.failures.max(MANY);
+            return self.fail(key, "the server has no room for one more connection".to_owned());
+        }
+        if reading.question.is_some() {
+            if now.saturating_duration_since(reading.begun) >= LIMIT {
+                self.fail(key, "no answer in time".to_owned());
+            }
+            return;
+        }
+        let unused = knowledge.unused(now) >= UNUSED;
+        reading.idle = unused;
+        if unused {
+            if let Some(visit) = reading.visit.take() {
+                visit.leave(self.poll.registry());
+            }
+        } else if now >= reading.due() {
+            match self.way(&knowledge) {
+                Some(way) => self.begin(key, &knowledge, way),
+                None => self.readings.get_mut(key).into_iter().for_each(|reading| reading.idle = true),
+            }
+        }
+    }
+
+    /// How to reach the server to ask; none if there is none now.
+    fn way(&mut self, knowledge: &Knowledge) -> Option<Way> {
+        let way = knowledge.way()?;
+        let Servers::Cluster(name) = &knowledge.place.servers else { return Some(way) };
+        let board = &self.shared.board;
+        if !self.clusters.contains_key(name) {
+            self.clusters.insert(name.clone(), ClusterView::new(board, name, 0)?);
+        }
+        let cluster = self.clusters.get_mut(name)?;
+        cluster.refresh(board);
+        let id = match cluster.view().primary() {
+            Some(primary) => primary,
+            // A replica's catalog is as good until there is a primary again, unless it may lack what was seen since.
+            None if !knowledge.is_behind() => self.replica(name)?,
+            None => return None,
+        };
+        let cluster = self.clusters.get(name)?;
+        let server = cluster.view().server(id)?;
+        let address = cluster.address(id)?.clone();
+        Some(Way { host: server.host.clone(), port: server.port, address, account: way.account })
+    }
+
+    fn replica(&self, name: &str) -> Option<ServerId> {
+        let view = self.clusters.get(name)?.view();
+        view.servers().iter().map(|server| server.id).find(|id| view.serves_reads(*id))
+    }
+
+    /// Begins a round.
+    fn begin(&mut self, key: usize, knowledge: &Knowledge, way: Way) {
+        let Some(reading) = self.readings.get_mut(key) else { return };
+        let (registry, config) = (self.poll.registry(), self.shared.config());
+        let question = reading.question.insert(Question::new(knowledge.begin_round(), reading.fingerprint.clone()));
+        reading.begun = Instant::now();
+        reading.failed_by = knowledge.way();
+        if let Some(visit) = reading.visit.take_if(|visit| !visit.is_like(&way, &config)) {
+            visit.leave(registry);
+        }
+        let outcome = match &mut reading.visit {
+            Some(visit) => visit.ask(question),
+            None => Visit::begin(way, &reading.place.database, config, Token(key), registry)
+                .map(|visit| reading.visit = Some(visit)),
+        };
+        match outcome {
+            Ok(()) => self.go_on(key),
+            Err(why) => self.fail(key, why),
+        }
+    }
+
+    /// Goes on with what has come.
+    fn go_on(&mut self, key: usize) {
+        let Some(reading) = self.readings.get_mut(key) else { return };
+        let Some(visit) = &mut reading.visit else { return };
+        let registry = self.poll.registry();
+        let Some(question) = &mut reading.question else {
+            if visit.ready(&mut Nobody, registry, &mut self.scratch).is_err()
+                && let Some(visit) = reading.visit.take()
+            {
+                visit.leave(registry);
+            }
+            return;
+        };
+        match visit.ready(question, registry, &mut self.scratch) {
+            Ok(()) => {
+                if let Some(answer) = question.answer() {
+                    let changes = question.changes;
+                    self.answered(key, answer, changes);
+                }
+            }
+            Err(why) => self.fail(key, why),
+        }
+    }
+
+    /// A round has ended well.
+    fn answered(&mut self, key: usize, answer: Answer, changes: u64) {
+        let Some(reading) = self.readings.get_mut(key) else { return };
+        reading.question = None;
+        let now = Instant::now();
+        reading.took = now.saturating_duration_since(reading.begun);
+        reading.ended = Some(now);
+        let Some(knowledge) = reading.knowledge.upgrade() else { return };
+        if let Some(rows) = &answer.rows {
+            if reading.fingerprint.is_none() {
+                let (count, took) = (rows.len(), reading.took.as_secs_f64());
+                crate::info!("{}: the catalog is read, {count} rows in {took:.3} s", reading.place);
+            }
+            let mut hasher = DefaultHasher::new();
+            rows.hash(&mut hasher);
+            let digest = hasher.finish();
+            // What clients create and drop all the time often changes the fingerprint and nothing else.
+            if reading.fingerprint.is_none() || digest != reading.digest {
+                match Catalog::from_rows(rows.iter().map(|row| row.each_ref().map(String::as_str))) {
+                    Ok(catalog) => knowledge.post(Arc::new(catalog)),
+                    Err(error) => return self.fail(key, error.to_string()),
+                }
+            }
+            reading.digest = digest;
+        }
+        if reading.failures > 0 {
+            crate::info!("{}: the catalog is read again", reading.place);
+        }
+        reading.failures = 0;
+        reading.failure.clear();
+        reading.fingerprint = Some(answer.fingerprint);
+        knowledge.confirm(changes, reading.begun);
+    }
+
+    /// A round has failed: what has come of it is thrown away.
+    fn fail(&mut self, key: usize, why: String) {
+        let Some(reading) = self.readings.get_mut(key) else { return };
+        reading.question = None;
+        if let Some(visit) = reading.visit.take() {
+            visit.leave(self.poll.registry());
+        }
+        let now = Instant::now();
+        reading.took = now.saturating_duration_since(reading.begun);
+        reading.ended = Some(now);
+        reading.failures = reading.failures.saturating_add(1);
+        if reading.failure != why {
+            crate::warning!("{}: cannot read the catalog: {why}", reading.place);
+            reading.failure = why;
+        }
+    }
+}
+
+impl Reading {
+    fn new(knowledge: &Arc<Knowledge>) -> Self {
+        Self {
+            knowledge: Arc::downgrade(knowledge),
+            place: knowledge.place.clone(),
+            visit: None,
+            question: None,
+            fingerprint: None,
+            digest: 0,
+            begun: Instant::now(),
+            ended: None,
+            took: Duration::ZERO,
+            failures: 0,
+            failure: String::new(),
+            failed_by: None,
+            idle: false,
+        }
+    }
+
+    /// When the next round begins, or the one under way must have ended.
+    fn due(&self) -> Instant {
+        if self.question.is_some() {
+            return self.begun + LIMIT;
+        }
+        let Some(ended) = self.ended else { return self.begun };
+        let knowledge = self.knowledge.upgrade();
+        if self.failures > 0 {
+            // Somebody has been let in otherwise since.
+            let other = knowledge.and_then(|knowledge| knowledge.way()).is_some_and(|way| self.failed_by != Some(way));
+            let doubled = RETRY * (1 << self.failures.saturating_sub(1).min(MANY));
+            return if other { ended + RETRY } else { ended + doubled.min(PATIENCE) };
+        }
+        let after = match knowledge {
+            Some(knowledge) if knowledge.is_behind() => Duration::ZERO,
+            Some(knowledge) if knowledge.is_wanted() => SOON,
+            _ => CHECK,
+        };
+        ended + after.max(self.took * QUIET)
+    }
+}

@@ -1,0 +1,249 @@
+"""What is known of a database's functions, operators and views: who decides it, when it is read, and what is done while
+it may be wrong."""
+
+import contextlib
+import time
+
+import pytest
+
+from tests.pooler.process import wait_until
+from tests.pooler.raw import Raw, query, values
+from tests.pooler.test_metrics import Measured, value
+
+NEWEST_ONLY = True
+READERS = "FROM pg_stat_activity WHERE application_name = 'howdah catalog'"
+# Slow, and a read: what stands behind it in a shared connection is asked again after 50 ms.
+NAP = """CREATE OR REPLACE FUNCTION nap(s float) RETURNS text STABLE LANGUAGE plpgsql
+    AS $$ BEGIN PERFORM pg_sleep(s); RETURN 'x'; END $$"""
+STEADY = "CREATE OR REPLACE FUNCTION note(a text) RETURNS text STABLE LANGUAGE sql AS $$ SELECT a $$"
+WRITING = """CREATE OR REPLACE FUNCTION note(a text) RETURNS text VOLATILE LANGUAGE sql
+    AS $$ INSERT INTO noted VALUES (a) RETURNING x $$"""
+
+
+@pytest.fixture
+def noted(server):
+    """The name of a database with a function that only reads, for now; made for a role `app` that owns it."""
+    server.psql("DO $$ BEGIN CREATE ROLE app LOGIN; EXCEPTION WHEN duplicate_object THEN END $$")
+    server.psql("ALTER ROLE app CONNECTION LIMIT -1; ALTER ROLE app RESET ALL")
+    server.psql("CREATE DATABASE noted OWNER app")
+    server.psql(f"SET ROLE app; CREATE TABLE noted (x text); {NAP}; {STEADY}", "noted")
+    yield "noted"
+    server.psql("DROP DATABASE noted WITH (FORCE)")
+
+
+def asked(client, sql):
+    """The values of an answer."""
+    client.send(query(sql))
+    return values(client.until(b"Z"))
+
+
+class Counting(Measured):
+    """A pooler that tells how often statements shared a connection, and why they did not."""
+
+    def __exit__(self, *exception):
+        if exception[0] is not None:
+            print(self.log.read_text())
+        super().__exit__(*exception)
+
+    def pipelined(self, database):
+        """Statements that shared a connection."""
+        return value(self.samples()["howdah_pooler_pipelined_statements"], database=database)
+
+    def unpipelined(self, database, reason):
+        """Those that did not, for a reason."""
+        return value(self.samples()["howdah_pooler_unpipelined_statements"], database=database, reason=reason)
+
+    def wait_for_sharing(self, client, database, sql="SELECT note('w')", seconds=20):
+        """Asks until a statement shares a connection, as one does whose catalog is known and that is a read by it."""
+        deadline = time.monotonic() + seconds
+        before = self.pipelined(database)
+        while self.pipelined(database) == before:
+            assert time.monotonic() < deadline, f"{sql} shares no connection: {self.log.read_text()}"
+            client.kinds(query(sql))
+            time.sleep(0.02)
+
+
+def test_who_puts_operators_in_his_search_path_decides_nothing(server, noted):
+    server.psql(WRITING, noted)
+    server.psql("DROP ROLE IF EXISTS mallory")
+    server.psql("CREATE ROLE mallory LOGIN")
+    server.psql(
+        """CREATE SCHEMA mallory AUTHORIZATION mallory; ALTER ROLE mallory SET search_path = mallory, pg_catalog;
+        CREATE FUNCTION mallory.eq("char", "char") RETURNS bool IMMUTABLE LANGUAGE sql AS 'SELECT false';
+        CREATE OPERATOR mallory.= (leftarg = "char", rightarg = "char", function = mallory.eq);
+        CREATE FUNCTION mallory.eq(oid, oid) RETURNS bool IMMUTABLE LANGUAGE sql AS 'SELECT false';
+        CREATE OPERATOR mallory.= (leftarg = oid, rightarg = oid, function = mallory.eq);
+        CREATE FUNCTION mallory.max(int) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT 0';
+        CREATE VIEW mallory.pg_proc AS SELECT 1 AS a; CREATE DOMAIN mallory.text AS pg_catalog.text;
+        GRANT USAGE ON SCHEMA mallory TO PUBLIC""",
+        noted,
+    )
+    try:
+        with Counting(server, default_pool_size=1) as pooler:
+            # The only pool that there is, whose account the catalog is read by, and it is used all the time.
+            with Raw(pooler.port, noted, user="mallory") as mallory:
+                mallory.kinds(query("SET search_path = mallory, pg_catalog"))
+                wait_until(lambda: server.psql(f"SELECT count(*) {READERS}") == "1")
+                pooler.wait_for_sharing(mallory, noted, "SELECT 'a'")
+                for _ in range(5):
+                    mallory.kinds(query("SELECT note('x')"))
+                assert pooler.unpipelined(noted, "volatile") >= 5
+                assert server.psql(f"SELECT DISTINCT usename {READERS}") == "mallory"
+    finally:
+        server.psql("DROP OWNED BY mallory CASCADE", noted)
+        server.psql("DROP ROLE mallory")
+
+
+def behind_a_slow_one(head, follower, sql):
+    """The answer to a statement that is sent behind one that takes long."""
+    head.send(query("SELECT nap(0.4)"))
+    time.sleep(0.02)
+    follower.send(query(sql))
+    answers = follower.until(b"Z")
+    head.until(b"Z")
+    return answers
+
+
+def rows_of(server, database, text):
+    return int(server.psql(f"SELECT count(*) FROM noted WHERE x = '{text}'", database))
+
+
+def test_a_function_that_is_redefined_by_another_worker_runs_once(server, noted):
+    databases = {name: f"dbname={noted}" for name in ("one", "two")}
+    with (
+        Counting(server, databases, workers=2, default_pool_size=1) as pooler,
+        Raw(pooler.port, "one") as definer,
+        Raw(pooler.port, "two") as head,
+        Raw(pooler.port, "two") as follower,
+    ):
+        for round in range(5):
+            definer.kinds(query(STEADY))
+            pooler.wait_for_sharing(follower, "two")
+            for _ in range(3):
+                head.kinds(query("SELECT nap(0.001)"))
+            definer.kinds(query(WRITING))
+            answers = behind_a_slow_one(head, follower, f"SELECT note('once {round}')")
+            assert values(answers) == [f"once {round}"]
+            assert rows_of(server, noted, f"once {round}") == 1
+
+
+def readers_are_kept_out(server, pools):
+    """The reader's connection is ended, and the role has no room for another beside those of its pools."""
+    server.psql(f"ALTER ROLE app CONNECTION LIMIT {pools}")
+    server.psql(f"SELECT pg_terminate_backend(pid) {READERS}")
+    wait_until(lambda: server.psql(f"SELECT count(*) {READERS}") == "0")
+
+
+def test_a_definition_makes_all_workers_careful_until_there_is_a_newer_catalog(server, noted):
+    databases = {name: f"dbname={noted} user=app" for name in ("one", "two")}
+    with (
+        Counting(server, databases, workers=2, default_pool_size=1) as pooler,
+        Raw(pooler.port, "one") as definer,
+        Raw(pooler.port, "two") as client,
+    ):
+        definer.kinds(query("SELECT 1"))
+        pooler.wait_for_sharing(client, "two")
+        readers_are_kept_out(server, 2)
+        pooler.wait_for_sharing(client, "two")
+        # Whatever it is that was defined, and whatever is asked after its client was told.
+        assert definer.kinds(query("CREATE TABLE other (a int)")) == "CZ"
+        shared, careful = pooler.pipelined("two"), pooler.unpipelined("two", "catalog")
+        for _ in range(10):
+            assert asked(client, "SELECT note('c')") == ["c"]
+        assert pooler.pipelined("two") == shared
+        assert pooler.unpipelined("two", "catalog") == careful + 10
+        server.psql("ALTER ROLE app CONNECTION LIMIT 3")
+        pooler.wait_for_sharing(client, "two", seconds=70)
+
+
+def test_what_was_defined_straight_at_the_server_is_noticed(server, noted):
+    with Counting(server, default_pool_size=1) as pooler, Raw(pooler.port, noted) as client:
+        pooler.wait_for_sharing(client, noted)
+        # One that writes would be found out by the server: what is shared runs in read-only transactions.
+        server.psql("ALTER FUNCTION note(text) VOLATILE", noted)
+        defined = time.monotonic()
+        before = pooler.unpipelined(noted, "volatile")
+        while pooler.unpipelined(noted, "volatile") == before:
+            # The bound that the guide states, and some time for a busy machine.
+            assert time.monotonic() < defined + 5 + 5
+            client.kinds(query("SELECT note('direct')"))
+            time.sleep(0.05)
+        assert server.psql(f"SELECT count(*) {READERS}") == "1", "one connection for it, however long it is used"
+
+
+def test_a_clients_settings_do_not_reach_it(server, noted):
+    """A client's statement_timeout ended the query that read the catalog on the client's connection."""
+    with Counting(server, default_pool_size=1) as pooler, Raw(pooler.port, noted) as client:
+        client.kinds(query("SET statement_timeout = '1ms'"))
+        for _ in range(3):
+            client.kinds(query("CREATE TABLE IF NOT EXISTS other (a int)"))
+            pooler.wait_for_sharing(client, noted, "SELECT 1")
+        # Nor does one of the role's own.
+        server.psql("ALTER ROLE app SET statement_timeout = '2ms'")
+        assert "cannot read the catalog" not in pooler.log.read_text()
+
+
+def test_a_pool_of_one_is_not_lent_for_it(server, noted):
+    with (
+        Counting(server, default_pool_size=1) as pooler,
+        Raw(pooler.port, noted) as holder,
+        Raw(pooler.port, noted) as client,
+    ):
+        # The only connection is in a transaction from the first moment on.
+        holder.kinds(query("BEGIN"))
+        wait_until(lambda: server.psql(f"SELECT count(*) {READERS}") == "1")
+        holder.kinds(query("COMMIT"))
+        pooler.wait_for_sharing(client, noted)
+
+
+def test_a_server_without_room_for_it_serves_its_clients(server, noted):
+    server.psql("ALTER ROLE app CONNECTION LIMIT 1")
+    with (
+        Counting(server, {noted: "user=app"}, default_pool_size=1) as pooler,
+        Raw(pooler.port, noted) as client,
+    ):
+        for _ in range(20):
+            assert asked(client, "SELECT note('full')") == ["full"]
+            time.sleep(0.1)
+        told = [line for line in pooler.log.read_text().splitlines() if "cannot read the catalog" in line]
+        assert len(told) == 1, "told once, not at each try"
+        assert "too many connections for role" in told[0]
+        assert pooler.unpipelined(noted, "catalog") >= 20
+        server.psql("ALTER ROLE app CONNECTION LIMIT 2")
+        pooler.wait_for_sharing(client, noted, seconds=70)
+        assert "the catalog is read again" in pooler.log.read_text()
+
+
+def test_it_waits_for_no_lock_that_a_client_may_hold_for_long(server, noted):
+    """Reading a view's text takes a lock on its tables: waiting for one would end in a deadlock with who holds it."""
+    server.psql("CREATE VIEW seen AS SELECT x FROM noted", noted)
+    with (
+        Counting(server, default_pool_size=2) as pooler,
+        Raw(pooler.port, noted) as holder,
+        Raw(pooler.port, noted) as client,
+    ):
+        pooler.wait_for_sharing(client, noted, "SELECT x FROM seen")
+        holder.kinds(query("BEGIN; LOCK TABLE noted IN ACCESS EXCLUSIVE MODE"))
+        server.psql("CREATE TABLE unlike (a int)", noted)
+        wait_until(lambda: "lock timeout" in pooler.log.read_text(), 15)
+        assert holder.kinds(query("ALTER TABLE noted ADD COLUMN y int; COMMIT")).endswith("Z")
+        pooler.wait_for_sharing(client, noted, "SELECT x FROM seen", seconds=70)
+
+
+def test_a_definition_whose_connection_dies_counts_as_run(server, noted):
+    """A definition whose client is told of nothing, since the connection dies, counts as run."""
+    with (
+        Counting(server, {noted: "user=app"}, default_pool_size=1) as pooler,
+        Raw(pooler.port, noted) as definer,
+        Raw(pooler.port, noted) as client,
+    ):
+        pooler.wait_for_sharing(client, noted)
+        readers_are_kept_out(server, 1)
+        definer.send(query("BEGIN; CREATE TABLE other (a int); SELECT pg_terminate_backend(pg_backend_pid())"))
+        with contextlib.suppress(AssertionError):
+            definer.until(b"Z")
+        before = pooler.unpipelined(noted, "catalog")
+        client.kinds(query("SELECT note('d')"))
+        assert pooler.unpipelined(noted, "catalog") == before + 1
+
+
