@@ -6,6 +6,7 @@
 //! dropped), and the client is told.
 
 use std::fmt::Write;
+use std::rc::Rc;
 
 use wire::backend::{self, Status};
 use wire::frontend;
@@ -13,6 +14,7 @@ use wire::frontend;
 use crate::after::After;
 use crate::client::{Client, ClientKey, State as ClientState};
 use crate::config::PoolMode;
+use crate::pool::Verified;
 use crate::server::{Request, Residue, Server, ServerKey, State};
 use crate::session::{Alignment, Sets, Target};
 use crate::vars::{Tracked, Vars, assigned};
@@ -290,7 +292,7 @@ impl Worker {
     /// not known to hold and a server connection is free. Whether the client waits for that.
     pub fn verify_startup(&mut self, key: ClientKey) -> bool {
         let Some(client) = self.clients.get_mut(key.0) else { return false };
-        if client.verified {
+        if client.verified.is_some() {
             return false;
         }
         // What servers do not tell is carried as other SETs are.
@@ -302,9 +304,8 @@ impl Worker {
         client.startup = (client.vars.clone(), client.sets.clone());
         let (Some(home), Some(asked)) = (client.home, asked(client, &self.tracked)) else { return false };
         let Some(pool) = self.pools.get(home.0) else { return false };
-        if let Some(canonical) = pool.verified.get(asked.as_str()) {
-            client.vars.take_over(canonical);
-            client.startup.0.take_over(canonical);
+        if let Some(verified) = pool.verified.get(asked.as_str()).cloned() {
+            client.take_verified(verified);
             return false;
         }
         if client.strikes > 0 || pool.paused || pool.cluster.is_some() || !pool.is_unwanted() {
@@ -321,7 +322,8 @@ impl Worker {
         let Some(client) = self.clients.get(key.0) else { return };
         let (Some(server_key), Some(home)) = (client.server, client.home) else { return };
         let asked = asked(client, &self.tracked);
-        let Some(server) = self.servers.get(server_key.0) else { return };
+        let Some(server) = self.servers.get_mut(server_key.0) else { return };
+        let told = server.welcome.clone();
         let mut canonical = Vars::default();
         for place in 0..self.tracked.names().count() {
             if let (Some(_), Some(theirs)) = (client.startup.0.get(place), server.session.vars.get(place))
@@ -330,16 +332,15 @@ impl Worker {
                 canonical.set(place, theirs);
             }
         }
+        let verified = Rc::new(Verified { vars: canonical, told });
         if let Some(client) = self.clients.get_mut(key.0) {
-            client.vars.take_over(&canonical);
-            client.startup.0.take_over(&canonical);
-            client.verified = true;
+            client.take_verified(verified.clone());
         }
         if let (Some(asked), Some(pool)) = (asked, self.pools.get_mut(home.0)) {
             if pool.verified.len() >= MOST_VERIFIED {
                 pool.verified.clear();
             }
-            pool.verified.insert(asked.into(), canonical);
+            pool.verified.insert(asked.into(), verified);
         }
         self.detach(server_key);
         self.free(server_key);

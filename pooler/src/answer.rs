@@ -1,5 +1,6 @@
 //! What servers answer, passed on to their clients.
 
+use std::fmt::Write;
 use std::rc::Rc;
 
 use wire::backend::{self, Status, tag};
@@ -11,7 +12,7 @@ use crate::client::{Client, Discard};
 use crate::route::SERIALIZABLE;
 use crate::server::{Passing, Request, Residue, Server, ServerKey, State};
 use crate::session::{Change, Outcome, Sets};
-use crate::vars::{OWN, Tracked};
+use crate::vars::{OWN, Tracked, assigned};
 use crate::worker::{Step, Turn, Worker};
 
 /// A message that must be seen whole is not longer than this.
@@ -70,7 +71,7 @@ impl Worker {
         };
         let ours = matches!(
             server.requests.front(),
-            Some(Request::Prelude | Request::Align | Request::Clean | Request::Lookup)
+            Some(Request::Prelude | Request::Restore | Request::Align | Request::Clean | Request::Lookup)
         );
         let streamed = matches!(
             head.tag,
@@ -132,6 +133,7 @@ impl Worker {
                 }
                 let value = std::str::from_utf8(value).unwrap_or_default();
                 server.note_standby(name, value);
+                server.note_told(name, value);
                 // In a lane it is nobody's doing: the server's configuration has changed.
                 let shared = matches!(server.state, State::Lane);
                 let kept = self.servers.get(key.0).is_some_and(|server| self.is_of_the_server(server, name));
@@ -139,6 +141,14 @@ impl Worker {
                 if let (false, Some(client)) =
                     (ours || shared || kept, server.client.and_then(|client| self.clients.get_mut(client.0)))
                 {
+                    // What is reset gets the value that the client started with, and it hears of that.
+                    let started = match place {
+                        Some(place) => client.startup.0.get(place).is_some(),
+                        None => client.startup.1.get(name).is_some(),
+                    };
+                    if started && client.pending.resets(name) {
+                        return Ok(());
+                    }
                     if let Some(place) = place {
                         client.vars.set(place, value);
                     }
@@ -283,7 +293,8 @@ impl Worker {
         server.copying = false;
         if ours {
             match server.requests.front() {
-                Some(Request::Prelude) => (),
+                // The client hears that its transaction has failed when it goes on.
+                Some(Request::Prelude | Request::Restore) => (),
                 Some(Request::Align | Request::Lookup) => server.own_error = Some(report),
                 _ => self.doom(key, &format!("cannot reset a server session: {}", report.message)),
             }
@@ -346,6 +357,14 @@ impl Worker {
         let failed = std::mem::take(&mut server.failed);
         match ended {
             Request::Prelude => (),
+            Request::Restore => {
+                if let Some(client) = client
+                    && std::mem::take(&mut client.behind_own)
+                    && let Some(key) = server.client
+                {
+                    self.give_turn(Turn::Client(key));
+                }
+            }
             Request::Align => self.aligned(key),
             Request::Clean if server.requests.is_empty() => {
                 if let Some(target) = server.aligning.take() {
@@ -379,6 +398,7 @@ impl Worker {
             client.portals.clear();
             client.unclear = false;
         }
+        let restore = if status == Status::Transaction { restored(client, &self.tracked) } else { String::new() };
         match ready {
             Some(message) => client.io.out().extend_from_slice(message),
             // The client has not ended its unit: what it sends up to there is void.
@@ -386,6 +406,11 @@ impl Worker {
             None => (),
         }
         emit_invented(server, Some(client));
+        if !restore.is_empty() {
+            wire::frontend::write_query(server.io.out(), &restore);
+            server.requests.push_back(Request::Restore);
+            server.unnamed = None;
+        }
         let behind_own = std::mem::take(&mut client.behind_own).then_some(server.client).flatten();
         if let Some(pool) = self.pools.get_mut(server.pool.0) {
             pool.totals.queries += 1;
@@ -438,6 +463,31 @@ fn believe(server: &mut Server, client: &mut Client, tracked: &Tracked) {
     }
 }
 
+/// What sets the parameters that a client has reset in its transaction to the values that it started with; the client
+/// is told of them.
+fn restored(client: &mut Client, tracked: &Tracked) -> String {
+    let mut sql = String::new();
+    for (place, name) in tracked.names().enumerate() {
+        let Some(value) = client.startup.0.get(place).filter(|_| client.pending.resets(name)) else { continue };
+        let _ = write!(sql, "SET {name}={};", assigned(name, value));
+        if client.vars.get(place) != Some(value) {
+            backend::write_parameter_status(client.io.out(), name, value);
+            client.vars.set(place, value);
+        }
+    }
+    let sets = client.startup.1.clone();
+    let sets: Vec<(String, String)> = sets
+        .iter()
+        .filter(|(name, _)| client.pending.resets(name))
+        .map(|(name, statement)| (name.to_owned(), statement.to_owned()))
+        .collect();
+    for (_, statement) in &sets {
+        let _ = write!(sql, "{statement};");
+    }
+    client.pending.restore(sets.into_iter());
+    sql
+}
+
 /// Ends of COPYs that no request stands before any more: the server has ignored them.
 fn pop_copy_ends(server: &mut Server) {
     while matches!(server.requests.front(), Some(Request::CopyEnd)) {
@@ -446,7 +496,7 @@ fn pop_copy_ends(server: &mut Server) {
 }
 
 /// The name of a statement on the server that an error about it shows, and the client's own name for it.
-fn shown_name(request: &Request, client: &Client, code: &str) -> Option<(Vec<u8>, Box<[u8]>)> {
+pub fn shown_name(request: &Request, client: &Client, code: &str) -> Option<(Vec<u8>, Box<[u8]>)> {
     let statement = match (code, request) {
         ("26000", Request::Bind(Some(statement)) | Request::Describe(Some(statement))) => statement,
         ("42P05", Request::Parse { name: Some(name), taken: Some(statement), .. }) => {
@@ -459,7 +509,7 @@ fn shown_name(request: &Request, client: &Client, code: &str) -> Option<(Vec<u8>
 }
 
 /// Appends a message in which one name stands for another.
-fn write_renamed(out: &mut Vec<u8>, message: &[u8], internal: &[u8], shown: &[u8]) {
+pub fn write_renamed(out: &mut Vec<u8>, message: &[u8], internal: &[u8], shown: &[u8]) {
     let body = message.get(HEADER..).unwrap_or_default();
     let Some(at) = memchr::memmem::find(body, internal) else {
         out.extend_from_slice(message);

@@ -12,7 +12,7 @@ use crate::enter::Proven;
 use crate::login::{Login, Phase};
 use crate::net::{Io, Peer};
 use crate::pins::Pins;
-use crate::pool::PoolKey;
+use crate::pool::{PoolKey, Verified};
 use crate::seat::Seat;
 use crate::server::ServerKey;
 use crate::session::{Pending, Sets};
@@ -64,6 +64,9 @@ pub struct Deeds {
     /// Errors that the pooler itself told it.
     pub errors: u64,
 }
+
+/// A portal's name, and the statement that it is of, if that is known.
+pub type Portal = (Box<[u8]>, Option<Rc<Statement>>);
 
 /// A client.
 #[derive(Debug)]
@@ -124,8 +127,8 @@ pub struct Client {
     pub pending: Pending,
     /// What it asked for when it connected: what RESET leads back to.
     pub startup: (Vars, Sets),
-    /// Whether a server has accepted that.
-    pub verified: bool,
+    /// What a server has made of that, until the client is greeted.
+    pub verified: Option<Rc<Verified>>,
     /// Whether the statement that it waits to send is to run in a read-only transaction.
     pub reads_only: bool,
     /// How often a server connection was lost, or could not be aligned, before its statement could be sent.
@@ -137,7 +140,7 @@ pub struct Client {
     /// Its unnamed statement.
     pub unnamed: Option<Rc<Statement>>,
     /// Its portals in the transaction that is open, and the statements that they are of.
-    pub portals: Vec<(Box<[u8]>, Option<Rc<Statement>>)>,
+    pub portals: Vec<Portal>,
     /// Its transaction may have changed settings in a way that is not followed.
     pub unclear: bool,
     /// How its session reads statements, and the settings for which that was found.
@@ -195,7 +198,7 @@ impl Client {
             sets: Sets::default(),
             pending: Pending::default(),
             startup: <(Vars, Sets)>::default(),
-            verified: false,
+            verified: None,
             reads_only: false,
             strikes: 0,
             pins: Pins::default(),
@@ -243,6 +246,13 @@ impl Client {
     /// The statement that a portal is of, if that is known.
     pub fn portal(&self, name: &[u8]) -> Option<&Rc<Statement>> {
         self.portals.iter().rev().find(|(portal, _)| **portal == *name)?.1.as_ref()
+    }
+
+    /// Takes over what a server has made of the settings in its startup packet.
+    pub fn take_verified(&mut self, verified: Rc<Verified>) {
+        self.vars.take_over(&verified.vars);
+        self.startup.0.take_over(&verified.vars);
+        self.verified = Some(verified);
     }
 
     /// Whether nothing of it is under way.

@@ -195,6 +195,8 @@ impl Worker {
         let client_key = server.client.take();
         let in_message = matches!(server.passing, (1.., Some(Passing::On)));
         let units = server.requests.iter().filter(|request| request.ends_clients_unit()).count();
+        // A Flush was sent as a Sync: for the client its unit goes on.
+        let open = server.requests.iter().any(|request| matches!(request, Request::HiddenSync));
         let begun = !server.requests.is_empty();
         // The unit at the head has been told of an error of its own.
         let failed = server.failed;
@@ -218,6 +220,7 @@ impl Worker {
             let session = self.pools.get(pool_key.0).is_some_and(|pool| pool.mode == PoolMode::Session);
             if let Some(client) = self.clients.get_mut(client_key.0) {
                 client.server = None;
+                client.unsynced |= open;
                 if in_message && client.is_ready() {
                     // Half a message has been passed on: nothing more can be said.
                     self.close_client(client_key, &format!("server connection lost within a message: {why}"));

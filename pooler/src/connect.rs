@@ -253,7 +253,7 @@ impl Worker {
             crate::info!(of self.name_server(server); "new connection to server");
         }
         let Some(server) = self.servers.get_mut(key.0) else { return };
-        let welcome = std::mem::take(&mut server.welcome);
+        let welcome = server.welcome.clone();
         let vars = server.session.vars.clone();
         let pool_key = server.pool;
         let Some(pool) = self.pools.get_mut(pool_key.0) else { return };

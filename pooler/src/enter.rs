@@ -18,7 +18,7 @@ use crate::refusal::Refusal;
 use crate::seat::Seat;
 use crate::shared::{Message, WorkerId, lock};
 use crate::startup::Introduction;
-use crate::vars::assigned;
+use crate::vars::{OWN, assigned};
 use crate::worker::{Turn, Worker};
 
 /// A client that has proven who it is and has not been given a place at its database.
@@ -194,9 +194,14 @@ impl Worker {
         client.vars.fill(&pool.defaults);
         for ((name, _), value) in welcome.iter().zip(told) {
             let own = self.tracked.place(name).and_then(|place| client.vars.get(place));
-            let value = own.unwrap_or(value).to_owned();
+            let verified = || client.verified.as_ref()?.told.iter().find(|(of, _)| of == name);
+            // Of the others this one is easily told, also where no server could be asked.
+            let mode = || client.startup.1.get(OWN).filter(|_| name == OWN).map(switch);
+            let told = own.or_else(|| verified().map(|(_, value)| &**value)).or_else(mode);
+            let value = told.unwrap_or(value).to_owned();
             backend::write_parameter_status(client.io.out(), name, &value);
         }
+        client.verified = None;
         let [a, b, c, d, secret @ ..] = random;
         // A process id is positive; a secret has four bytes before protocol 3.2.
         let pid = i32::from_be_bytes([a & 0x7f, b, c, d]).max(1);
@@ -216,4 +221,10 @@ impl Worker {
         self.flush_client(key);
         self.give_turn(Turn::Client(key));
     }
+}
+
+/// The value of a switch, as servers tell it, that a SET in a startup packet's words gives it.
+fn switch(statement: &str) -> &'static str {
+    let value = statement.rsplit('=').next().unwrap_or_default().trim().trim_matches('\'').to_ascii_lowercase();
+    if matches!(value.as_str(), "1" | "t" | "tr" | "tru" | "true" | "y" | "ye" | "yes" | "on") { "on" } else { "off" }
 }

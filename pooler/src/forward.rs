@@ -65,7 +65,7 @@ impl Worker {
                 return Step::Stop;
             }
             // What follows is void if what was named before has failed.
-            if matches!(server.requests.back(), Some(Request::HiddenSync)) {
+            if matches!(server.requests.back(), Some(Request::HiddenSync | Request::Restore)) {
                 client.behind_own = true;
                 return Step::Stop;
             }

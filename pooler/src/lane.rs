@@ -20,6 +20,7 @@ use wire::frontend::tag;
 use wire::{Header, frontend, header};
 
 use crate::after::After;
+use crate::answer::{shown_name, write_renamed};
 use crate::client::{Client, ClientKey, Discard};
 use crate::config::PoolMode;
 use crate::names::new_name;
@@ -489,9 +490,13 @@ impl Worker {
                     self.wrote_to_replica(pool, client_key);
                 }
             }
-            _ => {
+            client => {
                 lane.failed = true;
-                lane.stage.extend_from_slice(message);
+                let shown = client.zip(server.requests.front());
+                match shown.and_then(|(client, request)| shown_name(request, client, &report.code)) {
+                    Some((internal, shown)) => write_renamed(&mut lane.stage, message, &internal, &shown),
+                    None => lane.stage.extend_from_slice(message),
+                }
             }
         }
     }

@@ -5,7 +5,7 @@
 //! of the extended protocol waits for those of its client before it that prepare or forget statements, and so does one
 //! behind a Parse of ours that its server connection needed. Only the first use of a statement ever waits.
 
-use classify::{Kind, Verdict};
+use classify::{Discard, Kind, Value, Verdict};
 use wire::frame::HEADER;
 use wire::frontend::{self, tag};
 
@@ -32,6 +32,9 @@ impl Request {
 impl Worker {
     /// Holds back a client whose next unit may use names that depend on how those before it are answered.
     pub fn behind_names(&mut self, key: ClientKey, tag: u8) -> Option<Step> {
+        if let Some(step) = self.behind_reset(key) {
+            return Some(step);
+        }
         let client = self.clients.get_mut(key.0)?;
         if client.unsynced || !matches!(tag, tag::PARSE | tag::BIND | tag::DESCRIBE | tag::CLOSE) {
             return None;
@@ -44,6 +47,27 @@ impl Worker {
             server.requests.iter().any(Request::is_about_names)
         };
         if !depends {
+            return None;
+        }
+        client.behind_own = true;
+        Some(Step::Stop)
+    }
+
+    /// Holds back a client while a RESET of its own is under way that leads back to what it asked for at startup: the
+    /// session is brought in line first.
+    fn behind_reset(&mut self, key: ClientKey) -> Option<Step> {
+        let client = self.clients.get_mut(key.0)?;
+        if client.unsynced || client.startup.1.is_empty() && client.startup.0.is_empty() {
+            return None;
+        }
+        let resets = |request: &Request| match request {
+            Request::Query(verdict) => verdict.as_deref().is_some_and(resets),
+            Request::Execute(statement) => {
+                statement.as_ref().and_then(|known| known.verdict()).as_deref().is_some_and(resets)
+            }
+            _ => false,
+        };
+        if !self.servers.get(client.server?.0)?.requests.iter().any(resets) {
             return None;
         }
         client.behind_own = true;
@@ -73,6 +97,15 @@ impl Worker {
 /// Whether a statement may forget prepared statements.
 fn forgets(verdict: &Verdict) -> bool {
     matches!(verdict.kind, Kind::Deallocate(_) | Kind::Discard(_)) || verdict.statements > 1 && verdict.dirties
+}
+
+/// Whether a statement may lead parameters back to what they were at startup.
+fn resets(verdict: &Verdict) -> bool {
+    match &verdict.kind {
+        Kind::Reset { .. } | Kind::Discard(Discard::All) => true,
+        Kind::Set(sets) => sets.iter().any(|set| set.value == Value::Default),
+        _ => verdict.statements > 1 && verdict.dirties,
+    }
 }
 
 /// The name that a Parse gives, when it is one that the client does not have yet.

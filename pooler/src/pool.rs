@@ -169,6 +169,15 @@ impl Retries {
     }
 }
 
+/// What a server has made of the settings in a startup packet.
+#[derive(Debug)]
+pub struct Verified {
+    /// The tracked ones as the server writes them.
+    pub vars: Vars,
+    /// The others that it has told of, by name.
+    pub told: Vec<(String, String)>,
+}
+
 /// A pool.
 #[derive(Debug)]
 pub struct Pool {
@@ -221,7 +230,7 @@ pub struct Pool {
     /// Nobody gets a server.
     pub paused: bool,
     /// What startup packets have asked for and servers have accepted, with the tracked values as servers write them.
-    pub verified: HashMap<Box<str>, Vars>,
+    pub verified: HashMap<Box<str>, Rc<Verified>>,
     /// Statements that clients have prepared.
     pub statements: Statements,
     /// Counts.

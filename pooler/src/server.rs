@@ -89,6 +89,8 @@ pub enum Request {
         /// What it has forgotten by that name.
         closed: Option<Rc<Statement>>,
     },
+    /// A Query of ours within a client's transaction: what was reset gets the values that the client started with.
+    Restore,
     /// A Query of ours before another of ours, which is sent whatever becomes of this.
     Prelude,
     /// A Query of ours that brings the session in line with the client; nobody sees the answer.
@@ -114,6 +116,7 @@ impl Request {
                 | Self::Sync
                 | Self::HiddenSync
                 | Self::Prelude
+                | Self::Restore
                 | Self::Align
                 | Self::Clean
                 | Self::Lookup
@@ -203,7 +206,7 @@ pub struct Server {
     pub answered: bool,
     /// It takes in a COPY.
     pub copying: bool,
-    /// What it tells in its login.
+    /// The parameters that it has told of in its login, as they are now.
     pub welcome: Vec<(String, String)>,
     /// Cancel requests for it that are on their way.
     pub held: usize,
@@ -254,6 +257,15 @@ impl Server {
         match &self.farewell {
             Some((code, _)) => code.starts_with("57P0") || code.starts_with("53"),
             None => !self.refused,
+        }
+    }
+
+    /// Takes note of the value of a parameter that the server has told of.
+    pub fn note_told(&mut self, name: &str, value: &str) {
+        if let Some((_, told)) = self.welcome.iter_mut().find(|(of, _)| of == name)
+            && told != value
+        {
+            value.clone_into(told);
         }
     }
 

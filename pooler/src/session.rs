@@ -180,6 +180,11 @@ impl Sets {
         }
     }
 
+    /// Their names and statements.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|setting| (&*setting.name, &*setting.statement))
+    }
+
     /// What of them matters to how the text of a statement is read.
     pub fn write_reading(&self, text: &mut String) {
         for setting in self.0.iter().filter(|setting| !HARMLESS.contains(&&*setting.name)) {
@@ -190,7 +195,11 @@ impl Sets {
 
 /// What a session has been told to change in the transaction that is open.
 #[derive(Debug, Default)]
-pub struct Pending(Vec<Noted>);
+pub struct Pending {
+    noted: Vec<Noted>,
+    /// How many of these are done with as far as startup values are concerned.
+    restored: usize,
+}
 
 #[derive(Debug)]
 enum Noted {
@@ -217,18 +226,39 @@ pub enum Outcome {
 impl Pending {
     /// Whether nothing has been noted.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.noted.is_empty()
     }
 
     /// Drops all that was noted: the transaction has undone it.
     pub fn drop_all(&mut self) {
-        self.0.clear();
+        self.cut(0);
     }
 
     /// Takes what was noted, to be believed.
     pub fn take(&mut self) -> Vec<Change> {
-        let noted = std::mem::take(&mut self.0).into_iter();
+        let noted = std::mem::take(self).noted.into_iter();
         noted.filter_map(|noted| if let Noted::Change(change) = noted { Some(change) } else { None }).collect()
+    }
+
+    /// Whether a parameter has been reset, and the server has not been told of its startup value since.
+    pub fn resets(&self, name: &str) -> bool {
+        self.noted.iter().skip(self.restored).any(|noted| match noted {
+            Noted::Change(Change::Reset(reset)) => reset.eq_ignore_ascii_case(name),
+            Noted::Change(Change::ResetAll) => !IDENTITY.contains(&name),
+            _ => false,
+        })
+    }
+
+    /// Takes note that the startup values of what was reset are being set again, these among them.
+    pub fn restore(&mut self, sets: impl Iterator<Item = (String, String)>) {
+        let changes = sets.map(|(name, statement)| Noted::Change(Change::Set { name, statement }));
+        self.noted.extend(changes);
+        self.restored = self.noted.len();
+    }
+
+    fn cut(&mut self, length: usize) {
+        self.noted.truncate(length);
+        self.restored = self.restored.min(length);
     }
 
     /// Takes note of a command that has finished with this tag; `verdict` is on its text, if that is known and holds
@@ -237,32 +267,35 @@ impl Pending {
         let kind = verdict.filter(|verdict| verdict.statements <= 1).map(|verdict| &verdict.kind);
         match (tag, kind) {
             (b"SET" | b"RESET", kind) => match kind.and_then(Change::of) {
-                Some(changes) if self.0.len() < MOST_NOTED => self.0.extend(changes.into_iter().map(Noted::Change)),
+                Some(changes) if self.noted.len() < MOST_NOTED => {
+                    self.noted.extend(changes.into_iter().map(Noted::Change))
+                }
                 _ => return Outcome::Unknown,
             },
-            (b"SAVEPOINT", Some(Kind::Savepoint(name))) if self.0.len() < MOST_NOTED => {
-                self.0.push(Noted::Savepoint(name.as_str().into()));
+            (b"SAVEPOINT", Some(Kind::Savepoint(name))) if self.noted.len() < MOST_NOTED => {
+                self.noted.push(Noted::Savepoint(name.as_str().into()));
             }
             (b"ROLLBACK", Some(Kind::RollbackTo(name))) => match self.savepoint(name) {
-                Some(place) => self.0.truncate(place + 1),
+                Some(place) => self.cut(place + 1),
                 None => return self.unclear(),
             },
             (b"RELEASE", Some(Kind::Release(name))) => {
                 if let Some(place) = self.savepoint(name) {
                     let mut at = 0;
-                    self.0.retain(|noted| {
+                    self.noted.retain(|noted| {
                         at += 1;
                         at <= place || matches!(noted, Noted::Change(_))
                     });
                 }
             }
-            (b"ROLLBACK", Some(Kind::Rollback { .. } | Kind::Commit { .. })) => self.0.clear(),
+            (b"ROLLBACK", Some(Kind::Rollback { .. } | Kind::Commit { .. })) => self.cut(0),
             // Of the whole transaction or to a savepoint.
             (b"ROLLBACK", _) => return self.unclear(),
             (b"COMMIT", _) => return Outcome::Committed,
             (b"DISCARD ALL", _) => {
                 let identity = IDENTITY.map(|name| Change::Reset(name.to_owned()));
-                self.0 = [Change::ResetAll].into_iter().chain(identity).map(Noted::Change).collect();
+                self.cut(0);
+                self.noted = [Change::ResetAll].into_iter().chain(identity).map(Noted::Change).collect();
                 return Outcome::Discarded;
             }
             _ => (),
@@ -271,14 +304,14 @@ impl Pending {
     }
 
     fn savepoint(&self, name: &str) -> Option<usize> {
-        self.0.iter().rposition(|noted| matches!(noted, Noted::Savepoint(known) if **known == *name))
+        self.noted.iter().rposition(|noted| matches!(noted, Noted::Savepoint(known) if **known == *name))
     }
 
     fn unclear(&mut self) -> Outcome {
-        if self.0.is_empty() {
+        if self.noted.is_empty() {
             return Outcome::Noted;
         }
-        self.0.clear();
+        self.cut(0);
         Outcome::Unknown
     }
 }

@@ -5,8 +5,17 @@ use std::fmt::Write;
 use std::rc::Rc;
 
 /// Parameters that are always tracked, as in PgBouncer.
-const USUAL: [&str; 5] =
-    ["application_name", "client_encoding", "DateStyle", "TimeZone", "standard_conforming_strings"];
+///
+/// `search_path` is reported from PostgreSQL 18 on.
+const USUAL: [&str; 7] = [
+    "application_name",
+    "client_encoding",
+    "DateStyle",
+    "TimeZone",
+    "standard_conforming_strings",
+    "IntervalStyle",
+    "search_path",
+];
 
 /// Which parameters are tracked.
 #[derive(Debug, Clone)]
@@ -43,12 +52,13 @@ impl Tracked {
     }
 
     /// Takes note of what a server tells of itself at login: a parameter that it does not tell cannot be followed, and
-    /// is treated as any other that clients SET. Gives the names of those that are new among them.
+    /// is treated as any other that clients SET. Gives the names of those that the configuration asked for.
     pub fn note_silent(&mut self, told: &Vars) -> Vec<String> {
         let missing = (0..self.names.len()).filter(|&place| told.get(place).is_none() && !self.silent.contains(&place));
         let missing: Vec<usize> = missing.collect();
         self.silent.extend(&missing);
-        missing.iter().filter_map(|&place| self.names.get(place).cloned()).collect()
+        let extra = missing.iter().filter(|&&place| place >= USUAL.len());
+        extra.filter_map(|&place| self.names.get(place).cloned()).collect()
     }
 
     /// Those that servers do not tell, by their places.
@@ -62,6 +72,11 @@ impl Tracked {
 pub struct Vars(Rc<Vec<Option<Box<str>>>>);
 
 impl Vars {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(Option::is_none)
+    }
+
     /// The value at a place.
     pub fn get(&self, place: usize) -> Option<&str> {
         self.0.get(place)?.as_deref()

@@ -1,5 +1,6 @@
 """What is known of a database's functions, operators and views: who decides it, when it is read, and what is done while
-it may be wrong."""
+it may be wrong.
+"""
 
 import contextlib
 import time
@@ -79,16 +80,15 @@ def test_who_puts_operators_in_his_search_path_decides_nothing(server, noted):
         noted,
     )
     try:
-        with Counting(server, default_pool_size=1) as pooler:
-            # The only pool that there is, whose account the catalog is read by, and it is used all the time.
-            with Raw(pooler.port, noted, user="mallory") as mallory:
-                mallory.kinds(query("SET search_path = mallory, pg_catalog"))
-                wait_until(lambda: server.psql(f"SELECT count(*) {READERS}") == "1")
-                pooler.wait_for_sharing(mallory, noted, "SELECT 'a'")
-                for _ in range(5):
-                    mallory.kinds(query("SELECT note('x')"))
-                assert pooler.unpipelined(noted, "volatile") >= 5
-                assert server.psql(f"SELECT DISTINCT usename {READERS}") == "mallory"
+        # The only pool that there is, whose account the catalog is read by, and it is used all the time.
+        with Counting(server, default_pool_size=1) as pooler, Raw(pooler.port, noted, user="mallory") as mallory:
+            mallory.kinds(query("SET search_path = mallory, pg_catalog"))
+            wait_until(lambda: server.psql(f"SELECT count(*) {READERS}") == "1")
+            pooler.wait_for_sharing(mallory, noted, "SELECT 'a'")
+            for _ in range(5):
+                mallory.kinds(query("SELECT note('x')"))
+            assert pooler.unpipelined(noted, "volatile") >= 5
+            assert server.psql(f"SELECT DISTINCT usename {READERS}") == "mallory"
     finally:
         server.psql("DROP OWNED BY mallory CASCADE", noted)
         server.psql("DROP ROLE mallory")
@@ -109,7 +109,7 @@ def rows_of(server, database, text):
 
 
 def test_a_function_that_is_redefined_by_another_worker_runs_once(server, noted):
-    databases = {name: f"dbname={noted}" for name in ("one", "two")}
+    databases = dict.fromkeys(("one", "two"), f"dbname={noted}")
     with (
         Counting(server, databases, workers=2, default_pool_size=1) as pooler,
         Raw(pooler.port, "one") as definer,
@@ -135,7 +135,7 @@ def readers_are_kept_out(server, pools):
 
 
 def test_a_definition_makes_all_workers_careful_until_there_is_a_newer_catalog(server, noted):
-    databases = {name: f"dbname={noted} user=app" for name in ("one", "two")}
+    databases = dict.fromkeys(("one", "two"), f"dbname={noted} user=app")
     with (
         Counting(server, databases, workers=2, default_pool_size=1) as pooler,
         Raw(pooler.port, "one") as definer,
@@ -245,5 +245,3 @@ def test_a_definition_whose_connection_dies_counts_as_run(server, noted):
         before = pooler.unpipelined(noted, "catalog")
         client.kinds(query("SELECT note('d')"))
         assert pooler.unpipelined(noted, "catalog") == before + 1
-
-

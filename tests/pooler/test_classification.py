@@ -87,7 +87,7 @@ CASES = [
     ("SELECT count(*) FROM information_schema.columns", FAST),
     ("SELECT c.relname FROM pg_catalog.pg_class c WHERE c.oid = 'accounts'::regclass", FAST),
     ("SELECT random()", "Read ro volatile_function random"),
-    ("SELECT pg_is_in_recovery()", "Read ro volatile_function pg_is_in_recovery"),
+    ("SELECT pg_is_in_recovery()", "Write rw volatile_function pg_is_in_recovery"),
     ("SELECT pg_advisory_lock(1)", "Write rw session_state"),
     ("SELECT * FROM created_since", "Write rw unknown_relation created_since"),
     ("EXPLAIN ANALYZE SELECT * FROM good", "Explain ro utility"),

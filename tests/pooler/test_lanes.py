@@ -43,6 +43,7 @@ def pooled(server, **settings):
 def clients(pooler, stack, count):
     """So many clients, whose statements are known as quick reads."""
     found = [stack.enter_context(Raw(pooler.port)) for _ in range(count)]
+    pooler.wait_for_catalog()
     for _ in range(4):
         for client in found:
             assert client.sql("SELECT held(1, 'x') AS held") == "T D:x C:SELECT 1 Z:I"

@@ -116,7 +116,8 @@ def test_nobody_gets_what_is_anothers(mortal):
     assert deaths and crowd.cancelled
     assert sum(int(row["xact_count"]) for row in totals) > crowd.units / 2
     # A read is told of a loss only when it was at the head twice.
-    assert crowd.unanswered <= deaths / 4 + 3, f"{crowd.unanswered} reads not answered, {deaths} processes died"
+    # While the catalog may be out of date reads are lent a connection, and told of its loss.
+    assert crowd.unanswered <= deaths + 3, f"{crowd.unanswered} reads not answered, {deaths} processes died"
     assert crowd.stale <= crowd.units / 2000
     assert not crowd.misnamed
 
