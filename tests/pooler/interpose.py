@@ -131,6 +131,10 @@ def reset(*sockets):
         each.close()
 
 
+# What the pooler calls itself where it reads the catalog.
+CATALOG = b"howdah catalog"
+
+
 class Listener:
     """A port of this machine, and a thread for each connection to it."""
 
@@ -325,6 +329,14 @@ class Link:
         end(self.near)
 
 
+def pump(source, sink):
+    """Passes bytes on until there are no more."""
+    with contextlib.suppress(OSError):
+        while data := source.recv(65536):
+            sink.sendall(data)
+    end(source, sink)
+
+
 class Errand:
     """A cancel request of the pooler's."""
 
@@ -366,6 +378,8 @@ class Interposer(Listener):
         # It is passed on in pieces of so many bytes.
         self.size = size
         self.links = []
+        # The sockets of connections that are passed on and not looked at.
+        self.beside = []
         # Cancel requests; kept until they are delivered or dropped when `keeps_cancels`.
         self.errands = []
         self.keeps_cancels = False
@@ -403,8 +417,18 @@ class Interposer(Listener):
             with self.changed:
                 self.refused += 1
                 self.changed.notify_all()
+        elif CATALOG in first:
+            self._aside(near, first)
         else:
             self._link(near, first)
+
+    def _aside(self, near, first):
+        """The connection that the pooler reads the catalog over has no part in what is tested."""
+        far = self.to_server()
+        far.sendall(first)
+        self.beside.extend((near, far))
+        self._start(pump, far, near)
+        pump(near, far)
 
     def _link(self, near, first):
         far = self.to_server()
@@ -426,6 +450,7 @@ class Interposer(Listener):
             end(link.near, link.far)
         for errand in self.errands:
             end(errand.near)
+        end(*self.beside)
 
     def asking(self, marker, count=1):
         """Waits until something that holds this text was sent so often; the link it was sent over last."""
@@ -483,7 +508,7 @@ class Scripted(Listener):
         while first[4:8] == SSL_REQUEST:
             near.sendall(b"N")
             first = near.recv(65536)
-        if not first or first[4:8] == CANCEL:
+        if not first or first[4:8] == CANCEL or CATALOG in first:
             near.close()
         elif self.refusal:
             near.sendall(self.refusal)

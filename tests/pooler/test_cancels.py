@@ -212,6 +212,7 @@ def test_a_cancelled_read_is_answered_at_once_and_strikes_nobody_behind_it(serve
         settings = {"default_pool_size": 2, "pipeline_connections": 1, "pipeline_stall": 0.3}
         pooler = stack.enter_context(Pooler(net, **settings))
         x, *others = (stack.enter_context(Raw(pooler.port)) for _ in range(5))
+        pooler.wait_for_catalog()
         known_as_reads(x, *others)
         with locked(server):
             before = net.asking("AS held").asks("AS held")
@@ -240,6 +241,7 @@ def test_a_cancelled_read_is_answered_at_once_wherever_its_cancel_request_is(ser
         net = stack.enter_context(Interposer(server))
         pooler = stack.enter_context(Pooler(net, default_pool_size=1, pipeline_stall=5))
         x, y = (stack.enter_context(Raw(pooler.port)) for _ in range(2))
+        pooler.wait_for_catalog()
         known_as_reads(x, y)
         net.keeps_cancels = True
         with locked(server):
@@ -263,6 +265,7 @@ def test_a_cancel_of_a_read_behind_another_answers_it_at_once(server, ground):
         net = stack.enter_context(Interposer(server))
         pooler = stack.enter_context(Pooler(net, default_pool_size=1, pipeline_stall=5))
         x, y, z = (stack.enter_context(Raw(pooler.port)) for _ in range(3))
+        pooler.wait_for_catalog()
         known_as_reads(x, y, z)
         with locked(server):
             x.send(query(READ))
@@ -284,6 +287,7 @@ def test_a_client_that_leaves_strikes_nobody_behind_it(server, ground, kept):
         settings = {"default_pool_size": 2, "pipeline_connections": 1, "pipeline_stall": 0.3}
         pooler = stack.enter_context(Pooler(net, **settings))
         x, *others = (stack.enter_context(Raw(pooler.port)) for _ in range(5))
+        pooler.wait_for_catalog()
         known_as_reads(x, *others)
         with locked(server):
             x.send(query(READ))

@@ -124,6 +124,7 @@ def test_what_a_lane_says_that_is_given_up_reaches_nobody(server, breaker):
         net = stack.enter_context(Interposer(server))
         pooler = stack.enter_context(Pooler(net, default_pool_size=1, pipeline_stall=5))
         x = stack.enter_context(Raw(pooler.port))
+        pooler.wait_for_catalog()
         for _ in range(4):
             assert x.ask(shared(0)[0]) == shared(0)[1]
         link = net.asking("AS read")
@@ -422,6 +423,7 @@ def test_a_read_whose_server_dies_is_answered_once(server, said, how):
         net = stack.enter_context(Interposer(server))
         pooler = stack.enter_context(Pooler(net, default_pool_size=1, pipeline_stall=5))
         x = stack.enter_context(Raw(pooler.port))
+        pooler.wait_for_catalog()
         for _ in range(4):
             assert x.sql("SELECT '9' AS read") == "T D:9 C:SELECT 1 Z:I"
         link = net.asking("AS read")
