@@ -7,6 +7,9 @@ import pytest
 from tests.pooler.process import Pooler
 from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, direct, parse, query
 
+# What is tested is the pooler's own; run them on the others by `--pg` where servers differ.
+NEWEST_ONLY = True
+
 # What is executed is put together, so that no text shows it.
 GROUND = """
 DROP TABLE IF EXISTS public.acct; CREATE TABLE public.acct AS SELECT 'real'::text AS v;
