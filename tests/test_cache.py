@@ -4,14 +4,25 @@ import contextlib
 import os
 import threading
 
+import pytest
+
+from conftest import Database
+from devkit import Problem
 from devkit.client import connection
 from test_names import ASK, ask, make_models
 
 
-def cache_files(server):
-    """The compiled models in the data directory."""
-    folder = server.data / "pgml_cache"
-    return sorted(path for path in folder.iterdir() if path.name != "lock") if folder.exists() else []
+def cache_files(server, database=None):
+    """The compiled models in the data directory, of one database or of all."""
+    folder = "*" if database is None else database.sql("SELECT oid FROM pg_database WHERE datname = current_database()")
+    return sorted((server.data / "pgml_cache").glob(f"{folder}/*.v*"))
+
+
+def make_due(server):
+    """Has the next backend that maps a model look for what can go."""
+    stamp = server.data / "pgml_cache" / "tidied"
+    if stamp.exists():
+        os.utime(stamp, (0, 0))
 
 
 def clear(server):
@@ -119,3 +130,150 @@ def test_any_role_may_predict(server, database):
         assert float(database.sql(f"REVOKE ALL ON ALL TABLES IN SCHEMA pgml FROM {role}; SET ROLE {role}; {ASK}")) > 0
     finally:
         database.sql(f"DROP ROLE {role}")
+
+
+HEAVY = """
+    SELECT pgml.train('heavy {seed}', 'regression', '(SELECT *, {seed} AS constant FROM numbers)', 'y', 'xgboost',
+        '{{"n_estimators": 60, "max_depth": 8, "seed": {seed}}}')
+"""
+PREDICT = "SELECT pgml.predict('heavy {seed}', 1, 2, {seed})"
+
+
+@pytest.fixture
+def small(server):
+    """A cache of two megabytes."""
+    server.psql("LOAD 'pgml'; ALTER SYSTEM SET pgml.cache_size = '2MB'; SELECT pg_reload_conf()")
+    yield 2 << 20
+    server.psql("LOAD 'pgml'; ALTER SYSTEM RESET pgml.cache_size; SELECT pg_reload_conf()")
+
+
+def test_what_was_not_used_for_longest_goes_when_the_cache_is_full(server, small, database):
+    clear(server)
+    database.sql(
+        "CREATE TABLE numbers AS SELECT hashint4(i) AS a, hashint4(-i) AS b, i AS y FROM generate_series(1, 3000) i"
+    )
+    for seed in range(8):
+        database.sql(HEAVY.format(seed=seed))
+    with database.connect() as own:
+        cursor = own.cursor()
+        answers = []
+        for seed in range(8):
+            cursor.execute(PREDICT.format(seed=seed))
+            answers.append(cursor.fetchone()[0])
+            # As if a day had passed: which file was used later is what counts.
+            for path in cache_files(server):
+                os.utime(path, (path.stat().st_mtime - 86400,) * 2)
+            if seed:
+                # In use again and again, the first one stays.
+                database.sql(PREDICT.format(seed=0))
+            kept = sum(path.stat().st_size for path in cache_files(server))
+            assert 0 < kept <= small, (seed, kept)
+        assert len(cache_files(server)) < 8
+        first = database.sql("SELECT encode(digest, 'hex') FROM pgml.files ORDER BY model_id LIMIT 1")
+        last = database.sql("SELECT encode(digest, 'hex') FROM pgml.files ORDER BY model_id DESC LIMIT 1")
+        names = {path.name.split(".")[0] for path in cache_files(server)}
+        assert first in names and last in names
+        # What went is made again, and is the same; open connections have never noticed.
+        for seed in range(8):
+            assert float(database.sql(PREDICT.format(seed=seed))) == answers[seed]
+            cursor.execute(PREDICT.format(seed=seed))
+            assert cursor.fetchone()[0] == answers[seed]
+
+
+def test_a_model_that_is_larger_than_the_cache_is_used_from_memory(server, database):
+    make_models(database.sql)
+    clear(server)
+    server.psql("LOAD 'pgml'; ALTER SYSTEM SET pgml.cache_size = 0; SELECT pg_reload_conf()")
+    try:
+        assert float(database.sql(ASK)) > 0
+        assert cache_files(server) == []
+    finally:
+        server.psql("LOAD 'pgml'; ALTER SYSTEM RESET pgml.cache_size; SELECT pg_reload_conf()")
+
+
+def test_only_the_configuration_says_how_large_the_cache_is(database):
+    with pytest.raises(Problem, match="cannot be changed now"):
+        database.sql("LOAD 'pgml'; SET pgml.cache_size = 0")
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["DELETE FROM pgml.models WHERE id = {}", "DELETE FROM pgml.projects", "UPDATE pgml.files SET data = data || ''"],
+)
+def test_a_models_copy_goes_with_its_bytes(server, database, change):
+    up, down = make_models(database.sql)
+    for model in (up, down):
+        database.sql(f"SELECT pgml.predict({model}, ARRAY[8]::real[])")
+    assert len(cache_files(server, database)) == 2
+    database.sql(change.format(up))
+    if "data ||" in change:
+        database.sql("UPDATE pgml.files SET data = data || '\\x00'")
+    assert len(cache_files(server, database)) == (1 if "id =" in change else 0)
+
+
+def test_a_deletion_that_rolls_back_costs_nothing_but_a_compilation(server, database):
+    make_models(database.sql)
+    before = database.sql(ASK)
+    database.sql("BEGIN; DELETE FROM pgml.projects; ROLLBACK")
+    assert database.sql(ASK) == before
+    assert len(cache_files(server, database)) == 1
+
+
+def test_what_is_no_more_is_found_by_looking(server, database):
+    """Models that no trigger told of, other databases, and the extension in them."""
+    make_models(database.sql)
+    other = f"{database.name}_other"
+    server.psql(f"CREATE DATABASE {other}")
+    server.psql("CREATE EXTENSION pgml", other)
+    make_models(lambda text: server.psql(text, other))
+    elsewhere = Database(server, other)
+    make_due(server)
+    for place in (database, elsewhere):
+        place.sql(ASK)
+        make_due(server)
+    assert len(cache_files(server, elsewhere)) == 1
+    (kept,) = cache_files(server, database)
+    stray = kept.with_name("0" * 64 + ".v1")
+    old_layout = kept.parent.parent / f"{'1' * 64}.v4"
+    abandoned = kept.with_name("tmp.1.1")
+    for path in (stray, old_layout, abandoned):
+        path.write_bytes(b"as somebody left it")
+        os.utime(path, (0, 0))
+    folder = cache_files(server, elsewhere)[0].parent
+    try:
+        # It is not looked for again and again.
+        database.sql(ASK)
+        assert not stray.exists() and not old_layout.exists() and not abandoned.exists()
+        stray.write_bytes(b"")
+        database.sql(ASK)
+        assert stray.exists()
+        assert folder.exists()
+        server.psql("DROP EXTENSION pgml", other)
+        server.psql("CHECKPOINT")
+        make_due(server)
+        database.sql(ASK)
+        assert not folder.exists() and not stray.exists()
+        server.psql("CREATE EXTENSION pgml; DROP TABLE line", other)
+        make_models(elsewhere.sql)
+        elsewhere.sql(ASK)
+        assert folder.exists()
+    finally:
+        server.psql(f"DROP DATABASE {other} WITH (FORCE)")
+    make_due(server)
+    database.sql(ASK)
+    assert not folder.exists()
+    assert cache_files(server, database) == [kept]
+
+
+def test_a_replica_tidies_its_own_cache(cluster):
+    primary, replica = cluster.primary, cluster.replica
+    up, down = make_models(lambda text: primary.psql(text, "app"))
+    cluster.catch_up()
+    for model in (up, down):
+        replica.psql(f"SELECT pgml.predict({model}, ARRAY[8]::real[])", "app")
+    assert len(cache_files(replica)) == 2
+    primary.psql(f"DELETE FROM pgml.models WHERE id = {down}", "app")
+    cluster.catch_up()
+    make_due(replica)
+    replica.psql(ASK, "app")
+    assert len(cache_files(replica)) == 1

@@ -38,7 +38,7 @@ ENUMS = f"""
 """
 SETTINGS = """
     LOAD 'pgml';
-    SELECT name, boot_val, CASE context WHEN 'superuser' THEN 'superusers' ELSE 'every role' END, short_desc, extra_desc
+    SELECT name, boot_val, CASE context WHEN 'superuser' THEN 'superusers' WHEN 'sighup' THEN 'the configuration' ELSE 'every role' END, short_desc, extra_desc
     FROM pg_settings WHERE name LIKE 'pgml.%' ORDER BY name
 """
 

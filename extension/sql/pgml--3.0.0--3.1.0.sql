@@ -113,6 +113,12 @@ CREATE FUNCTION pgml.forget_snapshot() RETURNS trigger
 CREATE TRIGGER forget_snapshot AFTER DELETE ON pgml.models
     FOR EACH ROW EXECUTE FUNCTION pgml.forget_snapshot();
 
+-- Nor is a compiled copy kept of bytes that are no more.
+CREATE FUNCTION pgml.forget_compiled() RETURNS trigger
+    AS 'MODULE_PATHNAME', 'pgml_forget_compiled' LANGUAGE C;
+CREATE TRIGGER forget_compiled AFTER DELETE OR UPDATE ON pgml.files
+    FOR EACH ROW EXECUTE FUNCTION pgml.forget_compiled();
+
 --
 -- Grants
 --
@@ -211,7 +217,8 @@ BEGIN
 END $$;
 
 -- A trigger of somebody's own table is no business of theirs.
-REVOKE EXECUTE ON FUNCTION pgml.invalidate(), pgml.set_updated_at(), pgml.forget_snapshot() FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION pgml.invalidate(), pgml.set_updated_at(), pgml.forget_snapshot(), pgml.forget_compiled()
+    FROM PUBLIC;
 
 ALTER TABLE pgml.projects ENABLE ROW LEVEL SECURITY;
 ALTER TABLE pgml.models ENABLE ROW LEVEL SECURITY;

@@ -17,7 +17,6 @@ crate::sql_function!(pgml_has_privilege, has_privilege);
 crate::sql_function!(pgml_project_allows, project_allows);
 crate::sql_function!(pgml_model_allows, model_allows);
 crate::sql_function!(pgml_snapshot_allows, snapshot_allows);
-crate::sql_function!(pgml_forget_snapshot, forget_snapshot);
 
 /// `pgml.grant(project_name, role, privilege)`.
 fn grant(call: &Call) -> Result<pg_sys::Datum> {
@@ -160,13 +159,4 @@ fn allows(project: Option<&Project>, wanted: &str, snapshot: pg_sys::Snapshot) -
         "own" => Ok(access::owns(project)),
         name => access::may(project, privilege(name)?, snapshot),
     }
-}
-
-/// AFTER DELETE FOR EACH ROW on `pgml.models`: the snapshot that no model was trained on any more goes. It is done with
-/// the rights of the registry's owner, since who may delete a model need not be able to delete a snapshot.
-fn forget_snapshot(call: &Call) -> Result<pg_sys::Datum> {
-    if let Some(snapshot) = crate::touch::old_value(call, c"snapshot_id")? {
-        registry::forget_snapshot(snapshot)?;
-    }
-    Ok(call.no_value())
 }

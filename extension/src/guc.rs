@@ -6,6 +6,7 @@ use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, pg_sys};
 
 static XGBOOST_LIBRARY: GucSetting<Option<CString>> =
     GucSetting::<Option<CString>>::new(Some(c"$libdir/pgml/xgboost/lib/libxgboost.so"));
+static CACHE_SIZE: GucSetting<i32> = GucSetting::<i32>::new(4096);
 static OMP_NUM_THREADS: GucSetting<i32> = GucSetting::<i32>::new(1);
 
 /// Defines the settings; called once, when the library is loaded.
@@ -28,6 +29,17 @@ pub fn define() {
         1024,
         GucContext::Userset,
         GucFlags::default(),
+    );
+    GucRegistry::define_int_guc(
+        c"pgml.cache_size",
+        c"Size of all compiled models in pgml_cache together, in megabytes.",
+        c"When it is reached, those that were not used for longest go, and are made again when they are used.",
+        &CACHE_SIZE,
+        0,
+        i32::MAX,
+        // All connections share the cache, so no one of them decides.
+        GucContext::Sighup,
+        GucFlags::UNIT_MB,
     );
     // SAFETY: called from _PG_init, on the backend's main thread; the prefix is a static C string.
     unsafe {
@@ -54,4 +66,9 @@ pub fn xgboost_library() -> String {
 /// Threads of a training, at least 1.
 pub fn omp_num_threads() -> i32 {
     OMP_NUM_THREADS.get()
+}
+
+/// Bytes that all compiled models together may have.
+pub fn cache_bytes() -> u64 {
+    u64::try_from(CACHE_SIZE.get()).unwrap_or(0) << 20
 }

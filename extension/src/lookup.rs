@@ -4,6 +4,7 @@
 //! catalogs: a role that may call `pgml.predict` needs no privilege on the tables, parallel workers and standbys may
 //! call it too, and a lookup costs microseconds.
 
+use std::collections::HashSet;
 use std::ffi::CStr;
 
 use pgrx::{FromDatum, IntoDatum, pg_sys};
@@ -79,6 +80,30 @@ impl Table {
             }
             pg_sys::systable_endscan(scan);
             result
+        }
+    }
+
+    /// Calls `each` with every visible row, until it says no.
+    fn scan_all(
+        &self,
+        snapshot: pg_sys::Snapshot,
+        mut each: impl FnMut(pg_sys::HeapTuple) -> Result<bool>,
+    ) -> Result<()> {
+        let none = std::ptr::null_mut();
+        // SAFETY: as in `scan`, without a key.
+        unsafe {
+            let scan = pg_sys::systable_beginscan(self.relation, pg_sys::InvalidOid, false, snapshot, 0, none);
+            let mut result = Ok(true);
+            while matches!(result, Ok(true)) {
+                pgrx::check_for_interrupts!();
+                let tuple = pg_sys::systable_getnext(scan);
+                if tuple.is_null() {
+                    break;
+                }
+                result = each(tuple);
+            }
+            pg_sys::systable_endscan(scan);
+            result.map(|_| ())
         }
     }
 
@@ -273,15 +298,42 @@ pub fn model_digest(model: i64, snapshot: pg_sys::Snapshot) -> Result<Option<Dig
         parts.push((part, files.get::<Vec<u8>>(tuple, digest).unwrap_or_default()));
         Ok(())
     })?;
+    if parts.is_empty() {
+        return Ok(None);
+    }
     parts.sort_unstable_by_key(|(part, _)| *part);
-    let whole = match parts.as_slice() {
-        [] => return Ok(None),
-        [(_, digest)] => digest.clone(),
-        several => sha256(several.iter().flat_map(|(_, digest)| digest.iter().copied()).collect()),
+    let digest = whole_digest(parts.iter().map(|(_, digest)| digest.as_slice()));
+    match digest {
+        Some(digest) => Ok(Some(digest)),
+        None => Err(Error::corrupted(format!("the stored bytes of model {model} have no digest"))),
+    }
+}
+
+/// The digests of all models.
+pub fn digests(snapshot: pg_sys::Snapshot) -> Result<HashSet<Digest>> {
+    let files = Table::open(c"files")?;
+    let (model_id, path) = (files.attribute(c"model_id")?, files.attribute(c"path")?);
+    let (part, digest) = (files.attribute(c"part")?, files.attribute(c"digest")?);
+    let mut parts: Vec<(i64, i32, Vec<u8>)> = Vec::new();
+    files.scan_all(snapshot, |tuple| {
+        if files.get::<&str>(tuple, path) == Some(crate::model_meta::MODEL_PATH) {
+            let digest = files.get::<Vec<u8>>(tuple, digest).unwrap_or_default();
+            parts.push((files.get(tuple, model_id).unwrap_or(0), files.get(tuple, part).unwrap_or(0), digest));
+        }
+        Ok(true)
+    })?;
+    parts.sort_unstable();
+    let models = parts.chunk_by(|(one, ..), (other, ..)| one == other);
+    Ok(models.filter_map(|parts| whole_digest(parts.iter().map(|(.., digest)| digest.as_slice()))).collect())
+}
+
+/// The digest of a model whose parts have these.
+fn whole_digest<'a>(mut parts: impl ExactSizeIterator<Item = &'a [u8]>) -> Option<Digest> {
+    let whole = match parts.len() {
+        1 => parts.next()?.to_vec(),
+        _ => sha256(parts.flatten().copied().collect()),
     };
-    let digest = <[u8; 32]>::try_from(whole.as_slice())
-        .map_err(|_| Error::corrupted(format!("the stored bytes of model {model} have no digest")))?;
-    Ok(Some(Digest(digest)))
+    <[u8; 32]>::try_from(whole.as_slice()).ok().map(Digest)
 }
 
 /// A model's stored bytes.
@@ -335,23 +387,14 @@ pub fn project_names(
     let projects = Table::open(c"projects")?;
     let (id, name) = (projects.attribute(c"id")?, projects.attribute(c"name")?);
     let owner = projects.attribute(c"owner").ok();
-    let mut names = Vec::new();
-    // SAFETY: as in `Table::scan`, without a key.
-    unsafe {
-        let scan =
-            pg_sys::systable_beginscan(projects.relation, pg_sys::InvalidOid, false, snapshot, 0, std::ptr::null_mut());
-        for _ in 0..10 * MOST_NAMES {
-            pgrx::check_for_interrupts!();
-            let tuple = pg_sys::systable_getnext(scan);
-            if tuple.is_null() || names.len() == MOST_NAMES {
-                break;
-            }
-            let id = projects.get(tuple, id).unwrap_or(0);
-            if wanted(&Project { id, owner: owner.map(|owner| projects.role(tuple, owner)) })? {
-                names.extend(projects.get::<String>(tuple, name));
-            }
+    let (mut names, mut rows) = (Vec::new(), 0);
+    projects.scan_all(snapshot, |tuple| {
+        let id = projects.get(tuple, id).unwrap_or(0);
+        if wanted(&Project { id, owner: owner.map(|owner| projects.role(tuple, owner)) })? {
+            names.extend(projects.get::<String>(tuple, name));
         }
-        pg_sys::systable_endscan(scan);
-    }
+        rows += 1;
+        Ok(rows < 10 * MOST_NAMES && names.len() < MOST_NAMES)
+    })?;
     Ok(names)
 }

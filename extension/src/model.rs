@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use forest::ensemble::Transform;
 use forest::{Ensemble, Forest};
 
-use crate::cache::{self, Digest, Image};
+use crate::cache::{self, Digest, Image, Opened, Used};
 use crate::error::{Error, Result};
 use crate::features::MOST_FEATURES;
 use crate::memory;
@@ -16,6 +16,7 @@ pub struct Model {
     pub columns: Vec<Column>,
     answer: Answer,
     classes: Vec<Class>,
+    used: Option<Used>,
 }
 
 /// An input column of the training relation, and the features it makes.
@@ -48,12 +49,12 @@ enum Answer {
 impl Model {
     /// Maps the compiled model of this digest; `stored` reads its bytes from the registry if it must be compiled.
     pub fn load(digest: &Digest, stored: impl FnOnce() -> Result<Vec<u8>>) -> Result<Model> {
-        let forest = cache::open(digest, || compile(&stored()?))?;
+        let Opened { forest, used } = cache::open(digest, || compile(&stored()?))?;
         let meta = std::str::from_utf8(forest.metadata())
             .map_err(|error| error.to_string())
             .and_then(|json| ModelMeta::from_json(json).map_err(|error| error.to_string()))
             .map_err(Error::corrupted)?;
-        Model::new(forest, meta)
+        Ok(Model { used, ..Model::new(forest, meta)? })
     }
 
     fn new(forest: Forest<Image>, meta: ModelMeta) -> Result<Model> {
@@ -83,7 +84,14 @@ impl Model {
             (Task::Classification, _, _) => Answer::Largest,
         };
         let classes = meta.label.classes.unwrap_or_default();
-        Ok(Model { forest, columns, answer, classes })
+        Ok(Model { forest, columns, answer, classes, used: None })
+    }
+
+    /// Keeps its file in the cache; to be called once a query.
+    pub fn used(&self) {
+        if let Some(used) = &self.used {
+            used.now();
+        }
     }
 
     /// Features a row has.

@@ -26,7 +26,7 @@ use std::rc::Rc;
 use pgrx::pg_sys;
 
 use crate::access::{self, Privilege};
-use crate::cache::Digest;
+use crate::cache::{self, Digest};
 use crate::error::{Error, Result, shorten};
 use crate::lookup;
 use crate::model::Model;
@@ -191,6 +191,7 @@ pub fn resolve(key: Key, privilege: Privilege) -> Result<Resolved> {
     // SAFETY: only reads backend state.
     let may_remember = !unsafe { pg_sys::IsInParallelMode() } && !changed_in_this_transaction();
     if may_remember && let Some(model) = recall(&question, snapshot) {
+        model.used();
         return Ok(Resolved { question, generation, horizon: horizon(), model });
     }
     let model = look_up(&question, snapshot)?;
@@ -326,9 +327,11 @@ fn look_up(question: &Question, snapshot: pg_sys::Snapshot) -> Result<Rc<Model>>
     let id = model_id(question, snapshot)?;
     let Some(digest) = lookup::model_digest(id, snapshot)? else { return Err(no_such_model(id)) };
     if let Some(model) = LOADED.with_borrow(|loaded| loaded.get(&digest).cloned()) {
+        model.used();
         return Ok(model);
     }
     let model = Rc::new(Model::load(&digest, || lookup::model_bytes(id, snapshot))?);
+    cache::tidy_if_due(|| lookup::digests(snapshot))?;
     LOADED.with_borrow_mut(|loaded| {
         if loaded.len() >= LOADED_AT_MOST {
             loaded.retain(|_, model| Rc::strong_count(model) > 1);

@@ -1,4 +1,4 @@
-//! Trigger functions on rows: `pgml.set_updated_at`, and what others need of the row.
+//! Trigger functions on rows: when one changed, and what goes with one that does.
 
 use std::ffi::CStr;
 
@@ -8,6 +8,8 @@ use crate::error::{Error, Result};
 use crate::sql::Call;
 
 crate::sql_function!(pgml_set_updated_at, set_updated_at);
+crate::sql_function!(pgml_forget_snapshot, forget_snapshot);
+crate::sql_function!(pgml_forget_compiled, forget_compiled);
 
 /// BEFORE UPDATE FOR EACH ROW: the new row with the time in its column `updated_at`.
 fn set_updated_at(call: &Call) -> Result<pg_sys::Datum> {
@@ -44,8 +46,8 @@ fn set_updated_at(call: &Call) -> Result<pg_sys::Datum> {
     }
 }
 
-/// A `bigint` of the row that a row trigger is for, as it was before.
-pub fn old_value(call: &Call, column: &CStr) -> Result<Option<i64>> {
+/// A value of the row that a row trigger is for, as it was before; the column is of that type.
+fn old_value<T: FromDatum>(call: &Call, column: &CStr) -> Result<Option<T>> {
     // SAFETY: a trigger's context is TriggerData, checked by its tag; the row and its descriptor are valid during the
     // call, and the column is looked up in that descriptor.
     unsafe {
@@ -63,6 +65,26 @@ pub fn old_value(call: &Call, column: &CStr) -> Result<Option<i64>> {
         }
         let mut null = false;
         let value = pg_sys::heap_getattr((*data).tg_trigtuple, number, descriptor, &mut null);
-        Ok(i64::from_datum(value, null))
+        Ok(T::from_datum(value, null))
     }
+}
+
+/// AFTER DELETE FOR EACH ROW on `pgml.models`: the snapshot that no model was trained on any more goes. It is done with
+/// the rights of the registry's owner, since who may delete a model need not be able to delete a snapshot.
+fn forget_snapshot(call: &Call) -> Result<pg_sys::Datum> {
+    if let Some(snapshot) = old_value::<i64>(call, c"snapshot_id")? {
+        crate::registry::forget_snapshot(snapshot)?;
+    }
+    Ok(call.no_value())
+}
+
+/// AFTER DELETE OR UPDATE FOR EACH ROW on `pgml.files`: the compiled copy of the bytes goes. (Of bytes in several parts
+/// it goes when the cache is tidied: no part tells what they were together.)
+fn forget_compiled(call: &Call) -> Result<pg_sys::Datum> {
+    if let Some(digest) = old_value::<Vec<u8>>(call, c"digest")?
+        && let Ok(digest) = <[u8; 32]>::try_from(digest)
+    {
+        crate::cache::forget(&crate::cache::Digest(digest));
+    }
+    Ok(call.no_value())
 }
