@@ -14,8 +14,19 @@ use crate::vars::{Tracked, Vars};
 
 /// The parameters that a session has SET, in the order in which that must be done again. Tracked parameters are not
 /// among them: their values are [`Vars`].
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Sets(Rc<Vec<Setting>>);
+
+thread_local! {
+    /// What all have who have SET nothing; idle clients are many.
+    static NONE: Rc<Vec<Setting>> = Rc::default();
+}
+
+impl Default for Sets {
+    fn default() -> Self {
+        Self(NONE.with(Rc::clone))
+    }
+}
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Setting {

@@ -68,8 +68,19 @@ impl Tracked {
 }
 
 /// The values of the tracked parameters; shared until one changes.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Vars(Rc<Vec<Option<Box<str>>>>);
+
+thread_local! {
+    /// What all have who have no values; idle clients are many.
+    static NONE: Rc<Vec<Option<Box<str>>>> = Rc::default();
+}
+
+impl Default for Vars {
+    fn default() -> Self {
+        Self(NONE.with(Rc::clone))
+    }
+}
 
 impl Vars {
     /// Whether there is none.
@@ -104,6 +115,11 @@ impl Vars {
 
     /// Takes over each value of `other` that has none here.
     pub fn fill(&mut self, other: &Self) {
+        // Most clients ask for nothing of their own: they share one copy.
+        if self.is_empty() {
+            *self = other.clone();
+            return;
+        }
         for place in 0..other.0.len() {
             if let (None, Some(value)) = (self.get(place), other.get(place)) {
                 self.set(place, value);
