@@ -193,11 +193,13 @@ def test_shares_of_version_1_go_before_those_of_2(tmp_path):
     ],
 )
 def test_a_process_itself_says_which_share_it_is_in(tmp_path, version, held, elsewhere):
-    for pid, lines in ((7, held), (8, elsewhere)):
+    # The kernel shows a process that is ending (10) outside its group.
+    for pid, lines, flags in ((7, held, 0x400000), (8, elsewhere, 0x400000), (10, elsewhere, 0x400004)):
         (tmp_path / str(pid)).mkdir()
         (tmp_path / str(pid) / "cgroup").write_text(lines)
+        (tmp_path / str(pid) / "stat").write_text(f"{pid} (a ) b) S 1 {pid} {pid} 0 -1 {flags} 0 0")
     share = shares.Share(version, tmp_path / "howdah" / "primary", tmp_path)
-    assert [share.holds(pid) for pid in (7, 8, 9)] == [True, False, None]
+    assert [share.holds(pid) for pid in (7, 8, 9, 10)] == [True, False, None, None]
 
 
 @pytest.mark.skipif(shares.why_not() is not None, reason="no shares can be given here")

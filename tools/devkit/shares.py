@@ -23,6 +23,8 @@ LEAST = 1_000
 # A server gets its share before others get anything, ten times the usual weight: it is to have it as on a machine of
 # its own, whatever else runs here.
 WEIGHTS = {1: ("cpu.shares", 10 * 1024), 2: ("cpu.weight", 10 * 100)}
+# A flag of a process in /proc/PID/stat (PF_EXITING of the kernel): the end of the process has begun.
+EXITING = 0x4
 # The files that hold a group to a quota.
 QUOTAS = {1: "cpu.cfs_quota_us", 2: "cpu.max"}
 MOUNTS = Path("/proc/mounts")
@@ -134,10 +136,16 @@ class Share:
         return [int(pid) for pid in words(self.folder / "cgroup.procs")]
 
     def holds(self, pid):
-        """Whether a process is in it; None when it has ended."""
+        """Whether a process is in it; None when it has ended or is ending."""
+        process = self.processes / str(pid)
         try:
-            lines = (self.processes / str(pid) / "cgroup").read_text().splitlines()
+            lines = (process / "cgroup").read_text().splitlines()
+            # The kernel takes an ending process out of its group before the process is gone. So the flags are read
+            # after the group: a process that has left its group for this reason shows the flag by then.
+            flags = int((process / "stat").read_text().rsplit(")", 1)[1].split()[6])
         except OSError:
+            return None
+        if flags & EXITING:
             return None
         # A container may see the path below that of its own group.
         own = f"/{self.folder.parent.name}/{self.folder.name}"

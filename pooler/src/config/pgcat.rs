@@ -36,31 +36,33 @@ const POOL_KEYS: &[&str] = &[
 
 /// Where a `pgcat.toml` starts from: PgCat's defaults.
 pub fn defaults() -> Settings {
-    let mut settings = Settings::default();
-    settings.listen_addr = List(vec!["0.0.0.0".to_owned()]);
-    settings.listen_port = 5432;
-    settings.unix_socket_dir = String::new();
-    settings.max_client_conn = 0;
-    settings.pool_mode = PoolMode::Transaction;
-    settings.auth_type = AuthType::Md5;
-    settings.query_wait_timeout = Seconds::whole(1);
-    settings.queue_while_down = false;
-    settings.server_login_retry = Seconds::whole(1);
-    settings.server_round_robin = true;
-    settings.tcp_keepidle = 5;
-    settings.tcp_keepcnt = 5;
-    settings.tcp_keepintvl = 5;
-    settings.tcp_user_timeout = 10_000;
-    // PgCat ends at once by it, which loses what is under way; nobody can count on that.
-    settings.sigterm = Shutdown::WaitForServers;
-    settings.shutdown_timeout = Seconds::whole(60);
-    settings.log_connections = false;
-    settings.log_disconnections = false;
-    settings.primary_reads = PrimaryReads::Off;
-    settings.read_write_splitting = false;
-    settings.default_role = DefaultRole::Any;
-    settings.ban_time = Seconds::whole(60);
-    settings.healthcheck_timeout = Seconds::whole(1);
+    let mut settings = Settings {
+        listen_addr: List(vec!["0.0.0.0".to_owned()]),
+        listen_port: 5432,
+        unix_socket_dir: String::new(),
+        max_client_conn: 0,
+        pool_mode: PoolMode::Transaction,
+        auth_type: AuthType::Md5,
+        query_wait_timeout: Seconds::whole(1),
+        queue_while_down: false,
+        server_login_retry: Seconds::whole(1),
+        server_round_robin: true,
+        tcp_keepidle: 5,
+        tcp_keepcnt: 5,
+        tcp_keepintvl: 5,
+        tcp_user_timeout: 10_000,
+        // PgCat ends at once by it, which loses what is under way; nobody can count on that.
+        sigterm: Shutdown::WaitForServers,
+        shutdown_timeout: Seconds::whole(60),
+        log_connections: false,
+        log_disconnections: false,
+        primary_reads: PrimaryReads::Off,
+        read_write_splitting: false,
+        default_role: DefaultRole::Any,
+        ban_time: Seconds::whole(60),
+        healthcheck_timeout: Seconds::whole(1),
+        ..Settings::default()
+    };
     tls(&mut settings, &Table::new());
     settings
 }
