@@ -5,6 +5,7 @@ Everything here is done by a role without any grant.
 
 import contextlib
 import subprocess
+from pathlib import Path
 
 import pg8000.dbapi
 import pytest
@@ -98,3 +99,58 @@ def test_a_name_of_gigabytes_does_not_end_the_server_for_lack_of_memory(database
         assert cursor.fetchone()[0] == pid
         cursor.execute("RESET SESSION AUTHORIZATION")
     database.sql(f"DROP ROLE {STRANGER}")
+
+
+def address_space(pid):
+    """Bytes of address space that a backend has."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return int(next(line.split()[1] for line in lines if line.startswith("VmSize:"))) * 1024
+
+
+def started(server):
+    """When the postmaster began to take connections: a crash of a backend has it begin anew."""
+    return server.psql("SELECT pg_postmaster_start_time(), (SELECT backend_start FROM pg_stat_activity "
+                       "WHERE backend_type = 'checkpointer')")  # fmt: skip
+
+
+TRAINING = """SELECT pgml.train('large', 'regression', '(SELECT i AS a, hashint4(i) AS b, hashint4(-i) AS c, i % 1000 AS y
+    FROM generate_series(1, 60000) i)', 'y', 'xgboost', '{{"n_estimators": 20, "max_depth": 12{}}}')"""
+SHORT = {
+    "training": TRAINING.format(""),
+    "training on all values": TRAINING.format(', "tree_method": "approx"'),
+    "compiling": "SELECT pgml.predict('large', 1, 2, 3)",
+    "explaining": "SELECT count(*) FROM pgml.explain('large', 1, 2, 3)",
+    "a batch": "SELECT count(*) FROM pgml.predict_batch('large', array_fill(1::real, ARRAY[6000000]))",
+    "an aggregate": "SELECT array_length(pgml.predict_agg('large', i, i, i), 1) FROM generate_series(1, 6000000) i",
+    "text": "SELECT pgml.train('text', 'regression', '(SELECT md5(i::text) || repeat(''-'', 300) AS a, i AS y "
+    "FROM generate_series(1, 60000) i)', 'y', 'xgboost', '{\"n_estimators\": 1}')",
+}
+
+
+@pytest.mark.parametrize("what", SHORT)
+def test_a_lack_of_memory_ends_a_statement_or_its_connection_and_nothing_else(database, server, what):
+    database.sql(TRAINING.format(""))
+    before, outcomes = started(server), []
+    # From nothing to plenty: each step meets the lack at another place.
+    for megabytes in (1, 3, 6, 10, 15, 20, 30, 40, 60, 80, 120, 160, 250, 400, 700, 1500):
+        for path in (server.data / "pgml_cache").glob("*/*.v*"):
+            path.unlink()
+        with connection(server, database.name) as own:
+            cursor = own.cursor()
+            # Loaded, with what the first call of each takes.
+            cursor.execute("SELECT pg_backend_pid(), pgml.version(), pgml.xgboost_version()")
+            pid = cursor.fetchone()[0]
+            limit_memory(pid, address_space(pid) + (megabytes << 20))
+            try:
+                cursor.execute(SHORT[what])
+                outcomes.append("00000")
+            except pg8000.dbapi.DatabaseError as error:
+                outcomes.append(error.args[0]["C"])
+                assert error.args[0]["C"] == "53200", error
+            except pg8000.dbapi.InterfaceError:
+                outcomes.append("gone")
+            if outcomes[-1] in ("00000", "53200"):
+                with contextlib.suppress(pg8000.dbapi.InterfaceError):
+                    cursor.execute("SELECT 1")
+    assert started(server) == before, outcomes
+    assert outcomes[-1] == "00000" and "53200" in outcomes, outcomes

@@ -30,6 +30,7 @@ pgrx::pg_module_magic!(name, version);
 /// Called by PostgreSQL when it loads the library.
 #[pgrx::pg_guard]
 pub extern "C-unwind" fn _PG_init() {
+    memory::register();
     quiet_backtraces();
     guc::define();
     names::register();

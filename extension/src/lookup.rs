@@ -11,6 +11,7 @@ use pgrx::{FromDatum, IntoDatum, pg_sys};
 
 use crate::cache::Digest;
 use crate::error::{Error, Result};
+use crate::memory;
 use crate::nearest::MOST_NAMES;
 
 /// A registry table, open for reading until dropped.
@@ -341,13 +342,18 @@ pub fn model_bytes(model: i64, snapshot: pg_sys::Snapshot) -> Result<Vec<u8>> {
     let mut parts: Vec<(i32, Vec<u8>)> = Vec::new();
     scan_parts(model, snapshot, |files, tuple, part| {
         let data = files.attribute(c"data")?;
-        parts.push((part, files.get::<Vec<u8>>(tuple, data).unwrap_or_default()));
+        let stored = files.get::<&[u8]>(tuple, data).unwrap_or_default();
+        let mut bytes = Vec::new();
+        memory::reserve(&mut bytes, stored.len())?;
+        bytes.extend_from_slice(stored);
+        parts.push((part, bytes));
         Ok(())
     })?;
     parts.sort_unstable_by_key(|(part, _)| *part);
     let mut parts = parts.into_iter().map(|(_, data)| data);
     let mut bytes = parts.next().unwrap_or_default();
     for part in parts {
+        memory::reserve(&mut bytes, part.len())?;
         bytes.extend_from_slice(&part);
     }
     Ok(bytes)

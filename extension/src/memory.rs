@@ -1,12 +1,27 @@
-//! Room for what grows with what a caller gives: where there is none, an ERROR.
+//! Where there is no memory: an ERROR for what grows with what a caller gives, the end of the connection for all else, and
+//! never the end of the server.
+
+use std::ffi::{CStr, c_char, c_int};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use pgrx::PgSqlErrorCode;
 
 use crate::error::{Error, Result};
 
+#[global_allocator]
+static ALLOCATOR: room::Allocator = room::Allocator;
+
+/// Called once, when the library is loaded.
+pub fn register() {
+    room::on_failure(end_connection);
+}
+
 /// Makes room for so many more elements.
 pub fn reserve<T>(vec: &mut Vec<T>, more: usize) -> Result<()> {
-    vec.try_reserve(more).map_err(|_| out_of_memory(more.saturating_mul(size_of::<T>())))
+    room::reserve(vec, more).map_err(|room::NoRoom { bytes }| {
+        Error::new(PgSqlErrorCode::ERRCODE_OUT_OF_MEMORY, "out of memory")
+            .detail(format!("Failed on request of {bytes} bytes."))
+    })
 }
 
 /// So many elements of one value.
@@ -17,7 +32,32 @@ pub fn filled<T: Clone>(value: T, length: usize) -> Result<Vec<T>> {
     Ok(vec)
 }
 
-fn out_of_memory(bytes: usize) -> Error {
-    Error::new(PgSqlErrorCode::ERRCODE_OUT_OF_MEMORY, "out of memory")
-        .detail(format!("Failed on request of {bytes} bytes."))
+// The server's own way to report, without a string of Rust's in between.
+unsafe extern "C-unwind" {
+    fn errstart(level: c_int, domain: *const c_char) -> bool;
+    fn errcode(state: c_int) -> c_int;
+    fn errmsg(format: *const c_char, ...) -> c_int;
+    fn errdetail(format: *const c_char, ...) -> c_int;
+    fn errfinish(file: *const c_char, line: c_int, function: *const c_char);
+}
+
+/// Ends this connection with a FATAL error, which neither unwinds nor returns: an allocator may do neither, and Rust would
+/// end the process by a signal, whereupon the server ends all connections.
+fn end_connection(bytes: usize) -> ! {
+    static ENDING: AtomicBool = AtomicBool::new(false);
+    const FORMAT: &CStr = c"Failed on request of %zu bytes in pgml.";
+    if !ENDING.swap(true, Ordering::Relaxed) {
+        // SAFETY: the main thread of a backend, which is where Rust allocates; the strings end with a zero byte, and the
+        // format takes a size. FATAL runs the callbacks of the end of a backend and exits.
+        unsafe {
+            if errstart(pgrx::PgLogLevel::FATAL as c_int, std::ptr::null()) {
+                errcode(PgSqlErrorCode::ERRCODE_OUT_OF_MEMORY as c_int);
+                errmsg(c"out of memory".as_ptr());
+                errdetail(FORMAT.as_ptr(), bytes);
+                errfinish(c"memory.rs".as_ptr(), 0, c"end_connection".as_ptr());
+            }
+        }
+    }
+    // Not even the end of a backend finds memory.
+    std::process::abort()
 }

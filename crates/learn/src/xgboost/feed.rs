@@ -46,7 +46,7 @@ struct Seen {
 
 /// The rows may be larger than the memory.
 fn append(all: &mut Vec<f32>, more: &[f32]) -> Result<(), Error> {
-    all.try_reserve(more.len()).map_err(|_| Error::Memory)?;
+    room::reserve(all, more.len()).map_err(|_| Error::Memory)?;
     all.extend_from_slice(more);
     Ok(())
 }

@@ -138,8 +138,8 @@ impl Library {
             // SAFETY: the library gives a string of its own that lives until its next error on this thread.
             let reason = unsafe { (self.functions.last_error)() };
             Err(match owned(reason) {
-                // What C++ says where an allocation fails.
-                reason if reason.contains("bad_alloc") => Error::Memory,
+                // What C++ says where an allocation fails, and what the library says of its own.
+                reason if ["bad_alloc", "bad_malloc"].iter().any(|what| reason.contains(what)) => Error::Memory,
                 reason => Error::Refused(message::clean(&reason)),
             })
         })

@@ -1,0 +1,102 @@
+//! Memory that may not be there.
+//!
+//! Rust ends the process where an allocation fails, and a process that a server has many of takes the others with it.
+//! Two things are done about it. What grows with what a caller gives asks for room by [`reserve`], and is told where
+//! there is none. Everything else is small: there the [`Allocator`] calls the program's own way out ([`on_failure`])
+//! instead of returning, which may end the connection, say, but not the server.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// There is no memory for so many bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoRoom {
+    /// Bytes that were asked for.
+    pub bytes: usize,
+}
+
+/// Makes room for so many more elements.
+///
+/// # Errors
+/// [`NoRoom`] where the allocation fails, or would be larger than can be.
+pub fn reserve<T>(vec: &mut Vec<T>, more: usize) -> Result<(), NoRoom> {
+    let asked = Asked::begin();
+    let reserved = vec.try_reserve(more);
+    drop(asked);
+    reserved.map_err(|_| NoRoom { bytes: more.saturating_mul(size_of::<T>()) })
+}
+
+/// The system's allocator, which where it fails calls what [`on_failure`] was given, unless [`reserve`] asked.
+pub struct Allocator;
+
+/// What the [`Allocator`] calls with the size of an allocation that failed. It must not return, unwind, or allocate more
+/// than it is ready to see fail.
+pub fn on_failure(way_out: fn(usize) -> !) {
+    WAY_OUT.store(way_out as *mut (), Ordering::Release);
+}
+
+static WAY_OUT: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+
+thread_local! {
+    static ASKED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// While it lives, a failure is an answer.
+struct Asked;
+
+impl Asked {
+    fn begin() -> Asked {
+        ASKED.set(true);
+        Asked
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        ASKED.set(false);
+    }
+}
+
+impl Allocator {
+    #[inline]
+    fn check(pointer: *mut u8, size: usize) -> *mut u8 {
+        if pointer.is_null() {
+            Allocator::failed(size);
+        }
+        pointer
+    }
+
+    #[cold]
+    fn failed(size: usize) {
+        let way_out = WAY_OUT.load(Ordering::Acquire);
+        if !way_out.is_null() && !ASKED.get() {
+            // SAFETY: what was stored is a function of this type.
+            let way_out: fn(usize) -> ! = unsafe { std::mem::transmute(way_out) };
+            way_out(size)
+        }
+    }
+}
+
+// SAFETY: the system's allocator does all of it; a failure is passed on, or the function does not return.
+unsafe impl GlobalAlloc for Allocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: as the caller promises.
+        Allocator::check(unsafe { System.alloc(layout) }, layout.size())
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: as the caller promises.
+        Allocator::check(unsafe { System.alloc_zeroed(layout) }, layout.size())
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: as the caller promises.
+        Allocator::check(unsafe { System.realloc(pointer, layout, size) }, size)
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
