@@ -1,5 +1,7 @@
 //! The queries that a catalog is read by: what they name is PostgreSQL's own, whatever anybody else has created.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
 use classify::Catalog;
 use classify::shape::{Shaper, Token};
 
