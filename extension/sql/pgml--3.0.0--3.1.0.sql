@@ -316,3 +316,126 @@ END
 ORDER BY p.name, 2, 3;
 COMMENT ON VIEW pgml.grants IS 'what roles other than its owner may do with a project, by pgml.grant';
 GRANT SELECT ON pgml.grants TO PUBLIC;
+
+--
+-- Trainings in the background. What is in the queue is of this server, so it is in no dump.
+--
+
+CREATE TABLE pgml.training_jobs (
+    id pg_catalog.int8 PRIMARY KEY,
+    project_name pg_catalog.text NOT NULL,
+    algorithm pg_catalog.text NOT NULL,
+    request pg_catalog.jsonb NOT NULL,
+    settings pg_catalog.jsonb NOT NULL,
+    role pg_catalog.regrole NOT NULL,
+    session_role pg_catalog.regrole NOT NULL,
+    login_role pg_catalog.regrole NOT NULL,
+    definer pg_catalog.bool NOT NULL,
+    status pg_catalog.text NOT NULL DEFAULT 'queued' CHECK (status OPERATOR(pg_catalog.=)
+        ANY (ARRAY['queued', 'running', 'done', 'failed', 'cancelled'])),
+    -- Where it runs.
+    pid pg_catalog.int4,
+    backend_start timestamp with time zone,
+    model_id pg_catalog.int8,
+    deployed pg_catalog.bool,
+    sqlstate pg_catalog.text,
+    message pg_catalog.text,
+    detail pg_catalog.text,
+    hint pg_catalog.text,
+    created_at timestamp with time zone NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+    started_at timestamp with time zone,
+    ended_at timestamp with time zone
+);
+CREATE SEQUENCE pgml.training_jobs_id_seq OWNED BY pgml.training_jobs.id;
+CREATE INDEX training_jobs_queued_idx ON pgml.training_jobs (id) WHERE status OPERATOR(pg_catalog.=) 'queued';
+CREATE INDEX training_jobs_running_idx ON pgml.training_jobs (id) WHERE status OPERATOR(pg_catalog.=) 'running';
+COMMENT ON TABLE pgml.training_jobs IS 'trainings that pgml.train_async was asked for; the view pgml.jobs shows them';
+
+CREATE FUNCTION pgml.train_async(
+    project_name pg_catalog.text,
+    task pg_catalog.text DEFAULT NULL,
+    relation_name pg_catalog.text DEFAULT NULL,
+    y_column_name pg_catalog.text DEFAULT NULL,
+    algorithm pgml.algorithm DEFAULT 'linear',
+    hyperparams pg_catalog.jsonb DEFAULT '{}',
+    search pgml.search DEFAULT NULL,
+    search_params pg_catalog.jsonb DEFAULT '{}',
+    search_args pg_catalog.jsonb DEFAULT '{}',
+    test_size pg_catalog.float4 DEFAULT 0.25,
+    test_sampling pgml.sampling DEFAULT 'stratified',
+    runtime pgml.runtime DEFAULT NULL,
+    automatic_deploy pg_catalog.bool DEFAULT true,
+    materialize_snapshot pg_catalog.bool DEFAULT false,
+    preprocess pg_catalog.jsonb DEFAULT '{}'
+) RETURNS pg_catalog.int8
+    AS 'MODULE_PATHNAME', 'pgml_train_async' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION pgml.train_async(pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.text, pgml.algorithm,
+    pg_catalog.jsonb, pgml.search, pg_catalog.jsonb, pg_catalog.jsonb, pg_catalog.float4, pgml.sampling, pgml.runtime,
+    pg_catalog.bool, pg_catalog.bool, pg_catalog.jsonb)
+    IS 'as pgml.train, in a background worker once the transaction has committed; gives the id of the training at once';
+
+CREATE FUNCTION pgml.wait(id pg_catalog.int8, timeout pg_catalog.interval DEFAULT NULL) RETURNS pg_catalog.text
+    AS 'MODULE_PATHNAME', 'pgml_wait' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION pgml.wait(pg_catalog.int8, pg_catalog.interval)
+    IS 'wait until a training of pgml.train_async has ended, or the time is over; gives its status: queued, running, done, failed or cancelled';
+
+CREATE FUNCTION pgml.cancel(id pg_catalog.int8) RETURNS pg_catalog.bool
+    AS 'MODULE_PATHNAME', 'pgml_cancel' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION pgml.cancel(pg_catalog.int8)
+    IS 'cancel a training that waits or runs; false if it has ended';
+
+-- What the view below asks.
+CREATE FUNCTION pgml.job_status(id pg_catalog.int8, status pg_catalog.text) RETURNS pg_catalog.text
+    AS 'MODULE_PATHNAME', 'pgml_job_status' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
+CREATE VIEW pgml.jobs WITH (security_barrier) AS
+SELECT
+    j.id,
+    r.rolname::pg_catalog.text AS role,
+    j.project_name AS project,
+    j.algorithm,
+    pgml.job_status(j.id, j.status) AS status,
+    j.created_at,
+    j.started_at,
+    j.ended_at,
+    j.model_id,
+    j.deployed,
+    j.sqlstate,
+    j.message,
+    j.detail,
+    j.hint
+FROM pgml.training_jobs j
+LEFT JOIN pg_catalog.pg_roles r ON r.oid OPERATOR(pg_catalog.=) j.role
+WHERE pg_catalog.pg_has_role(j.role, 'USAGE')
+ORDER BY j.id;
+COMMENT ON VIEW pgml.jobs IS 'trainings of pgml.train_async, with what became of them, for the role that asked and who may act as it';
+GRANT SELECT ON pgml.jobs TO PUBLIC;
+
+--
+-- What is going on
+--
+
+CREATE FUNCTION pgml.running_trainings() RETURNS TABLE (
+    id pg_catalog.int8, pid pg_catalog.int4, role pg_catalog.oid, project pg_catalog.text, algorithm pg_catalog.text,
+    phase pg_catalog.text, rounds_done pg_catalog.int8, rounds_total pg_catalog.int8, "rows" pg_catalog.int8,
+    started_at timestamp with time zone, seconds_left pg_catalog.float8)
+    AS 'MODULE_PATHNAME', 'pgml_running_trainings' LANGUAGE C VOLATILE PARALLEL RESTRICTED ROWS 10;
+
+CREATE VIEW pgml.activity AS
+SELECT
+    t.id,
+    t.pid,
+    r.rolname::pg_catalog.text AS role,
+    t.project,
+    t.algorithm,
+    t.phase,
+    t.rounds_done,
+    t.rounds_total,
+    t."rows",
+    t.started_at,
+    t.seconds_left
+FROM pgml.running_trainings() t
+LEFT JOIN pg_catalog.pg_roles r ON r.oid OPERATOR(pg_catalog.=) t.role
+ORDER BY t.id;
+COMMENT ON VIEW pgml.activity IS 'trainings that run in this database, for the role that trains, who may act as it, and who may see the project; pgml.cancel takes their ids';
+GRANT SELECT ON pgml.activity TO PUBLIC;

@@ -7,6 +7,8 @@ use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, pg_sys};
 static XGBOOST_LIBRARY: GucSetting<Option<CString>> =
     GucSetting::<Option<CString>>::new(Some(c"$libdir/pgml/xgboost/lib/libxgboost.so"));
 static CACHE_SIZE: GucSetting<i32> = GucSetting::<i32>::new(4096);
+static BACKGROUND_TRAININGS: GucSetting<i32> = GucSetting::<i32>::new(1);
+static KEEP_JOBS: GucSetting<i32> = GucSetting::<i32>::new(30);
 static OMP_NUM_THREADS: GucSetting<i32> = GucSetting::<i32>::new(1);
 
 /// Defines the settings; called once, when the library is loaded.
@@ -41,6 +43,26 @@ pub fn define() {
         GucContext::Sighup,
         GucFlags::UNIT_MB,
     );
+    GucRegistry::define_int_guc(
+        c"pgml.background_trainings",
+        c"Trainings by pgml.train_async that run at once in a database; more wait in its queue.",
+        c"With 0 all wait. Each takes a background worker of max_worker_processes, and the queue one more.",
+        &BACKGROUND_TRAININGS,
+        0,
+        1024,
+        GucContext::Sighup,
+        GucFlags::default(),
+    );
+    GucRegistry::define_int_guc(
+        c"pgml.keep_jobs",
+        c"Days for which pgml.jobs shows trainings that have ended.",
+        c"Older ones go when another one is put into the queue.",
+        &KEEP_JOBS,
+        0,
+        36500,
+        GucContext::Sighup,
+        GucFlags::default(),
+    );
     // SAFETY: called from _PG_init, on the backend's main thread; the prefix is a static C string.
     unsafe {
         #[cfg(not(any(feature = "pg13", feature = "pg14")))]
@@ -66,6 +88,16 @@ pub fn xgboost_library() -> String {
 /// Threads of a training, at least 1.
 pub fn omp_num_threads() -> i32 {
     OMP_NUM_THREADS.get()
+}
+
+/// Trainings in the background that run at once in a database.
+pub fn background_trainings() -> usize {
+    usize::try_from(BACKGROUND_TRAININGS.get()).unwrap_or(0)
+}
+
+/// Days for which trainings that have ended are remembered.
+pub fn keep_jobs() -> i32 {
+    KEEP_JOBS.get()
 }
 
 /// Bytes that all compiled models together may have.

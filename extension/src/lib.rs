@@ -3,6 +3,8 @@
 //! The SQL interface is written by hand in `sql/`; each of its functions is a symbol declared by [`sql_function!`].
 
 mod access;
+mod activity;
+mod backends;
 mod cache;
 mod dataset;
 mod deploy;
@@ -11,6 +13,7 @@ mod features;
 mod grants;
 mod guc;
 mod invalidate;
+mod jobs;
 mod lookup;
 mod memory;
 mod model;
@@ -34,6 +37,7 @@ pub extern "C-unwind" fn _PG_init() {
     quiet_backtraces();
     guc::define();
     names::register();
+    jobs::register();
 }
 
 /// pgrx puts a backtrace into the DETAIL of every ERROR of a server that was started with RUST_BACKTRACE set. What a user

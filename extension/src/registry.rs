@@ -67,7 +67,7 @@ fn find_relation(name: &CStr) -> pg_sys::Oid {
 }
 
 /// Rows of a statement that reads, with the rights of the registry's owner.
-fn select<T>(
+pub fn select<T>(
     statement: &str,
     arguments: &[DatumWithOid],
     mut row: impl FnMut(&SpiHeapTupleData) -> SpiResult<T>,
@@ -77,7 +77,7 @@ fn select<T>(
 }
 
 /// Rows of a statement that writes (its RETURNING), with the rights of the registry's owner.
-fn update<T>(
+pub fn update<T>(
     statement: &str,
     arguments: &[DatumWithOid],
     mut row: impl FnMut(&SpiHeapTupleData) -> SpiResult<T>,
@@ -101,18 +101,18 @@ fn collect<T>(table: SpiTupleTable, row: &mut impl FnMut(&SpiHeapTupleData) -> S
 }
 
 /// An argument of a statement.
-fn argument<'a, T: IntoDatum>(value: T) -> DatumWithOid<'a> {
+pub fn argument<'a, T: IntoDatum>(value: T) -> DatumWithOid<'a> {
     // SAFETY: the oid is the type's own; the datum is made for the length of the call.
     unsafe { DatumWithOid::new(value, T::type_oid()) }
 }
 
 /// A role, for `$n::pg_catalog.oid`; as a number, since an oid of 0, which stands for PUBLIC, would be NULL.
-fn role_argument<'a>(role: pg_sys::Oid) -> DatumWithOid<'a> {
+pub fn role_argument<'a>(role: pg_sys::Oid) -> DatumWithOid<'a> {
     argument(i64::from(role.to_u32()))
 }
 
 /// A column that the table declares NOT NULL.
-fn value<T: IntoDatum + pgrx::FromDatum>(tuple: &SpiHeapTupleData, column: usize) -> SpiResult<T> {
+pub fn value<T: IntoDatum + pgrx::FromDatum>(tuple: &SpiHeapTupleData, column: usize) -> SpiResult<T> {
     tuple.get(column)?.ok_or(pgrx::spi::SpiError::InvalidPosition)
 }
 

@@ -15,6 +15,9 @@ use crate::model_meta::{FeatureColumn, LabelColumn, ModelMeta, Task};
 /// Past this many distinct values a text column is not a category but an identifier or free text.
 const MOST_CATEGORIES: usize = 65_536;
 
+/// Rows between two reports: few enough for a slow query, enough to cost nothing.
+const ROWS_PER_REPORT: u64 = 256;
+
 /// Values of rows that wait in memory: 64 MB.
 const MOST_WAITING: usize = 1 << 24;
 
@@ -183,7 +186,7 @@ impl Reader {
     fn store(&mut self, label: f32) -> Result<()> {
         if let Some(spool) = &mut self.spool {
             spool.push(&self.row, label)?;
-            if spool.rows() % 65_536 == 0 {
+            if spool.rows() % ROWS_PER_REPORT == 0 {
                 (self.progress)(spool.rows());
             }
             return Ok(());

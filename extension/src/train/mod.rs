@@ -27,14 +27,16 @@ use pgrx::{IntoDatum, pg_sys};
 use serde_json::{Value, json};
 
 use crate::access;
+use crate::activity::{self, Phase};
 use crate::error::{Error, Result};
 use crate::model_meta::Task;
 use crate::registry::{self, NewModel, Project, Snapshot};
 use crate::sql::{Call, text_datum};
 use columns::{Data, Reader};
+pub use engine::ALGORITHMS;
 use engine::Engine;
 use report::EverySecond;
-use request::Request;
+pub use request::Request;
 use source::Source;
 
 crate::sql_function!(pgml_train, train);
@@ -50,17 +52,41 @@ fn xgboost_version(_: &Call) -> Result<pg_sys::Datum> {
 fn train(call: &Call) -> Result<pg_sys::Datum> {
     let request = Request::read(call)?;
     registry::check_writable(c"pgml.train()")?;
+    let outcome = run(&request, registry::next_id(c"training_jobs_id_seq")?)?;
+    call.rows(&[vec![
+        Some(text_datum(&outcome.project)),
+        Some(text_datum(outcome.task.name())),
+        Some(text_datum(&request.algorithm)),
+        outcome.deployed.into_datum(),
+    ]])
+}
+
+/// What came of a training.
+pub struct Outcome {
+    pub project: String,
+    pub task: Task,
+    pub model_id: i64,
+    pub deployed: bool,
+}
+
+/// Trains, stores the model and perhaps deploys it, with the rights of the current role. `id` is what it is known by
+/// while it runs.
+pub fn run(request: &Request, id: i64) -> Result<Outcome> {
     access::require_training(&request.project_name, request.automatic_deploy)?;
     let project = registry::find_project(&request.project_name)?;
-    let task = task_of(&request, project.as_ref())?;
+    let task = task_of(request, project.as_ref())?;
+    let algorithm = ALGORITHMS.iter().position(|name| *name == request.algorithm).unwrap_or(ALGORITHMS.len());
+    let _shown =
+        activity::Shown::begin(id, project.as_ref().map(|project| project.id), &request.project_name, algorithm);
     let engine = engine::open(&request.algorithm, task, &request.hyperparams)?;
-    let mut plan = Plan::make(&request, project.as_ref())?;
+    let mut plan = Plan::make(request, project.as_ref())?;
     if engine.stops_early() && plan.snapshot.test_size == 0.0 {
         return Err(Error::invalid("early_stopping_rounds needs test rows to stop by, and test_size is 0"));
     }
     if plan.materialize {
         // Refuses what is not one query that only reads, before it is run.
         cursor::describe(&plan.source.statement)?;
+        activity::phase(Phase::Copying);
         report::info(&format!("Snapshotting {}, this may take a little while...", plan.source.name));
         let relation = registry::materialize(plan.snapshot.id, &plan.source.statement)?;
         let table = Source::relation(relation)?;
@@ -69,8 +95,10 @@ fn train(call: &Call) -> Result<pg_sys::Datum> {
         plan.source.relation = table.relation;
     }
 
+    activity::phase(Phase::Reading);
     let (data, not_null) = read(&plan, task, engine.as_ref())?;
     let rows = data.spool.rows();
+    activity::rows(rows);
     let size = TestSize::new(f64::from(plan.snapshot.test_size))?;
     let split = split(&data, plan.sampling, size, request.seed())?;
     if split.train_rows() == 0 || split.test_rows() == 0 && plan.snapshot.test_size > 0.0 {
@@ -86,11 +114,13 @@ fn train(call: &Call) -> Result<pg_sys::Datum> {
         .hint("With test_size => 0 all rows are trained on, and none is tested."));
     }
     let model_id = registry::next_id(c"models_id_seq")?;
-    announce(&request, &data, &split, task, model_id);
+    announce(request, &data, &split, task, model_id);
 
+    activity::phase(Phase::Training);
     let begun = Instant::now();
     let mut often = EverySecond::default();
     let fitted = engine.train(&data, &split, &mut |progress| {
+        activity::rounds(progress.round, progress.rounds, progress.elapsed);
         if often.passes() {
             report::info(&report::rounds(progress));
         }
@@ -100,6 +130,7 @@ fn train(call: &Call) -> Result<pg_sys::Datum> {
         report::warning(warning);
     }
 
+    activity::phase(Phase::Scoring);
     let begun = Instant::now();
     let scorer = score::Scorer::new(&fitted.model, &data)?
         .ok_or_else(|| Error::corrupted("a model does not fit the rows it was trained on"))?;
@@ -110,10 +141,11 @@ fn train(call: &Call) -> Result<pg_sys::Datum> {
     metrics.insert("fit_time".into(), json!(fit_time.as_secs_f64()));
     metrics.insert("score_time".into(), json!(begun.elapsed().as_secs_f64()));
 
+    activity::phase(Phase::Storing);
     let project = registry::ensure_project(&request.project_name, task.name())?;
     // Made by another role meanwhile, or not granted any more.
     access::require_training(&request.project_name, request.automatic_deploy)?;
-    task_of(&request, Some(&project))?;
+    task_of(request, Some(&project))?;
     registry::lock_project(project.id)?;
     if plan.is_new {
         let analysis = json!({ "samples": rows });
@@ -135,12 +167,7 @@ fn train(call: &Call) -> Result<pg_sys::Datum> {
         registry::insert_deployment(project.id, model_id, "new_score")?;
     }
     data.spool.close();
-    call.rows(&[vec![
-        Some(text_datum(&project.name)),
-        Some(text_datum(task.name())),
-        Some(text_datum(&request.algorithm)),
-        deployed.into_datum(),
-    ]])
+    Ok(Outcome { project: project.name, task, model_id, deployed })
 }
 
 /// The task, which a project keeps.
@@ -285,6 +312,7 @@ fn read(plan: &Plan, task: Task, engine: &dyn Engine) -> Result<(Data, Vec<Strin
     };
     let mut often = EverySecond::default();
     let progress = Box::new(move |rows| {
+        activity::rows(rows);
         if often.passes() {
             report::info(&format!("{rows} rows read"));
         }

@@ -2,7 +2,7 @@
 
 use learn::split::{Sampling, TestSize};
 use pgrx::PgLogLevel;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::engine::ALGORITHMS;
 use crate::error::{Error, Result};
@@ -81,6 +81,40 @@ impl Request {
                 .ok_or_else(|| Error::unsupported(format!("test_sampling \"{sampling}\" is not supported")))?,
             automatic_deploy: call.bool(12).unwrap_or(true),
             materialize_snapshot: call.bool(13).unwrap_or(false),
+        })
+    }
+
+    /// For the queue of trainings.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "project_name": self.project_name,
+            "task": self.task.map(Task::name),
+            "relation_name": self.relation_name,
+            "y_column_name": self.y_column_name,
+            "algorithm": self.algorithm,
+            "hyperparams": self.hyperparams,
+            "test_size": self.test_size,
+            "test_sampling": self.test_sampling.name(),
+            "automatic_deploy": self.automatic_deploy,
+            "materialize_snapshot": self.materialize_snapshot,
+        })
+    }
+
+    /// What [`Request::to_json`] wrote; `None` for anything else.
+    pub fn from_json(json: &Value) -> Option<Request> {
+        let text = |name: &str| json.get(name)?.as_str().map(str::to_owned);
+        let flag = |name: &str| json.get(name)?.as_bool();
+        Some(Request {
+            project_name: text("project_name")?,
+            task: text("task").and_then(|name| Task::parse(&name)),
+            relation_name: text("relation_name"),
+            y_column_name: text("y_column_name"),
+            algorithm: text("algorithm")?,
+            hyperparams: json.get("hyperparams")?.as_object()?.clone(),
+            test_size: json.get("test_size")?.as_f64()? as f32,
+            test_sampling: Sampling::from_name(&text("test_sampling")?)?,
+            automatic_deploy: flag("automatic_deploy")?,
+            materialize_snapshot: flag("materialize_snapshot")?,
         })
     }
 

@@ -26,6 +26,10 @@ FROM unnest('{see, predict, explain, train, deploy, export}'::text[]) privilege;
 SELECT project, grantee, privilege, grantor FROM pgml.grants;
 RESET ROLE;
 
+-- A training of the owner's in the background, as if it had ended.
+INSERT INTO pgml.training_jobs (id, project_name, algorithm, request, settings, role, session_role, login_role, definer, status)
+VALUES (100, 'churn', 'xgboost', '{}', '{}', 'pgml_test_owner', 'pgml_test_owner', 'pgml_test_owner', false, 'done');
+
 -- Runs a statement as a role and undoes what it did: yes, or the SQLSTATE, or how many rows it was about.
 CREATE FUNCTION outcome(role name, statement text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
@@ -59,6 +63,15 @@ INSERT INTO statements (statement) VALUES
     ($$SELECT pgml.explain_batch(2, ARRAY[1, 1]::real[])$$),
     ($$SELECT pgml.deploy(1)$$),
     ($$SELECT pgml.deploy('churn', 'most_recent')$$),
+    ($$SELECT pgml.train_async('churn', algorithm => 'xgboost', automatic_deploy => false)$$),
+    ($$SELECT pgml.train_async('churn', algorithm => 'xgboost')$$),
+    ($$SELECT pgml.train_async('new', 'regression', 'open_data', 'y', 'xgboost')$$),
+    ($$SELECT pgml.wait(100)$$),
+    ($$SELECT pgml.cancel(100)$$),
+    ($$SELECT pgml.wait(101)$$),
+    ($$SELECT pgml.cancel(101)$$),
+    ($$SELECT pgml.job_status(100, 'running')$$),
+    ($$SELECT FROM pgml.running_trainings()$$),
     ($$SELECT pgml.grant('churn', 'public', 'export')$$),
     ($$SELECT pgml.revoke('churn', 'pgml_test_see', 'see')$$),
     ($$SELECT pgml.set_owner('churn', 'pgml_test_owner')$$),
@@ -76,6 +89,12 @@ INSERT INTO statements (statement) VALUES
     ($$SELECT FROM pgml.snapshots$$),
     ($$SELECT FROM pgml.files$$),
     ($$SELECT FROM pgml.privileges$$),
+    ($$SELECT FROM pgml.training_jobs$$),
+    ($$SELECT FROM pgml.jobs$$),
+    ($$SELECT FROM pgml.activity$$),
+    ($$DELETE FROM pgml.jobs$$),
+    ($$UPDATE pgml.training_jobs SET role = 10$$),
+    ($$SELECT nextval('pgml.training_jobs_id_seq')$$),
     ($$SELECT FROM pgml.overview$$),
     ($$SELECT FROM pgml.overview WHERE relation_name IS NOT NULL$$),
     ($$SELECT FROM pgml.trained_models$$),

@@ -1,0 +1,39 @@
+//! `pgml.train_async`: a training is asked for, and an id given at once.
+
+use pgrx::{IntoDatum, pg_sys};
+
+use super::{process, settings, table};
+use crate::access;
+use crate::error::Result;
+use crate::registry;
+use crate::sql::Call;
+use crate::train::Request;
+
+crate::sql_function!(pgml_train_async, train_async);
+
+fn train_async(call: &Call) -> Result<pg_sys::Datum> {
+    let request = Request::read(call)?;
+    registry::check_writable(c"pgml.train_async()")?;
+    access::require_training(&request.project_name, request.automatic_deploy)?;
+    let id = registry::next_id(c"training_jobs_id_seq")?;
+    let (role, outer) = (access::user(), outer_role());
+    table::insert(&table::NewJob {
+        id,
+        request: &request,
+        settings: settings::of_session(),
+        role,
+        // SAFETY: plain reads of backend state.
+        session: unsafe { pg_sys::GetSessionUserId() },
+        // SAFETY: as above.
+        login: unsafe { pg_sys::GetAuthenticatedUserId() },
+        definer: role != outer,
+    })?;
+    process::queued(id);
+    Ok(id.into_datum().unwrap_or(pg_sys::Datum::from(0)))
+}
+
+/// The role of the session, or the one of SET ROLE; not that of a function with its owner's rights.
+fn outer_role() -> pg_sys::Oid {
+    // SAFETY: plain reads of backend state.
+    unsafe { pg_sys::GetOuterUserId() }
+}
