@@ -7,7 +7,7 @@ mod common;
 use std::time::Duration;
 
 use common::*;
-use learn::xgboost::{Algorithm, Kind, Params, Task};
+use learn::xgboost::{Algorithm, Column, ColumnKind, Columns, Kind, Params, Task};
 use serde_json::{Map, Value, json};
 
 /// Of a processor's time, whatever else the machine does: in a build with debug assertions, and still too short to wish
@@ -64,4 +64,26 @@ fn no_value_that_is_allowed_makes_a_dry_run_long() {
         }
     }
     assert!(ran > 200, "only {ran} dry runs were made");
+}
+
+#[test]
+fn nor_do_a_million_columns() {
+    let column = |position: u32| Column { name: format!("f{position}"), kind: ColumnKind::Quantitative };
+    let columns = Columns::new((0..1 << 20).map(column).collect()).unwrap();
+    let library = library();
+    let last = (1 << 20) - 1;
+    for (given, fits) in [
+        (json!({}), true),
+        (json!({"tree_method": "approx"}), true),
+        (json!({"booster": "gblinear"}), true),
+        (json!({"interaction_constraints": [[0, last], [last]]}), true),
+        (json!({"interaction_constraints": [[0, last + 1]]}), false),
+        (json!({"monotone_constraints": [1, -1]}), false),
+    ] {
+        let given: Map<String, Value> = given.as_object().unwrap().clone();
+        let before = processor_time();
+        let params = Params::parse(Algorithm::Xgboost, Task::Regression, &given).unwrap();
+        assert_eq!(params.dry_run(&library, &columns).is_ok(), fits, "{}", Value::Object(given));
+        assert!(processor_time() - before < LONGEST, "{:?}", processor_time() - before);
+    }
 }

@@ -217,9 +217,37 @@ fn random_forests_take_one_number_of_trees() {
 }
 
 #[test]
+fn a_round_has_no_more_trees_than_can_be_waited_for() {
+    use Algorithm::{Xgboost, XgboostRandomForest};
+    let classes = |classes| Task::Classification { classes };
+    let parallel = |trees: i64| json!({"num_parallel_tree": trees});
+    for (algorithm, task, given, allowed) in [
+        (Xgboost, Task::Regression, parallel(10_000), true),
+        (Xgboost, Task::Regression, parallel(10_001), false),
+        (Xgboost, Task::Regression, parallel(i64::from(i32::MAX)), false),
+        (Xgboost, Task::Regression, json!({"n_estimators": i32::MAX}), true),
+        (Xgboost, BINARY, parallel(10_000), true),
+        (Xgboost, classes(1000), parallel(10), true),
+        (Xgboost, classes(1000), parallel(11), false),
+        (XgboostRandomForest, Task::Regression, json!({"n_estimators": 10_000}), true),
+        (XgboostRandomForest, Task::Regression, json!({"boost_rounds": 10_001}), false),
+        (XgboostRandomForest, classes(1000), json!({}), true),
+    ] {
+        let outcome = Params::parse(algorithm, task, &object(given.clone()));
+        match outcome {
+            Ok(_) => assert!(allowed, "{given}"),
+            Err(error) => {
+                let error = error.to_string();
+                assert!(!allowed && error.ends_with(" trees, and 10000 are the most"), "{given}: {error}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_dry_run_is_quick_even_when_the_training_is_not() {
     let library = library();
-    let huge = json!({"n_estimators": 1_000_000, "max_depth": 1_000_000, "num_parallel_tree": 100_000, "max_bin": 65_536, "nthread": 1_000_000});
+    let huge = json!({"n_estimators": 1_000_000, "max_depth": 1_000_000, "num_parallel_tree": 200, "max_bin": 65_536, "nthread": 1_000_000});
     let kinds = (0..20)
         .map(|i| if i % 2 == 0 { ColumnKind::Quantitative } else { ColumnKind::Categorical { categories: 1 << 24 } });
     let params = parse(Task::Classification { classes: 50 }, huge).unwrap();

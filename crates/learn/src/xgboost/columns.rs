@@ -95,6 +95,11 @@ impl Columns {
         self.columns.len()
     }
 
+    /// The first so many.
+    pub(super) fn first(&self, count: usize) -> Result<Columns, Error> {
+        Columns::new(self.columns.iter().take(count).cloned().collect())
+    }
+
     /// In their order.
     pub fn iter(&self) -> std::slice::Iter<'_, Column> {
         self.columns.iter()

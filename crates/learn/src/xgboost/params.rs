@@ -26,6 +26,13 @@ pub struct Params {
 /// XGBRegressor's and XGBClassifier's default, and XGBRFRegressor's number of trees.
 const ROUNDS: u32 = 100;
 
+/// Trees of a round at the most, where their number is given: no cancel is heeded before a round's last tree, and with
+/// little data ten thousand take a second.
+const MOST_TREES: u64 = 10_000;
+
+/// Columns of a dry run: more are no different to the library, and a million of them take it a minute.
+const FEW_COLUMNS: usize = 64;
+
 /// Classes of a dry run: more are no different to the library, and each costs a tree.
 const FEW_CLASSES: u32 = 4;
 
@@ -205,7 +212,20 @@ impl Params {
                 }
             }
         }
-        Ok(())
+        let asked = named("num_parallel_tree").or(named("n_estimators")).filter(|_| self.trees_a_round() > MOST_TREES);
+        match asked {
+            Some(given) => Err(given.wrong(format!(
+                "a round, which nothing interrupts, would grow {} trees, and {MOST_TREES} are the most",
+                self.trees_a_round()
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// Trees that are grown in each round, those of all classes.
+    fn trees_a_round(&self) -> u64 {
+        let number = |name| self.setting(name).and_then(|text| text.parse().ok()).unwrap_or(1);
+        u64::saturating_mul(number("num_parallel_tree"), number("num_class"))
     }
 
     /// The algorithm they are for.
@@ -273,7 +293,28 @@ impl Params {
     /// [`Error::Refused`] with the library's reason, and [`Error::InvalidParameter`] for constraints that do not fit
     /// the columns.
     pub fn dry_run(&self, library: &Library, columns: &Columns) -> Result<Vec<String>, Error> {
-        super::train::dry_run(library, &self.reduced(), columns)
+        let mut reduced = self.reduced();
+        if columns.width() <= FEW_COLUMNS {
+            return super::train::dry_run(library, &reduced, columns);
+        }
+        reduced.narrow(columns)?;
+        super::train::dry_run(library, &reduced, &columns.first(FEW_COLUMNS)?)
+    }
+
+    /// Fits the constraints, which have to fit all columns, to the first few.
+    fn narrow(&mut self, columns: &Columns) -> Result<(), Error> {
+        if let Some((monotone, name, value)) = &mut self.monotone {
+            let mut directions = monotone.directions(columns, &Given { name, value })?;
+            directions.truncate(FEW_COLUMNS);
+            *monotone = Monotone::ByPosition(directions);
+        }
+        if let Some((groups, name, value)) = &mut self.interactions {
+            let resolved = resolve_interactions(groups, columns, &Given { name, value })?;
+            let few = |group: Vec<usize>| group.into_iter().filter(|position| *position < FEW_COLUMNS);
+            *groups = resolved.into_iter().map(|group| few(group).map(Feature::Position).collect()).collect();
+            groups.retain(|group| !group.is_empty());
+        }
+        Ok(())
     }
 
     pub(super) fn setting(&self, name: &str) -> Option<&str> {
@@ -311,6 +352,15 @@ impl Params {
         reduced
     }
 
+    /// Names and values as the library is told them, for `make fuzz`.
+    ///
+    /// # Errors
+    /// As [`Params::dry_run`], without the library's.
+    #[cfg(fuzzing)]
+    pub fn told(&self, columns: &Columns) -> Result<Vec<(&'static str, String)>, Error> {
+        self.resolve(columns)
+    }
+
     /// Names and values as the library is told them.
     pub(super) fn resolve(&self, columns: &Columns) -> Result<Vec<(&'static str, String)>, Error> {
         let mut all = vec![("validate_parameters", "1".to_string())];
@@ -320,7 +370,8 @@ impl Params {
             all.push(("monotone_constraints", monotone.resolve(columns, &Given { name, value })?));
         }
         if let Some((groups, name, value)) = &self.interactions {
-            all.push(("interaction_constraints", resolve_interactions(groups, columns, &Given { name, value })?));
+            let groups = resolve_interactions(groups, columns, &Given { name, value })?;
+            all.push(("interaction_constraints", Value::from(groups).to_string()));
         }
         Ok(all)
     }

@@ -326,7 +326,7 @@ pub(super) static TABLE: &[Parameter] = &[
         &[],
         count(1),
         "1",
-        "Trees grown in each round; in a random forest, another name of n_estimators.",
+        "Trees grown in each round, 10000 over all classes at the most; in a random forest, another name of n_estimators.",
     ),
     row(
         "multi_strategy",

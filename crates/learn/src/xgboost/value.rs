@@ -191,11 +191,17 @@ impl Given<'_> {
 impl Monotone {
     /// The library's text for these columns.
     pub(super) fn resolve(&self, columns: &Columns, given: &Given<'_>) -> Result<String, Error> {
-        let directions = match self {
-            Monotone::ByPosition(list) if list.len() == columns.width() => list.clone(),
+        let texts: Vec<String> = self.directions(columns, given)?.iter().map(i8::to_string).collect();
+        Ok(format!("({})", texts.join(",")))
+    }
+
+    /// One for every column.
+    pub(super) fn directions(&self, columns: &Columns, given: &Given<'_>) -> Result<Vec<i8>, Error> {
+        match self {
+            Monotone::ByPosition(list) if list.len() == columns.width() => Ok(list.clone()),
             Monotone::ByPosition(list) => {
                 let (have, want) = (list.len(), columns.width());
-                return Err(given.wrong(format!("it has {have} directions, and there are {want} columns")));
+                Err(given.wrong(format!("it has {have} directions, and there are {want} columns")))
             }
             Monotone::ByName(names) => {
                 let mut directions = vec![0; columns.width()];
@@ -205,20 +211,18 @@ impl Monotone {
                         *slot = *direction;
                     }
                 }
-                directions
+                Ok(directions)
             }
-        };
-        let texts: Vec<String> = directions.iter().map(i8::to_string).collect();
-        Ok(format!("({})", texts.join(",")))
+        }
     }
 }
 
-/// The library's text of the groups for these columns.
+/// The groups as positions of these columns; their JSON is the library's text of them.
 pub(super) fn resolve_interactions(
     groups: &[Vec<Feature>],
     columns: &Columns,
     given: &Given<'_>,
-) -> Result<String, Error> {
+) -> Result<Vec<Vec<usize>>, Error> {
     let position = |feature: &Feature| match feature {
         Feature::Name(name) => columns.position(name).ok_or_else(|| no_column(given, name)),
         Feature::Position(position) if *position < columns.width() => Ok(*position),
@@ -226,9 +230,7 @@ pub(super) fn resolve_interactions(
             Err(given.wrong(format!("there is no column {position}; the last one is {}", columns.width() - 1)))
         }
     };
-    let groups = groups.iter().map(|group| group.iter().map(position).collect::<Result<Vec<usize>, Error>>());
-    let groups: Vec<Vec<usize>> = groups.collect::<Result<_, _>>()?;
-    Ok(Value::from(groups).to_string())
+    groups.iter().map(|group| group.iter().map(position).collect()).collect()
 }
 
 fn no_column(given: &Given<'_>, name: &str) -> Error {
