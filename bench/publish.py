@@ -22,6 +22,7 @@ PUBLISHED = {
 # Where it stands how a bench measures, and then the settings of each side.
 SETTINGS = {
     "predict-point": ["bench/predict_point.py", "bench/flights.py"],
+    "predict-memory": ["bench/predict_memory.py", "bench/booster_processes.py", "bench/flights.py"],
     "predict-scan": ["bench/predict_scan.py", "bench/flights.py"],
     "pooler": ["bench/pooler.py", "bench/orm.sql"],
     "fleet": ["bench/fleet/__init__.py", "tools/devkit/fleet.py", "bench/fleet/load.py", "bench/fleet/patroni.py"],

@@ -7,8 +7,9 @@ import threading
 import pytest
 
 from conftest import Database
-from devkit import Problem
+from devkit import Problem, postgres
 from devkit.client import connection
+from devkit.server import Server
 from test_names import ASK, ask, make_models
 
 
@@ -60,24 +61,90 @@ def test_a_hundred_connections_map_one_file(server, database):
             assert [line.split()[1] for line in mapped] == ["r--s"]
 
 
+def damages(good):
+    """What may stand where an image should: name to bytes."""
+    flipped, other_version = bytearray(good), bytearray(good)
+    flipped[len(good) // 2] ^= 1
+    other_version[24] += 1
+    words = (good[i : i + 8] for i in range(0, len(good), 8))
+    return {
+        "a flipped bit": bytes(flipped),
+        "another version": bytes(other_version),
+        "another byte order": b"".join(word[::-1] for word in words),
+        "truncated by a byte": good[:-1],
+        "truncated to its header": good[:100],
+        "empty": b"",
+        "noise": os.urandom(len(good)),
+    }
+
+
 def test_damaged_and_missing_copies_are_made_again(server, database):
     make_models(database.sql)
     clear(server)
     before = database.sql(ASK)
     (compiled,) = cache_files(server)
     good = compiled.read_bytes()
-    flipped = bytearray(good)
-    flipped[len(good) // 2] ^= 1
-    for damage in (bytes(flipped), good[:-1], good[:100], b"", os.urandom(len(good))):
+    for name, damage in damages(good).items():
         # As a disk would damage it: the file that running connections map is left alone.
         compiled.unlink()
         compiled.write_bytes(damage)
         os.chown(compiled, server.data.stat().st_uid, server.data.stat().st_gid)
-        assert database.sql(ASK) == before
-        assert compiled.read_bytes() == good
+        assert database.sql(ASK) == before, name
+        assert compiled.read_bytes() == good, name
     compiled.unlink()
     assert database.sql(ASK) == before
     assert compiled.read_bytes() == good
+
+
+def started(server):
+    """Nanoseconds from 1970 to the server's start, which it knows to the microsecond."""
+    return int(server.psql("SELECT (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint")) * 1000
+
+
+def test_an_image_is_checked_by_the_first_who_maps_it_after_the_servers_start(server, database):
+    """And by the first after whatever happened to the file, which its time tells."""
+    make_models(database.sql)
+    clear(server)
+    before = database.sql(ASK)
+    (compiled,) = cache_files(server)
+    start = started(server)
+    assert compiled.stat().st_mtime_ns == start
+    for change in (lambda: os.utime(compiled, (0, 0)), lambda: os.utime(compiled)):
+        change()
+        assert compiled.stat().st_mtime_ns != start
+        assert database.sql(ASK) == before
+        assert compiled.stat().st_mtime_ns == start
+    # What has the time of the start was checked, whole as it was then: nothing but its header is looked at.
+    good = bytearray(compiled.read_bytes())
+    good[8] ^= 1
+    compiled.unlink()
+    compiled.write_bytes(good)
+    os.chown(compiled, server.data.stat().st_uid, server.data.stat().st_gid)
+    os.utime(compiled, ns=(start, start))
+    assert database.sql(ASK) == before
+    assert compiled.read_bytes() == good
+    os.utime(compiled)
+    assert database.sql(ASK) == before
+    assert compiled.read_bytes() != good
+
+
+def test_a_base_backup_brings_images_that_are_checked_anew(major):
+    with Server(postgres.tree(major)) as primary:
+        primary.psql("CREATE DATABASE app")
+        primary.psql("CREATE EXTENSION pgml", "app")
+        up, down = make_models(lambda text: primary.psql(text, "app"))
+        questions = [f"SELECT pgml.predict({model}, ARRAY[8]::real[])" for model in (up, down)]
+        before = [primary.psql(question, "app") for question in questions]
+        good = {path.name: path.read_bytes() for path in cache_files(primary)}
+        damaged = cache_files(primary)[0]
+        with open(damaged, "r+b") as file:
+            file.seek(len(good[damaged.name]) - 1)
+            file.write(bytes([good[damaged.name][-1] ^ 1]))
+        with primary.replica() as copy:
+            assert [path.name for path in cache_files(copy)] == sorted(good)
+            assert [copy.psql(question, "app") for question in questions] == before
+            assert {path.name: path.read_bytes() for path in cache_files(copy)} == good
+            assert {path.stat().st_mtime_ns for path in cache_files(copy)} == {started(copy)}
 
 
 def test_a_cache_that_cannot_be_written_costs_only_memory(server, database):
@@ -162,7 +229,7 @@ def test_what_was_not_used_for_longest_goes_when_the_cache_is_full(server, small
             answers.append(cursor.fetchone()[0])
             # As if a day had passed: which file was used later is what counts.
             for path in cache_files(server):
-                os.utime(path, (path.stat().st_mtime - 86400,) * 2)
+                os.utime(path, (path.stat().st_atime - 86400,) * 2)
             if seed:
                 # In use again and again, the first one stays.
                 database.sql(PREDICT.format(seed=0))

@@ -36,9 +36,10 @@ impl Table {
     }
 
     fn attribute(&self, name: &CStr) -> Result<i16> {
-        // SAFETY: the relation is open and the name is a C string.
-        let number = unsafe { pg_sys::get_attnum((*self.relation).rd_id, name.as_ptr()) };
-        if number <= 0 { Err(not_installed()) } else { Ok(number) }
+        // By the descriptor, which is at hand: the system's cache of attributes is empty in a new connection.
+        // SAFETY: the descriptor of an open relation; the name is a C string.
+        let number = unsafe { pg_sys::SPI_fnumber(self.descriptor(), name.as_ptr()) };
+        i16::try_from(number).ok().filter(|number| *number > 0).ok_or_else(not_installed)
     }
 
     /// Calls `each` with every visible row whose `attribute` equals `value`, by `index` where it exists.
@@ -140,6 +141,26 @@ impl Table {
         unsafe {
             let datum = pg_sys::heap_getattr(tuple, i32::from(attribute), self.descriptor(), &mut null);
             T::from_datum(datum, null)
+        }
+    }
+
+    /// A copy of a value of type bytea; empty for NULL.
+    fn bytes(&self, tuple: pg_sys::HeapTuple, attribute: i16) -> Result<Vec<u8>> {
+        let Some(stored) = self.get::<pg_sys::Datum>(tuple, attribute) else { return Ok(Vec::new()) };
+        let stored: *mut pg_sys::varlena = stored.cast_mut_ptr();
+        // SAFETY: the value of a bytea column, valid as in `get`. What was fetched and decompressed for it is a copy of our
+        // own, and goes at once: of a large model it is large, and the statement may go on for long.
+        unsafe {
+            let plain = pg_sys::pg_detoast_datum_packed(stored);
+            let mut bytes = Vec::new();
+            let copied = memory::reserve(&mut bytes, pgrx::varsize_any_exhdr(plain));
+            if copied.is_ok() {
+                bytes.extend_from_slice(pgrx::varlena_to_byte_slice(plain));
+            }
+            if plain != stored {
+                pg_sys::pfree(plain.cast());
+            }
+            copied.map(|()| bytes)
         }
     }
 }
@@ -341,15 +362,13 @@ fn whole_digest<'a>(mut parts: impl ExactSizeIterator<Item = &'a [u8]>) -> Optio
 pub fn model_bytes(model: i64, snapshot: pg_sys::Snapshot) -> Result<Vec<u8>> {
     let mut parts: Vec<(i32, Vec<u8>)> = Vec::new();
     scan_parts(model, snapshot, |files, tuple, part| {
-        let data = files.attribute(c"data")?;
-        let stored = files.get::<&[u8]>(tuple, data).unwrap_or_default();
-        let mut bytes = Vec::new();
-        memory::reserve(&mut bytes, stored.len())?;
-        bytes.extend_from_slice(stored);
-        parts.push((part, bytes));
+        parts.push((part, files.bytes(tuple, files.attribute(c"data")?)?));
         Ok(())
     })?;
     parts.sort_unstable_by_key(|(part, _)| *part);
+    if let Some((number, _)) = (0..).zip(&parts).find(|(expected, (part, _))| part != expected) {
+        return Err(Error::corrupted(format!("part {number} of the stored bytes of model {model} is missing")));
+    }
     let mut parts = parts.into_iter().map(|(_, data)| data);
     let mut bytes = parts.next().unwrap_or_default();
     for part in parts {

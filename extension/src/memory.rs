@@ -1,10 +1,10 @@
 //! Where there is no memory: an ERROR for what grows with what a caller gives, the end of the connection for all else, and
-//! never the end of the server.
+//! never the end of the server. And memory that is not needed any more, which goes back to the system.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pgrx::PgSqlErrorCode;
+use pgrx::{PgSqlErrorCode, pg_sys};
 
 use crate::error::{Error, Result};
 
@@ -30,6 +30,59 @@ pub fn filled<T: Clone>(value: T, length: usize) -> Result<Vec<T>> {
     reserve(&mut vec, length)?;
     vec.resize(length, value);
     Ok(vec)
+}
+
+/// Gives what was freed back to the system when it is dropped: to be made before the work that takes much.
+///
+/// The C library keeps freed memory for the process that freed it, up to all that a compilation or a training took, and a
+/// connection of a pool lives for days. The training library's threads have heaps of their own, which are meant too.
+pub struct GivenBack;
+
+impl Drop for GivenBack {
+    fn drop(&mut self) {
+        #[cfg(all(target_os = "linux", target_env = "gnu"))]
+        // SAFETY: the C library's own function, which takes its locks; nothing that is in use is touched.
+        unsafe {
+            libc::malloc_trim(0);
+        }
+    }
+}
+
+/// A memory context of PostgreSQL for one piece of work, current while it lives and deleted with it. What an ERROR leaves
+/// of it goes with the context around it.
+pub struct OwnContext {
+    own: pg_sys::MemoryContext,
+    around: pg_sys::MemoryContext,
+}
+
+impl OwnContext {
+    pub fn begin(name: &'static CStr) -> OwnContext {
+        // SAFETY: within a call, which has a current context; the name lives as long as the program.
+        unsafe {
+            let around = pg_sys::CurrentMemoryContext;
+            let own = pg_sys::AllocSetContextCreateInternal(
+                around,
+                name.as_ptr(),
+                pg_sys::ALLOCSET_DEFAULT_MINSIZE as usize,
+                pg_sys::ALLOCSET_DEFAULT_INITSIZE as usize,
+                pg_sys::ALLOCSET_DEFAULT_MAXSIZE as usize,
+            );
+            pg_sys::MemoryContextSwitchTo(own);
+            OwnContext { own, around }
+        }
+    }
+}
+
+impl Drop for OwnContext {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            // SAFETY: made by us; whoever works in it has returned, and what it leaves to others is not in it.
+            unsafe {
+                pg_sys::MemoryContextSwitchTo(self.around);
+                pg_sys::MemoryContextDelete(self.own);
+            }
+        }
+    }
 }
 
 // The server's own way to report, without a string of Rust's in between.

@@ -137,28 +137,6 @@ pub fn deployed_model(project_id: i64) -> Result<Option<i64>> {
     Ok(rows.into_iter().next())
 }
 
-/// The bytes of a model's file, its parts put together; `None` if there is no such file.
-pub fn read_file(model_id: i64, path: &str) -> Result<Option<Vec<u8>>> {
-    let parts: Vec<(i32, Vec<u8>)> = select(
-        "SELECT part, data FROM pgml.files
-         WHERE model_id OPERATOR(pg_catalog.=) $1 AND path OPERATOR(pg_catalog.=) $2
-         ORDER BY part USING OPERATOR(pg_catalog.<)",
-        &[argument(model_id), argument(path)],
-        |tuple| Ok((value(tuple, 1)?, value(tuple, 2)?)),
-    )?;
-    if parts.is_empty() {
-        return Ok(None);
-    }
-    let mut bytes = Vec::with_capacity(parts.iter().map(|(_, data)| data.len()).sum());
-    for (expected, (part, data)) in (0i32..).zip(parts) {
-        if part != expected {
-            return Err(Error::corrupted(format!("part {expected} of file \"{path}\" of model {model_id} is missing")));
-        }
-        bytes.extend_from_slice(&data);
-    }
-    Ok(Some(bytes))
-}
-
 /// A row of pgml.models, as far as deploying needs it.
 #[derive(Debug, Clone)]
 pub struct Candidate {

@@ -331,28 +331,53 @@ fn transform_of(code: u32) -> Option<Transform> {
     })
 }
 
+/// The header, if these are the bytes of an image of this version, all of them.
+fn read_header(bytes: &[u8]) -> Result<Header, ImageError> {
+    if cfg!(target_endian = "big") {
+        return Err(ImageError::Endian);
+    }
+    if !bytes.starts_with(&MAGIC) {
+        return Err(ImageError::Magic);
+    }
+    let Some(start) = bytes.get(..size_of::<Header>()) else {
+        return Err(ImageError::Length { expected: size_of::<Header>() as u64, found: bytes.len() as u64 });
+    };
+    let header: Header = bytemuck::pod_read_unaligned(start);
+    if header.version != IMAGE_VERSION {
+        return Err(ImageError::Version { found: header.version });
+    }
+    if header.length != bytes.len() as u64 {
+        return Err(ImageError::Length { expected: header.length, found: bytes.len() as u64 });
+    }
+    Ok(header)
+}
+
 impl Layout {
     /// Checks the bytes from end to end.
     pub fn read(bytes: &[u8]) -> Result<Self, ImageError> {
-        if cfg!(target_endian = "big") {
-            return Err(ImageError::Endian);
-        }
-        if !bytes.starts_with(&MAGIC) {
-            return Err(ImageError::Magic);
-        }
-        let Some(start) = bytes.get(..size_of::<Header>()) else {
-            return Err(ImageError::Length { expected: size_of::<Header>() as u64, found: bytes.len() as u64 });
-        };
-        let header: Header = bytemuck::pod_read_unaligned(start);
-        if header.version != IMAGE_VERSION {
-            return Err(ImageError::Version { found: header.version });
-        }
-        if header.length != bytes.len() as u64 {
-            return Err(ImageError::Length { expected: header.length, found: bytes.len() as u64 });
-        }
+        let header = read_header(bytes)?;
         if checksum(&bytes[CHECKED_FROM..]) != header.checksum {
             return Err(ImageError::Checksum);
         }
+        let layout = Self::outline(bytes, header)?;
+        // SAFETY: these are the bytes that the layout was read from, and the sizes have been checked.
+        let view = unsafe { View::new(bytes, &layout) };
+        view.check()?;
+        view.check_rank()?;
+        Ok(layout)
+    }
+
+    /// The same for bytes that were checked before: what is looked at now is where everything is, and nothing else is
+    /// touched.
+    ///
+    /// # Safety
+    /// [`Self::read`] accepted these bytes, and they have not changed.
+    pub unsafe fn read_again(bytes: &[u8]) -> Result<Self, ImageError> {
+        Self::outline(bytes, read_header(bytes)?)
+    }
+
+    /// Where everything is: from the header and the table of sections, checked as far as a [`View`] takes them for granted.
+    fn outline(bytes: &[u8], header: Header) -> Result<Self, ImageError> {
         if !bytes.as_ptr().addr().is_multiple_of(ADDRESS_ALIGNMENT) {
             return Err(ImageError::Address);
         }
@@ -377,9 +402,7 @@ impl Layout {
         std::str::from_utf8(layout.section(bytes, Section::Objective))
             .map_err(|_| ImageError::Malformed("objective"))?;
         // SAFETY: these are the bytes that the layout was read from, and the sizes have been checked.
-        let view = unsafe { View::new(bytes, &layout) };
-        view.check()?;
-        layout.rank_columns = view.check_rank()?;
+        layout.rank_columns = unsafe { View::new(bytes, &layout) }.count_rank_columns();
         Ok(layout)
     }
 

@@ -49,6 +49,25 @@ fn every_truncation_and_any_growth_is_refused() {
 }
 
 #[test]
+fn an_image_that_was_checked_before_predicts_the_same_and_its_header_is_still_looked_at() {
+    let image = compile(&stump(), b"metadata").unwrap();
+    let checked = Forest::open(image.as_slice()).unwrap();
+    // SAFETY: these very bytes have just been accepted.
+    let again = unsafe { Forest::open_again(image.as_slice()) }.unwrap();
+    assert_eq!(again.metadata(), checked.metadata());
+    for row in [[0.0, 0.0], [1.0, 0.7], [f32::NAN, f32::NAN]] {
+        let (mut one, mut other) = ([0.0], [0.0]);
+        checked.predict_row(&row, &mut one).unwrap();
+        again.predict_row(&row, &mut other).unwrap();
+        assert_eq!(one, other);
+    }
+    for length in [0, 10, 63, 64, 100, image.len() - 1] {
+        // SAFETY: what is refused by the length that the header tells is not looked at any further.
+        assert!(unsafe { Forest::open_again(&image[..length]) }.is_err(), "{length} bytes");
+    }
+}
+
+#[test]
 fn an_image_of_another_version_is_told_from_a_damaged_one() {
     let mut image = compile(&stump(), &[]).unwrap();
     image[24] += 1;

@@ -6,6 +6,11 @@
 //! space allocated first, synced, and renamed into place. Files are only ever unlinked, never truncated: a page that a
 //! mapped file lost would be a SIGBUS, and with it a restart of the whole server.
 //!
+//! An image is checked from end to end by the first backend that maps it in the life of this server, which then gives the
+//! file the modification time of the server's start, to the microsecond. Those that find it so take the check for done:
+//! what is written, copied, restored or damaged through the file system later has another time. When a file was used last
+//! is its access time, set by whoever maps it.
+//!
 //! Nothing here is needed for durability. A file that is missing, damaged or of another version is made again from
 //! `pgml.files`; if it cannot be written (disk full, read-only), the backend predicts from a private copy. So files may
 //! go at any time, and do: those that were not used for longest when all together grow past `pgml.cache_size`, and those
@@ -14,7 +19,7 @@
 mod tidy;
 
 use std::cell::Cell;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, FileTimes, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
@@ -28,6 +33,7 @@ use pgrx::pg_sys;
 
 use crate::error::{Error, Result};
 use crate::guc;
+use crate::memory::GivenBack;
 
 pub use tidy::{forget, tidy_if_due};
 
@@ -85,6 +91,7 @@ pub fn open(digest: &Digest, compile: impl FnOnce() -> Result<Vec<u8>>) -> Resul
     if let Some(opened) = map(&path) {
         return Ok(opened);
     }
+    let _given_back = GivenBack;
     let image = compile()?;
     let written = write(&path, &image);
     let opened = written.as_ref().ok().and_then(|()| map(&path));
@@ -121,7 +128,7 @@ impl Used {
             self.said.set(Instant::now());
             // It may have been unlinked, which the mapping outlives.
             if let Ok(file) = File::open(&self.path) {
-                let _ = file.set_modified(SystemTime::now());
+                let _ = file.set_times(FileTimes::new().set_accessed(SystemTime::now()));
             }
         }
     }
@@ -163,21 +170,38 @@ fn map(path: &Path) -> Option<Opened> {
     // SAFETY: the folder belongs to the server's user alone (mode 0700), and files in it are renamed into place whole
     // and only ever unlinked, never truncated or written again, so the mapped bytes do not change.
     let mapped = unsafe { Mmap::map(&file) }.ok()?;
-    match Forest::open(Image::Mapped(mapped)) {
-        Ok(forest) => {
-            let age = file.metadata().and_then(|data| data.modified()).ok().and_then(|at| at.elapsed().ok());
-            if age.is_some_and(|age| age > USED_AGAIN_AFTER) {
-                let _ = file.set_modified(SystemTime::now());
-            }
-            Some(Opened { forest, used: Some(Used { path: path.to_owned(), said: Cell::new(Instant::now()) }) })
-        }
+    let data = file.metadata().ok();
+    let checked = data.as_ref().and_then(|data| data.modified().ok()) == Some(server_start());
+    let opened = match checked {
+        // SAFETY: a backend of this server has opened the whole image, and files do not change.
+        true => unsafe { Forest::open_again(Image::Mapped(mapped)) },
+        false => Forest::open(Image::Mapped(mapped)),
+    };
+    let forest = match opened {
+        Ok(forest) => forest,
         Err(error) => {
             pgrx::log!("compiled model \"{}\" is damaged and will be made again: {error}", path.display());
             // Failing to unlink is harmless: the rename of the new file replaces it.
             let _ = fs::remove_file(path);
-            None
+            return None;
         }
+    };
+    let used = data.and_then(|data| data.accessed().ok()).and_then(|at| at.elapsed().ok());
+    if !checked {
+        let _ = file.set_times(FileTimes::new().set_accessed(SystemTime::now()).set_modified(server_start()));
+    } else if used.is_some_and(|age| age > USED_AGAIN_AFTER) {
+        let _ = file.set_times(FileTimes::new().set_accessed(SystemTime::now()));
     }
+    Some(Opened { forest, used: Some(Used { path: path.to_owned(), said: Cell::new(Instant::now()) }) })
+}
+
+/// When the postmaster started.
+fn server_start() -> SystemTime {
+    /// From 1970, where the system's time begins, to 2000, where PostgreSQL's does.
+    const EPOCH: Duration = Duration::from_secs(946_684_800);
+    // SAFETY: set before any backend starts, and never changed.
+    let microseconds = unsafe { pg_sys::PgStartTime };
+    SystemTime::UNIX_EPOCH + EPOCH + Duration::from_micros(u64::try_from(microseconds).unwrap_or(0))
 }
 
 fn write(path: &Path, image: &[u8]) -> io::Result<()> {

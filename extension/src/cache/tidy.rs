@@ -35,7 +35,7 @@ pub fn files() -> Vec<Compiled> {
     for folder in entries(&root()) {
         for entry in entries(&folder.path()) {
             if let (true, Ok(data)) = (is_compiled(&entry), entry.metadata()) {
-                let used = data.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+                let used = data.accessed().unwrap_or(SystemTime::UNIX_EPOCH);
                 files.push(Compiled { path: entry.path(), size: data.len(), used });
             }
         }

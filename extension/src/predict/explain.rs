@@ -142,6 +142,7 @@ fn prepare(target: &Resolved) -> Result<Rc<Prepared>> {
     if let Some(prepared) = known {
         return Ok(prepared);
     }
+    let _given_back = memory::GivenBack;
     let explainer = Explainer::read(&names::stored_bytes(target)?).map_err(|error| cannot_explain(target, &error))?;
     let prepared = Rc::new(Prepared::new(target.model.clone(), explainer));
     if prepared.features.len() != prepared.explainer.num_features() {

@@ -5,12 +5,13 @@ use learn::split::Split;
 use serde_json::{Map, Value};
 
 use super::columns::Data;
+use super::report;
 use super::score::Scorer;
-use super::{MODEL_PATH, report};
 use crate::deploy::key_metric;
 use crate::error::Result;
 use crate::model_meta::Task;
 use crate::registry::{self, Project};
+use crate::{lookup, names};
 
 /// `metrics` are those of the new model.
 pub fn is_better(
@@ -45,7 +46,10 @@ pub fn is_better(
 }
 
 fn on_these_rows(model_id: i64, metric: &str, data: &Data, split: &Split) -> Result<Option<f64>> {
-    let Some(bytes) = registry::read_file(model_id, MODEL_PATH)? else { return Ok(None) };
+    let bytes = names::with_latest(|snapshot| lookup::model_bytes(model_id, snapshot))?;
+    if bytes.is_empty() {
+        return Ok(None);
+    }
     let Some(scorer) = Scorer::new(&bytes, data)? else { return Ok(None) };
     Ok(scorer.score(data, split)?.get(metric).and_then(Value::as_f64))
 }

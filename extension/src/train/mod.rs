@@ -29,6 +29,7 @@ use serde_json::{Value, json};
 use crate::access;
 use crate::activity::{self, Phase};
 use crate::error::{Error, Result};
+use crate::memory::{GivenBack, OwnContext};
 use crate::model_meta::Task;
 use crate::registry::{self, NewModel, Project, Snapshot};
 use crate::sql::{Call, text_datum};
@@ -50,6 +51,9 @@ fn xgboost_version(_: &Call) -> Result<pg_sys::Datum> {
 }
 
 fn train(call: &Call) -> Result<pg_sys::Datum> {
+    // Whatever becomes of it, a connection is not left with the memory that a training takes.
+    let _given_back = GivenBack;
+    let _context = OwnContext::begin(c"pgml training");
     let request = Request::read(call)?;
     registry::check_writable(c"pgml.train()")?;
     let outcome = run(&request, registry::next_id(c"training_jobs_id_seq")?)?;

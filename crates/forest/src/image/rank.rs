@@ -126,13 +126,18 @@ impl RankGroup {
 pub type Plane = [[u8; PLANE]; 4];
 
 impl View<'_> {
-    /// What the kernels rely on. Says how many columns there are.
-    pub(super) fn check_rank(self) -> Result<usize, ImageError> {
+    /// How many columns the features have together.
+    pub(super) fn count_rank_columns(self) -> usize {
+        let used = self.rank_features().iter().flat_map(|feature| [feature.left, feature.right]);
+        let used = used.filter(|column| *column != RankFeature::NO_COLUMN);
+        used.max().map_or(0, |column| column as usize + 1)
+    }
+
+    /// What the kernels rely on.
+    pub(super) fn check_rank(self) -> Result<(), ImageError> {
         let ensure = |holds: bool, what| if holds { Ok(()) } else { Err(ImageError::Malformed(what)) };
         let features = self.rank_features();
-        let used = features.iter().flat_map(|feature| [feature.left, feature.right]);
-        let used = used.filter(|column| *column != RankFeature::NO_COLUMN);
-        let columns = used.max().map_or(0, |column| column as usize + 1);
+        let columns = self.count_rank_columns();
         ensure(columns <= MAX_COLUMNS, "number of rank columns")?;
         for feature in features {
             let two_ways = feature.left != RankFeature::NO_COLUMN && feature.right != RankFeature::NO_COLUMN;
@@ -181,6 +186,6 @@ impl View<'_> {
         }
         ensure(next == 0 || next as usize == self.trees().len(), "trees of the rank groups")?;
         ensure(next == 0 || !self.has_vector_leaves() && self.linear().is_empty(), "ranks of another kind of model")?;
-        Ok(columns)
+        Ok(())
     }
 }
