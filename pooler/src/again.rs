@@ -147,9 +147,8 @@ impl Worker {
     pub fn forget_in_lane(&mut self, key: ClientKey) {
         let Some((server_key, _)) = self.clients.get_mut(key.0).and_then(|client| client.lane.take()) else { return };
         let Some(server) = self.servers.get_mut(server_key.0) else { return };
-        let head = server.client == Some(key);
+        let head = server.client() == Some(key);
         if head {
-            server.client = None;
             server.io.readable = true;
         }
         if let Some(lane) = &mut server.lane {

@@ -16,7 +16,7 @@ use crate::client::{Client, ClientKey, State as ClientState};
 use crate::config::PoolMode;
 use crate::pool::Verified;
 use crate::server::{Request, Residue, Server, ServerKey, State};
-use crate::session::{Alignment, Sets, Target};
+use crate::session::{Alignment, Pending, Sets, Target};
 use crate::vars::{Tracked, Vars, assigned};
 use crate::worker::{Turn, Worker};
 
@@ -25,8 +25,10 @@ const STRIKES: u8 = 20;
 
 /// Undoes what a function may have left beside settings. DISCARD ALL would also drop the prepared statements, and cannot
 /// stand beside others.
-const UNDO_ANYTHING: &str =
-    "CLOSE ALL;UNLISTEN *;SELECT pg_catalog.pg_advisory_unlock_all();DISCARD TEMP;DISCARD SEQUENCES;";
+/// What it counts, the prepared statements of SQL and those of the protocol, says whether `DEALLOCATE ALL` must follow.
+const UNDO_ANYTHING: &str = "CLOSE ALL;UNLISTEN *;SELECT pg_catalog.pg_advisory_unlock_all();DISCARD TEMP;DISCARD SEQUENCES;\
+     SELECT pg_catalog.count(*) FILTER (WHERE from_sql), pg_catalog.count(*) FILTER (WHERE NOT from_sql) \
+     FROM pg_catalog.pg_prepared_statements;";
 
 /// Whether an error comes from a limit, a cancel request or the server's end, and not from what was asked.
 fn is_strike(code: &str) -> bool {
@@ -37,7 +39,7 @@ fn is_strike(code: &str) -> bool {
 }
 
 /// Asks a server something of ours.
-fn ask(server: &mut Server, sql: &str, request: Request) {
+pub fn ask(server: &mut Server, sql: &str, request: Request) {
     frontend::write_query(server.io.out(), sql);
     server.requests.push_back(request);
     // As in PostgreSQL, a Query ends the unnamed statement.
@@ -104,7 +106,7 @@ impl Worker {
         let Some(target) = server.aligning.take() else { return };
         (server.session.sets, server.session.read_only) = (target.sets, target.read_only);
         server.answered = false;
-        let Some(client_key) = server.client else {
+        let Some(client_key) = server.client() else {
             self.later(After::Free(key));
             return;
         };
@@ -133,7 +135,7 @@ impl Worker {
         let Some(server) = self.servers.get_mut(key.0) else { return };
         server.aligning = None;
         let report = server.own_error.take().unwrap_or_default();
-        let client = server.client;
+        let client = server.client();
         self.detach(key);
         if is_strike(&report.code) || report.code.is_empty() {
             self.close_server(key, &format!("bringing its session in line has failed: {}", report.message));
@@ -186,13 +188,15 @@ impl Worker {
         let Some(server) = self.servers.get_mut(key.0) else { return false };
         let residue = std::mem::take(&mut server.residue);
         let custom = if residue == Residue::Session { settings.server_reset_query.as_str() } else { "" };
-        let discards = custom.to_ascii_uppercase().contains("DISCARD ALL");
+        let words = custom.to_ascii_uppercase();
+        let discards = words.contains("DISCARD ALL");
         let left = if residue == Residue::Session { server.session_residue } else { residue };
         let mut undo = server.session.reset();
         if left == Residue::Anything {
             undo.rest.push_str(UNDO_ANYTHING);
         }
-        let undoes = !discards && left > Residue::Nothing;
+        // What a query of the users' own undoes is not known; all is, when it is undone once more.
+        let undoes = !discards && (left > Residue::Nothing || !custom.is_empty());
         if custom.is_empty() && !undoes {
             return false;
         }
@@ -204,17 +208,18 @@ impl Worker {
         }
         if !custom.is_empty() {
             ask(server, custom, Request::Clean);
+            if !undoes && !server.session.base.is_empty() {
+                let base = server.session.base.clone();
+                ask(server, &base, Request::Clean);
+            }
         }
         if undoes {
             ask(server, &undo.rest, Request::Clean);
         }
-        if discards {
+        if discards || words.contains("DEALLOCATE") {
             server.known.clear();
         }
-        // Of a reset that users wrote themselves nothing is known; what is believed stays.
-        if discards || undoes {
-            server.aligning = Some(Box::new(Target { sets: Sets::default(), vars: Vars::default(), read_only: false }));
-        }
+        server.aligning = Some(Box::new(Target { sets: Sets::default(), vars: Vars::default(), read_only: false }));
         self.flush_server(key);
         true
     }
@@ -237,7 +242,7 @@ impl Worker {
     /// Takes a server connection from its client; what is to be undone on it is noted.
     pub fn detach(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key.0) else { return };
-        let Some(client_key) = server.client.take() else { return };
+        let Some(client_key) = server.lent.take() else { return };
         let mode = self.pools.get(server.pool.0).map_or(PoolMode::Session, |pool| pool.mode);
         let mut session = mode == PoolMode::Session || self.config.settings.server_reset_query_always;
         if let Some(client) = self.clients.get_mut(client_key.0) {
@@ -247,8 +252,11 @@ impl Worker {
             client.request_since = self.now;
             client.portals.clear();
             client.unclear = false;
-            client.pending.drop_all();
-            session |= std::mem::take(&mut client.pins).any();
+            client.pending = Pending::default();
+            if std::mem::take(&mut client.pins).any() {
+                session = true;
+                server.residue = Residue::Anything;
+            }
         }
         if session {
             server.session_residue = server.residue;
@@ -262,7 +270,7 @@ impl Worker {
         let used = !matches!(server.state, State::Preparing);
         match server.state {
             State::Lane if server.lane.as_ref().is_some_and(|lane| lane.units.is_empty()) => self.end_lane(key),
-            State::Active if server.client.is_none() => (),
+            State::Active if server.client().is_none() => (),
             State::Active if self.may_be_given_back(key) => self.detach(key),
             State::Preparing => (),
             _ => return,

@@ -3,11 +3,13 @@
 use std::fmt::Write;
 use std::rc::Rc;
 
+use classify::Verdict;
 use wire::backend::{self, Status, tag};
 use wire::frame::HEADER;
 use wire::header;
 
 use crate::after::After;
+use crate::align::ask;
 use crate::client::{Client, Discard};
 use crate::route::SERIALIZABLE;
 use crate::server::{Passing, Request, Residue, Server, ServerKey, State};
@@ -50,7 +52,7 @@ impl Worker {
 
     fn answer_input(&mut self, key: ServerKey, left: &[u8]) -> Step {
         let Some(server) = self.servers.get_mut(key.0) else { return Step::Took(left.len()) };
-        let client = server.client.and_then(|client| self.clients.get_mut(client.0));
+        let client = server.client().and_then(|client| self.clients.get_mut(client.0));
         if server.passing.0 > 0 {
             let count = server.passing.0.min(left.len());
             server.passing.0 -= count;
@@ -93,8 +95,8 @@ impl Worker {
             }
             self.answered(key, head.tag);
             let Some(server) = self.servers.get_mut(key.0) else { return Step::Took(left.len()) };
-            let on = !ours && server.client.is_some() && !(stray(head.tag) && matches!(server.state, State::Lane));
-            let client = server.client.and_then(|client| self.clients.get_mut(client.0));
+            let on = !ours && server.client().is_some() && !(stray(head.tag) && matches!(server.state, State::Lane));
+            let client = server.client().and_then(|client| self.clients.get_mut(client.0));
             if let (true, Some(out)) = (on, sink(server, client)) {
                 out.extend_from_slice(left);
             }
@@ -127,6 +129,9 @@ impl Worker {
                     (Some(unsaid), Err(_)) => {
                         server.session.vars.take(unsaid);
                         server.residue = server.residue.max(Residue::Settings);
+                        if let Some(client) = server.client().and_then(|client| self.clients.get_mut(client.0)) {
+                            client.vars.take(unsaid);
+                        }
                         place = None;
                     }
                     (None, _) => (),
@@ -139,7 +144,7 @@ impl Worker {
                 let kept = self.servers.get(key.0).is_some_and(|server| self.is_of_the_server(server, name));
                 let Some(server) = self.servers.get_mut(key.0) else { return Ok(()) };
                 if let (false, Some(client)) =
-                    (ours || shared || kept, server.client.and_then(|client| self.clients.get_mut(client.0)))
+                    (ours || shared || kept, server.client().and_then(|client| self.clients.get_mut(client.0)))
                 {
                     // What is reset gets the value that the client started with, and it hears of that.
                     let started = match place {
@@ -163,6 +168,16 @@ impl Worker {
                 return Ok(());
             }
             tag::DATA_ROW
+                if matches!(self.servers.get(key.0).and_then(|s| s.requests.front()), Some(Request::Clean)) =>
+            {
+                if let (Some(server), [Some(made), Some(known)]) =
+                    (self.servers.get_mut(key.0), &*backend::data_row(body)?)
+                {
+                    server.lost_count = *made != b"0" || *known != server.known.len().to_string().as_bytes();
+                }
+                return Ok(());
+            }
+            tag::DATA_ROW
                 if matches!(self.servers.get(key.0).and_then(|s| s.requests.front()), Some(Request::Lookup)) =>
             {
                 self.lookup_row(key, &backend::data_row(body)?);
@@ -170,12 +185,17 @@ impl Worker {
             }
             _ => (),
         }
-        let lane = self.servers.get(key.0).is_some_and(|server| matches!(server.state, State::Lane));
-        if lane && stray(tag) && self.servers.get(key.0).is_some_and(|server| server.requests.is_empty()) {
+        let Some(server) = self.servers.get(key.0) else { return Ok(()) };
+        let lane = matches!(server.state, State::Lane);
+        // Such as that the server goes down: nobody has work there, and no client is tied to the connection.
+        if stray(tag) && server.requests.is_empty() && (lane || self.may_be_given_back(key)) {
             return Ok(());
         }
         if tag == tag::COMMAND_COMPLETE && !lane {
-            self.command_complete(key, backend::command_complete(body)?);
+            self.leaves(key, End::Command(backend::command_complete(body)?));
+        }
+        if tag == tag::PORTAL_SUSPENDED && !lane {
+            self.leaves(key, End::Suspended);
         }
         if tag == tag::COPY_IN_RESPONSE
             && let Some((server, client)) = self.answered_pair(key)
@@ -199,10 +219,17 @@ impl Worker {
                     | (tag::CLOSE_COMPLETE, Some(Request::Evict(..)))
             );
         if !hidden && let Some(server) = self.servers.get_mut(key.0) {
-            let client = server.client.and_then(|client| self.clients.get_mut(client.0));
+            let client = server.client().and_then(|client| self.clients.get_mut(client.0));
             if let Some(out) = sink(server, client) {
                 out.extend_from_slice(message);
             }
+        }
+        let taken = self.servers.get(key.0).and_then(|server| server.requests.front());
+        if tag == tag::PARSE_COMPLETE && matches!(taken, Some(Request::Parse { taken: Some(_), .. })) {
+            // It should have refused a name that it knows: what it knows is not what was thought, and others' statements
+            // may have another text there now.
+            self.doom(key, "the server has lost prepared statements");
+            return Ok(());
         }
         self.answered(key, tag);
         Ok(())
@@ -210,7 +237,7 @@ impl Worker {
 
     fn answered_pair(&mut self, key: ServerKey) -> Option<(&mut Server, &mut Client)> {
         let server = self.servers.get_mut(key.0)?;
-        let client = self.clients.get_mut(server.client?.0)?;
+        let client = self.clients.get_mut(server.client()?.0)?;
         Some((server, client))
     }
 
@@ -230,53 +257,75 @@ impl Worker {
         );
         if done {
             server.requests.pop_front();
+            server.finished = 0;
             pop_copy_ends(server);
             if tag == tag::PARSE_COMPLETE
                 && let Some(pool) = self.pools.get_mut(server.pool.0)
             {
                 pool.totals.server_parses += 1;
             }
-            let client = server.client.and_then(|client| self.clients.get_mut(client.0));
+            let client = server.client().and_then(|client| self.clients.get_mut(client.0));
             emit_invented(server, client);
         }
     }
 
-    /// What a finished command has done to the session.
-    fn command_complete(&mut self, key: ServerKey, text: &[u8]) {
+    /// Takes note of what the request at the head may have left in its session, now that it has run: to its end, to
+    /// the last row that was asked for, or into an error, which undoes neither locks of the session nor what a function
+    /// has prepared.
+    fn leaves(&mut self, key: ServerKey, end: End<'_>) {
         let Some(server) = self.servers.get_mut(key.0) else { return };
         let verdict = match server.requests.front() {
             Some(Request::Query(verdict)) => verdict.clone(),
             Some(Request::Execute(Some(statement))) => statement.verdict(),
-            Some(Request::Execute(None) | Request::Call) => None,
+            Some(Request::Execute(None)) => None,
             _ => return,
         };
-        let Some(client) = server.client.and_then(|client| self.clients.get_mut(client.0)) else { return };
-        match client.pending.finished(text, verdict.as_deref()) {
+        let known = verdict.as_deref();
+        let undone = matches!(end, End::Error) && known.is_some_and(|verdict| verdict.pins);
+        let residue = if undone || known.is_none_or(|verdict| verdict.opaque) {
+            Residue::Anything
+        } else if known.is_some_and(|verdict| verdict.dirties) {
+            Residue::Settings
+        } else {
+            Residue::Nothing
+        };
+        server.residue = server.residue.max(residue);
+        let Some(client) = server.client().and_then(|client| self.clients.get_mut(client.0)) else { return };
+        client.unclear |= known.is_none_or(|verdict| verdict.opaque);
+        let place = server.finished;
+        match end {
+            End::Command(text) => {
+                server.finished += 1;
+                self.command_complete(key, text, known, place);
+            }
+            End::Suspended => client.pins.finished(b"", known),
+            End::Error => (),
+        }
+    }
+
+    /// What the command in this place of its text, which has finished with this tag, has done to the session.
+    fn command_complete(&mut self, key: ServerKey, text: &[u8], verdict: Option<&Verdict>, place: usize) {
+        let Some(server) = self.servers.get_mut(key.0) else { return };
+        let Some(client) = server.client().and_then(|client| self.clients.get_mut(client.0)) else { return };
+        match client.pending.finished(text, verdict.and_then(|verdict| verdict.kind_of(place))) {
             Outcome::Noted => (),
             Outcome::Committed => believe(server, client, &self.tracked),
             Outcome::Unknown => server.residue = server.residue.max(Residue::Settings),
+            Outcome::Unread => {
+                server.residue = server.residue.max(Residue::Settings);
+                client.pins.hold();
+            }
             Outcome::Discarded => {
                 client.statements.clear();
                 server.known.clear();
                 server.residue = Residue::Nothing;
             }
         }
-        client.pins.finished(text, verdict.as_deref());
-        client.unclear |= matches!(text, b"SET" | b"RESET") || verdict.as_deref().is_none_or(|verdict| verdict.opaque);
+        client.pins.finished(text, verdict);
+        client.unclear |= matches!(text, b"SET" | b"RESET");
         if text == b"DEALLOCATE ALL" {
             client.statements.clear();
             server.known.clear();
-        }
-        match verdict {
-            Some(verdict) => {
-                if verdict.dirties {
-                    server.residue = server.residue.max(Residue::Settings);
-                }
-                if verdict.opaque {
-                    server.residue = Residue::Anything;
-                }
-            }
-            None => server.residue = Residue::Anything,
         }
     }
 
@@ -290,6 +339,7 @@ impl Worker {
         }
         // Only a client's unit is told of its error.
         server.failed = !ours;
+        server.skips = server.requests.front().is_some_and(|request| !request.ends_unit());
         server.copying = false;
         if ours {
             match server.requests.front() {
@@ -309,6 +359,8 @@ impl Worker {
             self.lane_error(key, message, &report);
             return Ok(());
         }
+        self.leaves(key, End::Error);
+        let Some(server) = self.servers.get_mut(key.0) else { return Ok(()) };
         // What the server knows is not what was thought: whoever uses the statement next prepares it afresh.
         match (report.code.as_str(), server.requests.front()) {
             ("26000", Some(Request::Bind(Some(statement)) | Request::Describe(Some(statement)))) => {
@@ -338,12 +390,18 @@ impl Worker {
 
     fn answer_ready(&mut self, key: ServerKey, message: &[u8], status: Status) -> Result<(), wire::Error> {
         let Some(server) = self.servers.get_mut(key.0) else { return Ok(()) };
-        let mut client = server.client.and_then(|client| self.clients.get_mut(client.0));
+        let mut client = server.client().and_then(|client| self.clients.get_mut(client.0));
         server.status = status;
         server.copying = false;
+        server.finished = 0;
+        // Behind an error in the extended protocol the server skips everything up to the next Sync, a Query too.
+        let skips = std::mem::take(&mut server.skips);
+        let ends = |request: &Request| {
+            if skips { matches!(request, Request::Sync | Request::HiddenSync) } else { request.ends_unit() }
+        };
         let ended = loop {
             match server.requests.pop_front() {
-                Some(request) if request.ends_unit() => break request,
+                Some(request) if ends(&request) => break request,
                 // Only after an error are there requests without an answer.
                 Some(request) => undo(server, client.as_deref_mut(), request),
                 None => {
@@ -360,12 +418,17 @@ impl Worker {
             Request::Restore => {
                 if let Some(client) = client
                     && std::mem::take(&mut client.behind_own)
-                    && let Some(key) = server.client
+                    && let Some(key) = server.client()
                 {
                     self.give_turn(Turn::Client(key));
                 }
             }
             Request::Align => self.aligned(key),
+            Request::Clean if server.requests.is_empty() && std::mem::take(&mut server.lost_count) => {
+                server.known.clear();
+                ask(server, "DEALLOCATE ALL", Request::Clean);
+                self.flush_server(key);
+            }
             Request::Clean if server.requests.is_empty() => {
                 if let Some(target) = server.aligning.take() {
                     (server.session.sets, server.session.read_only) = (target.sets, target.read_only);
@@ -376,6 +439,11 @@ impl Worker {
             Request::Lookup => self.later(After::LookedUp(key)),
             _ if matches!(server.state, State::Lane) => self.lane_ready(key, message, status),
             Request::HiddenSync => self.unit_ended(key, None, status, failed),
+            Request::Call => {
+                // Its answer has no tag, and nobody knows what the function does.
+                server.residue = Residue::Anything;
+                self.unit_ended(key, Some(message), status, failed);
+            }
             _ => self.unit_ended(key, Some(message), status, failed),
         }
         Ok(())
@@ -385,13 +453,14 @@ impl Worker {
     fn unit_ended(&mut self, key: ServerKey, ready: Option<&[u8]>, status: Status, failed: bool) {
         let now = self.now;
         let Some(server) = self.servers.get_mut(key.0) else { return };
-        let Some(client) = server.client.and_then(|client| self.clients.get_mut(client.0)) else { return };
+        let Some(client) = server.client().and_then(|client| self.clients.get_mut(client.0)) else { return };
         if status == Status::Idle {
             // What an error has ended, the server has undone.
             if failed {
                 client.pending.drop_all();
                 client.pins.rolled_back();
-            } else if !client.pending.is_empty() {
+            }
+            if !client.pending.is_empty() {
                 believe(server, client, &self.tracked);
             }
             client.pins.committed();
@@ -411,7 +480,7 @@ impl Worker {
             server.requests.push_back(Request::Restore);
             server.unnamed = None;
         }
-        let behind_own = std::mem::take(&mut client.behind_own).then_some(server.client).flatten();
+        let behind_own = std::mem::take(&mut client.behind_own).then_some(server.client()).flatten();
         if let Some(pool) = self.pools.get_mut(server.pool.0) {
             pool.totals.queries += 1;
             client.deeds.queries += 1;
@@ -438,27 +507,36 @@ impl Worker {
     }
 }
 
+/// How far a statement has run.
+#[derive(Clone, Copy)]
+enum End<'a> {
+    /// To its end, which has this tag.
+    Command(&'a [u8]),
+    /// To the last row that was asked for.
+    Suspended,
+    /// Into an error.
+    Error,
+}
+
 /// Believes what a transaction has changed in its session, now that it has committed.
 fn believe(server: &mut Server, client: &mut Client, tracked: &Tracked) {
+    // What the client asked for at startup is what a reset leads back to; the server follows before the next unit.
+    for (place, name) in tracked.names().enumerate() {
+        if let Some(value) = client.startup.0.get(place).filter(|_| client.pending.resets(name))
+            && client.vars.get(place) != Some(value)
+        {
+            backend::write_parameter_status(client.io.out(), name, value);
+            client.vars.set(place, value);
+        }
+    }
     for change in client.pending.take() {
         server.session.sets.apply_unless(&change, &Sets::default(), tracked);
         // Where the pooler has made transactions read-only for a write too, its client may have undone that.
         server.session.read_only &= change.name().is_some_and(|name| name != OWN);
         client.sets.apply_unless(&change, &client.startup.1, tracked);
-        // What the client asked for at startup is what a reset leads back to; the server follows before the next unit.
-        for (place, name) in tracked.names().enumerate() {
-            let resets = match &change {
-                Change::Set { .. } => false,
-                Change::Reset(of) => of.eq_ignore_ascii_case(name),
-                Change::ResetAll => true,
-            };
-            if resets
-                && let Some(value) = client.startup.0.get(place)
-                && client.vars.get(place) != Some(value)
-            {
-                client.vars.set(place, value);
-                backend::write_parameter_status(client.io.out(), name, value);
-            }
+        // Gone with a reset is also what the configuration has set for everybody.
+        if !server.session.base.is_empty() && !matches!(change, Change::Set { .. }) {
+            server.residue = server.residue.max(Residue::Settings);
         }
     }
 }
@@ -466,25 +544,31 @@ fn believe(server: &mut Server, client: &mut Client, tracked: &Tracked) {
 /// What sets the parameters that a client has reset in its transaction to the values that it started with; the client
 /// is told of them.
 fn restored(client: &mut Client, tracked: &Tracked) -> String {
-    let mut sql = String::new();
+    if client.pending.is_empty() {
+        return String::new();
+    }
+    let mut statements = Vec::new();
     for (place, name) in tracked.names().enumerate() {
         let Some(value) = client.startup.0.get(place).filter(|_| client.pending.resets(name)) else { continue };
-        let _ = write!(sql, "SET {name}={};", assigned(name, value));
+        statements.push((name.to_owned(), format!("SET {name}={}", assigned(name, value))));
         if client.vars.get(place) != Some(value) {
             backend::write_parameter_status(client.io.out(), name, value);
             client.vars.set(place, value);
         }
     }
-    let sets = client.startup.1.clone();
-    let sets: Vec<(String, String)> = sets
-        .iter()
-        .filter(|(name, _)| client.pending.resets(name))
-        .map(|(name, statement)| (name.to_owned(), statement.to_owned()))
-        .collect();
-    for (_, statement) in &sets {
+    let sets = client.startup.1.iter().filter(|(name, _)| client.pending.resets(name));
+    statements.extend(sets.map(|(name, statement)| (name.to_owned(), statement.to_owned())));
+    let mut sql = String::new();
+    let encoding = tracked.place("client_encoding").and_then(|place| client.vars.get(place));
+    let plain = encoding.is_some_and(classify::lexable_encoding);
+    for (name, statement) in statements {
+        // Within a transaction the encoding is the client's own, which may take what is beyond ASCII for something else.
+        if !plain && !statement.is_ascii() {
+            continue;
+        }
         let _ = write!(sql, "{statement};");
+        client.pending.restore(name, statement);
     }
-    client.pending.restore(sets.into_iter());
     sql
 }
 

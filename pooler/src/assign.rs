@@ -84,7 +84,7 @@ impl Worker {
         {
             self.lend(server, key);
             let server = self.servers.get(server.0);
-            return server.is_some_and(|server| server.client == Some(key) && server.aligning.is_none());
+            return server.is_some_and(|server| server.client() == Some(key) && server.aligning.is_none());
         }
         if let Some(pool) = self.pools.get_mut(pool_key.0) {
             if again { pool.waiting.push_front(key) } else { pool.waiting.push_back(key) }
@@ -165,7 +165,7 @@ impl Worker {
         let (Some(server), Some(client)) = (self.servers.get_mut(server_key.0), self.clients.get_mut(key.0)) else {
             return;
         };
-        server.client = Some(key);
+        server.lent = Some(key);
         server.state = State::Active;
         server.state_since = self.now;
         server.answered = false;
@@ -190,7 +190,7 @@ impl Worker {
     /// Gives a free server connection to the next who waits, or to the pool.
     pub fn offer(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key.0) else { return };
-        let taken = matches!(server.state, State::Idle) || server.client.is_some() || !server.requests.is_empty();
+        let taken = matches!(server.state, State::Idle) || server.client().is_some() || !server.requests.is_empty();
         debug_assert!(!taken, "a server connection is given back twice: {:?}", server.state);
         if taken {
             crate::warning!("a server connection was given back that is not free ({:?}): it is closed", server.state);
@@ -310,7 +310,7 @@ impl Worker {
         if !server.requests.is_empty() || server.status != Status::Idle {
             return false;
         }
-        let Some(client) = server.client.and_then(|key| self.clients.get(key.0)) else { return false };
+        let Some(client) = server.client().and_then(|key| self.clients.get(key.0)) else { return false };
         if !client.is_ready() {
             return true;
         }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 pub use knowledge::{Definition, Knowledge, Library, Place, Way};
 pub use reader::{WAKER, spawn};
 
-use classify::Verdict;
+use classify::{Kind, Verdict};
 use wire::backend::Status;
 
 use crate::client::ClientKey;
@@ -102,6 +102,12 @@ impl Worker {
             if server.status == Status::Transaction && server.requests.is_empty() {
                 definition.wait();
             }
+        }
+        if verdict.is_none_or(|verdict| verdict.is_ddl && !verdict.pins && verdict.kind == Kind::Utility)
+            && let Some((_, server)) = self.pair(key)
+            && let Some(definition) = &mut server.definition
+        {
+            definition.renew();
         }
         if commits
             && let Some((_, server)) = self.pair(key)

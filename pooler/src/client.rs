@@ -1,6 +1,6 @@
 //! A client's connection, as its worker sees it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -64,9 +64,6 @@ pub struct Deeds {
     /// Errors that the pooler itself told it.
     pub errors: u64,
 }
-
-/// A portal's name, and the statement that it is of, if that is known.
-pub type Portal = (Box<[u8]>, Option<Rc<Statement>>);
 
 /// A client.
 #[derive(Debug)]
@@ -140,7 +137,7 @@ pub struct Client {
     /// Its unnamed statement.
     pub unnamed: Option<Rc<Statement>>,
     /// Its portals in the transaction that is open, and the statements that they are of.
-    pub portals: Vec<Portal>,
+    pub portals: BTreeMap<Box<[u8]>, Option<Rc<Statement>>>,
     /// Its transaction may have changed settings in a way that is not followed.
     pub unclear: bool,
     /// How its session reads statements, and the settings for which that was found.
@@ -204,7 +201,7 @@ impl Client {
             pins: Pins::default(),
             statements: HashMap::new(),
             unnamed: None,
-            portals: Vec::new(),
+            portals: BTreeMap::new(),
             unclear: false,
             reading: None,
             cancel_key: CancelKey { pid: 0, secret: Vec::new() },
@@ -245,7 +242,7 @@ impl Client {
 
     /// The statement that a portal is of, if that is known.
     pub fn portal(&self, name: &[u8]) -> Option<&Rc<Statement>> {
-        self.portals.iter().rev().find(|(portal, _)| **portal == *name)?.1.as_ref()
+        self.portals.get(name)?.as_ref()
     }
 
     /// Takes over what a server has made of the settings in its startup packet.

@@ -185,14 +185,14 @@ impl Worker {
         }
         if server.aligning.is_some() {
             // Nothing of its client's has been sent.
-            let client = server.client;
+            let client = server.client();
             self.detach(key);
             self.close_server(key, &why);
             client.into_iter().for_each(|client| self.ask_elsewhere(client, &code, &why));
             self.later(After::Grow(pool_key));
             return;
         }
-        let client_key = server.client.take();
+        let client_key = server.lent.take();
         let in_message = matches!(server.passing, (1.., Some(Passing::On)));
         let units = server.requests.iter().filter(|request| request.ends_clients_unit()).count();
         // A Flush was sent as a Sync: for the client its unit goes on.

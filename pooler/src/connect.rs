@@ -270,7 +270,12 @@ impl Worker {
         let greeting = std::mem::take(&mut pool.greeting);
         let query = self.config.database(&pool.database).and_then(|entry| entry.connect_query.clone());
         match query {
-            Some(query) => self.run_own(key, &query),
+            Some(query) => {
+                if let Some(server) = self.servers.get_mut(key.0).filter(|_| classify::only_sets(&query)) {
+                    server.session.base = format!("{query}\n;").into();
+                }
+                self.run_own(key, &query);
+            }
             None => self.later(After::Free(key)),
         }
         for client in greeting {

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use classify::{Kind, Verdict};
+use classify::Verdict;
 use wire::backend::{self, Status};
 use wire::frame::HEADER;
 use wire::frontend::{self, Target, tag};
@@ -14,7 +14,8 @@ use crate::client::{Client, ClientKey, Discard, State};
 use crate::config::PoolMode;
 use crate::pool::PoolKey;
 use crate::server::{Request, Server, State as ServerState};
-use crate::statement::{Reading, Statement, UNCLEAR};
+use crate::shape::may_set;
+use crate::statement::{Lexing, Reading, Statement, UNCLEAR};
 use crate::worker::{Step, Worker};
 
 /// A Query up to this size is looked at before it is passed on; of a longer one the beginning is.
@@ -202,6 +203,8 @@ impl Worker {
                 let sql = left.get(HEADER..head.total()).unwrap_or_default();
                 self.look_at(key, sql.strip_suffix(b"\0").unwrap_or(sql))
             }
+            // Too long to be kept: the words that have come tell what it may do.
+            tag::QUERY => self.look_at_part(key, left.get(HEADER..).unwrap_or_default()),
             tag::EXECUTE => {
                 let bound = client.portal(frontend::portal(left.get(HEADER..).unwrap_or_default())).cloned();
                 bound.and_then(|statement| self.look_at_statement(key, &statement))
@@ -267,10 +270,16 @@ impl Worker {
         self.shape(key, pool, sql).ok().map(|shape| shape.verdict.clone())
     }
 
+    /// What the words at the beginning of a long Query allow.
+    fn look_at_part(&mut self, key: ClientKey, sql: &[u8]) -> Option<Arc<Verdict>> {
+        let pool = self.clients.get(key.0)?.pool?;
+        self.shape_read(pool, sql, Lexing::Unclear).ok().map(|shape| shape.verdict.clone())
+    }
+
     /// What is known of a prepared statement.
     fn look_at_statement(&mut self, key: ClientKey, statement: &Rc<Statement>) -> Option<Arc<Verdict>> {
         let pool = self.clients.get(key.0)?.pool?;
-        self.shape_of_statement(key, pool, statement).ok().map(|shape| shape.verdict.clone())
+        self.shape_of_statement(pool, statement).ok().map(|shape| shape.verdict.clone())
     }
 
     /// How a client's session reads the text of statements now; unclear within a transaction that may have changed
@@ -308,8 +317,9 @@ impl Worker {
         if statement.reading == reading && reading != UNCLEAR {
             return;
         }
+        let lexing = self.lexing(key, statement.text());
         let (Some(client), Some(pool)) = (self.clients.get_mut(key.0), self.pools.get_mut(home.0)) else { return };
-        let anew = pool.statements.share(&statement.definition, reading);
+        let anew = pool.statements.share(&statement.definition, reading, lexing);
         client.statements.insert(name.into(), anew);
     }
 
@@ -323,12 +333,15 @@ impl Worker {
         let (member, home) = (server.pool, self.home_of(server.pool));
         let shared = renames && !parse.name.is_empty();
         let reading = if shared { self.reading(key, home) } else { UNCLEAR };
+        let lexing = self.lexing(key, parse.query);
+        let renewals = self.shapes_of(home).map(|shapes| shapes.knowledge().renewals());
         if let Some(pool) = self.pools.get_mut(member.0) {
             pool.totals.client_parses += 1;
         }
         // Statements are known by the same names on all servers of a cluster.
         let Some(pool) = self.pools.get_mut(home.0) else { return Ok(()) };
-        let statement = pool.statements.share(parse.definition, reading);
+        pool.statements.renew(renewals);
+        let statement = pool.statements.share(parse.definition, reading, lexing);
         let Some((client, server)) = self.pair(key) else { return Ok(()) };
         begin(client, server, now);
         client.unsynced = true;
@@ -385,8 +398,7 @@ impl Worker {
         begin(client, server, now);
         client.unsynced = true;
         let (statement, name) = name_on_server(client, server, names.statement, renames, limit);
-        client.portals.retain(|(portal, _)| **portal != *names.portal);
-        client.portals.push((names.portal.into(), statement.clone()));
+        client.portals.insert(names.portal.into(), statement.clone());
         let consumed = names.portal.len() + 1 + names.statement.len() + 1;
         let rest = head.body.saturating_sub(consumed);
         let length = 4 + names.portal.len() + 1 + name.len() + 1 + rest;
@@ -435,6 +447,9 @@ impl Worker {
                 client.statements.remove(name);
             }
         }
+        if let (Target::Portal(name), true) = (target, closes) {
+            client.portals.remove(name);
+        }
         match target {
             Target::Statement(name) if !closes => {
                 let (statement, name) = name_on_server(client, server, name, renames, limit);
@@ -469,19 +484,6 @@ fn only_names(client: &Client, server: &Server) -> bool {
         && !server.failed
         && !matches!(server.state, ServerState::Lane)
         && server.requests.iter().all(names)
-}
-
-/// Whether a request that has not been answered may change how its session reads statements.
-fn may_set(request: &Request) -> bool {
-    let sets = |verdict: &Verdict| {
-        verdict.session() || verdict.opaque || matches!(verdict.kind, Kind::Set(_) | Kind::Rollback { .. })
-    };
-    match request {
-        Request::Query(verdict) => verdict.as_deref().is_none_or(sets),
-        Request::Execute(statement) => statement.as_ref().and_then(|known| known.verdict()).as_deref().is_none_or(sets),
-        Request::Call => true,
-        _ => false,
-    }
 }
 
 /// Passes on what has come of a long message; without a server it is thrown away.

@@ -14,7 +14,7 @@ use crate::config::{Config, Settings, SslMode, Value, userlist as users};
 use crate::hba::{Hba, Visitor};
 use crate::session::Pending;
 use crate::startup::{self, Introduction};
-use crate::statement::Statements;
+use crate::statement::{Lexing, Statements};
 use crate::tls::{Acceptor, Certificate, Connector, Contexts, Session};
 use crate::vars::assigned;
 
@@ -64,7 +64,9 @@ pub fn sql(sql: &[u8]) {
     let verdict = Classifier::new(1).classify(sql, true).clone();
     let mut pending = Pending::default();
     for tag in [&b"SET"[..], b"RESET", b"SAVEPOINT", b"ROLLBACK", b"RELEASE", b"COMMIT", b"DISCARD ALL"] {
-        pending.finished(tag, Some(&verdict));
+        for place in 0..3 {
+            pending.finished(tag, verdict.kind_of(place));
+        }
     }
     pending.take();
 }
@@ -72,8 +74,8 @@ pub fn sql(sql: &[u8]) {
 /// The definition of a prepared statement and its text.
 pub fn prepare(definition: &[u8]) {
     let mut statements = Statements::default();
-    let first = statements.share(definition, 0);
-    assert_eq!(statements.share(definition, 0).id, first.id);
+    let first = statements.share(definition, 0, Lexing::Conforming);
+    assert_eq!(statements.share(definition, 0, Lexing::Conforming).id, first.id);
 }
 
 /// An HBA file.

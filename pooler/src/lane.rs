@@ -310,7 +310,7 @@ impl Worker {
         let Some(server) = self.servers.get_mut(server_key.0) else { return };
         server.state = State::Lane;
         server.state_since = now;
-        server.client = None;
+        server.lent = None;
         let lane = server.lane.get_or_insert_with(|| Box::new(Lane::new(now)));
         lane.restart(now);
         lane.closed = alone;
@@ -358,7 +358,6 @@ impl Worker {
         let lane = server.lane.as_mut()?;
         if lane.units.is_empty() {
             (lane.head_since, lane.looked_at) = (now, now);
-            server.client = client.is_some().then_some(key);
         }
         lane.history.extend_from_slice(unit);
         let mut owner = None;
@@ -416,7 +415,7 @@ impl Worker {
         }
         lane.forwarded = true;
         lane.closed = true;
-        let Some(client_key) = server.client else {
+        let Some(client_key) = lane.head() else {
             lane.stage.clear();
             return;
         };
@@ -475,7 +474,7 @@ impl Worker {
             }
             _ => false,
         };
-        let Some(client_key) = server.client else { return };
+        let Some(client_key) = lane.head() else { return };
         match self.clients.get_mut(client_key.0) {
             Some(client)
                 if again
@@ -483,6 +482,8 @@ impl Worker {
                     && (client.retries < RETRIES || wrote_to_replica && client.retries < REFUSALS) =>
             {
                 client.retries = client.retries.saturating_add(1);
+                // Its shape may not be remembered: what has been refused as a write is not taken for a read again.
+                client.needs_own |= report.code == "25006" && !wrote_to_replica;
                 lane.again = true;
                 if wrote_to_replica {
                     client.waiting_since.get_or_insert(client.request_since);
@@ -571,7 +572,6 @@ impl Worker {
         }
         let Some(server) = self.servers.get_mut(key.0) else { return };
         let Some(lane) = server.lane.as_mut() else { return };
-        server.client = lane.head();
         if lane.units.is_empty() {
             self.later(After::Free(key));
         } else {
@@ -587,7 +587,7 @@ impl Worker {
         self.active_lanes.retain(|lane| *lane != key);
         let Some(server) = self.servers.get_mut(key.0) else { return };
         server.state = State::Active;
-        server.client = None;
+        server.lent = None;
         if let Some(pool) = self.pools.get_mut(server.pool.0) {
             pool.lanes.retain(|lane| *lane != key);
         }

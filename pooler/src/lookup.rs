@@ -119,7 +119,7 @@ impl Worker {
 
     /// A row of `auth_query`: the user and the stored password.
     pub fn lookup_row(&mut self, key: ServerKey, row: &[Option<&[u8]>]) {
-        let Some(client) = self.servers.get(key.0).and_then(|server| server.client) else { return };
+        let Some(client) = self.servers.get(key.0).and_then(|server| server.client()) else { return };
         let Some(client) = self.clients.get_mut(client.0) else { return };
         let user = client.user.clone();
         let Some(Phase::Lookup(lookup)) = Login::phase_mut(client) else { return };
@@ -135,7 +135,7 @@ impl Worker {
     /// `auth_query` has been answered: its server is free, and the login goes on.
     pub fn lookup_done(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key.0) else { return };
-        let (client, report) = (server.client, server.own_error.take());
+        let (client, report) = (server.client(), server.own_error.take());
         self.detach(key);
         self.free(key);
         match (client, report) {
@@ -192,7 +192,7 @@ impl Worker {
     }
 
     fn serves_somebody(&self, pool: &Pool) -> bool {
-        pool.servers.iter().any(|key| self.servers.get(key.0).is_some_and(|server| server.client.is_some()))
+        pool.servers.iter().any(|key| self.servers.get(key.0).is_some_and(|server| server.client().is_some()))
     }
 }
 

@@ -31,6 +31,11 @@ impl Pins {
         self.rest || !self.cursors.is_empty()
     }
 
+    /// Takes note of what cannot be carried and whose end is not told.
+    pub fn hold(&mut self) {
+        self.rest = true;
+    }
+
     /// Takes note of a command that has finished with this tag; `verdict` is on the text that it is of.
     pub fn finished(&mut self, tag: &[u8], verdict: Option<&Verdict>) {
         let alone = verdict.filter(|verdict| verdict.statements == 1);

@@ -164,8 +164,8 @@ pub struct Server {
     pub place: usize,
     /// Where it stands.
     pub state: State,
-    /// The client it is lent to; of a lane, whose unit is being answered.
-    pub client: Option<ClientKey>,
+    /// The client that it is lent to; nobody where it is a lane. Whose answers come is [`Server::client`].
+    pub lent: Option<ClientKey>,
     /// What was asked and not answered.
     pub requests: VecDeque<Request>,
     /// An error has ended the unit at the head: what was asked up to its end will not be answered.
@@ -184,6 +184,12 @@ pub struct Server {
     pub definition: Option<Definition>,
     /// What else of that, where a client's whole session is to be undone.
     pub session_residue: Residue,
+    /// How many statements of the request at the head have finished.
+    pub finished: usize,
+    /// What was asked up to the next Sync will not be answered, not even a Query.
+    pub skips: bool,
+    /// The server has other prepared statements than the pooler has made: they are dropped before the next client.
+    pub lost_count: bool,
     /// Why it is to be closed, once its input has been worked on.
     pub doomed: Option<String>,
     /// The error that a statement of ours has met.
@@ -233,6 +239,15 @@ pub struct Server {
 }
 
 impl Server {
+    /// The client whose answers come next: it has the connection to itself, or its unit is at the head of the lane.
+    /// Nobody, once it has been answered otherwise or has left.
+    pub fn client(&self) -> Option<ClientKey> {
+        match (&self.state, &self.lane) {
+            (State::Lane, Some(lane)) => lane.head(),
+            _ => self.lent,
+        }
+    }
+
     /// All that was asked is answered, perhaps: a definition has been committed, or is in a transaction that is open.
     pub fn settle_definition(&mut self) {
         if !self.requests.is_empty() {
@@ -279,7 +294,7 @@ impl Server {
             pool,
             place: 0,
             state: State::Connecting,
-            client: None,
+            lent: None,
             requests: VecDeque::new(),
             failed: false,
             status: Status::Idle,
@@ -287,6 +302,9 @@ impl Server {
             aligning: None,
             residue: Residue::Nothing,
             session_residue: Residue::Nothing,
+            finished: 0,
+            skips: false,
+            lost_count: false,
             mark: 0,
             definition: None,
             doomed: None,

@@ -8,7 +8,7 @@
 use std::fmt::Write;
 use std::rc::Rc;
 
-use classify::{Kind, Set, Value, Verdict};
+use classify::{Kind, Set, Value};
 
 use crate::vars::{Tracked, Vars};
 
@@ -208,14 +208,16 @@ impl Sets {
 #[derive(Debug, Default)]
 pub struct Pending {
     noted: Vec<Noted>,
-    /// How many of these are done with as far as startup values are concerned.
-    restored: usize,
+    /// How many of these the server has committed, whatever comes of the rest.
+    kept: usize,
 }
 
 #[derive(Debug)]
 enum Noted {
     Change(Change),
     Savepoint(Box<str>),
+    /// A savepoint was made or released whose name is not known.
+    Blur,
 }
 
 /// More than this is not taken note of in one transaction: then what it leaves is not known.
@@ -228,10 +230,12 @@ pub enum Outcome {
     Noted,
     /// The transaction's changes are to be believed now.
     Committed,
-    /// DISCARD ALL: statements and what else was left are gone; the settings go with the transaction, as noted.
+    /// DISCARD ALL: statements, what else was left and all settings are gone, whatever comes of the rest of its unit.
     Discarded,
     /// Parameters have changed in a way that the text does not tell.
     Unknown,
+    /// Likewise, by a SET whose text cannot be read: it can be carried to no other connection.
+    Unread,
 }
 
 impl Pending {
@@ -242,7 +246,7 @@ impl Pending {
 
     /// Drops all that was noted: the transaction has undone it.
     pub fn drop_all(&mut self) {
-        self.cut(0);
+        self.noted.truncate(self.kept);
     }
 
     /// Takes what was noted, to be believed.
@@ -251,62 +255,62 @@ impl Pending {
         noted.filter_map(|noted| if let Noted::Change(change) = noted { Some(change) } else { None }).collect()
     }
 
-    /// Whether a parameter has been reset, and the server has not been told of its startup value since.
+    /// Whether the last word on a parameter is that it is reset: the server has not been told of its startup value since.
     pub fn resets(&self, name: &str) -> bool {
-        self.noted.iter().skip(self.restored).any(|noted| match noted {
-            Noted::Change(Change::Reset(reset)) => reset.eq_ignore_ascii_case(name),
-            Noted::Change(Change::ResetAll) => !IDENTITY.contains(&name),
-            _ => false,
-        })
+        let word = self.noted.iter().rev().find_map(|noted| match noted {
+            Noted::Change(Change::Reset(reset)) if reset.eq_ignore_ascii_case(name) => Some(true),
+            Noted::Change(Change::Set { name: set, .. }) if set.eq_ignore_ascii_case(name) => Some(false),
+            Noted::Change(Change::ResetAll) if !IDENTITY.contains(&name) => Some(true),
+            _ => None,
+        });
+        word.unwrap_or(false)
     }
 
-    /// Takes note that the startup values of what was reset are being set again, these among them.
-    pub fn restore(&mut self, sets: impl Iterator<Item = (String, String)>) {
-        let changes = sets.map(|(name, statement)| Noted::Change(Change::Set { name, statement }));
-        self.noted.extend(changes);
-        self.restored = self.noted.len();
+    /// Takes note that a parameter which was reset is being set to its startup value, by this statement. A rollback to a
+    /// savepoint before undoes that with the rest.
+    pub fn restore(&mut self, name: String, statement: String) {
+        self.noted.push(Noted::Change(Change::Set { name, statement }));
     }
 
-    fn cut(&mut self, length: usize) {
-        self.noted.truncate(length);
-        self.restored = self.restored.min(length);
-    }
-
-    /// Takes note of a command that has finished with this tag; `verdict` is on its text, if that is known and holds
-    /// only this command.
-    pub fn finished(&mut self, tag: &[u8], verdict: Option<&Verdict>) -> Outcome {
-        let kind = verdict.filter(|verdict| verdict.statements <= 1).map(|verdict| &verdict.kind);
+    /// Takes note of a command that has finished with this tag; `kind` is what its text says, if that is known.
+    pub fn finished(&mut self, tag: &[u8], kind: Option<&Kind>) -> Outcome {
         match (tag, kind) {
             (b"SET" | b"RESET", kind) => match kind.and_then(Change::of) {
                 Some(changes) if self.noted.len() < MOST_NOTED => {
                     self.noted.extend(changes.into_iter().map(Noted::Change))
                 }
-                _ => return Outcome::Unknown,
+                _ => return Outcome::Unread,
             },
             (b"SAVEPOINT", Some(Kind::Savepoint(name))) if self.noted.len() < MOST_NOTED => {
-                self.noted.push(Noted::Savepoint(name.as_str().into()));
+                // Drivers make one of the same name before each statement; nothing lies between them.
+                if !matches!(self.noted.last(), Some(Noted::Savepoint(last)) if **last == **name) {
+                    self.noted.push(Noted::Savepoint(name.as_str().into()));
+                }
             }
             (b"ROLLBACK", Some(Kind::RollbackTo(name))) => match self.savepoint(name) {
-                Some(place) => self.cut(place + 1),
+                Some(place) => self.noted.truncate(place + 1),
                 None => return self.unclear(),
             },
+            // Another of the same name may be meant by what follows.
+            (b"SAVEPOINT", _) => self.blur(),
+            (b"RELEASE", kind) if !matches!(kind, Some(Kind::Release(_))) => self.blur(),
             (b"RELEASE", Some(Kind::Release(name))) => {
                 if let Some(place) = self.savepoint(name) {
                     let mut at = 0;
                     self.noted.retain(|noted| {
                         at += 1;
-                        at <= place || matches!(noted, Noted::Change(_))
+                        at <= place || !matches!(noted, Noted::Savepoint(_))
                     });
                 }
             }
-            (b"ROLLBACK", Some(Kind::Rollback { .. } | Kind::Commit { .. })) => self.cut(0),
+            (b"ROLLBACK", Some(Kind::Rollback { .. } | Kind::Commit { .. })) => self.drop_all(),
             // Of the whole transaction or to a savepoint.
             (b"ROLLBACK", _) => return self.unclear(),
             (b"COMMIT", _) => return Outcome::Committed,
             (b"DISCARD ALL", _) => {
                 let identity = IDENTITY.map(|name| Change::Reset(name.to_owned()));
-                self.cut(0);
                 self.noted = [Change::ResetAll].into_iter().chain(identity).map(Noted::Change).collect();
+                self.kept = self.noted.len();
                 return Outcome::Discarded;
             }
             _ => (),
@@ -314,15 +318,27 @@ impl Pending {
         Outcome::Noted
     }
 
+    /// The place of the savepoint that a name means, if that is known.
     fn savepoint(&self, name: &str) -> Option<usize> {
-        self.noted.iter().rposition(|noted| matches!(noted, Noted::Savepoint(known) if **known == *name))
+        let means = |noted: &Noted| match noted {
+            Noted::Savepoint(known) => **known == *name,
+            Noted::Blur => true,
+            Noted::Change(_) => false,
+        };
+        self.noted.iter().rposition(means).filter(|place| !matches!(self.noted.get(*place), Some(Noted::Blur)))
+    }
+
+    fn blur(&mut self) {
+        if !matches!(self.noted.last(), Some(Noted::Blur)) {
+            self.noted.push(Noted::Blur);
+        }
     }
 
     fn unclear(&mut self) -> Outcome {
         if self.noted.is_empty() {
             return Outcome::Noted;
         }
-        self.cut(0);
+        self.drop_all();
         Outcome::Unknown
     }
 }
@@ -347,6 +363,8 @@ pub struct Confirmed {
     pub vars: Vars,
     /// Whether the pooler has made its transactions read-only.
     pub read_only: bool,
+    /// What `connect_query` sets, with a semicolon behind it: it holds under all that is set, and again after a reset.
+    pub base: Rc<str>,
 }
 
 /// The statements of an alignment.
@@ -378,6 +396,7 @@ impl Confirmed {
         let sql = &mut alignment.rest;
         if reset {
             sql.push_str(RESET);
+            sql.push_str(&self.base);
         } else if self.read_only && !target.read_only {
             sql.push_str("RESET default_transaction_read_only;");
         }
@@ -393,16 +412,24 @@ impl Confirmed {
             sql.push_str("SET default_transaction_read_only=on;");
         }
         if !alignment.rest.is_ascii() {
-            let encoding = tracked.place("client_encoding");
-            let (own, wanted) =
-                (encoding.and_then(|at| self.vars.get(at)), encoding.and_then(|at| target.vars.get(at)));
-            if let Some(wanted) = wanted
-                && own != Some(wanted)
-            {
-                let _ = write!(alignment.first, "SET client_encoding={};", crate::vars::literal(wanted));
-            }
+            self.carry(target, tracked, &mut alignment);
         }
         alignment
+    }
+
+    /// Sees to it that text beyond ASCII is read as it was written: in the client's encoding, unless one character there
+    /// may hold what looks like a backslash or a quote; then as UTF-8.
+    fn carry(&self, target: &Target, tracked: &Tracked, alignment: &mut Alignment) {
+        let place = tracked.place("client_encoding");
+        let (own, wanted) = (place.and_then(|at| self.vars.get(at)), place.and_then(|at| target.vars.get(at)));
+        let wanted = wanted.or(own).unwrap_or("UTF8");
+        let carrier = if classify::lexable_encoding(wanted) { wanted } else { "UTF8" };
+        if own != Some(carrier) {
+            let _ = write!(alignment.first, "SET client_encoding={};", crate::vars::literal(carrier));
+        }
+        if carrier != wanted {
+            let _ = write!(alignment.rest, "SET client_encoding={};", crate::vars::literal(wanted));
+        }
     }
 
     /// The statements that keep limits of the session from ending what comes behind them; none where there are none.
@@ -416,7 +443,7 @@ impl Confirmed {
 
     /// What must be said to undo all settings.
     pub fn reset(&self) -> Alignment {
-        Alignment { first: self.lift_limits(), rest: RESET.to_owned() }
+        Alignment { first: self.lift_limits(), rest: format!("{RESET}{}", self.base) }
     }
 }
 

@@ -12,7 +12,8 @@ use classify::{Classifier, Kind, Reason, Verdict};
 use crate::catalog::Knowledge;
 use crate::client::ClientKey;
 use crate::pool::PoolKey;
-use crate::statement::Statement;
+use crate::server::Request;
+use crate::statement::{Lexing, Statement};
 use crate::worker::Worker;
 
 /// A statement that takes this long is not one to stand behind.
@@ -224,8 +225,11 @@ impl Shapes {
     }
 
     /// The shape of a statement.
-    fn shape(&mut self, sql: &[u8], conforming: bool) -> Rc<Shape> {
-        let verdict = self.classifier.classify(sql, conforming);
+    fn shape(&mut self, sql: &[u8], lexing: Lexing) -> Rc<Shape> {
+        let verdict = match lexing {
+            Lexing::Unclear => self.classifier.opaque(sql, Reason::Encoding),
+            lexing => self.classifier.classify(sql, lexing == Lexing::Conforming),
+        };
         let known = verdict.shape.and_then(|key| self.by_key.get(&key));
         if let Some(shape) = known
             && Arc::ptr_eq(&shape.verdict, verdict)
@@ -250,14 +254,39 @@ impl Shapes {
 }
 
 impl Worker {
-    /// The shape of a statement.
+    /// The shape of a statement that a client's session is to read now.
     pub fn shape(&mut self, key: ClientKey, pool: PoolKey, sql: &[u8]) -> Result<Rc<Shape>, Why> {
-        let client = self.clients.get(key.0).ok_or(Why::Protocol)?;
-        let conforming = client.vars.get(self.conforming_strings) != Some("off");
+        let lexing = self.lexing(key, sql);
+        self.shape_read(pool, sql, lexing)
+    }
+
+    /// Likewise, for a session that takes it apart in this way.
+    pub fn shape_read(&mut self, pool: PoolKey, sql: &[u8], lexing: Lexing) -> Result<Rc<Shape>, Why> {
         let now = self.now;
         let shapes = self.shapes_of(pool).ok_or(Why::Catalog)?;
         shapes.refresh(now);
-        Ok(shapes.shape(sql, conforming))
+        Ok(shapes.shape(sql, lexing))
+    }
+
+    /// How a client's session takes this text apart now.
+    pub fn lexing(&self, key: ClientKey, sql: &[u8]) -> Lexing {
+        let escapes = memchr::memchr(b'\\', sql).is_some();
+        if !escapes && sql.is_ascii() {
+            return Lexing::Conforming;
+        }
+        let Some(client) = self.clients.get(key.0) else { return Lexing::Unclear };
+        let server = client.server.and_then(|server| self.servers.get(server.0));
+        if server.is_some_and(|server| server.requests.iter().any(may_set)) {
+            return Lexing::Unclear;
+        }
+        let (conforming, encoding) = self.lexed_by;
+        if !sql.is_ascii() && !client.vars.get(encoding).is_some_and(classify::lexable_encoding) {
+            Lexing::Unclear
+        } else if escapes && client.vars.get(conforming) == Some("off") {
+            Lexing::Escaping
+        } else {
+            Lexing::Conforming
+        }
     }
 
     /// The shape of a statement that a client has prepared.
@@ -265,31 +294,36 @@ impl Worker {
         let client = self.clients.get(key.0).ok_or(Why::Protocol)?;
         let known = if name.is_empty() { client.unnamed.as_ref() } else { client.statements.get(name) };
         let statement = known.ok_or(Why::Protocol)?.clone();
-        self.shape_of_statement(key, pool, &statement)
+        self.shape_of_statement(pool, &statement)
     }
 
     /// Likewise, of a statement that is known.
-    pub fn shape_of_statement(
-        &mut self,
-        key: ClientKey,
-        pool: PoolKey,
-        statement: &Statement,
-    ) -> Result<Rc<Shape>, Why> {
-        let client = self.clients.get(key.0).ok_or(Why::Protocol)?;
-        let conforming = client.vars.get(self.conforming_strings) != Some("off");
+    pub fn shape_of_statement(&mut self, pool: PoolKey, statement: &Statement) -> Result<Rc<Shape>, Why> {
         let now = self.now;
         let shapes = self.shapes_of(pool).ok_or(Why::Catalog)?;
         shapes.refresh(now);
         let generation = shapes.generation();
-        if let Some((of, shape)) = &*statement.shape.borrow()
-            && *of == conforming
+        if let Some(shape) = &*statement.shape.borrow()
             && shape.verdict.generation == generation
         {
             return Ok(shape.clone());
         }
-        let shape = self.shape(key, pool, statement.text())?;
-        *statement.shape.borrow_mut() = Some((conforming, shape.clone()));
+        let shape = self.shape_read(pool, statement.text(), statement.lexing)?;
+        *statement.shape.borrow_mut() = Some(shape.clone());
         Ok(shape)
+    }
+}
+
+/// Whether a request that has not been answered may change how its session reads statements.
+pub fn may_set(request: &Request) -> bool {
+    let sets = |verdict: &Verdict| {
+        verdict.session() || verdict.opaque || matches!(verdict.kind, Kind::Set(_) | Kind::Rollback { .. })
+    };
+    match request {
+        Request::Query(verdict) => verdict.as_deref().is_none_or(sets),
+        Request::Execute(statement) => statement.as_ref().and_then(|known| known.verdict()).as_deref().is_none_or(sets),
+        Request::Call => true,
+        _ => false,
     }
 }
 

@@ -20,6 +20,18 @@ pub type Reading = u32;
 /// The reading of statements that are parsed while it is not clear how: they are shared with nobody.
 pub const UNCLEAR: Reading = Reading::MAX;
 
+/// How a server takes a text apart into words and literals, as far as that is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lexing {
+    /// A backslash in a literal is a character like others.
+    Conforming,
+    /// A backslash in a literal escapes what follows (`standard_conforming_strings` is off).
+    Escaping,
+    /// One or the other: a setting that decides is under way, or the text is in an encoding in which part of a character
+    /// may look like a backslash or a quote.
+    Unclear,
+}
+
 /// A definition: a text with its parameter types.
 #[derive(Debug)]
 pub struct Statement {
@@ -29,8 +41,10 @@ pub struct Statement {
     pub definition: Box<[u8]>,
     /// How its text is read.
     pub reading: Reading,
-    /// Its shape, once that was asked for, by this `standard_conforming_strings`.
-    pub shape: RefCell<Option<(bool, Rc<Shape>)>>,
+    /// How its text is taken apart into words and literals.
+    pub lexing: Lexing,
+    /// Its shape, once that was asked for.
+    pub shape: RefCell<Option<Rc<Shape>>>,
     /// Counted up when servers must prepare it afresh.
     pub generation: Cell<u64>,
 }
@@ -54,7 +68,7 @@ impl Statement {
 
     /// What is known of it, if it has been looked at.
     pub fn verdict(&self) -> Option<Arc<Verdict>> {
-        self.shape.borrow().as_ref().map(|(_, shape)| shape.verdict.clone())
+        self.shape.borrow().as_ref().map(|shape| shape.verdict.clone())
     }
 }
 
@@ -74,16 +88,19 @@ fn secret() -> u64 {
 pub struct Statements {
     by_definition: HashMap<Reading, HashMap<Box<[u8]>, Rc<Statement>>>,
     readings: HashMap<Box<str>, Reading>,
+    readings_size: usize,
+    next_reading: Reading,
     count: usize,
     next: u64,
     sweep_at: usize,
+    renewals: Option<u64>,
 }
 
 impl Statements {
     /// The statement of this definition, shared with all who use the same and read it alike.
-    pub fn share(&mut self, definition: &[u8], reading: Reading) -> Rc<Statement> {
+    pub fn share(&mut self, definition: &[u8], reading: Reading, lexing: Lexing) -> Rc<Statement> {
         if reading == UNCLEAR {
-            return self.fresh(definition);
+            return Rc::new(self.make(definition, lexing));
         }
         if let Some(known) = self.by_definition.get(&reading).and_then(|alike| alike.get(definition)) {
             return known.clone();
@@ -91,10 +108,20 @@ impl Statements {
         if self.count >= self.sweep_at.max(1000) {
             self.sweep();
         }
-        let statement = Rc::new(Statement { reading, ..self.make(definition) });
+        let statement = Rc::new(Statement { reading, ..self.make(definition, lexing) });
         self.by_definition.entry(reading).or_default().insert(definition.into(), statement.clone());
         self.count += 1;
         statement
+    }
+
+    /// After so many definitions that may have changed tables: whoever prepares a statement now shares with nobody who
+    /// has prepared the same before the last of them.
+    pub fn renew(&mut self, renewals: Option<u64>) {
+        if self.renewals != renewals {
+            self.renewals = renewals;
+            self.by_definition.clear();
+            self.count = 0;
+        }
     }
 
     fn sweep(&mut self) {
@@ -106,20 +133,16 @@ impl Statements {
         self.sweep_at = self.count * 2;
     }
 
-    fn make(&mut self, definition: &[u8]) -> Statement {
+    fn make(&mut self, definition: &[u8], lexing: Lexing) -> Statement {
         self.next += 1;
         Statement {
             id: self.next,
             definition: definition.into(),
             reading: UNCLEAR,
+            lexing,
             shape: RefCell::new(None),
             generation: Cell::new(0),
         }
-    }
-
-    /// A statement that is not shared.
-    pub fn fresh(&mut self, definition: &[u8]) -> Rc<Statement> {
-        Rc::new(self.make(definition))
     }
 
     /// The number of the way in which a session with these settings reads statements.
@@ -132,12 +155,19 @@ impl Statements {
             }
         }
         sets.write_reading(&mut text);
-        let next = Reading::try_from(self.readings.len()).unwrap_or(UNCLEAR);
-        // Readings are few; a client that makes up settings for ever shares with nobody in the end.
-        if next as usize >= MOST_READINGS && !self.readings.contains_key(text.as_str()) {
-            return UNCLEAR;
+        if let Some(known) = self.readings.get(text.as_str()) {
+            return *known;
         }
-        *self.readings.entry(text.into_boxed_str()).or_insert(next)
+        // Numbers are never used again: who reads as before shares with those that come from now on.
+        if self.readings_size + text.len() > READINGS_SIZE {
+            self.readings.clear();
+            self.readings_size = 0;
+        }
+        let reading = self.next_reading;
+        self.next_reading = reading.saturating_add(1).min(UNCLEAR);
+        self.readings_size += text.len();
+        self.readings.insert(text.into_boxed_str(), reading);
+        reading
     }
 
     /// How many are known.
@@ -146,8 +176,8 @@ impl Statements {
     }
 }
 
-/// Readings that are told apart in one pool.
-const MOST_READINGS: usize = 10_000;
+/// Bytes of settings whose readings are remembered in one pool.
+const READINGS_SIZE: usize = 1024 * 1024;
 
 /// The statements that a server connection knows, the one used longest ago first to go.
 #[derive(Debug, Default)]

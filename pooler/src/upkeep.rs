@@ -148,11 +148,11 @@ impl Worker {
             .servers
             .iter()
             .filter(|(_, server)| ready(server))
-            .filter_map(|(key, server)| Some((ServerKey(key), server.client?)))
+            .filter_map(|(key, server)| Some((ServerKey(key), server.client()?)))
             .collect();
         for (server, client) in found {
             self.fatal(client, "57P01", "the server connection was to be closed (server_fast_close)");
-            if self.servers.get(server.0).is_some_and(|server| server.client.is_none()) {
+            if self.servers.get(server.0).is_some_and(|server| server.client().is_none()) {
                 self.close_server(server, "server_fast_close");
             }
         }

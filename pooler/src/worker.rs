@@ -89,8 +89,8 @@ pub struct Worker {
     pub errors: BTreeMap<String, u64>,
     /// Set when it shall end: when that was ordered.
     pub ending: Option<Instant>,
-    /// The place of `standard_conforming_strings` among the tracked parameters.
-    pub conforming_strings: usize,
+    /// The places among the tracked parameters of `standard_conforming_strings` and `client_encoding`.
+    pub lexed_by: (usize, usize),
     /// Cores of the machine.
     pub cores: usize,
     /// Server connections that are lanes.
@@ -141,7 +141,9 @@ impl Worker {
         let tracked = Tracked::new(&config.settings.track_extra_parameters.0);
         let mut worker = Self {
             id,
-            conforming_strings: tracked.place("standard_conforming_strings").unwrap_or(usize::MAX),
+            lexed_by: ["standard_conforming_strings", "client_encoding"]
+                .map(|name| tracked.place(name).unwrap_or(usize::MAX))
+                .into(),
             tracked,
             period_ends: now + config.settings.stats_period.0,
             config,
@@ -284,6 +286,11 @@ impl Worker {
     }
 
     fn read_client(&mut self, key: ClientKey, scratch: &mut [u8]) {
+        // Who hangs up in the queue is not served: a connection would be made ready for nobody.
+        let gone = |client: &Client| client.io.hangup && client.waits.is_some() && client.server.is_none();
+        if self.clients.get(key.0).is_some_and(gone) {
+            return self.client_gone(key, None);
+        }
         // What was left over comes first: its client may have had to wait for a server.
         if self.client_may_go_on(key) && self.clients.get(key.0).is_some_and(|client| !client.io.rest.is_empty()) {
             self.feed_client(key, &[]);
@@ -362,7 +369,7 @@ impl Worker {
 
     fn server_turn(&mut self, key: ServerKey) {
         let mut scratch = std::mem::take(&mut self.scratch);
-        let client = self.servers.get(key.0).and_then(|server| server.client);
+        let client = self.servers.get(key.0).and_then(|server| server.client());
         self.read_server(key, &mut scratch);
         self.scratch = scratch;
         if let Some(client) = client {
@@ -377,7 +384,7 @@ impl Worker {
 
     fn read_server(&mut self, key: ServerKey, scratch: &mut [u8]) {
         let Some(server) = self.servers.get(key.0) else { return };
-        let slow = server.client.and_then(|client| self.clients.get(client.0));
+        let slow = server.client().and_then(|client| self.clients.get(client.0));
         if slow.is_some_and(|client| client.io.pending() > HIGH_WATER) {
             return;
         }
@@ -453,7 +460,7 @@ impl Worker {
         let flushed = server.io.flush();
         match flushed.and_then(|()| server.io.watch_room(self.poll.registry(), token_of(Turn::Server(key)))) {
             Ok(()) => {
-                let client = server.client;
+                let client = server.client();
                 if let (true, Some(client)) = (before > HIGH_WATER && server.io.pending() <= HIGH_WATER, client) {
                     self.give_turn(Turn::Client(client));
                 }

@@ -82,6 +82,8 @@ def test_the_page_is_what_prometheus_reads_and_counts_what_went_through(measured
 def test_the_share_of_pipelined_statements_and_why_others_were_not(server):
     server.run("pgbench", "-i", "-q", "postgres")
     with Measured(server, default_pool_size=2) as measured:
+        measured.psql("SELECT 1")
+        measured.wait_for_catalog()
         measured.pgbench("-n", "-S", "-c", "8", "-t", "200", "-M", "extended")
         measured.psql("BEGIN; UPDATE pgbench_branches SET bbalance = 0; COMMIT;")
         families = measured.samples()

@@ -139,11 +139,12 @@ def test_a_reported_value_may_be_in_the_clients_own_encoding(ground, pipelining,
     with contextlib.ExitStack() as stack:
         pooler = stack.enter_context(Pooler(ground, default_pool_size=1, pipelining=pipelining))
         truth = stack.enter_context(direct(ground, client_encoding="LATIN1"))
-        client = stack.enter_context(Raw(pooler.port, client_encoding="LATIN1"))
         other = stack.enter_context(Raw(pooler.port))
         before = told(other, query(WHO))
-        for text in ("BEGIN", sql, WHO, "COMMIT"):
-            assert told(client, latin1(text)) == told(truth, latin1(text))
-        # It is still connected, and nobody else is anybody else.
+        with Raw(pooler.port, client_encoding="LATIN1") as client:
+            # What cannot be said on another connection is kept on this one.
+            for text in ("BEGIN", sql, WHO, "COMMIT", WHO):
+                assert told(client, latin1(text)) == told(truth, latin1(text))
+            assert client.value("SHOW client_encoding") == "LATIN1"
+        # Nobody else is anybody else.
         assert told(other, query(WHO)) == before
-        assert client.value("SHOW client_encoding") == "LATIN1"

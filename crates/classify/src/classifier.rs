@@ -190,7 +190,7 @@ impl Classifier {
 fn judge(canonical: &[u8], catalog: &Catalog) -> Result<Verdict, Reason> {
     let text = std::str::from_utf8(canonical).map_err(|_| Reason::Encoding)?;
     if let Some(command) = command::command(text) {
-        let verdict = statement::verdict(&[], text, catalog);
+        let verdict = statement::verdict(&[], catalog);
         return Ok(Verdict {
             kind: Kind::Pooler(command),
             statements: 1,
@@ -199,7 +199,7 @@ fn judge(canonical: &[u8], catalog: &Catalog) -> Result<Verdict, Reason> {
             ..verdict
         });
     }
-    Ok(statement::verdict(&parse(text)?, text, catalog))
+    Ok(statement::verdict(&parse(text)?, catalog))
 }
 
 /// The verdict on a text as it is.
@@ -212,5 +212,5 @@ fn judge_text(sql: &[u8], scs: bool, catalog: &Catalog) -> Result<Verdict, Reaso
         return Err(Reason::TooLong);
     }
     let text = std::str::from_utf8(sql).map_err(|_| Reason::Encoding)?;
-    Ok(statement::verdict(&parse(text)?, text, catalog))
+    Ok(statement::verdict(&parse(text)?, catalog))
 }

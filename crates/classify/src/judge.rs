@@ -376,7 +376,7 @@ impl<'a> Judge<'a> {
         match crate::parse(text) {
             Ok(tree) => {
                 for statement in &tree {
-                    self.query(Some(statement));
+                    self.query(Some(&statement.node));
                 }
             }
             Err(_) => self.anything(Reason::View(name.to_owned())),

@@ -67,14 +67,40 @@ pub fn lexable_encoding(client_encoding: &str) -> bool {
     )
 }
 
+/// Whether a text holds statements that SET parameters of the session, and nothing else.
+pub fn only_sets(sql: &str) -> bool {
+    use pg_query::protobuf::VariableSetKind;
+    let sets = |node: &Node| match &node.node {
+        Some(pg_query::NodeEnum::VariableSetStmt(set)) => {
+            !set.is_local && matches!(set.kind(), VariableSetKind::VarSetValue | VariableSetKind::VarSetDefault)
+        }
+        _ => false,
+    };
+    parse(sql).is_ok_and(|parsed| !parsed.is_empty() && parsed.iter().all(|one| sets(&one.node)))
+}
+
+/// A statement within a text.
+struct Parsed<'a> {
+    node: Node,
+    /// Its own part of the text.
+    text: &'a str,
+}
+
 /// The statements of a text, by PostgreSQL's grammar.
-fn parse(text: &str) -> Result<Vec<Node>, Reason> {
+fn parse(text: &str) -> Result<Vec<Parsed<'_>>, Reason> {
     match pg_query::parse(text, 0) {
         Ok(result) => Ok(result
             .protobuf
             .stmts
             .into_iter()
-            .map(|raw| raw.stmt.map_or(Node { node: None }, |node| *node))
+            .map(|raw| {
+                let from = usize::try_from(raw.stmt_location).unwrap_or(0);
+                let part = text.get(from..).unwrap_or(text);
+                // The last goes to the end of the text, with a length of zero.
+                let length = usize::try_from(raw.stmt_len).ok().filter(|length| *length > 0);
+                let text = length.and_then(|length| part.get(..length)).unwrap_or(part);
+                Parsed { node: raw.stmt.map_or(Node { node: None }, |node| *node), text: text.trim() }
+            })
             .collect()),
         // The decoder of trees stops at a depth of its own.
         Err(pg_query::Error::Decode(_)) => Err(Reason::TooDeep),

@@ -6,6 +6,7 @@ use pg_query::protobuf::{
     VariableSetStmt, a_const,
 };
 
+use crate::Parsed;
 use crate::catalog::Catalog;
 use crate::judge::{Judge, is_temporary};
 use crate::verdict::{Discard, Isolation, Kind, Modes, Reason, Set, Value, Verdict};
@@ -14,10 +15,11 @@ use crate::verdict::{Discard, Isolation, Kind, Modes, Reason, Set, Value, Verdic
 const CURSOR_OPT_HOLD: i32 = 0x0020;
 
 /// The verdict on a text whose statements these are.
-pub fn verdict(statements: &[Node], canonical: &str, catalog: &Catalog) -> Verdict {
+pub fn verdict(statements: &[Parsed<'_>], catalog: &Catalog) -> Verdict {
     let mut whole = Verdict {
         kind: Kind::Read,
         statements: u32::try_from(statements.len()).unwrap_or(u32::MAX),
+        each: Vec::new(),
         read_only: true,
         pipelinable: Ok(()),
         pins: false,
@@ -31,7 +33,7 @@ pub fn verdict(statements: &[Node], canonical: &str, catalog: &Catalog) -> Verdi
         generation: catalog.generation(),
     };
     for statement in statements {
-        let one = single(statement, canonical, catalog);
+        let one = single(&statement.node, statement.text, catalog);
         if statements.len() == 1 {
             return Verdict { statements: 1, ..one };
         }
@@ -42,6 +44,7 @@ pub fn verdict(statements: &[Node], canonical: &str, catalog: &Catalog) -> Verdi
         whole.transaction |= one.transaction;
         whole.is_ddl |= one.is_ddl;
         whole.stale |= one.stale;
+        whole.each.push(one.kind);
     }
     if statements.len() > 1 {
         whole.pipelinable = Err(Reason::MultiStatement);
@@ -59,6 +62,7 @@ pub fn opaque(sql: &[u8], reason: Reason, catalog: &Catalog) -> Verdict {
     let mut verdict = Verdict {
         kind: Kind::Write,
         statements: 1,
+        each: Vec::new(),
         read_only: false,
         pipelinable: Err(reason),
         pins: false,
@@ -127,6 +131,7 @@ fn single(statement: &Node, canonical: &str, catalog: &Catalog) -> Verdict {
     let mut verdict = Verdict {
         kind: Kind::Utility,
         statements: 1,
+        each: Vec::new(),
         read_only: false,
         pipelinable: Err(Reason::Utility),
         pins: false,

@@ -9,6 +9,8 @@ pub struct Verdict {
     pub kind: Kind,
     /// How many statements it holds; zero for an empty one or comments alone.
     pub statements: u32,
+    /// What each of them is, if it holds several and they could be parsed.
+    pub each: Vec<Kind>,
     /// Proven to change nothing, and to mean the same on a replica and in a read-only transaction. True for reads, and for `COPY (read) TO STDOUT`,
     /// `EXPLAIN read` and `DECLARE ... FOR read`.
     pub read_only: bool,
@@ -39,6 +41,11 @@ pub struct Verdict {
 }
 
 impl Verdict {
+    /// What the statement in this place is, the first in place 0, if that is known.
+    pub fn kind_of(&self, place: usize) -> Option<&Kind> {
+        if self.statements == 1 { (place == 0).then_some(&self.kind) } else { self.each.get(place) }
+    }
+
     /// Whether it touches the state of its session, or may: a SET or RESET, what pins or dirties, what is opaque.
     pub fn session(&self) -> bool {
         self.pins || self.dirties || self.opaque || self.sets()

@@ -11,7 +11,7 @@ use super::show::{Dialect, Row, Show, View};
 use super::{Answer, Command, Snapshot, mark_paused};
 use crate::client::{ClientKey, Discard};
 use crate::shared::{Message, lock};
-use crate::statement::Statements;
+use crate::statement::{Lexing, Statements, UNCLEAR};
 use crate::worker::{Step, Worker};
 
 /// A message to the console is not longer than this.
@@ -78,7 +78,7 @@ impl Worker {
             }
             tag::PARSE => {
                 let parse = frontend::parse(body)?;
-                let statement = Statements::default().fresh(parse.definition);
+                let statement = Statements::default().share(parse.definition, UNCLEAR, Lexing::Conforming);
                 client.statements.insert(parse.name.into(), statement);
                 backend::write_empty(client.io.out(), backend::tag::PARSE_COMPLETE);
             }
@@ -92,7 +92,7 @@ impl Worker {
                 }
                 match client.statements.get(names.statement).cloned() {
                     Some(statement) => {
-                        client.portals = vec![(names.portal.into(), Some(statement))];
+                        client.portals = [(names.portal.into(), Some(statement))].into();
                         backend::write_empty(client.io.out(), backend::tag::BIND_COMPLETE);
                     }
                     None => self.console_failed(key, "26000", "there is no such prepared statement"),
@@ -106,7 +106,7 @@ impl Worker {
                 };
                 let statement = match target {
                     Target::Statement(name) => client.statements.get(name).cloned(),
-                    Target::Portal(_) => client.portals.last().and_then(|(_, statement)| statement.clone()),
+                    Target::Portal(_) => client.portals.values().next().cloned().flatten(),
                 };
                 if matches!(target, Target::Statement(_)) {
                     frame::write(client.io.out(), backend::tag::PARAMETER_DESCRIPTION, |out| {
@@ -123,7 +123,7 @@ impl Worker {
                     None => backend::write_empty(client.io.out(), backend::tag::NO_DATA),
                 }
             }
-            tag::EXECUTE => match client.portals.last().and_then(|(_, statement)| statement.clone()) {
+            tag::EXECUTE => match client.portals.values().next().cloned().flatten() {
                 Some(statement) => {
                     client.unsynced = true;
                     self.console_run(key, &text_of(&statement));

@@ -99,6 +99,8 @@ pub struct Knowledge {
     wanted: AtomicBool,
     /// The reader's connection is in the way.
     crowded: AtomicBool,
+    /// Definitions that may have changed tables.
+    renewals: AtomicU64,
     /// Counts the catalogs that were posted.
     posted: AtomicU64,
     catalog: RwLock<Arc<Catalog>>,
@@ -119,6 +121,7 @@ impl Knowledge {
             wanted: AtomicBool::new(false),
             crowded: AtomicBool::new(false),
             posted: AtomicU64::new(0),
+            renewals: AtomicU64::new(0),
             catalog: RwLock::default(),
             way: Mutex::new(None),
             bell,
@@ -175,6 +178,12 @@ impl Knowledge {
     pub fn begin_round(&self) -> u64 {
         self.wanted.store(false, Ordering::SeqCst);
         self.changes.load(Ordering::SeqCst)
+    }
+
+    /// Counts the definitions that may have changed tables: PostgreSQL does not infer the types of a prepared statement's
+    /// parameters again, so those who prepare one afterwards must not meet it.
+    pub fn renewals(&self) -> u64 {
+        self.renewals.load(Ordering::SeqCst)
     }
 
     /// Takes another catalog; it is in force when it is confirmed.
@@ -243,13 +252,20 @@ pub struct Definition {
     knowledge: Arc<Knowledge>,
     /// It may be committed at any moment.
     under_way: bool,
+    /// It may change what others' tables are: their statements are read anew.
+    renews: bool,
 }
 
 impl Definition {
     /// A definition is about to be sent, or has been run, outside a transaction block as far as is known.
     pub fn new(knowledge: Arc<Knowledge>) -> Self {
         knowledge.under_way.fetch_add(1, Ordering::SeqCst);
-        Self { knowledge, under_way: true }
+        Self { knowledge, under_way: true, renews: false }
+    }
+
+    /// It may change tables that others know.
+    pub fn renew(&mut self) {
+        self.renews = true;
     }
 
     /// Its transaction is about to be committed.
@@ -271,6 +287,9 @@ impl Definition {
 impl Drop for Definition {
     fn drop(&mut self) {
         // In this order: there is no moment at which it neither runs nor has run.
+        if self.renews {
+            self.knowledge.renewals.fetch_add(1, Ordering::SeqCst);
+        }
         self.knowledge.changed();
         self.wait();
     }

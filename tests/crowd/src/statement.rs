@@ -315,8 +315,15 @@ impl Statement {
         if matches!(self.effect, Effect::Shift(_)) && scene.session.read_only() != Some(false) {
             answer.perhaps = Some(SqlError::new("25006", "cannot execute INSERT in a read-only transaction"));
         }
-        if matches!(self.effect, Effect::Write(_) | Effect::Violate) {
-            let verb = if self.copying == Copying::No { "INSERT" } else { "COPY FROM" };
+        let writes = match self.effect {
+            Effect::Write(_) | Effect::Violate if self.copying == Copying::No => Some("INSERT"),
+            Effect::Write(_) | Effect::Violate => Some("COPY FROM"),
+            // A temporary table may be written to, but neither made nor dropped.
+            Effect::Temp => Some("CREATE TABLE"),
+            Effect::TempDrop => Some("DROP TABLE"),
+            _ => None,
+        };
+        if let Some(verb) = writes {
             let error = SqlError::new("25006", format!("cannot execute {verb} in a read-only transaction"));
             match scene.session.read_only() {
                 Some(true) => (answer.rows, answer.error) = (Rows::Nothing, Some(error)),
