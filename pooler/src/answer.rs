@@ -18,7 +18,7 @@ use crate::vars::{OWN, Tracked, assigned};
 use crate::worker::{Step, Turn, Worker};
 
 /// A message that must be seen whole is not longer than this.
-const WHOLE: usize = 4 * 1024 * 1024;
+const WHOLE: usize = 64 * 1024 * 1024;
 /// One that is not longer is passed on whole: should the server die within it, its client can still be told so.
 const HELD: usize = 16 * 1024;
 

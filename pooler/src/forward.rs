@@ -108,6 +108,10 @@ impl Worker {
         let Some(client) = self.clients.get_mut(key.0) else { return Step::Took(left.len()) };
         match head.tag {
             tag::TERMINATE => {
+                // What was sent before is the server's to do, though nobody waits for the answer.
+                if let Some(server) = client.server {
+                    self.flush_server(server);
+                }
                 self.close_client(key, "client close request");
                 return Step::Took(left.len());
             }

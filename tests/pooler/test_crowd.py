@@ -13,14 +13,13 @@ from tests.pooler.crowd import Kind, crowd, run, server_for_crowd, tree_with_tls
 
 NEWEST_ONLY = True
 SECONDS = 4
-# What poolers still answer in another way than the server does.
-NOT_YET = "greetings,startup,names,readonly"
 KINDS = [
     Kind("one connection", 1, clients=30),
     Kind("two connections without pipelining", 2, pipelining=False, clients=40),
     Kind("eight connections", 8, clients=100),
     Kind("idle periods", 4, lull=1.5, clients=40),
     Kind("TLS on both sides", 4, tls=True, server_tls=True, clients=40),
+    Kind("deaths", 4, kills=0.3, clients=60),
     Kind("a slow network", 8, proxy=True, clients=60),
 ]
 
@@ -56,5 +55,4 @@ def test_straight_to_the_server_the_model_is_right(server):
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_nobody_gets_what_is_anothers(kind, server, server_with_tls, authority):
     chosen = server_with_tls if kind.server_tls else server
-    options = {"seconds": SECONDS, "seed": seed(), "without": NOT_YET}
-    good(run(kind, chosen, authority, **options))
+    good(run(kind, chosen, authority, seconds=SECONDS, seed=seed()))
