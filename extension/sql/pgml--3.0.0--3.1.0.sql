@@ -439,3 +439,32 @@ LEFT JOIN pg_catalog.pg_roles r ON r.oid OPERATOR(pg_catalog.=) t.role
 ORDER BY t.id;
 COMMENT ON VIEW pgml.activity IS 'trainings that run in this database, for the role that trains, who may act as it, and who may see the project; pgml.cancel takes their ids';
 GRANT SELECT ON pgml.activity TO PUBLIC;
+
+CREATE FUNCTION pgml.model_usage() RETURNS TABLE (
+    model_id pg_catalog.int8, calls pg_catalog.int8, "rows" pg_catalog.int8, total_ms pg_catalog.float8,
+    cache_hits pg_catalog.int8, cache_misses pg_catalog.int8, last_used timestamp with time zone)
+    AS 'MODULE_PATHNAME', 'pgml_model_usage' LANGUAGE C VOLATILE PARALLEL RESTRICTED ROWS 100;
+
+CREATE FUNCTION pgml.reset_stat_models(model_id pg_catalog.int8 DEFAULT NULL) RETURNS pg_catalog.void
+    AS 'MODULE_PATHNAME', 'pgml_reset_stat_models' LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+COMMENT ON FUNCTION pgml.reset_stat_models(pg_catalog.int8)
+    IS 'begin the statistics of a model anew, or of all models whose projects belong to the current role';
+
+CREATE VIEW pgml.stat_models WITH (security_barrier) AS
+SELECT
+    m.id AS model_id,
+    p.name AS project,
+    m.algorithm,
+    coalesce(u.calls, 0) AS calls,
+    coalesce(u."rows", 0) AS "rows",
+    coalesce(u.total_ms, 0) AS total_ms,
+    coalesce(u.cache_hits, 0) AS cache_hits,
+    coalesce(u.cache_misses, 0) AS cache_misses,
+    u.last_used
+FROM pgml.models m
+INNER JOIN pgml.projects p ON p.id OPERATOR(pg_catalog.=) m.project_id
+LEFT JOIN pgml.model_usage() u ON u.model_id OPERATOR(pg_catalog.=) m.id
+WHERE pgml.project_allows(p.id, 'see')
+ORDER BY m.id;
+COMMENT ON VIEW pgml.stat_models IS 'how models were used since the server started, for who may see their projects: calls, rows and time of predictions, and how often a connection found the model compiled (cache_hits) or compiled it';
+GRANT SELECT ON pgml.stat_models TO PUBLIC;

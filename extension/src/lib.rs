@@ -26,6 +26,7 @@ mod registry;
 mod sql;
 mod touch;
 mod train;
+mod usage;
 mod version;
 
 pgrx::pg_module_magic!(name, version);
@@ -38,6 +39,7 @@ pub extern "C-unwind" fn _PG_init() {
     guc::define();
     names::register();
     jobs::register();
+    usage::register();
 }
 
 /// pgrx puts a backtrace into the DETAIL of every ERROR of a server that was started with RUST_BACKTRACE set. What a user

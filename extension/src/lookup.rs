@@ -197,6 +197,11 @@ pub fn deployments_oid() -> pg_sys::Oid {
     relation_oid(c"deployments")
 }
 
+/// The table of models, which another one of the name is not when the extension was dropped and made again.
+pub fn models_oid() -> pg_sys::Oid {
+    relation_oid(c"models")
+}
+
 const BIGINT_EQUAL: (u32, u32) = (pg_sys::F_INT8EQ, 0);
 const TEXT_EQUAL: (u32, u32) = (pg_sys::F_TEXTEQ, pg_sys::DEFAULT_COLLATION_OID.to_u32());
 

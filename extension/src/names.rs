@@ -30,6 +30,7 @@ use crate::cache::{self, Digest};
 use crate::error::{Error, Result, shorten};
 use crate::lookup;
 use crate::model::Model;
+use crate::usage::{self, Tally};
 
 /// Past this number a backend unmaps the models that no name and no running query uses. A mapping costs address space
 /// and the model's column names, nothing more.
@@ -63,8 +64,21 @@ pub struct Horizon {
     command: u32,
 }
 
-struct Remembered {
+/// A model, and what counts its uses.
+#[derive(Clone)]
+struct Meaning {
     model: Rc<Model>,
+    tally: Rc<Tally>,
+}
+
+impl Meaning {
+    fn is(&self, other: &Meaning) -> bool {
+        Rc::ptr_eq(&self.model, &other.model) && Rc::ptr_eq(&self.tally, &other.tally)
+    }
+}
+
+struct Remembered {
+    meaning: Meaning,
     /// The latest snapshot when it was remembered: its end and the transactions in progress.
     xmax: u32,
     in_progress: Vec<u32>,
@@ -134,6 +148,7 @@ pub struct Resolved {
     generation: u64,
     horizon: Option<Horizon>,
     pub model: Rc<Model>,
+    pub tally: Rc<Tally>,
 }
 
 impl std::fmt::Display for Resolved {
@@ -190,15 +205,16 @@ pub fn resolve(key: Key, privilege: Privilege) -> Result<Resolved> {
     let generation = forget_if_invalidated();
     // SAFETY: only reads backend state.
     let may_remember = !unsafe { pg_sys::IsInParallelMode() } && !changed_in_this_transaction();
-    if may_remember && let Some(model) = recall(&question, snapshot) {
+    if may_remember && let Some(Meaning { model, tally }) = recall(&question, snapshot) {
         model.used();
-        return Ok(Resolved { question, generation, horizon: horizon(), model });
+        return Ok(Resolved { question, generation, horizon: horizon(), model, tally });
     }
-    let model = look_up(&question, snapshot)?;
+    let meaning = look_up(&question, snapshot)?;
     if may_remember {
-        remember_if_latest(&question, &model, snapshot, generation)?;
+        remember_if_latest(&question, &meaning, snapshot, generation)?;
     }
-    Ok(Resolved { question, generation, horizon: horizon(), model })
+    let Meaning { model, tally } = meaning;
+    Ok(Resolved { question, generation, horizon: horizon(), model, tally })
 }
 
 /// Empties the memory if an invalidation came since it was filled; returns the present generation.
@@ -214,10 +230,10 @@ fn forget_if_invalidated() -> u64 {
     generation
 }
 
-fn recall(question: &Question, snapshot: pg_sys::Snapshot) -> Option<Rc<Model>> {
+fn recall(question: &Question, snapshot: pg_sys::Snapshot) -> Option<Meaning> {
     MEMORY.with_borrow(|memory| {
         let entry = memory.get(question)?;
-        sees_all_that(snapshot, entry).then(|| entry.model.clone())
+        sees_all_that(snapshot, entry).then(|| entry.meaning.clone())
     })
 }
 
@@ -252,7 +268,7 @@ fn in_progress(snapshot: &pg_sys::SnapshotData) -> impl Iterator<Item = u32> + '
 
 fn remember_if_latest(
     question: &Question,
-    model: &Rc<Model>,
+    meaning: &Meaning,
     snapshot: pg_sys::Snapshot,
     generation: u64,
 ) -> Result<()> {
@@ -262,7 +278,7 @@ fn remember_if_latest(
     let same_extent = unsafe { extent(snapshot) == extent(latest.0) };
     let same = same_extent
         || match look_up(question, latest.0) {
-            Ok(now) => Rc::ptr_eq(&now, model),
+            Ok(now) => now.is(meaning),
             // The name means nothing any more to the latest snapshot; the query's own snapshot is answered all the same.
             Err(Error::Report(_)) => false,
             Err(caught) => return Err(caught),
@@ -271,7 +287,7 @@ fn remember_if_latest(
         // SAFETY: registered above.
         let latest = unsafe { &*latest.0 };
         let entry = Remembered {
-            model: model.clone(),
+            meaning: meaning.clone(),
             xmax: latest.xmax.into_inner(),
             in_progress: in_progress(latest).collect(),
         };
@@ -323,14 +339,21 @@ fn model_id(question: &Question, snapshot: pg_sys::Snapshot) -> Result<i64> {
     }
 }
 
-fn look_up(question: &Question, snapshot: pg_sys::Snapshot) -> Result<Rc<Model>> {
+fn look_up(question: &Question, snapshot: pg_sys::Snapshot) -> Result<Meaning> {
     let id = model_id(question, snapshot)?;
     let Some(digest) = lookup::model_digest(id, snapshot)? else { return Err(no_such_model(id)) };
+    let tally = usage::tally(id);
     if let Some(model) = LOADED.with_borrow(|loaded| loaded.get(&digest).cloned()) {
         model.used();
-        return Ok(model);
+        return Ok(Meaning { model, tally });
     }
-    let model = Rc::new(Model::load(&digest, || lookup::model_bytes(id, snapshot))?);
+    let mut compiled = false;
+    let stored = || {
+        compiled = true;
+        lookup::model_bytes(id, snapshot)
+    };
+    let model = Rc::new(Model::load(&digest, stored)?);
+    tally.opened(compiled);
     cache::tidy_if_due(|| lookup::digests(snapshot))?;
     LOADED.with_borrow_mut(|loaded| {
         if loaded.len() >= LOADED_AT_MOST {
@@ -338,7 +361,7 @@ fn look_up(question: &Question, snapshot: pg_sys::Snapshot) -> Result<Rc<Model>>
         }
         loaded.insert(digest, model.clone());
     });
-    Ok(model)
+    Ok(Meaning { model, tally })
 }
 
 /// The error for a project that is not there, or not for the current role, with the nearest names of those that are.

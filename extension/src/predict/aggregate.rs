@@ -2,6 +2,7 @@
 
 use std::ffi::c_void;
 use std::rc::Rc;
+use std::time::Instant;
 
 use pgrx::{PgSqlErrorCode, pg_sys};
 
@@ -10,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::memory;
 use crate::model::Model;
 use crate::sql::Call;
+use crate::usage::Tally;
 
 use super::call_site::{CallSite, Ready};
 
@@ -32,7 +34,7 @@ fn too_many_rows() -> Error {
 #[derive(Default)]
 struct State {
     /// The model of the gathered rows: the name may change from row to row.
-    model: Option<Rc<Model>>,
+    model: Option<(Rc<Model>, Rc<Tally>)>,
     rows: Vec<f32>,
     gathered: usize,
     scratch: Vec<f32>,
@@ -43,12 +45,14 @@ struct State {
 
 impl State {
     fn flush(&mut self) -> Result<()> {
-        if let (Some(model), true) = (&self.model, self.gathered > 0) {
+        if let (Some((model, tally)), true) = (&self.model, self.gathered > 0) {
+            let began = Instant::now();
             memory::reserve(&mut self.predictions, self.gathered)?;
             if self.predictions.len() + self.gathered > ROWS_AT_MOST {
                 return Err(too_many_rows());
             }
             model.predict_rows(&self.rows, &mut self.scratch, &mut self.predictions)?;
+            tally.rows(0, self.gathered, began);
             self.rows.clear();
             self.gathered = 0;
         }
@@ -74,10 +78,12 @@ fn add_row(call: &Call) -> Result<pg_sys::Datum> {
                 state.nulls.push(state.predictions.len());
                 state.predictions.push(f32::NAN);
             }
-            Some(Ready { model, row, .. }) => {
-                if !state.model.as_ref().is_some_and(|gathered| Rc::ptr_eq(gathered, model)) {
+            Some(Ready { target, model, row, .. }) => {
+                let same = |(_, tally): &(_, Rc<Tally>)| Rc::ptr_eq(tally, &target.tally);
+                if !state.model.as_ref().is_some_and(same) {
                     state.flush()?;
-                    state.model = Some(model.clone());
+                    target.tally.rows(1, 0, Instant::now());
+                    state.model = Some((model.clone(), target.tally.clone()));
                 }
                 if state.gathered == ROWS_AT_ONCE {
                     state.flush()?;

@@ -1,5 +1,7 @@
 //! Many rows in one call: `pgml.predict_batch`.
 
+use std::time::Instant;
+
 use pgrx::pg_sys;
 
 use crate::access::Privilege;
@@ -52,6 +54,7 @@ fn predict_batch(call: &Call) -> Result<Option<Vec<f32>>> {
         return Err(Error::invalid("features must be an array of numbers"));
     };
     let target = names::resolve(key, Privilege::Predict)?;
+    let began = Instant::now();
     let mut rows = Vec::new();
     // SAFETY: the argument is an array of this element type.
     let shape = unsafe { features::read_array(features, element, usize::MAX, &mut rows)? };
@@ -63,6 +66,7 @@ fn predict_batch(call: &Call) -> Result<Option<Vec<f32>>> {
         pgrx::check_for_interrupts!();
         model.predict_rows(block, &mut scratch, &mut predictions)?;
     }
+    target.tally.rows(1, count, began);
     Ok(Some(predictions))
 }
 

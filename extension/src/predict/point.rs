@@ -5,6 +5,7 @@ use pgrx::{IntoDatum, pg_sys};
 use crate::access::Privilege;
 use crate::error::Result;
 use crate::sql::Call;
+use crate::usage;
 
 use super::call_site::{CallSite, Ready};
 
@@ -35,8 +36,14 @@ fn with_row(call: &Call, answer: impl FnOnce(Ready<'_>) -> Result<pg_sys::Datum>
     // SAFETY: the call is running; the SQL declarations put the name first and the features after it.
     unsafe {
         let site = CallSite::of(call.fcinfo(), 0, Privilege::Predict)?;
+        let began = usage::one_row();
         match site.ready(call.fcinfo())? {
-            Some(ready) => answer(ready),
+            Some(ready) => {
+                let tally = &ready.target.tally;
+                let answer = answer(ready)?;
+                tally.row(began);
+                Ok(answer)
+            }
             None => Ok(call.null()),
         }
     }
