@@ -1,14 +1,14 @@
-"""docs/reference/sql.md says what the extension has: it is made from the catalog of a server.
+"""docs/reference/sql.md and settings.md say what the extension has: they are made from the catalog of a server.
 
 `make test UPDATE=1` writes it anew.
 """
 
 import pytest
 
-from devkit import postgres
+from devkit import Problem, postgres
 from devkit.places import ROOT
 
-PAGE = ROOT / "docs" / "reference" / "sql.md"
+REFERENCE = ROOT / "docs" / "reference"
 MEMBERS = """
     SELECT d.objid FROM pg_depend d JOIN pg_extension e ON d.refobjid = e.oid
     WHERE e.extname = 'pgml' AND d.deptype = 'e' AND d.classid = '{}'::regclass
@@ -38,9 +38,12 @@ ENUMS = f"""
 """
 SETTINGS = """
     LOAD 'pgml';
-    SELECT name, boot_val, CASE context WHEN 'superuser' THEN 'superusers' WHEN 'sighup' THEN 'the configuration' ELSE 'every role' END, short_desc, extra_desc
+    SELECT name, vartype, boot_val, min_val, max_val, unit,
+           CASE context WHEN 'superuser' THEN 'superusers' WHEN 'sighup' THEN 'the configuration' ELSE 'every role' END,
+           short_desc, extra_desc
     FROM pg_settings WHERE name LIKE 'pgml.%' ORDER BY name
 """
+UNITS = {None: "", "MB": " MB"}
 
 
 def rows(database, query):
@@ -59,7 +62,7 @@ def page(database):
         "# SQL reference",
         "",
         "Made from the comments in the extension by `make test UPDATE=1`; a test holds it to them. The hyperparameters of",
-        "`pgml.train` are in [xgboost-hyperparameters.md](xgboost-hyperparameters.md).",
+        "`pgml.train` are in [xgboost-hyperparameters.md](xgboost-hyperparameters.md), the settings in [settings.md](settings.md).",
         "",
         "## Functions",
         "",
@@ -73,11 +76,34 @@ def page(database):
         lines.append(f"| `pgml.{name}` ({kind}) | {comment} | {columns} |")
     lines += ["", "## Types", "", "| type | labels |", "|---|---|"]
     lines += [f"| `pgml.{name}` | {labels} |" for name, labels in rows(database, ENUMS)]
-    lines += ["", "## Settings", "", "| setting | default | who may set it | meaning |", "|---|---|---|---|"]
-    for name, default, who, short, extra in rows(database, SETTINGS):
-        meaning = f"{short} {extra}".strip()
-        lines.append(f"| `{name}` | `{default}` | {who} | {meaning} |")
     return "\n".join(lines) + "\n"
+
+
+def settings_page(database):
+    """The text of the page of the settings."""
+    lines = [
+        "# Settings",
+        "",
+        "Made from the extension by `make test UPDATE=1`; a test holds it to `pg_settings`. A setting of the configuration is for",
+        "postgresql.conf or `ALTER SYSTEM` (after `LOAD 'pgml'`, where the connection has not used it yet), and holds when",
+        "the configuration is read again (`pg_reload_conf()`).",
+        "",
+        "| setting | default | limits | who may set it | meaning |",
+        "|---|---|---|---|---|",
+    ]
+    for name, kind, default, least, most, unit, who, short, extra in rows(database, SETTINGS):
+        limits = f"{least} to {most}{UNITS[unit]}" if kind == "integer" else "text"
+        meaning = f"{short} {extra or ''}".strip()
+        lines.append(f"| `{name}` | `{default}{UNITS[unit]}` | {limits} | {who} | {meaning} |")
+    return "\n".join(lines) + "\n"
+
+
+def check(page, text, request):
+    page = REFERENCE / page
+    if request.config.getoption("--update-expected"):
+        page.write_text(text)
+    if page.read_text() != text:
+        pytest.fail(f"{page.relative_to(ROOT)} is not what the extension says: make test UPDATE=1", pytrace=False)
 
 
 def test_the_sql_reference_is_what_the_extension_says(database, major, request):
@@ -85,9 +111,28 @@ def test_the_sql_reference_is_what_the_extension_says(database, major, request):
         # The catalog functions word a few types otherwise in other versions; the extension is the same.
         assert rows(database, FUNCTIONS)
         return
-    text = page(database)
-    if request.config.getoption("--update-expected"):
-        PAGE.parent.mkdir(parents=True, exist_ok=True)
-        PAGE.write_text(text)
-    if PAGE.read_text() != text:
-        pytest.fail(f"{PAGE.relative_to(ROOT)} is not what the extension says: make test UPDATE=1", pytrace=False)
+    check("sql.md", page(database), request)
+
+
+def test_the_settings_are_what_the_extension_says(database, request):
+    check("settings.md", settings_page(database), request)
+
+
+def test_every_setting_has_a_sentence_and_limits_that_hold(database):
+    settings = rows(database, SETTINGS)
+    assert settings
+    for name, kind, default, least, most, _, who, short, _ in settings:
+        assert short.endswith(".") and len(short.split()) > 3, name
+        if kind != "integer":
+            continue
+        assert int(least) <= int(default) <= int(most), name
+        for value in (int(least) - 1, int(most) + 1):
+            # The configuration refuses what it would not take at the start of the server.
+            change = "SET" if who == "every role" else "ALTER SYSTEM SET"
+            with pytest.raises(Problem, match="is outside the valid range|exceeds integer range|out of range|invalid value"):
+                database.sql(f"LOAD 'pgml'; {change} {name} = {value}")
+
+
+def test_no_setting_of_the_prefix_is_made_up(database):
+    with pytest.raises(Problem, match='invalid configuration parameter name "pgml.nothing"'):
+        database.sql("LOAD 'pgml'; SET pgml.nothing = 1")
