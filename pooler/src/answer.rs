@@ -14,6 +14,7 @@ use crate::client::{Client, Discard};
 use crate::route::SERIALIZABLE;
 use crate::server::{Passing, Request, Residue, Server, ServerKey, State};
 use crate::session::{Change, Outcome, Sets};
+use crate::shape::may_set;
 use crate::vars::{OWN, Tracked, assigned};
 use crate::worker::{Step, Turn, Worker};
 
@@ -256,7 +257,8 @@ impl Worker {
                 )
         );
         if done {
-            server.requests.pop_front();
+            let done = server.requests.pop_front();
+            server.has_set |= done.as_ref().is_some_and(may_set);
             server.finished = 0;
             pop_copy_ends(server);
             if tag == tag::PARSE_COMPLETE
@@ -393,7 +395,7 @@ impl Worker {
         let mut client = server.client().and_then(|client| self.clients.get_mut(client.0));
         server.status = status;
         server.copying = false;
-        server.finished = 0;
+        (server.finished, server.has_set) = (0, false);
         // Behind an error in the extended protocol the server skips everything up to the next Sync, a Query too.
         let skips = std::mem::take(&mut server.skips);
         let ends = |request: &Request| {

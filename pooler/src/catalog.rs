@@ -103,7 +103,10 @@ impl Worker {
                 definition.wait();
             }
         }
-        if verdict.is_none_or(|verdict| verdict.is_ddl && !verdict.pins && verdict.kind == Kind::Utility)
+        let renews = |verdict: &Verdict| {
+            verdict.is_ddl && !verdict.pins && (verdict.kind == Kind::Utility || verdict.each.contains(&Kind::Utility))
+        };
+        if verdict.is_none_or(renews)
             && let Some((_, server)) = self.pair(key)
             && let Some(definition) = &mut server.definition
         {

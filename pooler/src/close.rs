@@ -206,7 +206,8 @@ impl Worker {
             .requests
             .iter_mut()
             .filter_map(|request| match request {
-                Request::Parse { name, .. } | Request::Invented { name, .. } => name.take(),
+                // A name that was taken already stays its statement's.
+                Request::Parse { name, taken: None, .. } | Request::Invented { name, .. } => name.take(),
                 _ => None,
             })
             .collect();

@@ -14,7 +14,7 @@ use crate::client::{Client, ClientKey, Discard, State};
 use crate::config::PoolMode;
 use crate::pool::PoolKey;
 use crate::server::{Request, Server, State as ServerState};
-use crate::shape::may_set;
+use crate::shape::sets_under_way;
 use crate::statement::{Lexing, Reading, Statement, UNCLEAR};
 use crate::worker::{Step, Worker};
 
@@ -290,7 +290,7 @@ impl Worker {
     /// settings that the server does not tell.
     fn reading(&mut self, key: ClientKey, home: PoolKey) -> Reading {
         let Some((client, server)) = self.pair(key) else { return UNCLEAR };
-        if !matches!(server.state, ServerState::Lane) && (client.unclear || server.requests.iter().any(may_set)) {
+        if !matches!(server.state, ServerState::Lane) && (client.unclear || sets_under_way(client, server)) {
             return UNCLEAR;
         }
         if let Some((vars, sets, reading)) = &client.reading

@@ -67,7 +67,9 @@ impl Worker {
             }
             _ => false,
         };
-        if !self.servers.get(client.server?.0)?.requests.iter().any(resets) {
+        let requests = &self.servers.get(client.server?.0)?.requests;
+        // A RESET that has finished is restored when its unit has ended, which is told by another message.
+        if !requests.iter().any(resets) && (requests.is_empty() || !client.pending.has_resets()) {
             return None;
         }
         client.behind_own = true;

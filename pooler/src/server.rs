@@ -184,6 +184,9 @@ pub struct Server {
     pub definition: Option<Definition>,
     /// What else of that, where a client's whole session is to be undone.
     pub session_residue: Residue,
+    /// A statement of the unit at the head that may have changed settings has finished; the server tells of them when the
+    /// unit ends.
+    pub has_set: bool,
     /// How many statements of the request at the head have finished.
     pub finished: usize,
     /// What was asked up to the next Sync will not be answered, not even a Query.
@@ -302,6 +305,7 @@ impl Server {
             aligning: None,
             residue: Residue::Nothing,
             session_residue: Residue::Nothing,
+            has_set: false,
             finished: 0,
             skips: false,
             lost_count: false,

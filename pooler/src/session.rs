@@ -266,6 +266,12 @@ impl Pending {
         word.unwrap_or(false)
     }
 
+    /// Whether anything has been reset.
+    pub fn has_resets(&self) -> bool {
+        let resets = |noted: &Noted| matches!(noted, Noted::Change(Change::Reset(_) | Change::ResetAll));
+        self.noted.iter().any(resets)
+    }
+
     /// Takes note that a parameter which was reset is being set to its startup value, by this statement. A rollback to a
     /// savepoint before undoes that with the rest.
     pub fn restore(&mut self, name: String, statement: String) {

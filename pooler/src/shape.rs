@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use classify::{Classifier, Kind, Reason, Verdict};
 
 use crate::catalog::Knowledge;
-use crate::client::ClientKey;
+use crate::client::{Client, ClientKey};
 use crate::pool::PoolKey;
-use crate::server::Request;
+use crate::server::{Request, Server};
 use crate::statement::{Lexing, Statement};
 use crate::worker::Worker;
 
@@ -276,7 +276,7 @@ impl Worker {
         }
         let Some(client) = self.clients.get(key.0) else { return Lexing::Unclear };
         let server = client.server.and_then(|server| self.servers.get(server.0));
-        if server.is_some_and(|server| server.requests.iter().any(may_set)) {
+        if server.is_some_and(|server| sets_under_way(client, server)) {
             return Lexing::Unclear;
         }
         let (conforming, encoding) = self.lexed_by;
@@ -312,6 +312,14 @@ impl Worker {
         *statement.shape.borrow_mut() = Some(shape.clone());
         Ok(shape)
     }
+}
+
+/// Whether settings of a client's session may be changing: by a statement that has not been answered, or by the end of
+/// a transaction that has changed them.
+pub fn sets_under_way(client: &Client, server: &Server) -> bool {
+    server.has_set
+        || server.requests.iter().any(may_set)
+        || !server.requests.is_empty() && (client.unclear || !client.pending.is_empty())
 }
 
 /// Whether a request that has not been answered may change how its session reads statements.

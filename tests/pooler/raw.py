@@ -46,8 +46,13 @@ def close(statement):
     return message(b"C", b"S" + statement.encode() + b"\0")
 
 
+def execute(rows=0, portal=""):
+    """An Execute that asks for so many rows, or for all."""
+    return message(b"E", portal.encode() + b"\0" + struct.pack("!i", rows))
+
+
 SSL_REQUEST = struct.pack("!ii", 8, 80877103)
-EXECUTE = message(b"E", b"\0" + b"\0\0\0\0")
+EXECUTE = execute()
 SYNC = message(b"S")
 FLUSH = message(b"H")
 

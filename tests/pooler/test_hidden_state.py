@@ -40,6 +40,7 @@ LEFT = {
     "sequence": "SELECT to_regclass('secret')::text",
     "channel": "SELECT count(*) FROM pg_listening_channels()",
     "cursor": "SELECT count(*) FROM pg_cursors WHERE name = 'secret'",
+    "statement": "SELECT count(*) FROM pg_prepared_statements WHERE name = 'secret'",
     "lock": "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 99",
     "parameter": "SELECT coalesce(current_setting('my.secret', true), '')",
 }

@@ -241,3 +241,19 @@ def test_statements_that_were_prepared_afresh_are_closed(server, ground, pipelin
         names = "SELECT count(*) FROM pg_prepared_statements WHERE statement ~ 'shape$'"
         # The last, and at most the one before it, which makes room for it.
         assert int(client.value(names)) <= 2
+
+
+@pytest.mark.parametrize("sql", ["SELECT notes('a')", "SELECT notes(U&'a')"])
+def test_a_read_that_writes_is_done_once(server, ground, sql):
+    # It says that it only reads, and calls what writes. One of these texts has nothing by which it is remembered.
+    assert "E:" not in ground.sql(
+        """CREATE OR REPLACE FUNCTION writes(what text) RETURNS text VOLATILE LANGUAGE sql AS
+        $$ INSERT INTO done VALUES (what) RETURNING what $$;
+        CREATE OR REPLACE FUNCTION notes(what text) RETURNS text STABLE LANGUAGE sql AS $$ SELECT writes(what) $$"""
+    )
+    with Pooler(server, default_pool_size=1) as pooler, Raw(pooler.port) as client:
+        client.sql("SELECT 1")
+        pooler.wait_for_catalog()
+        for number in range(1, 4):
+            assert client.sql(sql) == "T D:a C:SELECT 1 Z:I"
+            assert ground.value("SELECT count(*) FROM done") == str(number)

@@ -1,6 +1,7 @@
 """A prepared statement is shared only by sessions that read its text alike, and is called by its client's own name."""
 
 import contextlib
+import struct
 
 import pytest
 
@@ -193,6 +194,40 @@ def test_a_statement_that_is_prepared_anew_on_another_connection_is_not_for_othe
             assert b.ask(bind("s"), EXECUTE, SYNC) == "2 D:1704067200 C:SELECT 1 Z:I"
 
 
+# Tables that change
+
+CHANGES = {
+    "a query": [query("ALTER TABLE public.changed ALTER x TYPE bigint")],
+    "extended": [parse("", "ALTER TABLE public.changed ALTER x TYPE bigint"), bind(""), EXECUTE, SYNC],
+    "in a transaction": [query("BEGIN"), query("ALTER TABLE public.changed ALTER x TYPE bigint"), query("COMMIT")],
+    "among others": [query("SELECT 1; ALTER TABLE public.changed ALTER x TYPE bigint; SELECT 2")],
+    "made anew": [query("DROP TABLE public.changed"), query("CREATE TABLE public.changed (x bigint)")],
+}
+
+
+def parameter_types(client, name):
+    """The types of a statement's parameters."""
+    client.send(describe(name), SYNC)
+    body = next(body for kind, body in client.until(b"Z") if kind == b"t")
+    return struct.unpack(f"!{(len(body) - 2) // 4}I", body[2:])
+
+
+@pytest.mark.parametrize("how", CHANGES)
+def test_who_comes_after_a_change_of_a_table_has_its_new_types(ground, pooler, how):
+    ground.psql("DROP TABLE IF EXISTS public.changed; CREATE TABLE public.changed (x int)")
+    sql = "INSERT INTO public.changed VALUES ($1)"
+    with Raw(pooler.port) as old, Raw(pooler.port) as changer:
+        pooler.wait_for_catalog()
+        assert old.ask(parse("s", sql), SYNC) == "1 Z:I"
+        assert parameter_types(old, "s") == (23,)
+        told = changer.ask(*CHANGES[how], units=sum(part[:1] in (b"Q", b"S") for part in CHANGES[how]))
+        assert "E:" not in told
+        with Raw(pooler.port) as new:
+            assert new.ask(parse("s", sql), SYNC) == "1 Z:I"
+            assert parameter_types(new, "s") == (20,)
+            assert new.ask(bind_text("s", "5000000000"), EXECUTE, SYNC) == "2 C:INSERT 0 1 Z:I"
+
+
 # Names
 
 
@@ -225,3 +260,21 @@ def test_a_name_that_was_made_up_in_advance_is_of_no_use(pooler):
             assert client.ask(parse(f"s{number}", sql), bind(f"s{number}"), EXECUTE, SYNC) == (
                 f"1 2 D:good {number} C:SELECT 1 Z:I"
             )
+
+
+def test_a_text_under_a_name_that_the_server_has_forgotten_is_not_for_others(pooler):
+    with Raw(pooler.port) as a, Raw(pooler.port) as b:
+        pooler.wait_for_catalog()
+        text = "SELECT 'of both', random() >= 0"
+        for client in (a, b):
+            assert client.ask(parse("s", text), bind("s"), EXECUTE, SYNC) == "1 2 D:of both|t C:SELECT 1 Z:I"
+        a.sql("BEGIN")
+        a.sql("DO $$ BEGIN EXECUTE 'DEALLO' || 'CATE ALL'; END $$")
+        # The server has no such name any more, so it takes another text under it.
+        a.send(parse("s", "SELECT 'of A', true"), SYNC)
+        while (got := a.next()) is not None and got[0] != b"Z":
+            pass
+        if got is not None:
+            a.sql("COMMIT")
+        for _ in range(2):
+            assert b.ask(bind("s"), EXECUTE, SYNC) == "2 D:of both|t C:SELECT 1 Z:I"

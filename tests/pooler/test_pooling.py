@@ -6,7 +6,10 @@
 import threading
 import time
 
+import pytest
+
 from tests.pooler.process import Pooler, ask, wait_until
+from tests.pooler.raw import Raw, query
 
 
 def test_many_clients_share_few_servers(pooler):
@@ -33,6 +36,25 @@ def test_waiting_clients_are_served_in_order(server):
         for thread in threads:
             thread.join()
         assert order == {number: number + 1 for number in range(6)}
+
+
+@pytest.mark.parametrize("how", ["closed", "reset"])
+def test_who_leaves_the_queue_is_not_served(server, how):
+    server.psql("DROP TABLE IF EXISTS queued; CREATE TABLE queued (x int)")
+    with Pooler(server, default_pool_size=1) as pooler, Raw(pooler.port) as holder:
+        assert holder.sql("BEGIN") == "C:BEGIN Z:T"
+        place = holder.value("SELECT pg_backend_pid()")
+        waiting = [Raw(pooler.port) for _ in range(10)]
+        for client in waiting:
+            client.send(query("INSERT INTO queued VALUES (1)"))
+        wait_until(lambda: pooler.show("POOLS")[0]["cl_waiting"] == "10")
+        for client in waiting:
+            client.reset() if how == "reset" else client.socket.close()
+        wait_until(lambda: pooler.show("POOLS")[0]["cl_waiting"] == "0")
+        assert holder.sql("COMMIT") == "C:COMMIT Z:I"
+        # No connection was made ready for one of them and closed again.
+        assert holder.value("SELECT pg_backend_pid()") == place
+        assert holder.value("SELECT count(*) FROM queued") == "0"
 
 
 def test_the_reserve_is_for_those_who_waited(server):

@@ -98,6 +98,16 @@ def rows(client, *parts):
     return raw.values(client.until(b"Z"))
 
 
+def test_what_stands_behind_an_error_up_to_the_sync_is_skipped_and_holds_no_connection(one_server):
+    with Raw(one_server.port) as client, Raw(one_server.port) as other:
+        for _ in range(2):
+            assert client.ask(parse("", "SELEC"), query("SELECT 1"), SYNC) == "E:42601 Z:I"
+            assert client.sql("SELECT 2") == "T D:2 C:SELECT 1 Z:I"
+            assert client.sql("SET my.tag = 'mine'") == "C:SET Z:I"
+            assert other.value("SELECT coalesce(current_setting('my.tag', true), '')") == ""
+            assert client.value("SELECT current_setting('my.tag')") == "mine"
+
+
 def test_a_flush_keeps_the_server_until_the_sync_once_something_runs(one_server):
     with Raw(one_server.port) as client, Raw(one_server.port) as other:
         assert client.kinds(parse("s", "SELECT 1"), describe("s"), FLUSH, until=b"T") == "1tT"

@@ -63,6 +63,10 @@ class Scenario:
 FAILING = "INSERT INTO public.deferred VALUES (1), (1)"
 TAG = "SET my.tag = 'of A'"
 OTHER = "SET my.tag = 'other of A'"
+# More than are remembered, as drivers make one before each statement.
+MANY_OF_ONE_NAME = [query("SAVEPOINT s")] * 1100
+# Like a stranger.
+LIKE = {"TimeZone": "Asia/Tokyo"}
 UNDONE = {
     # A RESET or SET that an error in its unit undoes.
     "a RESET, then an error, in a unit": Scenario(TAG, x("RESET my.tag", "SELECT 1/0")),
@@ -91,6 +95,14 @@ UNDONE = {
     "RESET search_path and an error": Scenario("SET search_path = sa", x("RESET search_path", "SELECT 1/0"), READ),
     "a read-only session, reset, and an error": Scenario(
         "SET default_transaction_read_only = on", x("RESET default_transaction_read_only", "SELECT 1/0")
+    ),
+    # DISCARD ALL is committed at once, whatever becomes of its unit.
+    "DISCARD ALL and an error in a unit": Scenario("SET ROLE r_bob", x("DISCARD ALL", "SELECT 1/0"), **LIKE),
+    "DISCARD ALL and a Bind of nothing": Scenario(
+        "SET ROLE r_bob", [*x("DISCARD ALL")[:-1], bind("nothing"), EXECUTE, SYNC], **LIKE
+    ),
+    "DISCARD ALL, then a SET and an error in a unit": Scenario(
+        "SET ROLE r_bob", x("DISCARD ALL", TAG, "SELECT 1/0"), **LIKE
     ),
     # The same in one Query.
     "a RESET; an error": Scenario(TAG, "RESET my.tag; SELECT 1/0"),
@@ -173,6 +185,19 @@ UNDONE = {
     "a savepoint in a unit": Scenario(x("BEGIN", TAG, "SAVEPOINT s", OTHER, "ROLLBACK TO s", "COMMIT")),
     "a reported SET behind a savepoint": Scenario(
         "BEGIN", "SAVEPOINT s", "SET TimeZone = 'Asia/Tokyo'", "ROLLBACK TO s", "COMMIT"
+    ),
+    "a savepoint among several statements": Scenario(
+        "BEGIN", "SAVEPOINT s", "SET ROLE r_bob", "SAVEPOINT s; SELECT 1", "ROLLBACK TO s", "COMMIT"
+    ),
+    "a savepoint released among several statements": Scenario(
+        "BEGIN", "SAVEPOINT s", "SET ROLE r_bob", "SAVEPOINT s", "RELEASE s; SELECT 1", "ROLLBACK TO s", "COMMIT"
+    ),
+    "a savepoint rolled back to among several statements": Scenario(
+        "BEGIN", "SET ROLE r_bob", "SAVEPOINT s", TAG, "ROLLBACK TO s; SELECT 1", "COMMIT"
+    ),
+    "behind many savepoints of one name": Scenario("BEGIN", MANY_OF_ONE_NAME, "SET ROLE r_bob", "COMMIT"),
+    "before and behind many savepoints of one name": Scenario(
+        "BEGIN", "SET ROLE r_carol", MANY_OF_ONE_NAME, "RESET ROLE", "COMMIT"
     ),
     "quoted savepoints": Scenario("BEGIN", 'SAVEPOINT "S"', TAG, "SAVEPOINT s", OTHER, 'ROLLBACK TO "S"', "COMMIT"),
 }
