@@ -311,7 +311,6 @@ impl Worker {
         let Some(client) = server.client().and_then(|client| self.clients.get_mut(client.0)) else { return };
         match client.pending.finished(text, verdict.and_then(|verdict| verdict.kind_of(place))) {
             Outcome::Noted => (),
-            Outcome::Committed => believe(server, client, &self.tracked),
             Outcome::Unknown => server.residue = server.residue.max(Residue::Settings),
             Outcome::Unread => {
                 server.residue = server.residue.max(Residue::Settings);
@@ -461,6 +460,8 @@ impl Worker {
             if failed {
                 client.pending.drop_all();
                 client.pins.rolled_back();
+            } else {
+                client.pending.keep();
             }
             if !client.pending.is_empty() {
                 believe(server, client, &self.tracked);
@@ -520,7 +521,7 @@ enum End<'a> {
     Error,
 }
 
-/// Believes what a transaction has changed in its session, now that it has committed.
+/// Believes what transactions that have committed have changed in their session.
 fn believe(server: &mut Server, client: &mut Client, tracked: &Tracked) {
     // What the client asked for at startup is what a reset leads back to; the server follows before the next unit.
     for (place, name) in tracked.names().enumerate() {

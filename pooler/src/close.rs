@@ -11,6 +11,7 @@ use crate::log::Subject;
 use crate::monitor::Met;
 use crate::pool::PoolKey;
 use crate::server::{Passing, Request, Server, ServerKey, State};
+use crate::session::Pending;
 use crate::shared::{Ending, lock};
 use crate::worker::{Turn, Worker};
 
@@ -245,7 +246,7 @@ impl Worker {
         let Some(client) = self.clients.get_mut(key.0) else { return };
         client.transaction_since = None;
         (client.needs_own, client.behind_own) = (false, false);
-        client.pending.drop_all();
+        client.pending = Pending::default();
         client.portals.clear();
         client.unclear = false;
         // What was answered before a Sync is not committed before it either.

@@ -228,8 +228,6 @@ const MOST_NOTED: usize = 1000;
 pub enum Outcome {
     /// Nothing, or it has been noted.
     Noted,
-    /// The transaction's changes are to be believed now.
-    Committed,
     /// DISCARD ALL: statements, what else was left and all settings are gone, whatever comes of the rest of its unit.
     Discarded,
     /// Parameters have changed in a way that the text does not tell.
@@ -249,9 +247,16 @@ impl Pending {
         self.noted.truncate(self.kept);
     }
 
-    /// Takes what was noted, to be believed.
+    /// Keeps what was noted: the transaction has been committed.
+    pub fn keep(&mut self) {
+        self.noted.retain(|noted| matches!(noted, Noted::Change(_)));
+        self.kept = self.noted.len();
+    }
+
+    /// Takes what is kept, to be believed. That is done when no transaction is open: before, the server has not told of
+    /// the parameters that it reports, and those that are set to their startup values may be rolled back.
     pub fn take(&mut self) -> Vec<Change> {
-        let noted = std::mem::take(self).noted.into_iter();
+        let noted = self.noted.drain(..std::mem::take(&mut self.kept));
         noted.filter_map(|noted| if let Noted::Change(change) = noted { Some(change) } else { None }).collect()
     }
 
@@ -312,7 +317,7 @@ impl Pending {
             (b"ROLLBACK", Some(Kind::Rollback { .. } | Kind::Commit { .. })) => self.drop_all(),
             // Of the whole transaction or to a savepoint.
             (b"ROLLBACK", _) => return self.unclear(),
-            (b"COMMIT", _) => return Outcome::Committed,
+            (b"COMMIT", _) => self.keep(),
             (b"DISCARD ALL", _) => {
                 let identity = IDENTITY.map(|name| Change::Reset(name.to_owned()));
                 self.noted = [Change::ResetAll].into_iter().chain(identity).map(Noted::Change).collect();
@@ -341,7 +346,7 @@ impl Pending {
     }
 
     fn unclear(&mut self) -> Outcome {
-        if self.noted.is_empty() {
+        if self.noted.len() == self.kept {
             return Outcome::Noted;
         }
         self.drop_all();

@@ -96,6 +96,18 @@ UNDONE = {
     "a read-only session, reset, and an error": Scenario(
         "SET default_transaction_read_only = on", x("RESET default_transaction_read_only", "SELECT 1/0")
     ),
+    "a reported RESET, committed within its unit": Scenario(
+        "SET TimeZone = 'Asia/Tokyo'", x("BEGIN", "RESET TimeZone", "COMMIT"), TimeZone="America/Lima"
+    ),
+    "a reported RESET, and a SET behind it": Scenario(
+        x("RESET TimeZone", "SET TimeZone = 'Asia/Tokyo'"), TimeZone="America/Lima"
+    ),
+    "a reported SET, and a RESET behind it": Scenario(
+        x("SET TimeZone = 'Asia/Tokyo'", "RESET TimeZone"), TimeZone="America/Lima"
+    ),
+    "a reported RESET, kept by a chain": Scenario(
+        "SET TimeZone = 'Asia/Tokyo'", x("BEGIN", "RESET TimeZone", "COMMIT AND CHAIN"), "ROLLBACK", TimeZone="America/Lima"
+    ),
     # DISCARD ALL is committed at once, whatever becomes of its unit.
     "DISCARD ALL and an error in a unit": Scenario("SET ROLE r_bob", x("DISCARD ALL", "SELECT 1/0"), **LIKE),
     "DISCARD ALL and a Bind of nothing": Scenario(
