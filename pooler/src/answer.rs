@@ -582,10 +582,15 @@ fn pop_copy_ends(server: &mut Server) {
     }
 }
 
-/// The name of a statement on the server that an error about it shows, and the client's own name for it.
+/// What an error shows of a statement's name on the server, and what its client is shown instead.
 pub fn shown_name(request: &Request, client: &Client, code: &str) -> Option<(Vec<u8>, Box<[u8]>)> {
     let statement = match (code, request) {
-        ("26000", Request::Bind(Some(statement)) | Request::Describe(Some(statement))) => statement,
+        // That a Bind does not fit its statement is a violation of the protocol.
+        ("26000" | "08P01", Request::Bind(Some(statement)) | Request::Describe(Some(statement))) => statement,
+        ("26000", Request::Bind(None) | Request::Describe(None)) => {
+            let internal = [b"prepared statement \"", NO_UNNAMED, b"\""].concat();
+            return Some((internal, b"unnamed prepared statement".as_slice().into()));
+        }
         ("42P05", Request::Parse { name: Some(name), taken: Some(statement), .. }) => {
             return Some((statement.name(), name.clone()));
         }
@@ -594,6 +599,10 @@ pub fn shown_name(request: &Request, client: &Client, code: &str) -> Option<(Vec
     let (name, _) = client.statements.iter().find(|(_, known)| Rc::ptr_eq(known, statement))?;
     Some((statement.name(), name.clone()))
 }
+
+/// What is bound on the server for a client that has no unnamed statement: the server may have another client's, so it
+/// must not be asked for that.
+pub const NO_UNNAMED: &[u8] = b"howdah has no unnamed statement";
 
 /// Appends a message in which one name stands for another.
 pub fn write_renamed(out: &mut Vec<u8>, message: &[u8], internal: &[u8], shown: &[u8]) {

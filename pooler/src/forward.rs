@@ -10,6 +10,7 @@ use wire::frontend::{self, Target, tag};
 use wire::{Header, header};
 
 use crate::after::After;
+use crate::answer::NO_UNNAMED;
 use crate::client::{Client, ClientKey, Discard, State};
 use crate::config::PoolMode;
 use crate::pool::PoolKey;
@@ -562,8 +563,7 @@ fn name_on_server(
 ) -> (Option<Rc<Statement>>, Vec<u8>) {
     if name.is_empty() {
         let Some(statement) = client.unnamed.clone() else {
-            // The server may have another client's unnamed statement, so it must not be asked for that.
-            return (None, b"howdah has no unnamed statement".to_vec());
+            return (None, NO_UNNAMED.to_vec());
         };
         let is_there = server.unnamed.as_ref().is_some_and(|unnamed| Rc::ptr_eq(unnamed, &statement));
         if !is_there || !parse_is_safe(server) {

@@ -11,11 +11,15 @@ from tests.pooler.raw import (
     SYNC,
     Raw,
     bind,
+    close,
+    code,
     describe,
     direct,
+    field,
     message,
     parse,
     query,
+    show,
 )
 
 GROUND = """
@@ -229,6 +233,70 @@ def test_who_comes_after_a_change_of_a_table_has_its_new_types(ground, pooler, h
 
 
 # Names
+
+
+def complaint(client, *parts):
+    """The SQLSTATE and the text of the one error that a unit is answered with."""
+    client.send(*parts)
+    found = client.until(b"Z")
+    errors = [body for kind, body in found if kind == b"E"]
+    assert len(errors) == 1, show(found)
+    return code(errors[0]), field(errors[0], "M")
+
+
+COMPLAINTS = {
+    "a name that is taken": [parse("mine", "SELECT 1"), parse("mine", "SELECT 2"), SYNC],
+    "a name that is taken by the same": [parse("mine", "SELECT 1"), parse("mine", "SELECT 1"), SYNC],
+    "a Bind of nothing": [bind("nobody's"), SYNC],
+    "a Describe of nothing": [describe("nobody's"), SYNC],
+    "an unnamed Bind of nothing": [query("SELECT 1"), bind(""), SYNC],
+    "a closed one": [parse("mine", "SELECT 1"), close("mine"), bind("mine"), SYNC],
+    "too many parameters": [parse("mine", "SELECT 1"), bind_text("mine", "x"), SYNC],
+    "too many parameters without a name": [parse("", "SELECT 1"), bind_text("", "x"), SYNC],
+    "a write with too many parameters": [parse("mine", "DELETE FROM one.t WHERE false"), bind_text("mine", "x"), SYNC],
+}
+
+
+@pytest.mark.parametrize("before", ["", "behind one that is prepared"])
+@pytest.mark.parametrize("name", COMPLAINTS)
+def test_complaints_about_statements_name_them_as_their_client_does(ground, pooler, name, before):
+    with Raw(pooler.port) as client, direct(ground) as truth:
+        told = []
+        for each in (truth, client):
+            if before:
+                assert each.ask(parse("other", "SELECT 7"), bind("other"), EXECUTE, SYNC) == "1 2 D:7 C:SELECT 1 Z:I"
+            parts = COMPLAINTS[name]
+            if parts[0][:1] == b"Q":
+                each.ask(parts[0])
+                parts = parts[1:]
+            told.append(complaint(each, *parts))
+        assert told[1] == told[0]
+
+
+def test_a_name_that_is_taken_is_named_in_a_later_unit(ground, pooler):
+    with Raw(pooler.port) as client, direct(ground) as truth:
+        for each in (truth, client):
+            assert each.ask(parse("mine", "SELECT 1"), SYNC) == "1 Z:I"
+        wanted = complaint(truth, parse("mine", "SELECT 2"), SYNC)
+        assert wanted == ("42P05", 'prepared statement "mine" already exists')
+        for _ in range(2):
+            assert complaint(client, parse("mine", "SELECT 2"), SYNC) == wanted
+        assert client.ask(bind("mine"), EXECUTE, SYNC) == "2 D:1 C:SELECT 1 Z:I"
+
+
+FORGOTTEN = "DO $$ BEGIN EXECUTE 'DEALLOCATE ALL'; END $$"
+
+
+@pytest.mark.parametrize("sql", ["SELECT 1", "DELETE FROM one.t WHERE false"])
+def test_a_statement_that_the_server_has_lost_is_named_as_its_client_does(pooler, sql):
+    with Raw(pooler.port) as client, Raw(pooler.port) as other:
+        assert client.ask(parse("mine", sql), bind("mine"), EXECUTE, SYNC).startswith("1 2 ")
+        assert other.sql(FORGOTTEN) == "C:DO Z:I"
+        client.send(bind("mine"), EXECUTE, SYNC)
+        found = client.until(b"Z")
+        errors = [(code(body), field(body, "M")) for kind, body in found if kind == b"E"]
+        assert errors in ([], [("26000", 'prepared statement "mine" does not exist')])
+        assert client.ask(bind("mine"), EXECUTE, SYNC).startswith("2 ")
 
 
 def names(pooler):
