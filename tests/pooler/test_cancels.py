@@ -283,6 +283,31 @@ def test_a_cancel_of_a_read_behind_another_answers_it_at_once(server, ground):
         assert y.sql("SELECT 'again' AS other") == "T D:again C:SELECT 1 Z:I"
 
 
+def test_a_cancelled_read_that_has_ended_strikes_nobody_behind_it(server, ground):
+    with contextlib.ExitStack() as stack:
+        net = stack.enter_context(Interposer(server))
+        pooler = stack.enter_context(Pooler(net, default_pool_size=1, pipeline_stall=5))
+        x, y = (stack.enter_context(Raw(pooler.port)) for _ in range(2))
+        pooler.wait_for_catalog()
+        known_as_reads(x, y)
+        with locked(server):
+            link = net.asking("AS held")
+            link.hold()
+            x.send(query("SELECT 'x' AS other"))
+            net.wait(lambda: any(kind == b"Z" for kind, _ in link.kept))
+            y.send(query(READ))
+            wait_until(lambda: blocked(ground) == 1)
+            net.keeps_cancels = True
+            stack.enter_context(Request(pooler.port, x))
+            assert x.ask() == "E:57014 Z:I"
+            # A cancel request would strike what the server is at by now.
+            net.wait_or_not(lambda: net.errands, 0.5)
+            assert net.errands == []
+            link.release()
+        assert y.ask() == "T D:x C:SELECT 1 Z:I"
+        assert x.sql("SELECT 'z' AS other") == "T D:z C:SELECT 1 Z:I"
+
+
 @pytest.mark.parametrize("kept", [False, True], ids=["", "kept"])
 def test_a_client_that_leaves_strikes_nobody_behind_it(server, ground, kept):
     with contextlib.ExitStack() as stack:
