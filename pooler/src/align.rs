@@ -135,13 +135,14 @@ impl Worker {
         let Some(server) = self.servers.get_mut(key.0) else { return };
         server.aligning = None;
         let report = server.own_error.take().unwrap_or_default();
-        let client = server.client();
+        let (client, pool) = (server.client(), server.pool);
         self.detach(key);
         if is_strike(&report.code) || report.code.is_empty() {
             self.close_server(key, &format!("bringing its session in line has failed: {}", report.message));
             if let Some(client) = client {
                 self.ask_elsewhere(client, &report.code, &report.message);
             }
+            self.later(After::Grow(pool));
             return;
         }
         if let Some(key) = client {
