@@ -168,8 +168,10 @@ fn statement(choices: Vec<usize>) -> String {
 /// What must be the same however it was found.
 fn essence(verdict: &Verdict) -> Verdict {
     let mut essence = Verdict { shape: None, ..verdict.clone() };
-    if let Kind::Set(sets) = &mut essence.kind {
-        sets.iter_mut().for_each(|set| set.statement.clear());
+    for kind in std::iter::once(&mut essence.kind).chain(&mut essence.each) {
+        if let Kind::Set(sets) = kind {
+            sets.iter_mut().for_each(|set| set.statement.clear());
+        }
     }
     essence
 }
