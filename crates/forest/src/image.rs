@@ -290,6 +290,18 @@ impl Builder {
 /// The checksum covers the bytes from here on.
 const CHECKED_FROM: usize = 16;
 
+/// Gives bytes the magic, version, length and checksum of an image, so that tests and fuzzing get past these.
+#[cfg(any(test, fuzzing))]
+pub fn seal(image: &mut [u8]) {
+    let length = image.len() as u64;
+    let Some(start) = image.get_mut(..size_of::<Header>()) else { return };
+    let mut header: Header = bytemuck::pod_read_unaligned(start);
+    (header.magic, header.length, header.version) = (MAGIC, length, IMAGE_VERSION);
+    start.copy_from_slice(bytemuck::bytes_of(&header));
+    let sum = checksum(&image[CHECKED_FROM..]);
+    image[CHECKED_FROM - size_of::<u64>()..CHECKED_FROM].copy_from_slice(&sum.to_le_bytes());
+}
+
 /// Where everything is in an image that has been checked.
 #[derive(Debug, Clone)]
 pub struct Layout {
@@ -601,8 +613,11 @@ impl<'a> View<'a> {
                 Group::PERFECT => self.check_perfect(group)?,
                 Group::COMPACT | Group::CATEGORICAL => {
                     ensure(group.trees <= MAX_COMPACT_WIDTH, "width of a compact group")?;
+                    // As many steps as a group is deep are walked, wherever the leaves are: no more than there are nodes.
+                    let deepest = trees.iter().map(|tree| tree.depth).max();
+                    ensure(deepest == Some(group.depth), "depth of a group")?;
                     for tree in trees {
-                        ensure(tree.depth <= group.depth, "depth of a tree")?;
+                        ensure(tree.depth < tree.nodes, "depth of a tree")?;
                         self.check_compact(tree, group.kind == Group::CATEGORICAL)?;
                     }
                 }
@@ -727,5 +742,46 @@ mod tests {
         assert_eq!(size_of::<WideNode>(), 16);
         assert_eq!(size_of::<Tree>(), 16);
         assert_eq!(size_of::<Group>(), 32);
+    }
+
+    #[test]
+    fn a_group_deeper_than_its_trees_have_nodes_is_refused() {
+        let leaf = |value| crate::ensemble::Node::Leaf(value);
+        let split =
+            crate::ensemble::Node::Numeric { feature: 0, threshold: 0.5, default_left: true, left: 1, right: 2 };
+        let nodes = vec![split, leaf(1.0), leaf(2.0)];
+        let tree = crate::ensemble::Tree { nodes, covers: Vec::new(), output: 0, weight: None };
+        let ensemble = crate::Ensemble {
+            num_features: 1,
+            num_outputs: 1,
+            base_margin: vec![0.0],
+            trees: vec![tree],
+            linear: None,
+            transform: Transform::Identity,
+            objective: "reg:squarederror".into(),
+            feature_names: Vec::new(),
+            feature_types: Vec::new(),
+            attributes: std::collections::BTreeMap::new(),
+        };
+        let image = crate::compile_as(&ensemble, b"", crate::Form::Compact).unwrap_or_default();
+        let sections = Layout::read(&image).map(|layout| layout.sections).unwrap_or([(0, 0); SECTIONS]);
+        let deepened = |tree_depth: u32, group_depth: u32| {
+            let mut image = image.clone();
+            for (section, field, depth) in [
+                (Section::Trees, std::mem::offset_of!(Tree, depth), tree_depth),
+                (Section::Groups, std::mem::offset_of!(Group, depth), group_depth),
+            ] {
+                let at = sections[section as usize].0 + field;
+                image[at..at + 4].copy_from_slice(&depth.to_le_bytes());
+            }
+            seal(&mut image);
+            Layout::read(&image).map(|_| ()).map_err(|error| error.to_string())
+        };
+        assert_eq!(deepened(1, 1), Ok(()));
+        assert_eq!(deepened(2, 2), Ok(()));
+        assert_eq!(deepened(3, 3), Err("forest image malformed: depth of a tree".into()));
+        assert_eq!(deepened(u32::MAX, u32::MAX), Err("forest image malformed: depth of a tree".into()));
+        assert_eq!(deepened(1, u32::MAX), Err("forest image malformed: depth of a group".into()));
+        assert_eq!(deepened(1, 0), Err("forest image malformed: depth of a group".into()));
     }
 }

@@ -19,6 +19,12 @@ mod ubj;
 mod value;
 pub mod xgboost;
 
+/// What the fuzz targets call of what is private here.
+#[cfg(fuzzing)]
+pub mod fuzzing {
+    pub use crate::image::seal;
+}
+
 pub use compile::{Form, compile, compile_as};
 pub use ensemble::Ensemble;
 pub use error::Error;

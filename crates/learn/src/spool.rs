@@ -78,7 +78,7 @@ impl Form {
 /// Appends a chunk of `width` features a row to `out`; gives the number of bytes it took.
 ///
 /// # Errors
-/// [`Error::Shape`] if the numbers of features, labels and weights do not fit together, or there are more than 2^28
+/// [`Error::Shape`] if the numbers of features, labels and weights do not fit together, or there are more than 2^24
 /// values.
 pub fn encode(chunk: &Chunk<'_>, width: usize, out: &mut Vec<u8>) -> Result<usize, Error> {
     let rows = chunk.labels.len();
@@ -226,8 +226,8 @@ pub fn decode(bytes: &[u8], block: &mut Block) -> Result<(), Error> {
 /// Rows that are decoded together; even, so that half bytes begin a byte.
 const TILE: usize = 256;
 
-/// A gigabyte of values: more than anybody spools as one chunk.
-const MOST_CELLS: usize = 1 << 28;
+/// 64 megabytes of values: more than anybody spools as one chunk.
+const MOST_CELLS: usize = 1 << 24;
 
 /// A stored column.
 struct Stored<'a> {
@@ -372,6 +372,19 @@ mod tests {
         assert!(matches!(encode(&chunk, 2, &mut Vec::new()), Err(Error::Shape(_))));
         let chunk = Chunk { features: &[1.0], labels: &[1.0], weights: Some(&[]) };
         assert!(matches!(encode(&chunk, 1, &mut Vec::new()), Err(Error::Shape(_))));
+        let zeros = vec![0.0; MOST_CELLS + 1];
+        let chunk = Chunk { features: &zeros, labels: &zeros, weights: None };
+        assert!(matches!(encode(&chunk, 1, &mut Vec::new()), Err(Error::Shape(_))));
+    }
+
+    #[test]
+    fn few_bytes_do_not_become_a_gigabyte() {
+        let column = [0; COLUMN_HEADER];
+        for rows in [MOST_CELLS as u32, MOST_CELLS as u32 + 1, 225_000_000, u32::MAX] {
+            let header = [&[VERSION, 0], rows.to_le_bytes().as_slice(), &1u32.to_le_bytes()].concat();
+            let bytes = [header.as_slice(), &column, &column].concat();
+            assert_eq!(decode(&bytes, &mut Block::new()).is_ok(), rows as usize <= MOST_CELLS, "{rows} rows");
+        }
     }
 
     fn any_column() -> impl Strategy<Value = Vec<f32>> {
