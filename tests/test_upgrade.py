@@ -1,6 +1,7 @@
 """ALTER EXTENSION pgml UPDATE, from what each released version left behind (tests/upgrade)."""
 
 import contextlib
+import os
 
 import pytest
 
@@ -151,6 +152,27 @@ def test_projects_belong_to_the_owner_of_the_extension_and_roles_keep_what_they_
     # A query that 3.0.0 recorded may be anybody's.
     with pytest.raises(Problem, match="named by an unknown role"):
         old.sql("SELECT pgml.train('soils', algorithm => 'xgboost')")
+
+
+def test_compiled_models_of_old_versions_are_made_again(server, old):
+    """Beside those of today, and under their names, as a copied data folder or a disk may have it."""
+    old.sql(UPDATE)
+    check_predictions(old)
+    folder = server.data / "pgml_cache" / old.sql("SELECT oid FROM pg_database WHERE datname = current_database()")
+    today = {path: path.read_bytes() for path in sorted(folder.glob("*.v*"))}
+    assert len(today) == len(PREDICTIONS)
+    images = ROOT / "crates" / "forest" / "tests" / "images"
+    versions = sorted(int(path.name) for path in images.iterdir())
+    for version in versions[:-1]:
+        image = (images / str(version) / "regression.image").read_bytes()
+        for path in today:
+            path.unlink()
+            for name in (path, path.with_suffix(f".v{version}")):
+                name.write_bytes(image)
+                os.chown(name, folder.stat().st_uid, folder.stat().st_gid)
+        check_predictions(old)
+        assert {path: path.read_bytes() for path in today} == today
+    assert today.keys() == {path for path in today if path.suffix == f".v{versions[-1]}"}
 
 
 def test_what_was_dumped_from_an_old_version_can_be_restored_into_the_new(empty):
