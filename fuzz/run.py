@@ -1,8 +1,8 @@
 """Fuzzes the parsers: `python fuzz/run.py [SECONDS] [TARGET ...]`, or `make fuzz SECONDS=900 TARGETS="scram tls"`.
 
-Each target is built with coverage for libFuzzer, which the stable compiler can do by itself, and run for so many
-seconds (60) from its seeds and from what earlier runs have found (`fuzz/corpus`). What makes one fail is kept in
-`fuzz/artifacts`; `fuzz/target/TRIPLE/release/TARGET FILE` does it again.
+Each target is built with coverage for libFuzzer and with AddressSanitizer, whose runtime comes with the stable
+compiler, and run for so many seconds (60) from its seeds and from what earlier runs have found (`fuzz/corpus`). What
+makes one fail is kept in `fuzz/artifacts`; `fuzz/target/TRIPLE/release/TARGET FILE` does it again.
 """
 
 import os
@@ -20,7 +20,16 @@ COVERAGE = [
         for what in ("level=4", "inline-8bit-counters", "pc-table", "trace-compares")
     ),
     "-Ccodegen-units=1",
+    # Not a stable option of the compiler, which RUSTC_BOOTSTRAP makes it take all the same.
+    "-Zsanitizer=address",
 ]
+# Folders with more seeds than those in `fuzz/seeds`: what the tests keep anyway.
+MORE_SEEDS = {
+    "model_json": "crates/forest/tests/models/[0-9]*",
+    "model_ubj": "crates/forest/tests/models/[0-9]*",
+    "model_state": "crates/forest/tests/models/[0-9]*",
+    "image": "crates/forest/tests/images/*",
+}
 
 
 def build():
@@ -29,7 +38,11 @@ def build():
     host = re.search(r"^host: (.*)$", found, re.MULTILINE)[1]
     # With a target said, build scripts and macros are not instrumented.
     command = ["cargo", "build", "--release", "--manifest-path", HERE / "Cargo.toml", "--target", host]
-    flags = {"CARGO_ENCODED_RUSTFLAGS": "\x1f".join(COVERAGE), "CARGO_TARGET_DIR": str(HERE / "target")}
+    flags = {
+        "CARGO_ENCODED_RUSTFLAGS": "\x1f".join(COVERAGE),
+        "CARGO_TARGET_DIR": str(HERE / "target"),
+        "RUSTC_BOOTSTRAP": "1",
+    }
     subprocess.run(command, env=os.environ | flags, check=True)
     return HERE / "target" / host / "release"
 
@@ -45,9 +58,11 @@ def fuzz(program, seconds):
     dictionary = seeds.with_suffix(".dict")
     if dictionary.exists():
         command.append(f"-dict={dictionary}")
-    done = subprocess.run(
-        [*command, corpus, *([seeds] if seeds.exists() else [])], capture_output=True, text=True, errors="replace"
-    )
+    more = sorted(HERE.parent.glob(MORE_SEEDS[name])) if name in MORE_SEEDS else []
+    folders = [corpus, *([seeds] if seeds.exists() else []), *more]
+    # What is in several crates at once, as generic code, is told as defined twice.
+    environment = os.environ | {"ASAN_OPTIONS": "detect_odr_violation=0"}
+    done = subprocess.run([*command, *folders], env=environment, capture_output=True, text=True, errors="replace")
     runs = re.search(r"number_of_executed_units: *(\d+)", done.stderr)
     kept = len(list(corpus.iterdir()))
     print(f"{name}: {'stood' if done.returncode == 0 else 'FAILED'}, {runs[1] if runs else '?'} inputs, {kept} kept")
