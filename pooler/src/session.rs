@@ -292,12 +292,7 @@ impl Pending {
                 }
                 _ => return Outcome::Unread,
             },
-            (b"SAVEPOINT", Some(Kind::Savepoint(name))) if self.noted.len() < MOST_NOTED => {
-                // Drivers make one of the same name before each statement; nothing lies between them.
-                if !matches!(self.noted.last(), Some(Noted::Savepoint(last)) if **last == **name) {
-                    self.noted.push(Noted::Savepoint(name.as_str().into()));
-                }
-            }
+            (b"SAVEPOINT", Some(Kind::Savepoint(name))) if self.noted.len() < MOST_NOTED => self.open(name),
             (b"ROLLBACK", Some(Kind::RollbackTo(name))) => match self.savepoint(name) {
                 Some(place) => self.noted.truncate(place + 1),
                 None => return self.unclear(),
@@ -337,6 +332,13 @@ impl Pending {
             Noted::Change(_) => false,
         };
         self.noted.iter().rposition(means).filter(|place| !matches!(self.noted.get(*place), Some(Noted::Blur)))
+    }
+
+    fn open(&mut self, name: &str) {
+        // Drivers make one of the same name before each statement; nothing lies between them.
+        if !matches!(self.noted.last(), Some(Noted::Savepoint(last)) if **last == *name) {
+            self.noted.push(Noted::Savepoint(name.into()));
+        }
     }
 
     fn blur(&mut self) {

@@ -164,7 +164,7 @@ impl Statements {
             self.readings_size = 0;
         }
         let reading = self.next_reading;
-        self.next_reading = reading.saturating_add(1).min(UNCLEAR);
+        self.next_reading = reading.saturating_add(1);
         self.readings_size += text.len();
         self.readings.insert(text.into_boxed_str(), reading);
         reading
