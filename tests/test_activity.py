@@ -9,7 +9,21 @@ import pytest
 from conftest import Database
 from devkit import Problem, postgres
 from devkit.server import Server
-from test_background import ALICE, BOB, FOREVER, GATE, ask, ended, error_of, gate, lines, people, runs, wait_for
+from test_background import (
+    ALICE,
+    BOB,
+    FOREVER,
+    GATE,
+    ask,
+    comes_back,
+    ended,
+    error_of,
+    gate,
+    lines,
+    people,
+    runs,
+    wait_for,
+)
 from test_names import execute
 from test_training import Background
 
@@ -115,7 +129,9 @@ def test_it_is_shown_again_after_other_commands_that_report_progress(lines):
         END $$;
     """)
     with lines.connect() as own:
-        training = Background(own, train("(SELECT busy(i) AS x, i AS y FROM generate_series(1, 100000) i)", "b", FOREVER))
+        training = Background(
+            own, train("(SELECT busy(i) AS x, i AS y FROM generate_series(1, 100000) i)", "b", FOREVER)
+        )
         wait_for(lambda: lines.sql("SELECT rows > 700 FROM pgml.activity") == "t" or training.ended, "it is shown")
         assert training.ended is None, training.error
         lines.sql("SELECT pgml.cancel(id) FROM pgml.activity")
@@ -147,7 +163,9 @@ def test_other_databases_and_dead_processes_are_not_shown(major):
     with Server(postgres.tree(major), {"restart_after_crash": "on"}) as server:
         for name in ("app", "other"):
             server.psql(f"CREATE DATABASE {name}")
-            server.psql("CREATE EXTENSION pgml; CREATE TABLE line AS SELECT i AS x, i AS y FROM generate_series(1, 40) i", name)
+            server.psql(
+                "CREATE EXTENSION pgml; CREATE TABLE line AS SELECT i AS x, i AS y FROM generate_series(1, 40) i", name
+            )
         app, other = Database(server, "app"), Database(server, "other")
         with app.connect() as own:
             training = Background(own, train("line", "p", FOREVER))
@@ -157,7 +175,7 @@ def test_other_databases_and_dead_processes_are_not_shown(major):
                 other.sql("SELECT pgml.cancel(1)")
             os.kill(training.pid, signal.SIGKILL)
             training.wait(30)
-        wait_for(server.answers, "the server is back")
+        comes_back(server)
         assert app.sql("SELECT count(*) FROM pgml.activity") == "0"
 
 

@@ -15,15 +15,15 @@ from test_names import execute
 
 ALICE, BOB, GROUP = "pgml_test_alice", "pgml_test_bob", "pgml_test_group"
 # A training that ends when somebody lets it: it waits for an advisory lock while it reads.
-GATE = "(SELECT i AS x, i AS y, coalesce(pg_advisory_xact_lock_shared(77)::text, '') AS z FROM generate_series(1, 40) i)"
+GATE = (
+    "(SELECT i AS x, i AS y, coalesce(pg_advisory_xact_lock_shared(77)::text, '') AS z FROM generate_series(1, 40) i)"
+)
 FOREVER = '{"n_estimators": 100000000, "nthread": 1}'
 
 
 def ask(relation="line", project="line", hyperparams='{"n_estimators": 2}', more=""):
     quoted = relation.replace("'", "''")
-    return (
-        f"SELECT pgml.train_async('{project}', 'regression', '{quoted}', 'y', 'xgboost', '{hyperparams}'{more})"
-    )
+    return f"SELECT pgml.train_async('{project}', 'regression', '{quoted}', 'y', 'xgboost', '{hyperparams}'{more})"
 
 
 def wait_for(condition, what, seconds=60):
@@ -76,6 +76,12 @@ def gate(lines):
             cursor.execute("SELECT pg_advisory_unlock_all()")
 
         yield open_gate
+
+
+def comes_back(server):
+    """Waits until the server has noticed that a process was killed, and answers again."""
+    wait_for(lambda: "reinitializing" in server.log.read_text(errors="replace"), "the server starts anew")
+    wait_for(server.answers, "the server is back")
 
 
 def status(database, number):
@@ -359,8 +365,7 @@ def test_after_a_crash_the_rest_of_the_queue_goes_on_when_somebody_asks(major):
         first, second = app.sql(ask(hyperparams=FOREVER)), app.sql(ask())
         runs(app, first)
         os.kill(int(app.sql("SELECT pid FROM pgml.training_jobs WHERE status = 'running'")), signal.SIGKILL)
-        wait_for(lambda: not server.answers(), "the server goes down")
-        wait_for(server.answers, "the server is back")
+        comes_back(server)
         assert app.sql(f"SELECT status FROM pgml.jobs WHERE id = {first}") == "failed"
         assert ended(app, second) == "done"
         assert app.sql(f"SELECT status, sqlstate FROM pgml.jobs WHERE id = {first}") == "failed|57P01"

@@ -129,7 +129,9 @@ def test_every_setting_has_a_sentence_and_limits_that_hold(database):
         for value in (int(least) - 1, int(most) + 1):
             # The configuration refuses what it would not take at the start of the server.
             change = "SET" if who == "every role" else "ALTER SYSTEM SET"
-            with pytest.raises(Problem, match="is outside the valid range|exceeds integer range|out of range|invalid value"):
+            with pytest.raises(
+                Problem, match="is outside the valid range|exceeds integer range|out of range|invalid value"
+            ):
                 database.sql(f"LOAD 'pgml'; {change} {name} = {value}")
 
 

@@ -33,7 +33,7 @@ def test_every_way_to_predict_is_counted_by_its_model(database, models):
     assert counted(database, up) == "1|1" and counted(database, down) == "0|0"
     database.sql(f"SELECT pgml.predict({down}, ARRAY[x]::real[]) FROM generate_series(1, 1000) x")
     assert counted(database, down) == "1000|1000"
-    assert counted(database, down, "total_ms > 0 AND total_ms < 1000, last_used <= now()") == "t|t"
+    assert counted(database, down, "total_ms > 0, last_used <= now()") == "t|t"
     database.sql("SELECT * FROM pgml.predict_batch('line', ARRAY[[1], [2], [3]]::real[])")
     assert counted(database, up) == "2|4"
     database.sql("SELECT pgml.predict_agg('line', x) FROM generate_series(1, 100) x GROUP BY x % 2")

@@ -175,6 +175,20 @@ def test_compiled_models_of_old_versions_are_made_again(server, old):
     assert today.keys() == {path for path in today if path.suffix == f".v{versions[-1]}"}
 
 
+def test_an_updated_database_trains_in_the_background_and_counts(old):
+    """In a connection that has loaded the library before the update, too."""
+    with old.connect() as connection:
+        cursor = connection.cursor()
+        cursor.execute("SELECT pgml.predict('line', 1)")
+        old.sql(UPDATE)
+        cursor.execute("SELECT pgml.predict('line', 1)")
+        assert old.sql("SELECT calls > 0 FROM pgml.stat_models WHERE last_used IS NOT NULL") == "t"
+        cursor.execute(TRAIN.replace("pgml.train", "pgml.train_async"))
+        number = cursor.fetchone()[0]
+        assert old.sql(f"SELECT pgml.wait({number}, '60 s')") == "done"
+    assert old.sql("SELECT count(*) FROM pgml.activity") == "0"
+
+
 def test_what_was_dumped_from_an_old_version_can_be_restored_into_the_new(empty):
     empty.sql("CREATE EXTENSION pgml")
     empty.sql(DATA)

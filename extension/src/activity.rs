@@ -156,8 +156,11 @@ fn publish(numbers: &Numbers, anew: bool) {
     // SAFETY: the entry of this process, and arrays as long as is said. What runs within a training, as CREATE INDEX in a
     // function of its query, reports there too, and a failed subtransaction clears it: then it is begun again.
     unsafe {
-        let entry = pg_sys::MyBEEntry;
-        if anew || entry.is_null() || (*entry).st_progress_command != COMMAND {
+        #[cfg(not(feature = "pg13"))]
+        let lost = pg_sys::MyBEEntry.as_ref().is_none_or(|entry| entry.st_progress_command != COMMAND);
+        #[cfg(feature = "pg13")]
+        let lost = false;
+        if anew || lost {
             pg_sys::pgstat_progress_start_command(COMMAND, pg_sys::InvalidOid);
         }
         pg_sys::pgstat_progress_update_multi_param(at::END as i32, indexes.as_mut_ptr(), values.as_mut_ptr());

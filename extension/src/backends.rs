@@ -23,10 +23,19 @@ impl Process {
 
     /// Whether it is there now.
     pub fn lives(self) -> bool {
-        // What was looked at in this transaction is kept until the end of it.
-        // SAFETY: forgets that copy.
-        unsafe { pg_sys::pgstat_clear_backend_activity_snapshot() };
+        look_anew();
         all().any(|entry| Process::of(entry) == self)
+    }
+}
+
+/// Forgets what this transaction has seen of processes before.
+pub fn look_anew() {
+    // SAFETY: frees a copy that nobody keeps anything of.
+    unsafe {
+        #[cfg(feature = "pg13")]
+        pg_sys::pgstat_clear_snapshot();
+        #[cfg(not(feature = "pg13"))]
+        pg_sys::pgstat_clear_backend_activity_snapshot();
     }
 }
 

@@ -3,7 +3,7 @@
 use pgrx::{PgSqlErrorCode, pg_sys};
 
 use super::{table, wait};
-use crate::backends::Process;
+use crate::backends::{self, Process};
 use crate::error::{Error, Result};
 use crate::registry;
 use crate::sql::Call;
@@ -14,8 +14,7 @@ crate::sql_function!(pgml_cancel, cancel);
 /// Whether there was something to cancel: a training that waited, or one that runs, whose process is told.
 fn cancel(call: &Call) -> Result<pg_sys::Datum> {
     let Some(id) = call.i64(0) else { return Err(Error::null_argument("id")) };
-    // SAFETY: forgets what this transaction has seen of the server's processes before.
-    unsafe { pg_sys::pgstat_clear_backend_activity_snapshot() };
+    backends::look_anew();
     let cancelled = match table::find(id)? {
         Some(job) => {
             check_may_cancel(id, job.role)?;

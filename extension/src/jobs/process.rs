@@ -114,10 +114,12 @@ fn write(field: &mut [c_char], text: &[u8]) {
     }
 }
 
-// Handlers of signals, whose addresses are needed.
+// Handlers of signals, whose addresses are needed, and what pgrx does not declare.
 unsafe extern "C-unwind" {
     fn die(signal: c_int);
     fn SignalHandlerForConfigReload(signal: c_int);
+    #[cfg(any(feature = "pg13", feature = "pg14"))]
+    fn ProcessCompletedNotifies();
     #[cfg_attr(feature = "pg18", link_name = "pqsignal_be")]
     fn pqsignal(signal: c_int, handler: Option<unsafe extern "C-unwind" fn(c_int)>) -> *mut c_void;
 }
@@ -184,9 +186,16 @@ pub fn transaction<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     }))
     .catch_others(|caught| Err(caught.into()))
     .execute();
-    if committed.is_err() {
-        // SAFETY: the transaction has failed, or its work has.
-        unsafe { pg_sys::AbortCurrentTransaction() };
+    // SAFETY: the transaction has failed, or its work has; or it has committed, and what it notified is sent, which is part
+    // of the commit from 15 on.
+    unsafe {
+        match committed {
+            Err(_) => pg_sys::AbortCurrentTransaction(),
+            #[cfg(any(feature = "pg13", feature = "pg14"))]
+            Ok(_) => ProcessCompletedNotifies(),
+            #[cfg(not(any(feature = "pg13", feature = "pg14")))]
+            Ok(_) => {}
+        }
     }
     committed
 }
