@@ -56,9 +56,11 @@ pub struct Job {
 /// or something else is in its place. What runs in no function of the extension asks before it does anything.
 pub fn lock() -> Option<pg_sys::Oid> {
     let find = || registry::relation_oid(c"training_jobs").ok();
-    let table = find()?;
-    // SAFETY: a lock that is released with the transaction; look-ups in catalogs.
+    let (table, projects) = (find()?, registry::relation_oid(c"projects").ok()?);
+    // SAFETY: locks that are released with the transaction; look-ups in catalogs. The table of projects, which every
+    // statement with its owner's rights looks at, comes first, as it does where the extension is dropped.
     unsafe {
+        pg_sys::LockRelationOid(projects, pg_sys::AccessShareLock as pg_sys::LOCKMODE);
         pg_sys::LockRelationOid(table, pg_sys::RowExclusiveLock as pg_sys::LOCKMODE);
         let extension = pg_sys::getExtensionOfObject(pg_sys::RelationRelationId, table);
         let own = pg_sys::get_extension_oid(c"pgml".as_ptr(), true);
