@@ -1,21 +1,16 @@
 //! `howdah-pooler CONFIG` runs the pooler in the foreground; `howdah-pooler check CONFIG` looks at a configuration;
 //! `howdah-pooler settings` prints the reference of the settings.
 
-use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Instant;
 
-use howdah_pooler::catalog::{self, Library};
+use howdah_pooler::catalog;
 use howdah_pooler::config::{Config, Shutdown};
 use howdah_pooler::derive::{self, Secrets};
-use howdah_pooler::homes::Homes;
 use howdah_pooler::listen::Listener;
-use howdah_pooler::monitor::Board;
-use howdah_pooler::resolve::Resolver;
 use howdah_pooler::shared::{Ending, Mailbox, Message, Shared, WorkerId};
 use howdah_pooler::worker::Worker;
 use howdah_pooler::{account, admin, info, log, metrics, monitor, reload, warning, watch};
@@ -97,34 +92,10 @@ fn run(path: &Path) -> Result<(), String> {
     }
     let monitor_poll = mio::Poll::new().map_err(text)?;
     let waker = mio::Waker::new(monitor_poll.registry(), monitor::WAKER).map_err(text)?;
-    let homes = Homes::new(workers);
-    homes.deal(config.named_databases());
     let (secrets, underived) = Secrets::new().map_err(text)?;
     let reader_poll = mio::Poll::new().map_err(text)?;
     let bell = mio::Waker::new(reader_poll.registry(), catalog::WAKER).map_err(text)?;
-    let shared = Arc::new(Shared {
-        board: Board::new(&config, waker),
-        library: Library::new(bell),
-        config: RwLock::new(Arc::new(config)),
-        mailboxes,
-        homes,
-        secrets,
-        strangers: AtomicUsize::new(0),
-        crowded: AtomicBool::new(false),
-        cancels: Mutex::new(HashMap::new()),
-        clients: AtomicUsize::new(0),
-        last_id: AtomicU64::new(0),
-        by_user: Mutex::new(HashMap::new()),
-        learnt: Mutex::default(),
-        disabled: Mutex::new(HashSet::new()),
-        paused: Mutex::new(HashSet::new()),
-        resolver: Resolver::default(),
-        reloads: Mutex::default(),
-        waiting_settings: Mutex::default(),
-        ending: AtomicBool::new(false),
-        way: Mutex::new(Ending::No),
-        started: Instant::now(),
-    });
+    let shared = Arc::new(Shared::new(config, mailboxes, secrets, waker, bell));
     if let Some(listener) = metrics {
         metrics::http::serve(listener, shared.clone()).map_err(text)?;
     }

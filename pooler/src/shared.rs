@@ -138,6 +138,41 @@ pub struct Shared {
 }
 
 impl Shared {
+    /// What workers with these mailboxes share at first.
+    pub fn new(
+        config: Config,
+        mailboxes: Vec<Mailbox>,
+        secrets: Secrets,
+        monitor: mio::Waker,
+        reader: mio::Waker,
+    ) -> Self {
+        let homes = Homes::new(mailboxes.len());
+        homes.deal(config.named_databases());
+        Self {
+            board: Board::new(&config, monitor),
+            library: Library::new(reader),
+            config: RwLock::new(Arc::new(config)),
+            mailboxes,
+            homes,
+            secrets,
+            strangers: AtomicUsize::new(0),
+            crowded: AtomicBool::new(false),
+            cancels: Mutex::default(),
+            clients: AtomicUsize::new(0),
+            last_id: AtomicU64::new(0),
+            by_user: Mutex::default(),
+            learnt: Mutex::default(),
+            disabled: Mutex::default(),
+            paused: Mutex::default(),
+            resolver: Resolver::default(),
+            reloads: Mutex::default(),
+            waiting_settings: Mutex::default(),
+            ending: AtomicBool::new(false),
+            way: Mutex::new(Ending::No),
+            started: Instant::now(),
+        }
+    }
+
     /// The configuration in force.
     pub fn config(&self) -> Arc<Config> {
         self.config.read().unwrap_or_else(PoisonError::into_inner).clone()

@@ -184,61 +184,72 @@ impl Worker {
         let mut events = Events::with_capacity(1024);
         while !self.is_over() {
             let awake = self.lone.stays_awake(self.now, self.config.settings.busy_poll.0);
-            let wait = if self.turns.is_empty() && self.unflushed.is_empty() && !self.door.has_rung() && !awake {
+            let wait = if self.has_work() || awake {
+                Duration::ZERO
+            } else {
                 let until = self.lane_deadline().map_or(self.next_tick, |deadline| deadline.min(self.next_tick));
                 until.saturating_duration_since(Instant::now())
-            } else {
-                Duration::ZERO
             };
             if awake || self.in_flight() >= GATHER {
                 std::thread::yield_now();
             }
-            match self.poll.poll(&mut events, Some(wait)) {
-                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
-                _ => (),
-            }
-            self.now = Instant::now();
-            if !self.clusters.is_empty() {
-                self.look_at_clusters();
-            }
-            if !events.is_empty() {
-                self.lone.hear(self.now);
-            }
-            for event in &events {
-                let (slot, kind) = Slot::of_token(event.token().0);
-                match kind {
-                    0 => self.client_event(ClientKey(slot), event),
-                    1 => self.server_event(ServerKey(slot), event),
-                    2 => self.door.rings(),
-                    _ => self.read_messages(),
-                }
-            }
-            // Those who still have something to do after their turn come again after the next poll.
-            for _ in 0..self.turns.len() {
-                let Some(turn) = self.turns.pop_front() else { break };
-                self.queued.remove(&turn);
-                match turn {
-                    Turn::Client(key) => self.client_turn(key),
-                    Turn::Server(key) => self.server_turn(key),
-                }
-            }
-            if self.door.has_rung() {
-                self.accept();
-            }
-            self.run_after();
-            if !self.active_lanes.is_empty() {
-                self.look_after_lanes();
-            }
-            if !self.unflushed.is_empty() {
-                self.flush_lanes();
-            }
-            if self.now >= self.next_tick {
-                self.next_tick = self.now + TICK;
-                self.tick();
-                self.run_after();
-            }
+            self.turn(&mut events, wait)?;
         }
         self.say_goodbye();
+        Ok(())
+    }
+
+    /// Whether somebody has something to do without any event.
+    pub fn has_work(&self) -> bool {
+        !self.turns.is_empty() || !self.unflushed.is_empty() || self.door.has_rung()
+    }
+
+    /// Waits so long for events, and does what there is to do.
+    pub fn turn(&mut self, events: &mut Events, wait: Duration) -> io::Result<()> {
+        match self.poll.poll(events, Some(wait)) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+            _ => (),
+        }
+        self.now = Instant::now();
+        if !self.clusters.is_empty() {
+            self.look_at_clusters();
+        }
+        if !events.is_empty() {
+            self.lone.hear(self.now);
+        }
+        for event in events.iter() {
+            let (slot, kind) = Slot::of_token(event.token().0);
+            match kind {
+                0 => self.client_event(ClientKey(slot), event),
+                1 => self.server_event(ServerKey(slot), event),
+                2 => self.door.rings(),
+                _ => self.read_messages(),
+            }
+        }
+        // Those who still have something to do after their turn come again after the next poll.
+        for _ in 0..self.turns.len() {
+            let Some(turn) = self.turns.pop_front() else { break };
+            self.queued.remove(&turn);
+            match turn {
+                Turn::Client(key) => self.client_turn(key),
+                Turn::Server(key) => self.server_turn(key),
+            }
+        }
+        if self.door.has_rung() {
+            self.accept();
+        }
+        self.run_after();
+        if !self.active_lanes.is_empty() {
+            self.look_after_lanes();
+        }
+        if !self.unflushed.is_empty() {
+            self.flush_lanes();
+        }
+        if self.now >= self.next_tick {
+            self.next_tick = self.now + TICK;
+            self.tick();
+            self.run_after();
+        }
         Ok(())
     }
 
