@@ -1,4 +1,5 @@
-"""Fuzzes the parsers: `python fuzz/run.py [SECONDS] [TARGET ...]`, or `make fuzz SECONDS=900 TARGETS="scram tls"`.
+"""Fuzzes the parsers, and sessions behind the pooler: `python fuzz/run.py [SECONDS] [TARGET ...]`, or
+`make fuzz SECONDS=900 TARGETS="scram session"`.
 
 Each target is built with coverage for libFuzzer and with AddressSanitizer, whose runtime comes with the stable
 compiler, and run for so many seconds (60) from its seeds and from what earlier runs have found (`fuzz/corpus`). What
