@@ -5,7 +5,7 @@ PG_CONFIG ?= pg_config
 DEVKIT = PYTHONPATH=tools:. PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -m devkit
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo up down fleet fleet-status fleet-down test lint bench fuzz install clean
+.PHONY: help setup build demo up down fleet fleet-status fleet-down test sanitize lint bench fuzz install clean
 
 help: ## Say what each target does.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ fleet-down: ## End the fleet and remove its data.
 
 test: ## Run all tests; PG=18 for one PostgreSQL, UPDATE=1 to accept what the SQL tests print.
 	@$(DEVKIT) test $(foreach major,$(PG),--pg $(major)) $(if $(UPDATE),--update)
+
+sanitize: ## Run the tests of the crates that predict and train under AddressSanitizer.
+	@$(DEVKIT) sanitize
 
 lint: ## Check the form of the code: rustfmt, clippy, ruff, cargo-deny.
 	@$(DEVKIT) lint

@@ -32,6 +32,7 @@ def arguments():
     test.add_argument("--update", action="store_true", help="accept what the SQL tests print as what is expected")
     test.add_argument("--pg", type=int, action="append", help="only on this major version")
     test.add_argument("pytest", nargs="*", help="arguments for pytest")
+    commands.add_parser("sanitize", help="the crates' tests under AddressSanitizer")
     commands.add_parser("lint", help="rustfmt, clippy, ruff and, where it is installed, cargo-deny")
     bench = commands.add_parser("bench", help="run the benches, build and packages included")
     bench.add_argument("bench", nargs=argparse.REMAINDER, help="arguments for bench/run")
@@ -133,6 +134,13 @@ def run_test(chosen):
     from devkit.check import test
 
     test(chosen.pg or postgres.majors(), chosen.update, chosen.pytest)
+
+
+def run_sanitize(_chosen):
+    """`make sanitize`"""
+    from devkit.check import sanitize
+
+    sanitize()
 
 
 def run_lint(_chosen):

@@ -1,4 +1,4 @@
-"""`make test` and `make lint`: the tiers of tests, cheapest first, each shown as it runs."""
+"""`make test`, `make sanitize` and `make lint`: the tiers of tests, cheapest first, each shown as it runs."""
 
 import os
 import shutil
@@ -40,6 +40,31 @@ def test(majors, update, pytest_arguments):
     for chosen, what in tiers:
         options = [f"--pg={major}" for major in chosen] + (["--update-expected"] if update else [])
         run([str(python), "-m", "pytest", *options, *what])
+
+
+def sanitize():
+    """Runs the tests of what reads and predicts models and of what calls the training library, under AddressSanitizer.
+
+    Its runtime comes with the stable compiler, which takes the option only where RUSTC_BOOTSTRAP is set.
+    """
+    setup()
+    found = subprocess.run(["rustc", "-vV"], capture_output=True, text=True, check=True).stdout
+    host = next(line.removeprefix("host: ") for line in found.splitlines() if line.startswith("host: "))
+    environment = {
+        **os.environ,
+        "HOWDAH_XGBOOST_LIB": str(XGBOOST / "xgboost" / "lib" / "libxgboost.so"),
+        "RUSTC_BOOTSTRAP": "1",
+        "CARGO_ENCODED_RUSTFLAGS": "-Zsanitizer=address",
+        "CARGO_TARGET_DIR": str(ROOT / "target" / "asan"),
+        # Tests of allocations that fail need them to.
+        "ASAN_OPTIONS": "allocator_may_return_null=1:detect_stack_use_after_return=1",
+    }
+    crates = ["--package=forest", "--package=learn", "--package=room"]
+    with timed("cargo test under AddressSanitizer"):
+        # Said to be for a target, so that build scripts and macros are not instrumented. Tests that measure memory would
+        # measure the sanitizer's.
+        command = ["cargo", "test", *crates, "--tests", f"--target={host}", "--locked", "--no-fail-fast"]
+        run([*command, "--", "--skip=_memory_"], environment)
 
 
 def lint():
