@@ -13,6 +13,7 @@ from devkit.server import Server, end_on_signals
 
 def pytest_addoption(parser):
     parser.addoption("--pg", type=int, action="append", help="a PostgreSQL to test on (again for more); all by default")
+    parser.addoption("--times", type=int, default=1, help="do the tests of faults so many times over")
     parser.addoption("--update-expected", action="store_true", help="accept what the SQL tests print")
 
 
@@ -26,6 +27,8 @@ def majors(config):
 
 
 def pytest_generate_tests(metafunc):
+    if "time_of_many" in metafunc.fixturenames:
+        metafunc.parametrize("time_of_many", range(metafunc.config.getoption("--times")), ids="")
     if "major" in metafunc.fixturenames:
         chosen = majors(metafunc.config)
         # What does not depend on the version is tested on the newest of those chosen: `--pg 15` alone runs it on 15.

@@ -279,19 +279,29 @@ impl Accounts {
     }
 }
 
+/// Waits for some milliseconds, as PostgreSQL waits: an interrupt wakes it, and the end of the postmaster ends the process.
+fn rest() {
+    let events = pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH;
+    // SAFETY: the latch of this process, which lives as long as it does.
+    unsafe {
+        pg_sys::WaitLatch(pg_sys::MyLatch, events as i32, 5, pg_sys::PG_WAIT_EXTENSION);
+        pg_sys::ResetLatch(pg_sys::MyLatch);
+    }
+}
+
 /// An exclusive lock on a file, released when dropped, and by the kernel if the process dies.
 struct Lock {
     file: File,
 }
 
 impl Lock {
-    /// Ends on an interrupt.
+    /// Ends on an interrupt, and with the server.
     fn wait(path: &Path) -> io::Result<Lock> {
         loop {
             match Lock::try_take(path) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     pgrx::check_for_interrupts!();
-                    std::thread::sleep(Duration::from_millis(5));
+                    rest();
                 }
                 taken => return taken,
             }

@@ -1,6 +1,11 @@
 //! Cancel, statement_timeout and the end of the connection, while a foreign library is at work.
 
-use pgrx::pg_sys;
+use pgrx::{PgLogLevel, PgSqlErrorCode, pg_sys};
+
+unsafe extern "C-unwind" {
+    /// Whether the postmaster runs; raises nothing. Who is waiting is told of its end, who computes has to ask.
+    fn PostmasterIsAliveInternal() -> bool;
+}
 
 #[cfg(not(feature = "pg13"))]
 unsafe extern "C-unwind" {
@@ -15,11 +20,27 @@ pub struct Interrupted;
 /// Whatever interrupts, at a place where nothing but Rust and PostgreSQL is on the stack.
 pub fn check() {
     pgrx::check_for_interrupts!();
+    if !postmaster_is_alive() {
+        // The server cannot start again while one of its processes goes on, and a training may go on for hours.
+        pgrx::ereport!(
+            PgLogLevel::FATAL,
+            PgSqlErrorCode::ERRCODE_ADMIN_SHUTDOWN,
+            "terminating connection due to unexpected postmaster exit"
+        );
+    }
+}
+
+fn postmaster_is_alive() -> bool {
+    // SAFETY: reads from a pipe of this process.
+    unsafe { PostmasterIsAliveInternal() }
 }
 
 /// The same below a foreign library, whose frames neither an ERROR nor the end of the process may cross: what would end
 /// the query is only noticed, everything else (such as a barrier that other processes wait for) is served.
 pub fn check_inside_library() -> Result<(), Interrupted> {
+    if !postmaster_is_alive() {
+        return Err(Interrupted);
+    }
     // SAFETY: flags set by signal handlers of this process, read by its main thread.
     unsafe {
         if (&raw const pg_sys::InterruptPending).read_volatile() == 0 {
