@@ -61,8 +61,8 @@ def sanitize():
     }
     crates = ["--package=forest", "--package=learn", "--package=room"]
     with timed("cargo test under AddressSanitizer"):
-        # Said to be for a target, so that build scripts and macros are not instrumented. Tests that measure memory would
-        # measure the sanitizer's.
+        # Said to be for a target, so that build scripts and macros are not instrumented. Tests that measure memory
+        # would measure the sanitizer's.
         command = ["cargo", "test", *crates, "--tests", f"--target={host}", "--locked", "--no-fail-fast"]
         run([*command, "--", "--skip=_memory_"], environment)
 
