@@ -106,7 +106,10 @@ UNDONE = {
         x("SET TimeZone = 'Asia/Tokyo'", "RESET TimeZone"), TimeZone="America/Lima"
     ),
     "a reported RESET, kept by a chain": Scenario(
-        "SET TimeZone = 'Asia/Tokyo'", x("BEGIN", "RESET TimeZone", "COMMIT AND CHAIN"), "ROLLBACK", TimeZone="America/Lima"
+        "SET TimeZone = 'Asia/Tokyo'",
+        x("BEGIN", "RESET TimeZone", "COMMIT AND CHAIN"),
+        "ROLLBACK",
+        TimeZone="America/Lima",
     ),
     # DISCARD ALL is committed at once, whatever becomes of its unit.
     "DISCARD ALL and an error in a unit": Scenario("SET ROLE r_bob", x("DISCARD ALL", "SELECT 1/0"), **LIKE),
