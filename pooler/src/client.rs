@@ -1,6 +1,6 @@
 //! A client's connection, as its worker sees it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -133,7 +133,7 @@ pub struct Client {
     /// What in its session cannot be carried elsewhere.
     pub pins: Pins,
     /// Its named statements.
-    pub statements: HashMap<Box<[u8]>, Rc<Statement>>,
+    pub statements: BTreeMap<Box<[u8]>, Rc<Statement>>,
     /// Its unnamed statement.
     pub unnamed: Option<Rc<Statement>>,
     /// Its portals in the transaction that is open, and the statements that they are of.
@@ -199,7 +199,7 @@ impl Client {
             reads_only: false,
             strikes: 0,
             pins: Pins::default(),
-            statements: HashMap::new(),
+            statements: BTreeMap::new(),
             unnamed: None,
             portals: BTreeMap::new(),
             unclear: false,
