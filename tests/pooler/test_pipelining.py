@@ -118,7 +118,9 @@ def test_nobody_gets_what_is_anothers(mortal):
     # A read is told of a loss only when it was at the head twice.
     # While the catalog may be out of date reads are lent a connection, and told of its loss.
     assert crowd.unanswered <= deaths + 3, f"{crowd.unanswered} reads not answered, {deaths} processes died"
-    assert crowd.stale <= crowd.units / 2000
+    # Who has prepared a text before another change of the table shares its statement with fewer: each of these is told
+    # once, as without a pooler.
+    assert crowd.stale <= crowd.units / 500
     assert not crowd.misnamed
 
 
