@@ -18,6 +18,8 @@ use crate::shape::may_set;
 use crate::vars::{OWN, Tracked, assigned};
 use crate::worker::{Step, Turn, Worker};
 
+/// More portals are not known beyond the units that they are of, however long a client pipelines.
+const MOST_PORTALS: usize = 1000;
 /// A message that must be seen whole is not longer than this.
 const WHOLE: usize = 64 * 1024 * 1024;
 /// One that is not longer is passed on whole: should the server die within it, its client can still be told so.
@@ -467,7 +469,10 @@ impl Worker {
                 believe(server, client, &self.tracked);
             }
             client.pins.committed();
-            client.portals.clear();
+            // A Bind of the next unit may be on its way already, and its Execute not.
+            if server.requests.is_empty() || client.portals.len() > MOST_PORTALS {
+                client.portals.clear();
+            }
             client.unclear = false;
         }
         let restore = if status == Status::Transaction { restored(client, &self.tracked) } else { String::new() };
