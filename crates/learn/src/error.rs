@@ -130,6 +130,25 @@ pub enum Error {
     #[error("spooled rows are damaged: {0}")]
     Spool(&'static str),
 
+    /// The algorithm takes memory or time that grows with the square of the rows: the caller's fault.
+    #[error("algorithm \"{algorithm}\" takes at most {most} rows, and there are {rows}")]
+    TooManyRows {
+        /// The algorithm, as SQL names it.
+        algorithm: &'static str,
+        /// The rows to train on.
+        rows: u64,
+        /// How many there may be.
+        most: u64,
+    },
+
+    /// The arithmetic of a training led nowhere: the data's fault, or that of the hyperparameters.
+    #[error("the training found no solution: {0}")]
+    Diverged(&'static str),
+
+    /// A stored model is not what a training has written: the fault of the storage, or of who wrote it.
+    #[error("the model is damaged: {0}")]
+    Model(String),
+
     /// There is no memory for the rows or for the training: the machine's fault.
     #[error("out of memory")]
     Memory,
@@ -141,6 +160,12 @@ pub enum Error {
     /// A source or a callback ended the training, or panicked; here is what it gave.
     #[error("the training was stopped")]
     Stopped(Stop),
+}
+
+impl From<room::NoRoom> for Error {
+    fn from(_: room::NoRoom) -> Error {
+        Error::Memory
+    }
 }
 
 fn did_you_mean(nearest: &[&'static str]) -> String {

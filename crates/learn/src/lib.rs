@@ -7,11 +7,14 @@
 //! * [`nearest`]: the names that a mistyped one may have meant.
 //! * [`label`]: classes as numbers.
 //! * [`metrics`]: how good predictions are, as scikit-learn defines it.
+//! * [`family`]: all algorithms that are trained here, behind one interface; a file each in `families/`.
 //! * [`xgboost`]: the XGBoost engine: the library by `dlopen`, its hyperparameters, and the training itself.
 
 #![warn(missing_docs)]
 
 mod error;
+mod families;
+pub mod family;
 pub mod label;
 pub mod metrics;
 pub mod nearest;

@@ -22,6 +22,31 @@ impl Random {
     }
 }
 
+impl Random {
+    /// A number from 0 up to, but not, 1, in steps of 2^-53.
+    pub(crate) fn unit(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// A whole number below `bound`, which is an index.
+    pub(crate) fn index(&mut self, bound: usize) -> usize {
+        self.below(bound as u64) as usize
+    }
+
+    /// A number of the standard normal distribution, by Box and Muller.
+    pub(crate) fn normal(&mut self) -> f64 {
+        let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
+        radius * (std::f64::consts::TAU * self.unit()).cos()
+    }
+
+    /// Puts these in a random order, by Fisher and Yates.
+    pub(crate) fn shuffle<T>(&mut self, values: &mut [T]) {
+        for end in (1..values.len()).rev() {
+            values.swap(end, self.index(end + 1));
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,0 +1,3 @@
+//! How models are stored and predict: forms that families share.
+
+pub(crate) mod linear;

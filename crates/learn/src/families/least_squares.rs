@@ -1,0 +1,68 @@
+//! Ordinary least squares: the linear function with the least sum of squared errors, the one with the shortest
+//! coefficients where several have it.
+
+use super::algebra::{Centred, feature_means, least_squares};
+use super::forms::linear::{self, Link};
+use crate::Error;
+use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Task};
+
+/// `linear` in regression, as scikit-learn's LinearRegression.
+pub(crate) const LINEAR: Family = Family {
+    name: "linear",
+    task: Task::Regression,
+    parameters: &[
+        Parameter {
+            name: "fit_intercept",
+            kind: Kind::Flag,
+            default: "true",
+            about: "Whether a constant is added to the weighted sum.",
+        },
+        Parameter { name: "copy_X", kind: Kind::Ignored, default: "true", about: "No effect." },
+        Parameter { name: "n_jobs", kind: Kind::Ignored, default: "null", about: "No effect." },
+    ],
+    fit,
+    form: &linear::FORM,
+};
+
+fn fit(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Result<Model, Error> {
+    let centred = Centred::new(problem, given.flag("fit_intercept"))?;
+    control.check()?;
+    let solution = least_squares(centred.features.as_ref(), centred.targets.as_ref())?;
+    let mut coefficients = Vec::with_capacity(problem.targets * problem.width);
+    let mut intercepts = Vec::with_capacity(problem.targets);
+    for target in 0..problem.targets {
+        let column = solution.col_as_slice(target);
+        coefficients.extend_from_slice(column);
+        intercepts.push(centred.intercept(column, target));
+    }
+    Ok(linear::model(coefficients, intercepts, feature_means(problem), Link::Identity))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::families::testing::{fit_of, regression};
+
+    #[test]
+    fn a_linear_function_is_found() {
+        // y = 3 - 2 a + 0.5 b
+        let features = [0.0, 0.0, 1.0, 0.0, 0.0, 2.0, 5.0, 4.0, -3.0, 7.0];
+        let labels: Vec<f32> = features.chunks(2).map(|row| 3.0 - 2.0 * row[0] + 0.5 * row[1]).collect();
+        let model = fit_of(&LINEAR, &regression(&features, 2, &labels), "{}");
+        let mut value = [0.0];
+        model.predict(&[10.0, 10.0], &mut value);
+        assert!((value[0] + 12.0).abs() < 1e-5, "{value:?}");
+        let mut contributions = [0.0; 3];
+        assert!(model.contributions(&[10.0, 10.0], &mut contributions));
+        assert!((contributions.iter().sum::<f32>() - value[0]).abs() < 1e-4);
+    }
+
+    #[test]
+    fn equal_columns_share_their_coefficient() {
+        let features = [1.0, 1.0, 2.0, 2.0, 3.0, 3.0];
+        let model = fit_of(&LINEAR, &regression(&features, 2, &[2.0, 4.0, 6.0]), "{}");
+        let mut value = [0.0];
+        model.predict(&[4.0, 0.0], &mut value);
+        assert!((value[0] - 4.0).abs() < 1e-5, "{value:?}");
+    }
+}

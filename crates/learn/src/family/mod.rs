@@ -1,0 +1,159 @@
+//! Families of models that are trained here: one file each, one line in [`FAMILIES`].
+//!
+//! A family is an algorithm for one task. It says which hyperparameters it takes ([`Parameter`]), fits a [`Problem`], and
+//! gives a [`Model`]: named arrays and a few settings, in a form ([`Form`]) that several families may share and that
+//! knows how to predict from them. A model is stored as [`Model::to_bytes`] writes it, and predicts by what
+//! [`Stored::open`] makes of those bytes, which may be a mapped file: the arrays are used where they lie, so that all
+//! processes share one copy.
+//!
+//! To add a family, write `FAMILY` constants in a file of its own and name them in [`FAMILIES`]. Nothing else knows of
+//! families by name: the extension offers what the table has, and so do error messages and the documentation.
+
+mod arrays;
+mod control;
+mod parameters;
+mod problem;
+mod store;
+
+pub use arrays::{Array, Element};
+pub use control::{Control, Progress};
+pub use parameters::{Given, Kind, Parameter};
+pub use problem::{Problem, zeros};
+pub use store::{Model, Stored};
+
+use crate::Error;
+use crate::nearest::nearest;
+
+/// What a model is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Task {
+    /// Numbers from features.
+    Regression,
+    /// Classes from features.
+    Classification,
+    /// Groups of rows, without a label.
+    Clustering,
+    /// Fewer numbers that say the most about a row, without a label.
+    Decomposition,
+}
+
+impl Task {
+    /// As SQL has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Task::Regression => "regression",
+            Task::Classification => "classification",
+            Task::Clustering => "clustering",
+            Task::Decomposition => "decomposition",
+        }
+    }
+
+    /// Whether rows have a label to learn.
+    pub fn has_label(self) -> bool {
+        matches!(self, Task::Regression | Task::Classification)
+    }
+}
+
+/// An algorithm for a task.
+pub struct Family {
+    /// As in SQL: `ridge`.
+    pub name: &'static str,
+    /// What it is for. An algorithm for two tasks is two families.
+    pub task: Task,
+    /// What it takes, by scikit-learn's names.
+    pub parameters: &'static [Parameter],
+    /// Trains. The hyperparameters were checked against `parameters`; what only the rows can tell to be wrong is an
+    /// [`Error::InvalidParameter`] of this function's.
+    pub fit: fn(&Problem<'_>, &Given, &mut Control<'_>) -> Result<Model, Error>,
+    /// How its models are stored and predict.
+    pub form: &'static Form,
+}
+
+/// A way to store models and to predict from them.
+pub struct Form {
+    /// As stored; never used for anything else again.
+    pub name: &'static str,
+    /// Checks what was stored, which may come from anybody, and makes it ready to predict. Must not panic, and must
+    /// find every index that is out of range: predictions do not look again.
+    pub open: fn(&Stored) -> Result<Box<dyn Predict>, Error>,
+}
+
+/// What the values of a prediction are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Meaning {
+    /// One number a target.
+    Values,
+    /// One probability a class, in the order of the classes; they add up to 1.
+    Probabilities,
+    /// One score a class: the largest speaks for its class. Not probabilities.
+    Scores,
+    /// One number: the cluster, from 0, or -1 for none.
+    Cluster,
+    /// The components of a decomposition.
+    Components,
+}
+
+/// A model that is ready to predict.
+pub trait Predict: Send + Sync {
+    /// How many features a row has.
+    fn width(&self) -> usize;
+
+    /// How many values a prediction has; at least 1.
+    fn values(&self) -> usize;
+
+    /// What they are.
+    fn meaning(&self) -> Meaning;
+
+    /// Whether a feature may be missing (NaN). Where it may not, no row with a missing feature gets here.
+    fn takes_missing(&self) -> bool {
+        false
+    }
+
+    /// Predicts one row of `width()` features into `values()` numbers.
+    fn predict(&self, row: &[f32], values: &mut [f32]);
+
+    /// Predicts whole rows; what is faster for many rows at a time overrides this.
+    fn predict_rows(&self, rows: &[f32], values: &mut [f32]) {
+        for (row, values) in rows.chunks_exact(self.width()).zip(values.chunks_exact_mut(self.values())) {
+            self.predict(row, values);
+        }
+    }
+
+    /// How much each feature moved each value from what is expected of the training rows, where that is known exactly:
+    /// `values() * (width() + 1)` numbers, those of a value together, the last of them what is expected. The sum over
+    /// a value is its prediction (for classes the score before it becomes a probability). False where it is not known.
+    fn contributions(&self, _row: &[f32], _contributions: &mut [f32]) -> bool {
+        false
+    }
+
+    /// About how many multiplications or comparisons a prediction takes, to plan and to check for interrupts by.
+    fn work(&self) -> usize {
+        self.width() * self.values()
+    }
+}
+
+/// All families. The order is that of error messages and of the documentation.
+pub const FAMILIES: &[&Family] = &[&crate::families::least_squares::LINEAR];
+
+/// The family of an algorithm for a task.
+///
+/// # Errors
+/// [`Error::Task`] where there is none, with the algorithms most like it, or the tasks that it is for.
+pub fn family(name: &str, task: Task) -> Result<&'static Family, Error> {
+    if let Some(family) = FAMILIES.iter().find(|family| family.name == name && family.task == task) {
+        return Ok(family);
+    }
+    let tasks: Vec<&str> =
+        FAMILIES.iter().filter(|family| family.name == name).map(|family| family.task.name()).collect();
+    if !tasks.is_empty() {
+        return Err(Error::Task(format!(
+            "algorithm \"{name}\" is for {}, not for {}",
+            tasks.join(" and "),
+            task.name()
+        )));
+    }
+    let known = FAMILIES.iter().filter(|family| family.task == task).map(|family| family.name);
+    let close: Vec<String> = nearest(name, known).into_iter().map(|name| format!("\"{name}\"")).collect();
+    let meant = if close.is_empty() { String::new() } else { format!(" (did you mean {}?)", close.join(" or ")) };
+    Err(Error::Task(format!("there is no algorithm \"{name}\" for {}{meant}", task.name())))
+}

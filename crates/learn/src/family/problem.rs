@@ -1,0 +1,92 @@
+//! What a family learns from.
+
+use faer::Mat;
+
+use crate::Error;
+
+/// The training rows, whole, in memory. All slices have the lengths that `rows`, `width` and `targets` say, no target is
+/// NaN or infinite, and no feature is infinite; a feature is NaN only for a family that takes missing values.
+#[derive(Debug, Clone, Copy)]
+pub struct Problem<'a> {
+    /// How many rows; at least 1.
+    pub rows: usize,
+    /// How many features a row has; at least 1.
+    pub width: usize,
+    /// Row by row.
+    pub features: &'a [f32],
+    /// How many labels a row has: 1, or more in a joint regression, or 0 without a label.
+    pub targets: usize,
+    /// Row by row: the numbers of a regression, or the index of the class.
+    pub labels: &'a [f32],
+    /// How many classes a classification has, of which each has a row; 0 otherwise.
+    pub classes: usize,
+    /// A weight a row, not negative, not all zero.
+    pub weights: Option<&'a [f32]>,
+    /// For each feature the number of its categories, where it is one; the value is the index of the category then.
+    /// Empty where no feature is.
+    pub categories: &'a [Option<u32>],
+    /// For every random choice: the same seed means the same model.
+    pub seed: u64,
+}
+
+impl Problem<'_> {
+    /// The features of one row.
+    pub fn row(&self, row: usize) -> &[f32] {
+        &self.features[row * self.width..(row + 1) * self.width]
+    }
+
+    /// The weight of a row.
+    pub fn weight(&self, row: usize) -> f64 {
+        self.weights.map_or(1.0, |weights| f64::from(weights[row]))
+    }
+
+    /// One target of all rows.
+    pub fn target(&self, target: usize) -> Vec<f64> {
+        self.labels.iter().skip(target).step_by(self.targets.max(1)).map(|label| f64::from(*label)).collect()
+    }
+
+    /// The class of each row.
+    pub fn class_of_rows(&self) -> Vec<usize> {
+        self.labels.iter().map(|label| *label as usize).collect()
+    }
+
+    /// The features as a matrix of float64 for algebra.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] where there is no room for one.
+    pub fn matrix(&self) -> Result<Mat<f64>, Error> {
+        let mut matrix = zeros(self.rows, self.width)?;
+        for column in 0..self.width {
+            let values = self.features.iter().skip(column).step_by(self.width);
+            for (row, value) in values.enumerate() {
+                matrix[(row, column)] = f64::from(*value);
+            }
+        }
+        Ok(matrix)
+    }
+
+    /// Refuses rows that together need more than so many elements of memory: what grows with the square of the rows.
+    ///
+    /// # Errors
+    /// [`Error::TooManyRows`], which names the algorithm.
+    pub fn at_most(&self, algorithm: &'static str, rows: usize) -> Result<(), Error> {
+        if self.rows <= rows {
+            return Ok(());
+        }
+        Err(Error::TooManyRows { algorithm, rows: self.rows as u64, most: rows as u64 })
+    }
+}
+
+/// A matrix of zeros.
+///
+/// # Errors
+/// [`Error::Memory`] where there is no room for one.
+pub fn zeros(rows: usize, columns: usize) -> Result<Mat<f64>, Error> {
+    let mut matrix = Mat::new();
+    // Asked for first, so that a failure is an answer.
+    let mut probe: Vec<f64> = Vec::new();
+    room::reserve(&mut probe, rows.checked_mul(columns).ok_or(Error::Memory)?)?;
+    drop(probe);
+    matrix.resize_with(rows, columns, |_, _| 0.0);
+    Ok(matrix)
+}

@@ -1,0 +1,236 @@
+//! How a model is stored: the safetensors format, which is a JSON header and arrays behind it that are used in place.
+//!
+//! The header's metadata has `format` (the form and its version, `pgml:linear:1`), `settings` (a JSON object of the
+//! form's own) and whatever attributes the caller adds, such as the description of the columns.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+
+use bytes::Bytes;
+use safetensors::tensor::{SafeTensors, View};
+use safetensors::{Dtype, serialize};
+use serde_json::{Map, Value};
+
+use super::{Array, Element, FAMILIES, Form, Predict};
+use crate::Error;
+
+/// What `format` begins with.
+const PREFIX: &str = "pgml:";
+
+/// The version of the forms. A form that changes gets another name.
+const VERSION: &str = ":1";
+
+/// A trained model: arrays by name, and settings.
+pub struct Model {
+    form: &'static Form,
+    settings: Map<String, Value>,
+    arrays: BTreeMap<String, Stretch>,
+    /// What the training wants its caller to know.
+    pub warnings: Vec<String>,
+}
+
+/// An array on its way to be stored.
+struct Stretch {
+    dtype: Dtype,
+    shape: Vec<usize>,
+    bytes: Bytes,
+}
+
+impl View for &Stretch {
+    fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+
+    fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    fn data(&self) -> Cow<'_, [u8]> {
+        Cow::Borrowed(&self.bytes)
+    }
+
+    fn data_len(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+impl Model {
+    /// A model without any arrays yet.
+    pub fn new(form: &'static Form) -> Model {
+        Model { form, settings: Map::new(), arrays: BTreeMap::new(), warnings: Vec::new() }
+    }
+
+    /// With an array.
+    #[must_use]
+    pub fn with<T: Element>(mut self, name: &str, values: Vec<T>) -> Model {
+        let array = Array::from_vec(values);
+        let stretch =
+            Stretch { dtype: T::TYPE, shape: vec![array.len()], bytes: Bytes::copy_from_slice(array.bytes()) };
+        self.arrays.insert(name.to_owned(), stretch);
+        self
+    }
+
+    /// With a setting.
+    #[must_use]
+    pub fn set(mut self, name: &str, value: impl Into<Value>) -> Model {
+        self.settings.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// With something to tell the caller.
+    #[must_use]
+    pub fn warn(mut self, warning: impl Into<String>) -> Model {
+        self.warnings.push(warning.into());
+        self
+    }
+
+    /// The bytes to store, with these attributes.
+    ///
+    /// # Errors
+    /// [`Error::Model`] where they cannot be written, which is a mistake of the family's.
+    pub fn to_bytes(&self, attributes: &[(String, String)]) -> Result<Vec<u8>, Error> {
+        let mut metadata: HashMap<String, String> = attributes.iter().cloned().collect();
+        metadata.insert("format".into(), format!("{PREFIX}{}{VERSION}", self.form.name));
+        metadata.insert("settings".into(), Value::Object(self.settings.clone()).to_string());
+        let arrays = self.arrays.iter().map(|(name, stretch)| (name.as_str(), stretch));
+        serialize(arrays, Some(metadata)).map_err(|error| Error::Model(error.to_string()))
+    }
+
+    /// Ready to predict, as when it has been stored.
+    ///
+    /// # Errors
+    /// As [`Stored::open`].
+    pub fn open(&self) -> Result<Box<dyn Predict>, Error> {
+        Stored::read(Bytes::from(self.to_bytes(&[])?))?.open()
+    }
+}
+
+/// A model as it was stored, its arrays where they lie.
+pub struct Stored {
+    form: &'static Form,
+    settings: Map<String, Value>,
+    attributes: HashMap<String, String>,
+    arrays: HashMap<String, (Dtype, Bytes)>,
+}
+
+impl Stored {
+    /// Whether these bytes may be a model of a family, told by their beginning.
+    pub fn is_one(bytes: &[u8]) -> bool {
+        bytes.get(8) == Some(&b'{') && bytes.get(..8).is_some_and(|length| length[4..] == [0; 4])
+    }
+
+    /// Reads what [`Model::to_bytes`] wrote. The bytes may come from anybody.
+    ///
+    /// # Errors
+    /// [`Error::Model`] where they are something else.
+    pub fn read(bytes: Bytes) -> Result<Stored, Error> {
+        let refused = |error: safetensors::SafeTensorError| Error::Model(error.to_string());
+        let (_, header) = SafeTensors::read_metadata(&bytes).map_err(refused)?;
+        let mut attributes = header.metadata().clone().unwrap_or_default();
+        let format = attributes.remove("format").ok_or_else(|| Error::Model("it has no format".into()))?;
+        let form = format
+            .strip_prefix(PREFIX)
+            .and_then(|format| format.strip_suffix(VERSION))
+            .and_then(|name| FAMILIES.iter().map(|family| family.form).find(|form| form.name == name))
+            .ok_or_else(|| Error::Model(format!("its format \"{format}\" is not known")))?;
+        let settings = match attributes.remove("settings").map(|text| serde_json::from_str(&text)) {
+            Some(Ok(Value::Object(settings))) => settings,
+            _ => return Err(Error::Model("it has no settings".into())),
+        };
+        let tensors = SafeTensors::deserialize(&bytes).map_err(refused)?;
+        let arrays = tensors
+            .iter()
+            .map(|(name, view)| (name.to_owned(), (view.dtype(), bytes.slice_ref(view.data()))))
+            .collect();
+        Ok(Stored { form, settings, attributes, arrays })
+    }
+
+    /// What was added to the model when it was written.
+    pub fn attribute(&self, name: &str) -> Option<&str> {
+        self.attributes.get(name).map(String::as_str)
+    }
+
+    /// The form's name.
+    pub fn form(&self) -> &'static str {
+        self.form.name
+    }
+
+    /// Ready to predict.
+    ///
+    /// # Errors
+    /// [`Error::Model`] where it is damaged.
+    pub fn open(&self) -> Result<Box<dyn Predict>, Error> {
+        let opened = (self.form.open)(self)?;
+        match opened.width() > 0 && opened.values() > 0 {
+            true => Ok(opened),
+            false => Err(Error::Model("it has no features, or no values".into())),
+        }
+    }
+
+    /// An array by its name.
+    ///
+    /// # Errors
+    /// [`Error::Model`] where there is none of this type.
+    pub fn array<T: Element>(&self, name: &str) -> Result<Array<T>, Error> {
+        let (dtype, bytes) = self.arrays.get(name).ok_or_else(|| Error::Model(format!("it lacks \"{name}\"")))?;
+        (*dtype == T::TYPE)
+            .then(|| Array::of_bytes(bytes.clone()))
+            .flatten()
+            .ok_or_else(|| Error::Model(format!("its \"{name}\" is of another type")))
+    }
+
+    /// An array that must have so many elements.
+    ///
+    /// # Errors
+    /// [`Error::Model`] where there is none of this type and length.
+    pub fn array_of<T: Element>(&self, name: &str, length: usize) -> Result<Array<T>, Error> {
+        let array = self.array(name)?;
+        match array.len() == length {
+            true => Ok(array),
+            false => Err(Error::Model(format!("its \"{name}\" has {} elements, not {length}", array.len()))),
+        }
+    }
+
+    /// A setting by its name.
+    ///
+    /// # Errors
+    /// [`Error::Model`] where there is none.
+    pub fn setting(&self, name: &str) -> Result<&Value, Error> {
+        self.settings.get(name).ok_or_else(|| Error::Model(format!("it lacks the setting \"{name}\"")))
+    }
+
+    /// A setting that is a number.
+    ///
+    /// # Errors
+    /// [`Error::Model`] where there is none.
+    pub fn number(&self, name: &str) -> Result<f64, Error> {
+        self.setting(name)?.as_f64().ok_or_else(|| Error::Model(format!("its setting \"{name}\" is not a number")))
+    }
+
+    /// A setting that counts something: at most 2^31.
+    ///
+    /// # Errors
+    /// [`Error::Model`] where there is none.
+    pub fn count(&self, name: &str) -> Result<usize, Error> {
+        let count = self.setting(name)?.as_u64().filter(|count| *count <= 1 << 31);
+        count
+            .and_then(|count| usize::try_from(count).ok())
+            .ok_or_else(|| Error::Model(format!("its setting \"{name}\" is not a count")))
+    }
+
+    /// A setting that is true or false.
+    ///
+    /// # Errors
+    /// [`Error::Model`] where there is none.
+    pub fn flag(&self, name: &str) -> Result<bool, Error> {
+        self.setting(name)?.as_bool().ok_or_else(|| Error::Model(format!("its setting \"{name}\" is not a flag")))
+    }
+
+    /// A setting that is a text.
+    ///
+    /// # Errors
+    /// [`Error::Model`] where there is none.
+    pub fn text(&self, name: &str) -> Result<&str, Error> {
+        self.setting(name)?.as_str().ok_or_else(|| Error::Model(format!("its setting \"{name}\" is not a text")))
+    }
+}
