@@ -20,6 +20,7 @@ pub(crate) const LINEAR: Family = Family {
         Parameter { name: "copy_X", kind: Kind::Ignored, default: "true", about: "No effect." },
         Parameter { name: "n_jobs", kind: Kind::Ignored, default: "null", about: "No effect." },
     ],
+    joint: true,
     fit,
     form: &linear::FORM,
 };

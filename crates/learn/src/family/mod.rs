@@ -22,6 +22,7 @@ pub use problem::{Problem, zeros};
 pub use store::{Model, Stored};
 
 use crate::Error;
+use crate::families::forms::several;
 use crate::nearest::nearest;
 
 /// What a model is for.
@@ -62,6 +63,8 @@ pub struct Family {
     pub task: Task,
     /// What it takes, by scikit-learn's names.
     pub parameters: &'static [Parameter],
+    /// Whether `fit` takes several targets at a time. Where it does not, [`fit`] trains a model for each.
+    pub joint: bool,
     /// Trains. The hyperparameters were checked against `parameters`; what only the rows can tell to be wrong is an
     /// [`Error::InvalidParameter`] of this function's.
     pub fit: fn(&Problem<'_>, &Given, &mut Control<'_>) -> Result<Model, Error>,
@@ -134,6 +137,22 @@ pub trait Predict: Send + Sync {
 
 /// All families. The order is that of error messages and of the documentation.
 pub const FAMILIES: &[&Family] = &[&crate::families::least_squares::LINEAR];
+
+/// Trains a model of a family. Of several targets each gets a model of its own where the family cannot do otherwise.
+///
+/// # Errors
+/// As `family.fit`.
+pub fn fit(family: &Family, problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Result<Model, Error> {
+    if problem.targets <= 1 || family.joint {
+        return (family.fit)(problem, given, control);
+    }
+    let mut parts = Vec::with_capacity(problem.targets);
+    for target in 0..problem.targets {
+        let labels: Vec<f32> = problem.labels.iter().skip(target).step_by(problem.targets).copied().collect();
+        parts.push((family.fit)(&Problem { targets: 1, labels: &labels, ..*problem }, given, control)?);
+    }
+    Ok(several::model(parts))
+}
 
 /// The family of an algorithm for a task.
 ///

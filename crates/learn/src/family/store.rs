@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 
 use super::{Array, Element, FAMILIES, Form, Predict};
 use crate::Error;
+use crate::families::forms::several;
 
 /// What `format` begins with.
 const PREFIX: &str = "pgml:";
@@ -84,6 +85,24 @@ impl Model {
         self
     }
 
+    /// The form's name.
+    pub(crate) fn form(&self) -> &'static str {
+        self.form.name
+    }
+
+    /// The settings.
+    pub(crate) fn settings(&self) -> &Map<String, Value> {
+        &self.settings
+    }
+
+    /// With the arrays and the warnings of another model, which is its part of that index (see [`Stored::part`]).
+    #[must_use]
+    pub(crate) fn with_part(mut self, index: usize, part: Model) -> Model {
+        self.arrays.extend(part.arrays.into_iter().map(|(name, stretch)| (format!("{index}/{name}"), stretch)));
+        self.warnings.extend(part.warnings.into_iter().map(|warning| format!("target {}: {warning}", index + 1)));
+        self
+    }
+
     /// The bytes to store, with these attributes.
     ///
     /// # Errors
@@ -103,6 +122,12 @@ impl Model {
     pub fn open(&self) -> Result<Box<dyn Predict>, Error> {
         Stored::read(Bytes::from(self.to_bytes(&[])?))?.open()
     }
+}
+
+/// The form of that name.
+fn form_of(name: &str) -> Option<&'static Form> {
+    let own = std::iter::once(&several::FORM);
+    FAMILIES.iter().map(|family| family.form).chain(own).find(|form| form.name == name)
 }
 
 /// A model as it was stored, its arrays where they lie.
@@ -131,7 +156,7 @@ impl Stored {
         let form = format
             .strip_prefix(PREFIX)
             .and_then(|format| format.strip_suffix(VERSION))
-            .and_then(|name| FAMILIES.iter().map(|family| family.form).find(|form| form.name == name))
+            .and_then(form_of)
             .ok_or_else(|| Error::Model(format!("its format \"{format}\" is not known")))?;
         let settings = match attributes.remove("settings").map(|text| serde_json::from_str(&text)) {
             Some(Ok(Value::Object(settings))) => settings,
@@ -143,6 +168,18 @@ impl Stored {
             .map(|(name, view)| (name.to_owned(), (view.dtype(), bytes.slice_ref(view.data()))))
             .collect();
         Ok(Stored { form, settings, attributes, arrays })
+    }
+
+    /// A part of this model, which has arrays of its own (`0/means`), and a form and settings.
+    ///
+    /// # Errors
+    /// [`Error::Model`] where there is no such form.
+    pub fn part(&self, index: usize, form: &str, settings: Map<String, Value>) -> Result<Stored, Error> {
+        let form = form_of(form).ok_or_else(|| Error::Model(format!("its part's form \"{form}\" is not known")))?;
+        let prefix = format!("{index}/");
+        let own = self.arrays.iter().filter_map(|(name, array)| Some((name.strip_prefix(&prefix)?, array)));
+        let arrays = own.map(|(name, array)| (name.to_owned(), array.clone())).collect();
+        Ok(Stored { form, settings, attributes: HashMap::new(), arrays })
     }
 
     /// What was added to the model when it was written.

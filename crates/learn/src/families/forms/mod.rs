@@ -1,3 +1,4 @@
 //! How models are stored and predict: forms that families share.
 
 pub(crate) mod linear;
+pub(crate) mod several;
