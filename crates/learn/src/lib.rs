@@ -5,6 +5,7 @@
 //! * [`spool`]: rows as few bytes, for a temporary file between two passes.
 //! * [`split`]: which rows are trained on, and which are tested on.
 //! * [`nearest`]: the names that a mistyped one may have meant.
+//! * [`preprocess`]: what is done to columns before an algorithm sees them.
 //! * [`label`]: classes as numbers.
 //! * [`metrics`]: how good predictions are, as scikit-learn defines it.
 //! * [`family`]: all algorithms that are trained here, behind one interface; a file each in `families/`.
@@ -18,6 +19,7 @@ pub mod family;
 pub mod label;
 pub mod metrics;
 pub mod nearest;
+pub mod preprocess;
 mod random;
 pub mod rows;
 mod signals;

@@ -21,6 +21,8 @@ pub(crate) const LINEAR: Family = Family {
         Parameter { name: "n_jobs", kind: Kind::Ignored, default: "null", about: "No effect." },
     ],
     joint: true,
+    takes_categories: false,
+    takes_missing: false,
     fit,
     form: &linear::FORM,
 };

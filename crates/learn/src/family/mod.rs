@@ -49,6 +49,13 @@ impl Task {
         }
     }
 
+    /// The task of that name.
+    pub fn parse(name: &str) -> Option<Task> {
+        [Task::Regression, Task::Classification, Task::Clustering, Task::Decomposition]
+            .into_iter()
+            .find(|task| task.name() == name)
+    }
+
     /// Whether rows have a label to learn.
     pub fn has_label(self) -> bool {
         matches!(self, Task::Regression | Task::Classification)
@@ -65,6 +72,10 @@ pub struct Family {
     pub parameters: &'static [Parameter],
     /// Whether `fit` takes several targets at a time. Where it does not, [`fit`] trains a model for each.
     pub joint: bool,
+    /// Whether it knows by [`Problem::categories`] what to do with columns of categories.
+    pub takes_categories: bool,
+    /// Whether it learns from rows with missing features.
+    pub takes_missing: bool,
     /// Trains. The hyperparameters were checked against `parameters`; what only the rows can tell to be wrong is an
     /// [`Error::InvalidParameter`] of this function's.
     pub fit: fn(&Problem<'_>, &Given, &mut Control<'_>) -> Result<Model, Error>,

@@ -1,0 +1,609 @@
+//! What is done to columns before an algorithm sees them: categories become numbers, missing values get a value, numbers
+//! get a scale. Learnt from the training rows alone, kept with the model, and the same wherever it predicts.
+//!
+//! A *raw* row has one number a feature as SQL gives it: a category's index, NaN where a value is missing. A [`Pipeline`]
+//! makes the *finished* row of it, which may be wider.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value, json};
+
+use crate::Error;
+use crate::nearest::nearest;
+
+/// How a category becomes numbers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Encode {
+    /// Its index, which the algorithm knows to be a category.
+    Native,
+    /// A feature for each category that training rows had: 1 for the row's, 0 for the others. A category that was not
+    /// among them, and NULL, are 0 in all.
+    OneHot,
+    /// The mean of the label over the training rows of the category; of a classification with two classes the share of
+    /// the second, with more the mean of the class's index. A category that was not among them is missing.
+    Target,
+    /// The category's place in this list, from 1; NULL is 0. A category that is not in the list is missing.
+    Ordinal(Vec<String>),
+}
+
+/// What a missing value becomes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Impute {
+    /// It stays missing: an error where the algorithm takes no missing values.
+    Error,
+    /// The mean.
+    Mean,
+    /// The median.
+    Median,
+    /// The most frequent value, the smallest of several.
+    Mode,
+    /// The least value.
+    Min,
+    /// The greatest value.
+    Max,
+    /// Zero.
+    Zero,
+}
+
+/// Onto which scale numbers are put.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scale {
+    /// Their own.
+    Preserve,
+    /// Less their mean, divided by their standard deviation.
+    Standard,
+    /// From 0 for the least to 1 for the greatest.
+    MinMax,
+    /// Divided by the greatest absolute value.
+    MaxAbs,
+    /// Less their median, divided by the distance between their quartiles.
+    Robust,
+}
+
+const IMPUTES: [(&str, Impute); 7] = [
+    ("error", Impute::Error),
+    ("mean", Impute::Mean),
+    ("median", Impute::Median),
+    ("mode", Impute::Mode),
+    ("min", Impute::Min),
+    ("max", Impute::Max),
+    ("zero", Impute::Zero),
+];
+
+const SCALES: [(&str, Scale); 5] = [
+    ("preserve", Scale::Preserve),
+    ("standard", Scale::Standard),
+    ("min_max", Scale::MinMax),
+    ("max_abs", Scale::MaxAbs),
+    ("robust", Scale::Robust),
+];
+
+/// What is asked for a column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spec {
+    /// Of a column of categories; `None` where nothing was asked for.
+    pub encode: Option<Encode>,
+    /// What becomes of missing values.
+    pub impute: Impute,
+    /// The scale.
+    pub scale: Scale,
+}
+
+/// Nothing is done.
+impl Default for Spec {
+    fn default() -> Spec {
+        Spec { encode: None, impute: Impute::Error, scale: Scale::Preserve }
+    }
+}
+
+impl Spec {
+    /// Reads `{"encode": "one_hot", "impute": "mean", "scale": "standard"}`, the settings of column `column`.
+    ///
+    /// # Errors
+    /// [`Error::Columns`], which names the column and what is possible.
+    pub fn parse(column: &str, value: &Value) -> Result<Spec, Error> {
+        let Value::Object(given) = value else {
+            return Err(refused(column, format!("must be a JSON object, not {value}")));
+        };
+        let mut spec = Spec::default();
+        for (name, value) in given {
+            match name.as_str() {
+                "encode" => spec.encode = Some(encode(column, value)?),
+                "impute" => spec.impute = one_of(column, name, value, &IMPUTES)?,
+                "scale" => spec.scale = one_of(column, name, value, &SCALES)?,
+                _ => return Err(refused(column, format!("has \"{name}\", and takes encode, impute and scale"))),
+            }
+        }
+        Ok(spec)
+    }
+}
+
+fn refused(column: &str, why: impl std::fmt::Display) -> Error {
+    Error::Columns(format!("preprocess of column \"{column}\" {why}"))
+}
+
+fn encode(column: &str, value: &Value) -> Result<Encode, Error> {
+    let ordinal = value.as_object().and_then(|object| match object.len() {
+        1 => object.get("ordinal").and_then(Value::as_array),
+        _ => None,
+    });
+    if let Some(list) = ordinal {
+        let texts: Option<Vec<String>> = list.iter().map(|value| value.as_str().map(str::to_owned)).collect();
+        return match texts {
+            Some(texts) if !texts.is_empty() => Ok(Encode::Ordinal(texts)),
+            _ => Err(refused(column, "has \"ordinal\", which takes a list of texts")),
+        };
+    }
+    one_of(
+        column,
+        "encode",
+        value,
+        &[("native", Encode::Native), ("one_hot", Encode::OneHot), ("target", Encode::Target)],
+    )
+    .map_err(|error| match error {
+        Error::Columns(text) => Error::Columns(format!("{text}, or {{\"ordinal\": [...]}}")),
+        error => error,
+    })
+}
+
+fn one_of<T: Clone>(column: &str, name: &str, value: &Value, known: &[(&'static str, T)]) -> Result<T, Error> {
+    let found = value.as_str().and_then(|word| known.iter().find(|(name, _)| *name == word));
+    if let Some((_, found)) = found {
+        return Ok(found.clone());
+    }
+    let words = known.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ");
+    let close = nearest(value.as_str().unwrap_or(""), known.iter().map(|(word, _)| *word));
+    let meant = close.first().map(|word| format!(" (did you mean \"{word}\"?)")).unwrap_or_default();
+    Err(refused(column, format!("cannot have \"{name}\": {value}{meant}; possible are {words}")))
+}
+
+/// A raw feature, as far as a pipeline needs to know it.
+#[derive(Debug, Clone, Copy)]
+pub struct Raw<'a> {
+    /// Name of its column.
+    pub name: &'a str,
+    /// Of a column of text its categories, in the order of their indexes.
+    pub categories: Option<&'a [String]>,
+    /// What is asked for.
+    pub spec: &'a Spec,
+}
+
+/// What is done to rows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pipeline {
+    steps: Vec<Step>,
+    width: usize,
+}
+
+/// What is done to one raw feature.
+#[derive(Debug, Clone, PartialEq)]
+struct Step {
+    /// What becomes of the index of a category.
+    encoding: Encoding,
+    /// In place of a missing value, before the scale.
+    fill: Option<f32>,
+    /// Taken off, then divided by.
+    offset: f32,
+    divisor: f32,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Encoding {
+    /// Nothing: a number, or the index of a category for an algorithm that knows it.
+    None,
+    /// So many features, one a category.
+    OneHot(u32),
+    /// A value for each index; and for NULL.
+    Values(Vec<f32>, f32),
+}
+
+/// Categories that one-hot encodings make features of, all columns together.
+pub const MOST_ONE_HOT: usize = 10_000;
+
+impl Pipeline {
+    /// Learns from training rows.
+    ///
+    /// `each` calls its argument with the raw rows (one after the other) and the labels of some training rows, until
+    /// there are no more; it is called at most once. `native` is whether the algorithm takes categories as they are;
+    /// where it does not, a column of which nothing else is asked is encoded one-hot. `classes` is whether labels are
+    /// indexes of classes. `None` where nothing is to be done.
+    ///
+    /// # Errors
+    /// [`Error::Columns`] where what is asked cannot be; those of `each`.
+    pub fn learn<E: From<Error>>(
+        raws: &[Raw<'_>],
+        native: bool,
+        each: impl FnOnce(&mut dyn FnMut(&[f32], &[f32])) -> Result<(), E>,
+    ) -> Result<Option<Pipeline>, E> {
+        let asked: Vec<Encode> =
+            raws.iter().map(|raw| encoding_of(raw, native)).collect::<Result<_, Error>>().map_err(E::from)?;
+        let nothing = |(raw, encode): (&Raw<'_>, &Encode)| {
+            *encode == Encode::Native && raw.spec.impute == Impute::Error && raw.spec.scale == Scale::Preserve
+        };
+        if raws.iter().zip(&asked).all(nothing) {
+            return Ok(None);
+        }
+        let mut sums: Vec<Vec<(f64, u64)>> = raws
+            .iter()
+            .zip(&asked)
+            .map(|(raw, encode)| match encode {
+                Encode::Target => vec![(0.0, 0); raw.categories.map_or(0, <[String]>::len)],
+                _ => Vec::new(),
+            })
+            .collect();
+        let mut nulls = vec![(0.0, 0u64); raws.len()];
+        let wanted: Vec<bool> = raws.iter().zip(&asked).map(|(raw, encode)| wants_values(raw, encode)).collect();
+        let mut values: Vec<Vec<f32>> = vec![Vec::new(); raws.len()];
+        let mut room = Ok(());
+        each(&mut |rows, labels| {
+            for (row, label) in rows.chunks_exact(raws.len()).zip(labels) {
+                for (index, value) in row.iter().enumerate() {
+                    if let Some(sums) = sums.get_mut(index).filter(|sums| !sums.is_empty()) {
+                        let sum = if value.is_nan() { nulls.get_mut(index) } else { sums.get_mut(*value as usize) };
+                        if let Some((sum, count)) = sum {
+                            *sum += f64::from(*label);
+                            *count += 1;
+                        }
+                    }
+                    if wanted.get(index) == Some(&true)
+                        && let Some(values) = values.get_mut(index)
+                    {
+                        if values.len() == values.capacity() && room.is_ok() {
+                            room = room::reserve(values, values.len().max(1024));
+                        }
+                        if room.is_ok() {
+                            values.push(*value);
+                        }
+                    }
+                }
+            }
+        })?;
+        room.map_err(|_| E::from(Error::Memory))?;
+        let mut steps = Vec::with_capacity(raws.len());
+        for ((raw, encode), (index, mut values)) in raws.iter().zip(&asked).zip(values.into_iter().enumerate()) {
+            let encoding = match encode {
+                Encode::Native => Encoding::None,
+                Encode::OneHot => Encoding::OneHot(raw.categories.map_or(0, <[String]>::len) as u32),
+                Encode::Target => {
+                    let mean =
+                        |(sum, count): &(f64, u64)| if *count > 0 { (sum / *count as f64) as f32 } else { f32::NAN };
+                    let means = sums.get(index).into_iter().flatten().map(mean).collect();
+                    Encoding::Values(means, nulls.get(index).map_or(f32::NAN, mean))
+                }
+                Encode::Ordinal(list) => {
+                    let places: HashMap<&str, usize> =
+                        list.iter().enumerate().map(|(place, name)| (name.as_str(), place + 1)).collect();
+                    let place = |name: &String| places.get(name.as_str()).map_or(f32::NAN, |place| *place as f32);
+                    Encoding::Values(raw.categories.unwrap_or(&[]).iter().map(place).collect(), 0.0)
+                }
+            };
+            for value in &mut values {
+                *value = encoding.of(*value);
+            }
+            steps.push(Step::learn(raw, encoding, values).map_err(E::from)?);
+        }
+        Pipeline::of(steps).map(Some).map_err(E::from)
+    }
+
+    fn of(steps: Vec<Step>) -> Result<Pipeline, Error> {
+        let width = steps.iter().map(Step::width).sum();
+        let one_hot: usize = steps.iter().map(|step| if step.width() == 1 { 0 } else { step.width() }).sum();
+        if one_hot > MOST_ONE_HOT || width == 0 {
+            return Err(Error::Columns(format!(
+                "columns of text have {one_hot} distinct values, and {MOST_ONE_HOT} are the most that become features of \
+                 their own: ask for preprocess \"encode\": \"target\", or leave columns out"
+            )));
+        }
+        Ok(Pipeline { steps, width })
+    }
+
+    /// How many features a raw row has.
+    pub fn raw_width(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// How many features a finished row has.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// For each feature of a finished row the raw feature that it was made from.
+    pub fn sources(&self) -> Vec<usize> {
+        self.steps.iter().enumerate().flat_map(|(raw, step)| std::iter::repeat_n(raw, step.width())).collect()
+    }
+
+    /// Appends the finished row of a raw row.
+    #[inline]
+    pub fn apply(&self, raw: &[f32], finished: &mut Vec<f32>) {
+        for (step, value) in self.steps.iter().zip(raw) {
+            match &step.encoding {
+                Encoding::OneHot(count) => {
+                    let at = finished.len();
+                    finished.resize(at + *count as usize, 0.0);
+                    if *value >= 0.0
+                        && let Some(own) = finished.get_mut(at..).and_then(|new| new.get_mut(*value as usize))
+                    {
+                        *own = 1.0;
+                    }
+                }
+                encoding => {
+                    let mut value = encoding.of(*value);
+                    if value.is_nan() {
+                        value = step.fill.unwrap_or(f32::NAN);
+                    }
+                    finished.push((value - step.offset) / step.divisor);
+                }
+            }
+        }
+    }
+
+    /// As it is kept with a model.
+    pub fn to_json(&self) -> Value {
+        let steps: Vec<Value> = self
+            .steps
+            .iter()
+            .map(|step| {
+                let mut object = Map::new();
+                match &step.encoding {
+                    Encoding::None => {}
+                    Encoding::OneHot(count) => {
+                        object.insert("one_hot".into(), json!(count));
+                    }
+                    Encoding::Values(values, null) => {
+                        let number = |value: &f32| if value.is_nan() { Value::Null } else { json!(value) };
+                        object.insert("values".into(), values.iter().map(number).collect());
+                        object.insert("null".into(), number(null));
+                    }
+                }
+                if let Some(fill) = step.fill {
+                    object.insert("fill".into(), json!(fill));
+                }
+                if step.offset != 0.0 || step.divisor != 1.0 {
+                    object.insert("offset".into(), json!(step.offset));
+                    object.insert("divisor".into(), json!(step.divisor));
+                }
+                Value::Object(object)
+            })
+            .collect();
+        Value::Array(steps)
+    }
+
+    /// Reads what [`Pipeline::to_json`] wrote; `None` for anything else.
+    pub fn from_json(value: &Value) -> Option<Pipeline> {
+        let number = |value: &Value| if value.is_null() { Some(f32::NAN) } else { value.as_f64().map(|n| n as f32) };
+        let step = |value: &Value| {
+            let object = value.as_object()?;
+            let encoding = match (object.get("one_hot"), object.get("values")) {
+                (Some(count), None) => Encoding::OneHot(u32::try_from(count.as_u64()?).ok()?),
+                (None, Some(values)) => Encoding::Values(
+                    values.as_array()?.iter().map(number).collect::<Option<_>>()?,
+                    number(object.get("null")?)?,
+                ),
+                _ => Encoding::None,
+            };
+            let get = |name: &str, default: f32| object.get(name).map_or(Some(default), number);
+            let fill = match object.get("fill") {
+                Some(fill) => Some(number(fill)?),
+                None => None,
+            };
+            Some(Step { encoding, fill, offset: get("offset", 0.0)?, divisor: get("divisor", 1.0)? })
+        };
+        Pipeline::of(value.as_array()?.iter().map(step).collect::<Option<_>>()?).ok()
+    }
+}
+
+impl Encoding {
+    /// The one number that a value becomes.
+    fn of(&self, value: f32) -> f32 {
+        match self {
+            Encoding::Values(_, null) if value.is_nan() => *null,
+            Encoding::Values(values, _) if value >= 0.0 => values.get(value as usize).copied().unwrap_or(f32::NAN),
+            Encoding::Values(..) => f32::NAN,
+            _ => value,
+        }
+    }
+}
+
+impl Step {
+    fn width(&self) -> usize {
+        match self.encoding {
+            Encoding::OneHot(count) => count as usize,
+            _ => 1,
+        }
+    }
+
+    /// `values` are those of the training rows, encoded; empty where none were wanted.
+    fn learn(raw: &Raw<'_>, encoding: Encoding, mut values: Vec<f32>) -> Result<Step, Error> {
+        let plain = Step { encoding, fill: None, offset: 0.0, divisor: 1.0 };
+        if matches!(plain.encoding, Encoding::OneHot(_)) {
+            return Ok(plain);
+        }
+        let rows = values.len();
+        values.retain(|value| !value.is_nan());
+        values.sort_unstable_by(f32::total_cmp);
+        if values.is_empty() && wants_values(raw, &Encode::Native) {
+            return Err(refused(raw.name, "cannot be learnt: the column is NULL in all training rows"));
+        }
+        let (least, greatest) = (values.first().copied().unwrap_or(0.0), values.last().copied().unwrap_or(0.0));
+        let fill = match raw.spec.impute {
+            Impute::Error => None,
+            Impute::Zero => Some(0.0),
+            Impute::Mean => Some(mean(&values) as f32),
+            Impute::Median => Some(quantile(&values, 0.5) as f32),
+            Impute::Mode => Some(mode(&values)),
+            Impute::Min => Some(least),
+            Impute::Max => Some(greatest),
+        };
+        // What is filled in counts for the scale, as it will when the model predicts.
+        let filled = fill.map(|fill| (fill, rows - values.len())).filter(|(_, count)| *count > 0);
+        if let Some((fill, count)) = filled {
+            room::reserve(&mut values, count)?;
+            values.extend(std::iter::repeat_n(fill, count));
+            values.sort_unstable_by(f32::total_cmp);
+        }
+        let (least, greatest) = (values.first().copied().unwrap_or(least), values.last().copied().unwrap_or(greatest));
+        let (offset, divisor) = match raw.spec.scale {
+            Scale::Preserve => (0.0, 1.0),
+            Scale::Standard => {
+                let mean = mean(&values);
+                let squares: f64 = values.iter().map(|value| (f64::from(*value) - mean).powi(2)).sum();
+                (mean, (squares / values.len().max(1) as f64).sqrt())
+            }
+            Scale::MinMax => (f64::from(least), f64::from(greatest) - f64::from(least)),
+            Scale::MaxAbs => (0.0, f64::from(least.abs().max(greatest.abs()))),
+            Scale::Robust => (quantile(&values, 0.5), quantile(&values, 0.75) - quantile(&values, 0.25)),
+        };
+        // A column that is the same everywhere stays so.
+        let divisor = if divisor as f32 > 0.0 { divisor } else { 1.0 };
+        Ok(Step { fill, offset: offset as f32, divisor: divisor as f32, ..plain })
+    }
+}
+
+fn encoding_of(raw: &Raw<'_>, native: bool) -> Result<Encode, Error> {
+    match (&raw.spec.encode, raw.categories) {
+        (None, None) => Ok(Encode::Native),
+        (None, Some(_)) if native => Ok(Encode::Native),
+        (None, Some(_)) => Ok(Encode::OneHot),
+        (Some(Encode::Native), Some(_)) if !native => {
+            Err(refused(raw.name, "cannot have \"encode\": \"native\": the algorithm does not take categories"))
+        }
+        (Some(encode), Some(_)) => Ok(encode.clone()),
+        (Some(Encode::Native), None) => Ok(Encode::Native),
+        (Some(_), None) => Err(refused(raw.name, "cannot have \"encode\": only columns of text are encoded")),
+    }
+}
+
+/// Whether the values of the training rows are needed.
+fn wants_values(raw: &Raw<'_>, encode: &Encode) -> bool {
+    *encode != Encode::OneHot
+        && (raw.spec.scale != Scale::Preserve || !matches!(raw.spec.impute, Impute::Error | Impute::Zero))
+}
+
+fn mean(values: &[f32]) -> f64 {
+    values.iter().map(|value| f64::from(*value)).sum::<f64>() / values.len().max(1) as f64
+}
+
+/// Between the two values around it, in proportion. `values` are in order.
+fn quantile(values: &[f32], share: f64) -> f64 {
+    let at = share * values.len().saturating_sub(1) as f64;
+    let value = |index: usize| f64::from(values.get(index).copied().unwrap_or(0.0));
+    let (below, above) = (value(at.floor() as usize), value(at.ceil() as usize));
+    below + (above - below) * at.fract()
+}
+
+/// `values` are in order.
+fn mode(values: &[f32]) -> f32 {
+    let mut best = (0, 0.0);
+    for run in values.chunk_by(|a, b| a == b) {
+        if run.len() > best.0 {
+            best = (run.len(), run.first().copied().unwrap_or(0.0));
+        }
+    }
+    best.1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn learn(raws: &[Raw<'_>], native: bool, rows: &[f32], labels: &[f32]) -> Result<Option<Pipeline>, Error> {
+        Pipeline::learn(raws, native, |take| {
+            // In two pieces.
+            let half = labels.len() / 2;
+            take(&rows[..half * raws.len()], &labels[..half]);
+            take(&rows[half * raws.len()..], &labels[half..]);
+            Ok(())
+        })
+    }
+
+    fn spec(json: &str) -> Spec {
+        Spec::parse("c", &serde_json::from_str(json).unwrap()).unwrap()
+    }
+
+    fn finished(pipeline: &Pipeline, raw: &[f32]) -> Vec<f32> {
+        let mut row = Vec::new();
+        pipeline.apply(raw, &mut row);
+        assert_eq!(row.len(), pipeline.width());
+        row
+    }
+
+    const NAN: f32 = f32::NAN;
+
+    #[test]
+    fn numbers_are_filled_and_scaled() {
+        for (json, expected) in [
+            (r#"{"impute": "mean"}"#, [1.0, 3.0, 9.0]),
+            (r#"{"impute": "median"}"#, [1.0, 2.0, 9.0]),
+            (r#"{"impute": "mode"}"#, [1.0, 1.0, 9.0]),
+            (r#"{"impute": "min"}"#, [1.0, 1.0, 9.0]),
+            (r#"{"impute": "max"}"#, [1.0, 9.0, 9.0]),
+            (r#"{"impute": "zero"}"#, [1.0, 0.0, 9.0]),
+            (r#"{"impute": "zero", "scale": "max_abs"}"#, [1.0 / 9.0, 0.0, 1.0]),
+            (r#"{"impute": "min", "scale": "min_max"}"#, [0.0, 0.0, 1.0]),
+            (r#"{"impute": "median", "scale": "robust"}"#, [-1.0, 0.0, 7.0]),
+        ] {
+            let spec = spec(json);
+            let raws = [Raw { name: "c", categories: None, spec: &spec }];
+            let pipeline = learn(&raws, false, &[1.0, 2.0, NAN, 1.0, 9.0, 2.0, 1.0, 2.0], &[0.0; 8]).unwrap().unwrap();
+            // 1 1 1 2 2 2 9: mean 18 / 7.
+            let expected = match json.contains("mean") {
+                true => [1.0, 18.0 / 7.0, 9.0],
+                false => expected,
+            };
+            if json.contains("robust") {
+                // With the median filled in: 1 1 1 2 2 2 2 9, quartiles 1 and 2.
+                assert_eq!([1.0, NAN, 9.0].map(|value| finished(&pipeline, &[value])[0]), expected);
+                continue;
+            }
+            for (raw, expected) in [1.0, NAN, 9.0].into_iter().zip(expected) {
+                assert!((finished(&pipeline, &[raw])[0] - expected).abs() < 1e-6, "{json} {raw}");
+            }
+        }
+    }
+
+    #[test]
+    fn categories_are_encoded() {
+        let names: Vec<String> = ["a", "b", "c"].map(str::to_owned).into();
+        let (one_hot, target) = (spec(r#"{"encode": "one_hot"}"#), spec(r#"{"encode": "target"}"#));
+        let ordinal = spec(r#"{"encode": {"ordinal": ["c", "a"]}, "impute": "zero"}"#);
+        let raw = |spec| Raw { name: "c", categories: Some(&names), spec };
+        let raws = [raw(&one_hot), raw(&target), raw(&ordinal)];
+        let rows = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 2.0, 2.0, 2.0, NAN, NAN, NAN];
+        let pipeline = learn(&raws, true, &rows, &[1.0, 3.0, 10.0, 7.0]).unwrap().unwrap();
+        assert_eq!(finished(&pipeline, &[0.0, 0.0, 0.0]), [1.0, 0.0, 0.0, 2.0, 2.0]);
+        assert_eq!(finished(&pipeline, &[2.0, 2.0, 2.0]), [0.0, 0.0, 1.0, 10.0, 1.0]);
+        assert_eq!(finished(&pipeline, &[NAN, NAN, NAN]), [0.0, 0.0, 0.0, 7.0, 0.0]);
+        let unseen = finished(&pipeline, &[3.0, 1.0, 1.0]);
+        assert_eq!((&unseen[..3], unseen[3].is_nan(), unseen[4]), (&[0.0, 0.0, 0.0][..], true, 0.0));
+        assert_eq!(pipeline.sources(), [0, 0, 0, 1, 2]);
+        let kept = Pipeline::from_json(&pipeline.to_json()).unwrap();
+        assert_eq!(format!("{kept:?}"), format!("{pipeline:?}"));
+    }
+
+    #[test]
+    fn nothing_asked_is_nothing_done() {
+        let (names, none) = (vec!["a".to_owned()], Spec::default());
+        let number = Raw { name: "n", categories: None, spec: &none };
+        let text = Raw { name: "t", categories: Some(&names), spec: &none };
+        assert_eq!(learn(&[number, text], true, &[1.0, 0.0], &[0.0]).unwrap(), None);
+        assert_eq!(learn(&[number, text], false, &[1.0, 0.0], &[0.0]).unwrap().unwrap().width(), 2);
+    }
+
+    #[test]
+    fn what_cannot_be_is_named() {
+        for (json, what) in [
+            (r#"{"encod": "one_hot"}"#, "encod"),
+            (r#"{"impute": "meen"}"#, "\"mean\""),
+            (r#"{"encode": "hot"}"#, "one_hot"),
+            (r#"{"encode": {"ordinal": []}}"#, "ordinal"),
+            (r#"{"scale": 3}"#, "scale"),
+            ("[]", "object"),
+        ] {
+            let error = Spec::parse("price", &serde_json::from_str(json).unwrap()).unwrap_err().to_string();
+            assert!(error.contains("\"price\"") && error.contains(what), "{error}");
+        }
+        let encode = spec(r#"{"encode": "one_hot"}"#);
+        let raw = Raw { name: "n", categories: None, spec: &encode };
+        assert!(learn(&[raw], true, &[1.0], &[0.0]).unwrap_err().to_string().contains("text"));
+    }
+}
