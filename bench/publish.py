@@ -23,6 +23,7 @@ PUBLISHED = {
 SETTINGS = {
     "predict-point": ["bench/predict_point.py", "bench/flights.py"],
     "predict-memory": ["bench/predict_memory.py", "bench/booster_processes.py", "bench/flights.py"],
+    "many-models": ["bench/many_models.py", "bench/booster_processes.py", "bench/flights.py"],
     "predict-scan": ["bench/predict_scan.py", "bench/flights.py"],
     "pooler": ["bench/pooler.py", "bench/orm.sql"],
     "fleet": ["bench/fleet/__init__.py", "tools/devkit/fleet.py", "bench/fleet/load.py", "bench/fleet/patroni.py"],

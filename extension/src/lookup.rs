@@ -47,26 +47,16 @@ impl Table {
         &self,
         index: &CStr,
         attribute: i16,
-        (equal, collation): (pg_sys::Oid, pg_sys::Oid),
+        equal: Comparison,
         value: pg_sys::Datum,
         snapshot: pg_sys::Snapshot,
         mut each: impl FnMut(pg_sys::HeapTuple) -> Result<()>,
     ) -> Result<()> {
         let index = relation_oid(index);
-        let mut key = pg_sys::ScanKeyData::default();
+        let mut key = equal_to(attribute, equal, value);
         // SAFETY: the key and the snapshot outlive the scan, which is ended below or, on an error, by the
         // transaction's resource owner.
         unsafe {
-            pg_sys::ScanKeyEntryInitialize(
-                &mut key,
-                0,
-                attribute,
-                pg_sys::BTEqualStrategyNumber as pg_sys::StrategyNumber,
-                pg_sys::InvalidOid,
-                collation,
-                equal,
-                value,
-            );
             let scan =
                 pg_sys::systable_beginscan(self.relation, index, index != pg_sys::InvalidOid, snapshot, 1, &mut key);
             let mut result = Ok(());
@@ -82,6 +72,34 @@ impl Table {
             }
             pg_sys::systable_endscan(scan);
             result
+        }
+    }
+
+    /// Gives what `read` makes of the visible row that is last in the order of `index`, of those whose `attribute`, its
+    /// first, equals `value`. Of a thousand rows that are equal in it, one is read.
+    fn last<T>(
+        &self,
+        index: &CStr,
+        attribute: i16,
+        equal: Comparison,
+        value: pg_sys::Datum,
+        snapshot: pg_sys::Snapshot,
+        read: impl FnOnce(pg_sys::HeapTuple) -> T,
+    ) -> Result<Option<T>> {
+        let index = relation_oid(index);
+        if index == pg_sys::InvalidOid {
+            return Err(not_installed());
+        }
+        let mut key = equal_to(attribute, equal, value);
+        // SAFETY: as in `scan`; the index stays open and locked for as long as the scan does.
+        unsafe {
+            let index = pg_sys::index_open(index, pg_sys::AccessShareLock as pg_sys::LOCKMODE);
+            let scan = pg_sys::systable_beginscan_ordered(self.relation, index, snapshot, 1, &mut key);
+            let tuple = pg_sys::systable_getnext_ordered(scan, pg_sys::ScanDirection::BackwardScanDirection);
+            let found = (!tuple.is_null()).then(|| read(tuple));
+            pg_sys::systable_endscan_ordered(scan);
+            pg_sys::index_close(index, pg_sys::AccessShareLock as pg_sys::LOCKMODE);
+            Ok(found)
         }
     }
 
@@ -114,7 +132,7 @@ impl Table {
         &self,
         index: &CStr,
         column: &CStr,
-        equal: (pg_sys::Oid, pg_sys::Oid),
+        equal: Comparison,
         value: pg_sys::Datum,
         snapshot: pg_sys::Snapshot,
     ) -> Result<Option<Project>> {
@@ -205,7 +223,22 @@ pub fn models_oid() -> pg_sys::Oid {
 const BIGINT_EQUAL: (u32, u32) = (pg_sys::F_INT8EQ, 0);
 const TEXT_EQUAL: (u32, u32) = (pg_sys::F_TEXTEQ, pg_sys::DEFAULT_COLLATION_OID.to_u32());
 
-fn comparison((function, collation): (u32, u32)) -> (pg_sys::Oid, pg_sys::Oid) {
+/// A function that tells whether two values are equal, and its collation.
+type Comparison = (pg_sys::Oid, pg_sys::Oid);
+
+/// The condition of a scan.
+fn equal_to(attribute: i16, (equal, collation): Comparison, value: pg_sys::Datum) -> pg_sys::ScanKeyData {
+    let mut key = pg_sys::ScanKeyData::default();
+    let strategy = pg_sys::BTEqualStrategyNumber as pg_sys::StrategyNumber;
+    // SAFETY: fills in the key, by a look-up of the function.
+    unsafe {
+        let none = pg_sys::InvalidOid;
+        pg_sys::ScanKeyEntryInitialize(&mut key, 0, attribute, strategy, none, collation, equal, value);
+    }
+    key
+}
+
+fn comparison((function, collation): (u32, u32)) -> Comparison {
     (pg_sys::Oid::from(function), pg_sys::Oid::from(collation))
 }
 
@@ -274,24 +307,11 @@ pub fn projects_of_data(data: i64, snapshot: pg_sys::Snapshot) -> Result<Vec<i64
 /// The model of a project's newest deployment.
 pub fn deployed_model(project: i64, snapshot: pg_sys::Snapshot) -> Result<Option<i64>> {
     let deployments = Table::open(c"deployments")?;
-    let id = deployments.attribute(c"id")?;
-    let project_id = deployments.attribute(c"project_id")?;
-    let model_id = deployments.attribute(c"model_id")?;
-    let mut newest: Option<(i64, i64)> = None;
+    let (project_id, model_id) = (deployments.attribute(c"project_id")?, deployments.attribute(c"model_id")?);
+    let (index, equal) = (c"deployments_project_id_idx", comparison(BIGINT_EQUAL));
     let value = pg_sys::Datum::from(project);
-    deployments.scan(
-        c"deployments_project_id_idx",
-        project_id,
-        comparison(BIGINT_EQUAL),
-        value,
-        snapshot,
-        |tuple| {
-            let candidate = (deployments.get(tuple, id).unwrap_or(0), deployments.get(tuple, model_id).unwrap_or(0));
-            newest = newest.max(Some(candidate));
-            Ok(())
-        },
-    )?;
-    Ok(newest.map(|(_, model)| model))
+    let model = |tuple| deployments.get(tuple, model_id).unwrap_or(0);
+    deployments.last(index, project_id, equal, value, snapshot, model)
 }
 
 /// Calls `each` with every grant on a project, the role (0 for PUBLIC) and what it may do, until it has one that it was

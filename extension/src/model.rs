@@ -94,6 +94,13 @@ impl Model {
         }
     }
 
+    /// Bytes, more or less, that it takes of the backend's own memory: its names and categories, and the forest where that
+    /// is a private copy.
+    pub fn weight(&self) -> usize {
+        let copy = if self.used.is_some() { 0 } else { self.forest.image().len() };
+        copy + 2 * self.forest.metadata().len()
+    }
+
     /// Features a row has.
     pub fn width(&self) -> usize {
         self.forest.num_features()

@@ -20,10 +20,10 @@
 //! the roles themselves counts as an invalidation, and what is remembered is remembered for one role.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::rc::Rc;
 
 use pgrx::pg_sys;
+use room::{Bounds, Recent};
 
 use crate::access::{self, Privilege};
 use crate::cache::{self, Digest};
@@ -32,9 +32,9 @@ use crate::lookup;
 use crate::model::Model;
 use crate::usage::{self, Tally};
 
-/// Past this number a backend unmaps the models that no name and no running query uses. A mapping costs address space
-/// and the model's column names, nothing more.
-const LOADED_AT_MOST: usize = 128;
+/// What a backend remembers, and the models that it keeps mapped although no running query uses them. A mapping costs
+/// address space; the weight is of what is the backend's own, which is more where no file can be mapped.
+const KEPT: Bounds = Bounds { entries: 128, weight: 32 << 20 };
 
 /// Bytes of a project's name, which has an index.
 pub const LONGEST: usize = 2600;
@@ -90,9 +90,9 @@ thread_local! {
     static DEPLOYMENTS: Cell<pg_sys::Oid> = const { Cell::new(pg_sys::InvalidOid) };
     /// The top transaction in which this backend changed the registry itself.
     static CHANGED_IN: Cell<u32> = const { Cell::new(0) };
-    static MEMORY: RefCell<HashMap<Question, Remembered>> = RefCell::new(HashMap::new());
+    static MEMORY: RefCell<Recent<Question, Remembered>> = RefCell::default();
     /// Loaded models by digest, so that an invalidation that changes nothing maps nothing anew.
-    static LOADED: RefCell<HashMap<Digest, Rc<Model>>> = RefCell::new(HashMap::new());
+    static LOADED: RefCell<Recent<Digest, Rc<Model>>> = RefCell::default();
 }
 
 // Plain reads of backend state that cannot raise an ERROR, declared here because pgrx's wrappers save and restore the
@@ -223,7 +223,7 @@ fn forget_if_invalidated() -> u64 {
     let generation = GENERATION.get();
     if FILLED_IN.replace(generation) != generation {
         DEPLOYMENTS.set(lookup::deployments_oid());
-        MEMORY.with_borrow_mut(HashMap::clear);
+        MEMORY.with_borrow_mut(Recent::clear);
     } else if DEPLOYMENTS.get() == pg_sys::InvalidOid {
         DEPLOYMENTS.set(lookup::deployments_oid());
     }
@@ -291,13 +291,9 @@ fn remember_if_latest(
             xmax: latest.xmax.into_inner(),
             in_progress: in_progress(latest).collect(),
         };
-        MEMORY.with_borrow_mut(|memory| {
-            // Each keeps a model mapped. Who predicts with ten thousand models in turn looks some of them up again.
-            if memory.len() >= LOADED_AT_MOST {
-                memory.clear();
-            }
-            memory.insert(question.clone(), entry)
-        });
+        // Each keeps a model mapped. Who predicts with ten thousand models in turn looks them up again.
+        let weight = meaning.model.weight();
+        MEMORY.with_borrow_mut(|memory| memory.insert(question.clone(), entry, weight, &KEPT, |_| true));
     }
     Ok(())
 }
@@ -355,12 +351,8 @@ fn look_up(question: &Question, snapshot: pg_sys::Snapshot) -> Result<Meaning> {
     let model = Rc::new(Model::load(&digest, stored)?);
     tally.opened(compiled);
     cache::tidy_if_due(|| lookup::digests(snapshot))?;
-    LOADED.with_borrow_mut(|loaded| {
-        if loaded.len() >= LOADED_AT_MOST {
-            loaded.retain(|_, model| Rc::strong_count(model) > 1);
-        }
-        loaded.insert(digest, model.clone());
-    });
+    let unused = |model: &Rc<Model>| Rc::strong_count(model) == 1;
+    LOADED.with_borrow_mut(|loaded| loaded.insert(digest, model.clone(), model.weight(), &KEPT, unused));
     Ok(Meaning { model, tally })
 }
 

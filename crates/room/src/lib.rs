@@ -3,11 +3,16 @@
 //! Rust ends the process where an allocation fails, and a process that a server has many of takes the others with it.
 //! Two things are done about it. What grows with what a caller gives asks for room by [`reserve`], and is told where
 //! there is none. Everything else is small: there the [`Allocator`] calls the program's own way out ([`on_failure`])
-//! instead of returning, which may end the connection, say, but not the server.
+//! instead of returning, which may end the connection, say, but not the server. And what is only kept to be faster, in a
+//! [`Recent`], is bounded.
+
+mod recent;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicPtr, Ordering};
+
+pub use recent::{Bounds, Recent};
 
 /// There is no memory for so many bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

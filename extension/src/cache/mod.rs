@@ -272,7 +272,8 @@ impl Accounts {
         }
         let mut total = self.total();
         if total.saturating_add(size) > limit {
-            total = tidy::evict(limit - size);
+            // Some more than must go, so that not every new model has all files looked at.
+            total = tidy::evict((limit - size).min(limit - limit / 16));
         }
         self.set(total.saturating_add(size));
         Ok(())
