@@ -1,5 +1,6 @@
 """What a connection keeps of the memory that a training or a compilation took: next to nothing."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,21 @@ def anonymous(cursor):
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("Anonymous:"))
 
 
+def code_of(library, cursor):
+    """Bytes of a library's file that the connection has mapped and in memory, but for what it has written to."""
+    cursor.execute("SELECT pg_backend_pid()")
+    lines = Path(f"/proc/{cursor.fetchone()[0]}/smaps").read_text().splitlines()
+    resident, inside = 0, False
+    for line in lines:
+        if re.match(r"[0-9a-f]+-[0-9a-f]+ ", line):
+            inside = line.endswith(library)
+        elif inside and line.startswith("Rss:"):
+            resident += int(line.split()[1]) * 1024
+        elif inside and line.startswith("Anonymous:"):
+            resident -= int(line.split()[1]) * 1024
+    return resident
+
+
 def grown(database, *statements):
     """What the last of these statements leaves in a new connection, and what those before it do not explain."""
     with database.connect() as own:
@@ -51,6 +67,16 @@ def test_training_gives_back_what_it_took(noise):
     assert stored > KEPT_BY_TRAINING, "the model is large enough to tell"
     # With a model to compare with.
     assert grown(noise, TRAIN) < KEPT_BY_TRAINING
+
+
+def test_a_training_lets_go_of_the_librarys_code(noise):
+    """What it ran of that is some megabytes, which no other connection shares."""
+    with noise.connect() as own:
+        cursor = own.cursor()
+        cursor.execute(TRAIN)
+        first = code_of("/libxgboost.so", cursor)
+        cursor.execute(TRAIN)
+        assert code_of("/libxgboost.so", cursor) <= first < 1 << 20
 
 
 def test_compiling_gives_back_what_it_took(server, noise):

@@ -35,7 +35,8 @@ pub fn filled<T: Clone>(value: T, length: usize) -> Result<Vec<T>> {
 /// Gives what was freed back to the system when it is dropped: to be made before the work that takes much.
 ///
 /// The C library keeps freed memory for the process that freed it, up to all that a compilation or a training took, and a
-/// connection of a pool lives for days. The training library's threads have heaps of their own, which are meant too.
+/// connection of a pool lives for days. The training library's threads have heaps of their own, which are meant too. And
+/// the kernel keeps the code mapped that was run for it, which is much where no other connection does the same.
 pub struct GivenBack;
 
 impl Drop for GivenBack {
@@ -45,7 +46,71 @@ impl Drop for GivenBack {
         unsafe {
             libc::malloc_trim(0);
         }
+        // SAFETY: the function below is called with each library that is loaded, and keeps nothing of it.
+        #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+        unsafe {
+            libc::dl_iterate_phdr(Some(let_go_of_code), std::ptr::null_mut());
+        }
     }
+}
+
+/// Unmaps the pages of a library that nobody writes to. What is used of them again is mapped again from the file, which
+/// mostly is in memory.
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+unsafe extern "C" fn let_go_of_code(
+    info: *mut libc::dl_phdr_info,
+    _size: usize,
+    _data: *mut std::ffi::c_void,
+) -> c_int {
+    // SAFETY: only tells a number.
+    let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(1 << 16);
+    // SAFETY: of a library that is loaded, as the dynamic loader describes it. Its segments without PF_W are mapped from its
+    // file and not written to, but for relocations in those of code, which DT_TEXTREL would tell of; so a page that is
+    // dropped comes back as it was. Pages that belong to such a segment only in part are left.
+    unsafe {
+        let info = &*info;
+        let headers = std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum));
+        let has_file = !info.dlpi_name.is_null() && *info.dlpi_name == b'/' as c_char;
+        if !has_file || headers.iter().any(|header| relocates_code(info.dlpi_addr, header)) {
+            return 0;
+        }
+        for header in headers.iter().filter(|header| header.p_type == libc::PT_LOAD && header.p_flags & libc::PF_W == 0)
+        {
+            let begin = (info.dlpi_addr + header.p_vaddr) as usize;
+            let (first, end) = (begin.next_multiple_of(page), (begin + header.p_filesz as usize) / page * page);
+            if first < end {
+                libc::madvise(first as *mut std::ffi::c_void, end - first, libc::MADV_DONTNEED);
+            }
+        }
+    }
+    0
+}
+
+/// Whether this is the segment that tells how a library is linked, and tells that its code is written to.
+///
+/// # Safety
+/// A segment of a library that is loaded at `base`.
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+unsafe fn relocates_code(base: libc::Elf64_Addr, segment: &libc::Elf64_Phdr) -> bool {
+    const END: usize = 0;
+    const TEXTREL: usize = 22;
+    const FLAGS: usize = 30;
+    const IN_FLAGS: usize = 4;
+    if segment.p_type != libc::PT_DYNAMIC {
+        return false;
+    }
+    // SAFETY: pairs of a tag and a value up to the one that ends them, in memory as the loader has put them there.
+    unsafe {
+        let mut entry = (base + segment.p_vaddr) as *const [usize; 2];
+        while (*entry)[0] != END {
+            let [tag, value] = *entry;
+            if tag == TEXTREL || tag == FLAGS && value & IN_FLAGS != 0 {
+                return true;
+            }
+            entry = entry.add(1);
+        }
+    }
+    false
 }
 
 /// A memory context of PostgreSQL for one piece of work, current while it lives and deleted with it. What an ERROR leaves
