@@ -1,9 +1,10 @@
 //! What linear families share: rows around their means, and least squares.
 
-use faer::{Mat, MatRef};
+use faer::linalg::matmul::triangular::{self, BlockStructure};
+use faer::{Accum, Mat, MatRef, Par};
 
 use crate::Error;
-use crate::family::{Problem, zeros};
+use crate::family::{Control, Problem, zeros};
 
 /// Features and targets around their weighted means, each row times the square root of its weight: an intercept and the
 /// weights have no part in what is fitted to them any more.
@@ -29,19 +30,27 @@ impl Centred {
     }
 
     /// Of other targets, a column each.
-    pub(crate) fn of(problem: &Problem<'_>, mut targets: Mat<f64>, intercept: bool) -> Result<Centred, Error> {
+    pub(crate) fn of(problem: &Problem<'_>, targets: Mat<f64>, intercept: bool) -> Result<Centred, Error> {
+        Centred::weighted(problem, targets, weights(problem).as_deref(), intercept)
+    }
+
+    /// Of other targets, a column each, and with other weights.
+    pub(crate) fn weighted(
+        problem: &Problem<'_>,
+        mut targets: Mat<f64>,
+        weights: Option<&[f64]>,
+        intercept: bool,
+    ) -> Result<Centred, Error> {
         let mut features = problem.matrix()?;
-        let weights: Option<Vec<f64>> =
-            problem.weights.map(|weights| weights.iter().map(|weight| f64::from(*weight)).collect());
         let centre = |matrix: &mut Mat<f64>| {
             (0..matrix.ncols())
                 .map(|column| {
                     let values = matrix.col_as_slice_mut(column);
-                    let mean = if intercept { mean(values, weights.as_deref()) } else { 0.0 };
+                    let mean = if intercept { mean(values, weights) } else { 0.0 };
                     for value in values.iter_mut() {
                         *value -= mean;
                     }
-                    for (value, weight) in values.iter_mut().zip(weights.iter().flatten()) {
+                    for (value, weight) in values.iter_mut().zip(weights.into_iter().flatten()) {
                         *value *= weight.sqrt();
                     }
                     mean
@@ -101,4 +110,148 @@ pub(crate) fn least_squares(features: MatRef<'_, f64>, targets: MatRef<'_, f64>)
         }
     }
     Ok(svd.V() * projected)
+}
+
+/// Features and targets as their products: all that least squares needs to know of many rows. Around the weighted means
+/// where there is an intercept.
+pub(crate) struct Moments {
+    /// Features by features, symmetric.
+    pub(crate) gram: Mat<f64>,
+    /// Features by targets.
+    pub(crate) products: Mat<f64>,
+    /// The sum of the squares of each target.
+    pub(crate) squares: Vec<f64>,
+    /// As in [`Centred`].
+    pub(crate) feature_means: Vec<f64>,
+    /// As in [`Centred`].
+    pub(crate) target_means: Vec<f64>,
+}
+
+impl Moments {
+    /// Of these targets, row by row, `targets` a row, and weights.
+    pub(crate) fn new(
+        problem: &Problem<'_>,
+        targets: &[f64],
+        weights: Option<&[f64]>,
+        intercept: bool,
+        control: &mut Control<'_>,
+    ) -> Result<Moments, Error> {
+        let (width, count) = (problem.width, targets.len() / problem.rows.max(1));
+        let columns = width + count;
+        let mut means = vec![0.0; columns];
+        if intercept {
+            means = means_of(problem, targets, weights, control)?;
+        }
+        // Features and targets side by side, some rows at a time.
+        let mut whole = zeros(columns, columns)?;
+        let block = (1 << 16) / columns.max(1) + 1;
+        let mut rows = zeros(block, columns)?;
+        for start in (0..problem.rows).step_by(block) {
+            let length = block.min(problem.rows - start);
+            for column in 0..columns {
+                let (values, mean) = (&mut rows.col_as_slice_mut(column)[..length], means[column]);
+                match column.checked_sub(width) {
+                    None => {
+                        let features = problem.features[start * width + column..].iter().step_by(width);
+                        for (value, feature) in values.iter_mut().zip(features) {
+                            *value = f64::from(*feature) - mean;
+                        }
+                    }
+                    Some(target) => {
+                        let targets = targets[start * count + target..].iter().step_by(count);
+                        for (value, target) in values.iter_mut().zip(targets) {
+                            *value = target - mean;
+                        }
+                    }
+                }
+                if let Some(weights) = weights {
+                    for (value, weight) in values.iter_mut().zip(&weights[start..]) {
+                        *value *= weight.sqrt();
+                    }
+                }
+            }
+            let part = rows.subrows(0, length);
+            triangular::matmul(
+                whole.as_mut(),
+                BlockStructure::TriangularLower,
+                Accum::Add,
+                part.transpose(),
+                BlockStructure::Rectangular,
+                part,
+                BlockStructure::Rectangular,
+                1.0,
+                Par::Seq,
+            );
+            control.check()?;
+        }
+        let gram = Mat::from_fn(width, width, |row, column| whole[(row.max(column), row.min(column))]);
+        let products = Mat::from_fn(width, count, |row, target| whole[(width + target, row)]);
+        let squares = (width..columns).map(|column| whole[(column, column)]).collect();
+        let target_means = means.split_off(width);
+        Ok(Moments { gram, products, squares, feature_means: means, target_means })
+    }
+
+    /// The intercept that goes with these coefficients for a target.
+    pub(crate) fn intercept(&self, coefficients: &[f64], target: usize) -> f64 {
+        let moved: f64 = coefficients.iter().zip(&self.feature_means).map(|(a, b)| a * b).sum();
+        self.target_means[target] - moved
+    }
+}
+
+/// The weighted means of the features, and behind them those of the targets.
+fn means_of(
+    problem: &Problem<'_>,
+    targets: &[f64],
+    weights: Option<&[f64]>,
+    control: &mut Control<'_>,
+) -> Result<Vec<f64>, Error> {
+    let count = targets.len() / problem.rows.max(1);
+    let mut means = vec![0.0; problem.width + count];
+    let mut total = 0.0;
+    let (of_features, of_targets) = means.split_at_mut(problem.width);
+    for row in 0..problem.rows {
+        let weight = weights.map_or(1.0, |weights| weights[row]);
+        total += weight;
+        for (sum, value) in of_features.iter_mut().zip(problem.row(row)) {
+            *sum += weight * f64::from(*value);
+        }
+        for (sum, value) in of_targets.iter_mut().zip(&targets[row * count..]) {
+            *sum += weight * value;
+        }
+        if row % 4096 == 0 {
+            control.check()?;
+        }
+    }
+    for mean in &mut means {
+        *mean /= f64::max(total, f64::MIN_POSITIVE);
+    }
+    Ok(means)
+}
+
+/// The labels of all targets, row by row.
+pub(crate) fn labels(problem: &Problem<'_>) -> Vec<f64> {
+    problem.labels.iter().map(|label| f64::from(*label)).collect()
+}
+
+/// The weights of the rows, where they have some.
+pub(crate) fn weights(problem: &Problem<'_>) -> Option<Vec<f64>> {
+    problem.weights.map(|weights| weights.iter().map(|weight| f64::from(*weight)).collect())
+}
+
+/// The sum of products, in four sums at a time, which the processor adds up side by side.
+pub(crate) fn dot(coefficients: &[f64], row: &[f32]) -> f64 {
+    let mut sums = [0.0; 4];
+    let (fours, rows) = (coefficients.chunks_exact(4), row.chunks_exact(4));
+    let rest: f64 = fours
+        .remainder()
+        .iter()
+        .zip(rows.remainder())
+        .map(|(coefficient, value)| coefficient * f64::from(*value))
+        .sum();
+    for (four, values) in fours.zip(rows) {
+        for lane in 0..4 {
+            sums[lane] += four[lane] * f64::from(values[lane]);
+        }
+    }
+    (sums[0] + sums[1]) + (sums[2] + sums[3]) + rest
 }

@@ -1,7 +1,16 @@
 //! The families themselves, one file each. See [`crate::family`] for what they have in common.
 
 mod algebra;
+mod coordinate;
+pub(crate) mod elastic_net;
 pub(crate) mod forms;
 pub(crate) mod least_squares;
+pub(crate) mod logistic;
+mod minimise;
+#[cfg(test)]
+mod oracle;
+pub(crate) mod ridge;
+mod scaled;
 #[cfg(test)]
 pub(crate) mod testing;
+mod usual;

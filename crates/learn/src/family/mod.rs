@@ -22,7 +22,7 @@ pub use problem::{Problem, zeros};
 pub use store::{Model, Stored};
 
 use crate::Error;
-use crate::families::forms::several;
+use crate::families::{self, forms::several};
 use crate::nearest::nearest;
 
 /// What a model is for.
@@ -147,7 +147,14 @@ pub trait Predict: Send + Sync {
 }
 
 /// All families. The order is that of error messages and of the documentation.
-pub const FAMILIES: &[&Family] = &[&crate::families::least_squares::LINEAR];
+pub const FAMILIES: &[&Family] = &[
+    &families::least_squares::LINEAR,
+    &families::ridge::RIDGE,
+    &families::elastic_net::LASSO,
+    &families::elastic_net::ELASTIC_NET,
+    &families::logistic::LINEAR,
+    &families::ridge::CLASSIFIER,
+];
 
 /// Trains a model of a family. Of several targets each gets a model of its own where the family cannot do otherwise.
 ///

@@ -1,0 +1,53 @@
+//! Families against the predictions and scores of scikit-learn on the same rows, which `oracle/linear.py` has computed.
+
+use serde_json::Value;
+
+use super::testing::{accuracy, classification, data_set, r2, regression, split, standardise, try_fit};
+use crate::family::{Task, family};
+
+const LINEAR: &str = include_str!("../../oracle/linear.json");
+
+/// How a case went, in words where it went wrong.
+fn outcome(case: &Value) -> Result<(), String> {
+    let text = |name: &str| case[name].as_str().unwrap();
+    let number = |name: &str| case[name].as_f64().unwrap();
+    let (features, width, labels) = data_set(text("data"));
+    let (mut train, mut test) = split(&features, width, &labels);
+    if case["scaled"] == true {
+        standardise(&mut train.0, &mut test.0, width);
+    }
+    let regresses = text("task") == "regression";
+    let task = if regresses { Task::Regression } else { Task::Classification };
+    let family = family(text("family"), task).map_err(|error| error.to_string())?;
+    let problem = match regresses {
+        true => regression(&train.0, width, &train.1),
+        false => classification(&train.0, width, &train.1),
+    };
+    let model = try_fit(family, &problem, &case["hyperparams"].to_string()).map_err(|error| error.to_string())?;
+    let score = if regresses { r2(&*model, &test.0, &test.1) } else { accuracy(&*model, &test.0, &test.1) };
+    if (score - number("score")).abs() > number("margin") {
+        return Err(format!("the score is {score}, and scikit-learn's {}", number("score")));
+    }
+    let mut values = vec![0.0; model.values()];
+    for (row, expected) in test.0.chunks(width).zip(case["probe"].as_array().unwrap()) {
+        model.predict(row, &mut values);
+        let (value, expected) = (f64::from(*values.last().unwrap()), expected.as_f64().unwrap());
+        if (value - expected).abs() > number("probe_margin") * expected.abs().max(1.0) {
+            return Err(format!("a prediction is {value}, and scikit-learn's {expected}"));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn families_agree_with_scikit_learn() {
+    let Value::Array(cases) = serde_json::from_str(LINEAR).unwrap() else { panic!("not a list") };
+    let wrong: Vec<String> = cases
+        .iter()
+        .filter_map(|case| {
+            let why = outcome(case).err()?;
+            Some(format!("{} {} on {} {}: {why}", case["task"], case["family"], case["data"], case["hyperparams"]))
+        })
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
