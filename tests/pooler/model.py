@@ -174,8 +174,10 @@ class Crowd:
         self.units = 0
         self.kinds = Counter()
         self.told = Counter()
-        # Reads that were told of a server's death, which is allowed only where it strikes twice.
+        # Reads on shared connections that were told of a server's death, which is allowed only where it strikes twice.
         self.unanswered = 0
+        # Batches with reads on a connection that was lent to their client and died: all that was sent down it is told.
+        self.lent_and_lost = set()
         self.cancelled = 0
         # Reads that met a plan that had grown stale: before the catalog has been read no read can be asked again.
         self.stale = 0
@@ -267,6 +269,7 @@ class Client:
         self.local = {}
         self.saved = None
         self.pending = []
+        self.batches = 0
         self.commits = False
         self.open_end = False
         # What it has done to its session of late, for messages.
@@ -341,6 +344,7 @@ class Client:
             if unit.statement.row:
                 self.crowd.rows[unit.statement.row] = None
         self.commits = any(unit.statement.kind == "commit" for unit in units)
+        self.batches += 1
         cancel = None
         if self.cancels and self.dice.random() < 0.3:
             for unit in units:
@@ -689,9 +693,13 @@ class Client:
             begun = "server connection lost" in text
             self.crowd.losses[text.split("\0M")[-1].split("\0")[0].split(":")[0]] += 1
             if begun and statement.read and before == b"I" and not unit.flush and not statement.big:
-                self.crowd.unanswered += 1
+                if "the outcome of the statement is unknown" in text:
+                    self.crowd.lent_and_lost.add((self.number, self.batches))
+                else:
+                    self.crowd.unanswered += 1
         elif before == b"E":
-            if told not in (IN_FAILED_TRANSACTION, "26000"):
+            lacks = bool(unit.needs) and unit.needs not in self.prepared
+            if told != ("26000" if lacks else IN_FAILED_TRANSACTION) and unit.needs != "":
                 raise Wrong("not the error of a transaction that has failed")
         elif told == "26000":
             if unit.needs is None:

@@ -65,6 +65,21 @@ def test_a_discard_comes_before_what_is_sent_behind_it(pooler):
         assert answers(client, 3) == (["CZ", "1Z", "2DCZ"], [])
 
 
+@pytest.mark.parametrize("behind", [1, 2], ids=["one by one", "at once"])
+def test_a_statement_in_a_failed_transaction_is_refused_for_that(pooler, behind):
+    with Raw(pooler.port) as client:
+        assert client.kinds(parse("s", "SELECT 1"), SYNC) == "1Z"
+        # The server forgets it for another.
+        assert client.kinds(parse("t", "SELECT 2"), SYNC) == "1Z"
+        client.send(query("BEGIN"), query("SELECT 1/0"))
+        assert answers(client, 2) == (["CZ", "EZ"], ["22012"])
+        for _ in range(2):
+            client.send(*[bind("s"), EXECUTE, SYNC, bind("none"), EXECUTE, SYNC] * behind)
+            assert answers(client, 2 * behind) == (["EZ"] * 2 * behind, ["25P02", "26000"] * behind)
+        client.send(query("ROLLBACK"), bind("s"), EXECUTE, SYNC)
+        assert answers(client, 2) == (["CZ", "2DCZ"], [])
+
+
 def test_a_name_lost_with_its_server_does_not_exist(pooler):
     deaths = 0
     with Raw(pooler.port) as client:
