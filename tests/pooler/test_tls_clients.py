@@ -16,6 +16,7 @@ import pytest
 from tests.pooler.certificates import serial_of
 from tests.pooler.process import PASSWORD, Pooler, ask, wait_until
 from tests.pooler.raw import SSL_REQUEST, Raw, code, message, query, values
+from tests.pooler.test_strangers import memory
 
 NEWEST_ONLY = True
 
@@ -47,6 +48,43 @@ def test_psql_verifies_in_full_and_the_console_shows_tls(tls_server, authority, 
             assert values(client.until(b"Z")) == ["42"]
             shown = [row["tls"] for row in pooler.show("CLIENTS") if row["database"] == "postgres"]
             assert shown == ["TLSv1.3/TLS_AES_256_GCM_SHA384"]
+
+
+def half_a_hello(size):
+    """So many bytes of a ClientHello of 60 kB, as records."""
+    hello = b"\x01" + (60_000).to_bytes(3, "big") + b"\3\3" + bytes(size - 6)
+    pieces = [hello[at : at + 8_000] for at in range(0, size, 8_000)]
+    return b"".join(b"\x16\3\1" + struct.pack("!H", len(piece)) + piece for piece in pieces)
+
+
+@pytest.mark.parametrize("direct", [True, False], ids=["direct", "asked"])
+def test_half_a_hello_is_held_up_to_a_bound(server, certificate, direct):
+    peers = 400
+
+    def begin(stack, size):
+        peer = stack.enter_context(Raw(pooler.port, login=False))
+        if not direct:
+            peer.send(SSL_REQUEST)
+            assert peer.socket.recv(1) == b"S"
+        peer.send(half_a_hello(size))
+        return peer
+
+    with Pooler(server, max_client_conn=2 * peers, log_disconnections=0, **tls(certificate)) as pooler:
+        with contextlib.ExitStack() as stack:
+            begin(stack, 8_000)
+            before = memory(pooler.process)
+            held = [begin(stack, 16_000) for _ in range(peers)]
+            refused = [begin(stack, 50_000) for _ in range(peers)]
+            assert all(peer.is_closed() for peer in refused)
+            grown = memory(pooler.process) - before
+            print(f"{grown / peers:.1f} KiB a peer that is held")
+            assert grown < peers * 24
+            # They wait for the rest, and are refused with it.
+            assert not any(peer.waiting(0) for peer in held)
+            held[0].send(half_a_hello(16_000))
+            assert held[0].is_closed()
+        with Raw(pooler.port, context=ssl._create_unverified_context()) as client:
+            assert client.value("SELECT 1") == "1"
 
 
 def test_a_client_refuses_what_it_does_not_trust(tls_server, authority, stranger, certificate):

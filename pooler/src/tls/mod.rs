@@ -42,6 +42,8 @@ pub struct Acceptor {
     config: Arc<ServerConfig>,
     /// The hash of the certificate that SCRAM binds to.
     end_point: Option<Vec<u8>>,
+    /// Clients may show certificates.
+    asks_for_certificates: bool,
 }
 
 /// TLS with servers.
@@ -112,6 +114,7 @@ impl Acceptor {
         } else {
             WebPkiClientVerifier::no_client_auth()
         };
+        let asks_for_certificates = verifier.offer_client_auth();
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&side.versions(remarks)?)
             .map_err(|error| format!("client_tls_protocols: {error}"))?
@@ -120,7 +123,7 @@ impl Acceptor {
         config.alpn_protocols = vec![ALPN.to_vec()];
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
-        Ok(Self { config: Arc::new(config), end_point })
+        Ok(Self { config: Arc::new(config), end_point, asks_for_certificates })
     }
 }
 

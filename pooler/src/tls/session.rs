@@ -15,6 +15,11 @@ use super::{Acceptor, Certificate, Connector};
 const OVERHEAD: usize = 64;
 /// The most that a record holds.
 const RECORD: usize = 16_384;
+/// The most that is held for a message of the handshake which has not come whole: anybody can send one. A ClientHello
+/// has a few hundred bytes to a few thousand.
+const MOST_OF_HELLO: usize = 16_384;
+/// Likewise, where the message may be a chain of certificates.
+const MOST_OF_CERTIFICATES: usize = 65_535;
 
 enum Side {
     Client(UnbufferedClientConnection),
@@ -141,9 +146,23 @@ impl Session {
         if outcome.is_err() {
             self.queue_alert(input.get_mut(at..).unwrap_or_default());
         }
-        self.held = input.get(at..).filter(|left| !left.is_empty()).map(<[u8]>::to_vec).unwrap_or_default();
+        let left = input.get(at..).unwrap_or_default();
+        let outcome =
+            if outcome.is_ok() && !self.open && left.len() > self.most_held() { Err(half()) } else { outcome };
         self.failed = outcome.is_err();
+        self.held = if self.failed || left.is_empty() { Vec::new() } else { left.to_vec() };
         outcome
+    }
+
+    /// The most that is held before the handshake is done.
+    fn most_held(&self) -> usize {
+        match &self.side {
+            // The version is agreed on when the ClientHello has come.
+            Side::Server(side, acceptor) if side.protocol_version().is_none() || !acceptor.asks_for_certificates => {
+                MOST_OF_HELLO
+            }
+            _ => MOST_OF_CERTIFICATES,
+        }
     }
 
     /// After an error: what the other side is to be told of it. `left` is all of the input that is not done with: rustls
@@ -353,6 +372,10 @@ fn encode_as(
     }
     sealed.truncate(start);
     Err(rustls::Error::EncryptError)
+}
+
+fn half() -> rustls::Error {
+    rustls::Error::General("a message of the handshake is too long".to_owned())
 }
 
 fn too_long() -> rustls::Error {
