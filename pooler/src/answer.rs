@@ -575,6 +575,9 @@ fn restored(client: &mut Client, tracked: &Tracked) -> String {
             continue;
         }
         let _ = write!(sql, "{statement};");
+        if let Some(local) = client.pending.local(&name) {
+            let _ = write!(sql, "{local};");
+        }
         client.pending.restore(name, statement);
     }
     sql

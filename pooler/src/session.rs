@@ -215,6 +215,8 @@ pub struct Pending {
 #[derive(Debug)]
 enum Noted {
     Change(Change),
+    /// SET LOCAL of a parameter, and its statement, behind a RESET of it.
+    Local(Box<str>, Box<str>),
     Savepoint(Box<str>),
     /// A savepoint was made or released whose name is not known.
     Blur,
@@ -271,6 +273,27 @@ impl Pending {
         word.unwrap_or(false)
     }
 
+    /// What a parameter that is reset has been set to since, until its transaction ends.
+    pub fn local(&self, name: &str) -> Option<&str> {
+        let word = self.noted.iter().rev().find_map(|noted| match noted {
+            Noted::Local(set, statement) if set.eq_ignore_ascii_case(name) => Some(Some(&**statement)),
+            Noted::Change(change) if change.name().is_none_or(|changed| changed.eq_ignore_ascii_case(name)) => {
+                Some(None)
+            }
+            _ => None,
+        });
+        word.flatten()
+    }
+
+    /// Takes note of what lasts for the transaction where a startup value is still to be set, which would override it.
+    fn note_locals(&mut self, sets: &[Set]) {
+        for set in sets.iter().filter(|set| set.local && set.value != Value::Default) {
+            if self.resets(&set.name) {
+                self.noted.push(Noted::Local(set.name.as_str().into(), set.statement.as_str().into()));
+            }
+        }
+    }
+
     /// Whether anything has been reset.
     pub fn has_resets(&self) -> bool {
         let resets = |noted: &Noted| matches!(noted, Noted::Change(Change::Reset(_) | Change::ResetAll));
@@ -288,7 +311,10 @@ impl Pending {
         match (tag, kind) {
             (b"SET" | b"RESET", kind) => match kind.and_then(Change::of) {
                 Some(changes) if self.noted.len() < MOST_NOTED => {
-                    self.noted.extend(changes.into_iter().map(Noted::Change))
+                    self.noted.extend(changes.into_iter().map(Noted::Change));
+                    if let Some(Kind::Set(sets)) = kind {
+                        self.note_locals(sets);
+                    }
                 }
                 _ => return Outcome::Unread,
             },
@@ -329,7 +355,7 @@ impl Pending {
         let means = |noted: &Noted| match noted {
             Noted::Savepoint(known) => **known == *name,
             Noted::Blur => true,
-            Noted::Change(_) => false,
+            Noted::Change(_) | Noted::Local(..) => false,
         };
         self.noted.iter().rposition(means).filter(|place| !matches!(self.noted.get(*place), Some(Noted::Blur)))
     }

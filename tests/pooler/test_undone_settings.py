@@ -249,6 +249,48 @@ MEANT = {
         application_name="a",
     ),
     "SET LOCAL over the start": Scenario("BEGIN", "SET LOCAL search_path = sb", READ, "COMMIT", READ, **START),
+    # Within a transaction a startup value is set behind a RESET, which must not end what lasts for the transaction.
+    "RESET, then SET LOCAL, in a unit": Scenario(
+        "BEGIN", x("RESET search_path", "SET LOCAL search_path = sb"), READ, "COMMIT", READ, **START
+    ),
+    "RESET ALL, then SET LOCAL, in a unit": Scenario(
+        "BEGIN",
+        x("RESET ALL", "SET LOCAL search_path = sb", "SET LOCAL my.tag = 'local'"),
+        READ,
+        LOOK,
+        "COMMIT",
+        **START,
+    ),
+    "BEGIN, RESET and SET LOCAL in a text": Scenario(
+        "BEGIN; RESET search_path; SET LOCAL search_path = sb", READ, "COMMIT", READ, **START
+    ),
+    "RESET, SET LOCAL, RESET": Scenario(
+        "BEGIN",
+        x("RESET search_path", "SET LOCAL search_path = sb", "RESET search_path"),
+        READ,
+        "COMMIT",
+        READ,
+        **START,
+    ),
+    "SET LOCAL, then RESET, in a unit": Scenario(
+        "BEGIN", x("SET LOCAL search_path = sb", "RESET search_path"), READ, "COMMIT", READ, **START
+    ),
+    "RESET, SET LOCAL TO DEFAULT": Scenario(
+        "BEGIN", x("RESET search_path", "SET LOCAL search_path TO DEFAULT"), READ, "COMMIT", READ, **START
+    ),
+    "RESET, then SET LOCAL, of what is reported": Scenario(
+        "BEGIN", x("RESET TimeZone", "SET LOCAL TimeZone = 'UTC'"), LOOK, "COMMIT", TimeZone="Asia/Tokyo"
+    ),
+    "RESET and SET LOCAL, undone by a savepoint": Scenario(
+        "BEGIN",
+        "SAVEPOINT s",
+        x("RESET search_path", "SET LOCAL search_path = sb"),
+        "ROLLBACK TO s",
+        READ,
+        "COMMIT",
+        READ,
+        **START,
+    ),
     "RESET to the start, rolled back": Scenario(TAG, "BEGIN", "RESET my.tag", "ROLLBACK", **START),
     "DISCARD ALL among the extended": Scenario("SET search_path = sb", x("DISCARD ALL"), READ, **START),
     # In the order in which PostgreSQL would have them.
