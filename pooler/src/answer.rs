@@ -98,7 +98,8 @@ impl Worker {
             }
             self.answered(key, head.tag);
             let Some(server) = self.servers.get_mut(key.0) else { return Step::Took(left.len()) };
-            let on = !ours && server.client().is_some() && !(stray(head.tag) && matches!(server.state, State::Lane));
+            let lane = matches!(server.state, State::Lane);
+            let on = !ours && server.client().is_some() && !(head.tag == tag::NOTIFICATION_RESPONSE && lane);
             let client = server.client().and_then(|client| self.clients.get_mut(client.0));
             if let (true, Some(out)) = (on, sink(server, client)) {
                 out.extend_from_slice(left);
@@ -190,6 +191,10 @@ impl Worker {
         }
         let Some(server) = self.servers.get(key.0) else { return Ok(()) };
         let lane = matches!(server.state, State::Lane);
+        // Who listens has a connection to itself; what comes in a lane is for nobody, whose work may be under way.
+        if lane && tag == tag::NOTIFICATION_RESPONSE {
+            return Ok(());
+        }
         // Such as that the server goes down: nobody has work there, and no client is tied to the connection.
         if stray(tag) && server.requests.is_empty() && (lane || self.may_be_given_back(key)) {
             return Ok(());
@@ -646,7 +651,7 @@ pub fn sink<'a>(server: &'a mut Server, client: Option<&'a mut Client>) -> Optio
     }
 }
 
-/// Whether a message can come without having been asked for, so that in a lane it is not for who is at the head.
+/// Whether a message can come without having been asked for.
 fn stray(tag: u8) -> bool {
     matches!(tag, tag::NOTIFICATION_RESPONSE | tag::NOTICE_RESPONSE)
 }

@@ -3,13 +3,14 @@ is answered in order.
 """
 
 import contextlib
+import struct
 import time
 
 import pytest
 
 from tests.pooler.interpose import Interposer
 from tests.pooler.process import Pooler, wait_until
-from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, code, direct, parse, query, show, values
+from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, code, direct, message, parse, query, show, values
 from tests.pooler.test_cancels import LOCK, blocked, locked
 
 # What is tested is the pooler's own; run them on the others by `--pg` where servers differ.
@@ -128,6 +129,29 @@ def test_a_machine_that_stalls_as_a_whole_is_not_given_twice_the_work(server, gr
         net.wait(lambda: all(link.is_quiet for link in net.links))
         again = asked() - before - units
         assert again <= units * 0.6, f"{again} of {units} were asked again"
+
+
+@pytest.mark.parametrize("payload", ["short", "x" * 20_000], ids=["short", "long"])
+def test_a_notification_amid_the_work_of_others_is_for_nobody(server, ground, payload):
+    with contextlib.ExitStack() as stack:
+        net, pooler = stack.enter_context(pooled(server, pipeline_stall=20))
+        x, y = clients(pooler, stack, 2)
+        link = net.asking("AS other")
+        link.hold()
+        before = link.asks("AS other")
+        reads(stack, [x, y])
+        net.wait(lambda: link.asks("AS other") == before + 2 and len(link.kept) == 8)
+        kept = [message(*each) for each in link.kept]
+        notification = message(b"A", struct.pack("!i", 7) + b"channel\0" + payload.encode() + b"\0")
+        notice = message(b"N", b"SNOTICE\0VNOTICE\0C00000\0M" + payload.encode() + b"\0\0")
+        with net.changed:
+            link._kept = b""
+        link.release(*(part for each in kept for part in (notification, notice, each)))
+        for number, client in enumerate((x, y)):
+            told = client.until(b"Z")
+            assert b"A" not in [kind for kind, _ in told]
+            assert show(told) == f"T D:of {number} C:SELECT 1 Z:I"
+            assert (b"N", notice[5:]) in told
 
 
 @pytest.mark.parametrize("form", ["query", "extended", "named"])
