@@ -11,7 +11,7 @@ use wire::startup::CancelKey;
 use crate::after::After;
 use crate::client::ClientKey;
 use crate::config::SslMode;
-use crate::net::{Io, Peer, Stream};
+use crate::net::{Io, Stream};
 use crate::server::{Server, ServerKey, State};
 use crate::shared::{Message, WorkerId};
 use crate::worker::Worker;
@@ -96,7 +96,7 @@ impl Worker {
             asker.into_iter().for_each(|asker| self.answer_asker(asker));
             return;
         };
-        let (host, port, pool) = (server.host.clone(), server.port, server.pool);
+        let (host, port, address, pool) = (server.host.clone(), server.port, server.address.clone(), server.pool);
         // What is hidden on the way of a statement is hidden on the way of its cancel request.
         let sslmode = match server.io.tls() {
             None => SslMode::Disable,
@@ -105,19 +105,14 @@ impl Worker {
         };
         let cancel_key = server.cancel_key.clone();
         let slot = ServerKey(self.servers.vacant());
-        // The address may be one of several of its name, and this must be the same.
-        let place = match server.io.stream.peer() {
-            Peer::Tcp(peer) => peer.ip().to_string(),
-            Peer::Unix => host.clone(),
-        };
-        let made = Stream::connect(&place, port, &self.config.settings).and_then(|stream| {
+        let made = Stream::open(&address, &self.config.settings).and_then(|stream| {
             let mut io = Io::new(stream);
             self.watch_server(slot, &mut io)?;
             Ok(io)
         });
         match made {
             Ok(io) => {
-                let mut carrier = Server::new(io, host, port, pool, self.now, self.shared.next_id());
+                let mut carrier = Server::new(io, host, port, address, pool, self.now, self.shared.next_id());
                 carrier.target = Some(target);
                 carrier.asker = asker;
                 carrier.cancel_key = cancel_key;

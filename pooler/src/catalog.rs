@@ -23,8 +23,6 @@ use wire::backend::Status;
 
 use crate::client::ClientKey;
 use crate::config::PoolMode;
-use crate::monitor::Address;
-use crate::net::Peer;
 use crate::pool::PoolKey;
 use crate::server::{Residue, ServerKey, State};
 use crate::shape::Shapes;
@@ -62,12 +60,8 @@ impl Worker {
         let Some(entry) = self.config.database(&pool.database) else { return };
         let user = entry.user.as_deref().unwrap_or(&pool.user);
         let account = lock(&self.shared.learnt).account(&self.config, &pool.database, entry, user);
-        let address = match server.io.stream.peer() {
-            Peer::Tcp(address) => Some(Address::Tcp(address)),
-            Peer::Unix => Address::literal(&server.host, server.port),
-        };
-        let Some(address) = address else { return };
-        let way = Way { host: server.host.clone(), port: server.port, address, account };
+        let (host, port, address) = (server.host.clone(), server.port, server.address.clone());
+        let way = Way { host, port, address, account };
         let (pool, now) = (server.pool, self.now);
         let Some(knowledge) = self.shapes_of(pool).map(|shapes| shapes.knowledge().clone()) else { return };
         knowledge.reached(way, now);

@@ -7,7 +7,7 @@ use wire::login::{Error, Event, Login, Terms};
 use crate::after::After;
 use crate::config::{Config, Database, HostOrder};
 use crate::credentials;
-use crate::monitor::Met;
+use crate::monitor::{Address, Met};
 use crate::net::{Io, Stream};
 use crate::pool::{Failure, PoolKey};
 use crate::resolve::Found;
@@ -40,33 +40,15 @@ impl Worker {
         let hosts = hosts(entry);
         let host = hosts.get(pool.next_host % hosts.len().max(1)).copied().unwrap_or_default().to_owned();
         let port = entry.port.unwrap_or(5432);
-        let found = self.find_host(&host);
-        // Who waits goes on when it has been looked up.
-        if found == Found::Pending {
-            return false;
-        }
+        let found = self.find_address(&host, port);
         // With the other order, a failure turns to the next one, in `connect_failed`.
-        if entry.load_balance_hosts != Some(HostOrder::First)
+        if !matches!(found, Ok(None))
+            && entry.load_balance_hosts != Some(HostOrder::First)
             && let Some(pool) = self.pools.get_mut(key.0)
         {
             pool.next_host = pool.next_host.wrapping_add(1);
         }
-        let place = match found {
-            Found::At(place) => place,
-            Found::Pending => return false,
-            Found::Failed(why) => {
-                self.connect_failed(key, &why, true);
-                return false;
-            }
-        };
-        let stream = match Stream::connect(&place, port, &config.settings) {
-            Ok(stream) => stream,
-            Err(error) => {
-                self.connect_failed(key, &format!("cannot connect to {host}:{port}: {error}"), true);
-                return false;
-            }
-        };
-        self.take_up(key, host, port, stream)
+        self.connect_to(key, host, port, found)
     }
 
     /// Begins to connect to one server of a cluster.
@@ -75,14 +57,36 @@ impl Worker {
         let Some(view) = cluster else { return false };
         let Some(listed) = view.view().server(id) else { return false };
         let (host, port) = (listed.host.clone(), listed.port);
-        let opened = match view.address(id) {
-            Some(address) => Stream::open(address, &self.config.settings),
-            None => Stream::connect(&host, port, &self.config.settings),
+        let reached = view.address(id).cloned();
+        let found = reached.map_or_else(|| self.find_address(&host, port), |address| Ok(Some(address)));
+        self.connect_to(key, host, port, found)
+    }
+
+    /// Where a host is; nothing while its name is being looked up: who waits goes on when it has been.
+    fn find_address(&self, host: &str, port: u16) -> Result<Option<Address>, String> {
+        match self.find_host(host) {
+            Found::At(place) => {
+                Address::literal(&place, port).map(Some).ok_or_else(|| format!("{place} is not an address"))
+            }
+            Found::Pending => Ok(None),
+            Found::Failed(why) => Err(why),
+        }
+    }
+
+    /// Begins to connect to a server that was found, or not.
+    fn connect_to(&mut self, key: PoolKey, host: String, port: u16, found: Result<Option<Address>, String>) -> bool {
+        let opened = match found {
+            Ok(None) => return false,
+            Ok(Some(address)) => match Stream::open(&address, &self.config.settings) {
+                Ok(stream) => Ok((stream, address)),
+                Err(error) => Err(format!("cannot connect to {host}:{port}: {error}")),
+            },
+            Err(why) => Err(why),
         };
         match opened {
-            Ok(stream) => self.take_up(key, host, port, stream),
-            Err(error) => {
-                self.connect_failed(key, &format!("cannot connect to {host}:{port}: {error}"), true);
+            Ok((stream, address)) => self.take_up(key, host, port, address, stream),
+            Err(why) => {
+                self.connect_failed(key, &why, true);
                 self.met(key, Met::NoConnection);
                 false
             }
@@ -90,14 +94,14 @@ impl Worker {
     }
 
     /// Makes a server connection of the pool out of a socket that is being connected.
-    fn take_up(&mut self, key: PoolKey, host: String, port: u16, stream: Stream) -> bool {
+    fn take_up(&mut self, key: PoolKey, host: String, port: u16, address: Address, stream: Stream) -> bool {
         let slot = ServerKey(self.servers.vacant());
         let mut io = Io::new(stream);
         if let Err(error) = self.watch_server(slot, &mut io) {
             self.connect_failed(key, &format!("cannot watch a socket: {error}"), true);
             return false;
         }
-        let mut server = Server::new(io, host, port, key, self.now, self.shared.next_id());
+        let mut server = Server::new(io, host, port, address, key, self.now, self.shared.next_id());
         server.sslmode = credentials::terms(&self.config.settings, &server.io.stream).sslmode;
         if let Some(pool) = self.pools.get_mut(key.0) {
             server.place = pool.stats.place(&server.host, port);
@@ -170,7 +174,7 @@ impl Worker {
         }
         let how = if login.wants_tls() { "with" } else { "without" };
         let (host, port) = (server.host.clone(), server.port);
-        let Ok(stream) = Stream::connect(&host, port, settings) else { return false };
+        let Ok(stream) = Stream::open(&server.address, settings) else { return false };
         let mut io = Io::new(stream);
         // What comes on it is an event; before that it is not even connected.
         io.readable = false;

@@ -50,15 +50,8 @@ impl Peer {
 }
 
 impl Stream {
-    /// Begins to connect to a server; writable means done or failed ([`Stream::connected`]).
-    pub fn connect(host: &str, port: u16, settings: &Settings) -> io::Result<Self> {
-        match Address::literal(host, port) {
-            Some(address) => Self::open(&address, settings),
-            None => Self::open(&resolve(host, port)?, settings),
-        }
-    }
-
-    /// Begins to connect to an address; writable means done or failed ([`Stream::connected`]).
+    /// Begins to connect to an address; writable means done or failed ([`Stream::connected`]). Names are looked up before,
+    /// on other threads ([`crate::resolve`]): that blocks.
     pub fn open(address: &Address, settings: &Settings) -> io::Result<Self> {
         match address {
             Address::Unix(path) => Ok(Self::Unix(UnixStream::connect(path)?)),
@@ -146,14 +139,6 @@ impl Stream {
             Self::Unix(_) => Peer::Unix,
         }
     }
-}
-
-/// The first address of a name; workers have had names looked up before ([`crate::resolve`]).
-fn resolve(host: &str, port: u16) -> io::Result<Address> {
-    Address::look_up(host, port)?
-        .first()
-        .map(|address| Address::Tcp(*address))
-        .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("{host} has no address")))
 }
 
 impl Read for Stream {

@@ -200,7 +200,9 @@ impl Worker {
         }
         let keys: Vec<PoolKey> = self.pools.iter().map(|(key, _)| PoolKey(key)).collect();
         for key in keys {
-            let waits = |pool: &crate::pool::Pool| !pool.waiting.is_empty() || !pool.greeting.is_empty();
+            let waits = |pool: &crate::pool::Pool| {
+                !pool.waiting.is_empty() || !pool.sharers.is_empty() || !pool.greeting.is_empty()
+            };
             if self.pools.get(key.0).is_some_and(waits) {
                 self.grow(key);
             }

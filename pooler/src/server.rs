@@ -14,6 +14,7 @@ use crate::catalog::Definition;
 use crate::client::ClientKey;
 use crate::config::SslMode;
 use crate::lane::Lane;
+use crate::monitor::Address;
 use crate::net::Io;
 use crate::pool::PoolKey;
 use crate::session::{Confirmed, Target};
@@ -158,6 +159,8 @@ pub struct Server {
     pub host: String,
     /// The port.
     pub port: u16,
+    /// Where that is, so that nothing has to be looked up to reach the same server again.
+    pub address: Address,
     /// Its pool.
     pub pool: PoolKey,
     /// The place of its host and port in the statistics of its pool.
@@ -288,12 +291,13 @@ impl Server {
     }
 
     /// A connection being made.
-    pub fn new(io: Io, host: String, port: u16, pool: PoolKey, now: Instant, id: u64) -> Self {
+    pub fn new(io: Io, host: String, port: u16, address: Address, pool: PoolKey, now: Instant, id: u64) -> Self {
         Self {
             id,
             io,
             host,
             port,
+            address,
             pool,
             place: 0,
             state: State::Connecting,

@@ -120,8 +120,12 @@ def test_cancel_requests_go_to_servers_over_tls(tls_server, authority):
 
 def test_prefer_goes_on_without_tls_when_the_handshake_fails(tls_server):
     with only_tls(tls_server.port, broken=True) as gate:
-        more = f"host=127.0.0.1 port={gate.port} dbname=postgres"
-        for mode, passes in [("prefer", True), ("require", False)]:
+        for mode, host, passes in [
+            ("prefer", "127.0.0.1", True),
+            ("prefer", "localhost", True),
+            ("require", "127.0.0.1", False),
+        ]:
+            more = f"host={host} port={gate.port} dbname=postgres"
             with Pooler(tls_server, {"*": more}, server_tls_sslmode=mode) as pooler:
                 done = pooler.psql(SECURED, user="both_user", check=False)
                 assert (done.stdout.strip() == "f|") == passes, f"{mode}: {done.stderr} {pooler.log.read_text()}"
