@@ -1,11 +1,13 @@
 //! The log: a line an event, as text or as JSON, to the standard error, a file and the system's log.
 //!
-//! Nothing on the way of a statement logs, so a lock and one write a line are enough.
+//! Nothing on the way of a statement logs, so a lock and one write a line are enough. A line that would have to wait,
+//! since whoever reads a pipe does not keep up, is dropped and counted: the threads that log carry everybody's traffic.
 
 use std::ffi::CString;
 use std::fmt::{Arguments, Display, Formatter};
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -65,9 +67,14 @@ struct Log {
     file: Option<File>,
     /// The facility of the system's log.
     syslog: Option<libc::c_int>,
+    /// Lines that were dropped since the last that was written.
+    lost: u64,
+    /// The last one was written in part.
+    cut: bool,
 }
 
-static LOG: Mutex<Log> = Mutex::new(Log { format: LogFormat::Plain, quiet: false, file: None, syslog: None });
+static LOG: Mutex<Log> =
+    Mutex::new(Log { format: LogFormat::Plain, quiet: false, file: None, syslog: None, lost: 0, cut: false });
 /// The system's log keeps a pointer to the name that it was opened with, so that is kept for ever.
 static IDENT: OnceLock<CString> = OnceLock::new();
 
@@ -126,17 +133,9 @@ fn facility(name: &str) -> Option<libc::c_int> {
 
 /// Writes one line.
 pub fn line(level: Level, subject: Option<&Subject>, text: Arguments<'_>) {
-    let log = log();
-    let line = match log.format {
-        LogFormat::Plain => plain(&now(), level, subject, text),
-        LogFormat::Json => json(&now(), level, subject, text),
-    };
-    // There is nobody who could be told that the log cannot be written.
-    match &log.file {
-        Some(file) => drop((&*file).write_all(line.as_bytes())),
-        None if log.quiet => (),
-        None => drop(io::stderr().write_all(line.as_bytes())),
-    }
+    let mut log = log();
+    let line = log.form(level, subject, text);
+    log.write(&line);
     if let Some(facility) = log.syslog {
         let priority = if level == Level::Log { libc::LOG_INFO } else { libc::LOG_WARNING };
         let whole = match subject {
@@ -148,6 +147,55 @@ pub fn line(level: Level, subject: Option<&Subject>, text: Arguments<'_>) {
             unsafe { libc::syslog(facility | priority, c"%s".as_ptr(), whole.as_ptr()) };
         }
     }
+}
+
+impl Log {
+    fn form(&self, level: Level, subject: Option<&Subject>, text: Arguments<'_>) -> String {
+        match self.format {
+            LogFormat::Plain => plain(&now(), level, subject, text),
+            LogFormat::Json => json(&now(), level, subject, text),
+        }
+    }
+
+    /// Writes a line, behind one that says how many were lost before it, if any were.
+    fn write(&mut self, line: &str) {
+        let written = if self.lost > 0 {
+            let start = if self.cut { "\n" } else { "" };
+            let remark = format_args!("{} lines of the log were lost: they could not be written at once", self.lost);
+            let remark = self.form(Level::Warning, None, remark);
+            self.put(&format!("{start}{remark}{line}"))
+        } else {
+            self.put(line)
+        };
+        self.lost = if written { 0 } else { self.lost + 1 };
+    }
+
+    /// Whether all of a text could be written. There is nobody who could be told why not.
+    fn put(&mut self, text: &str) -> bool {
+        let written = match &self.file {
+            Some(file) => write_without_waiting(file.as_raw_fd(), file, text.as_bytes()),
+            None if self.quiet => return true,
+            None => write_without_waiting(libc::STDERR_FILENO, io::stderr(), text.as_bytes()),
+        };
+        let whole = written == text.len();
+        self.cut = !whole && (written > 0 || self.cut);
+        whole
+    }
+}
+
+/// Writes as much as there is room for; how many bytes. A pipe that has room at all takes PIPE_BUF bytes.
+fn write_without_waiting(fd: RawFd, mut to: impl Write, bytes: &[u8]) -> usize {
+    let mut written = 0;
+    for piece in bytes.chunks(libc::PIPE_BUF) {
+        let mut poll = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
+        // SAFETY: there is one structure, which lives as long as the call.
+        let has_room = unsafe { libc::poll(&raw mut poll, 1, 0) } > 0;
+        if !has_room || to.write_all(piece).is_err() {
+            break;
+        }
+        written += piece.len();
+    }
+    written
 }
 
 fn plain(time: &str, level: Level, subject: Option<&Subject>, text: Arguments<'_>) -> String {

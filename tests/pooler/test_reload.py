@@ -4,17 +4,23 @@
 # ruff: noqa: SIM117
 
 import contextlib
+import fcntl
 import itertools
 import json
 import os
+import re
+import select
 import signal
+import subprocess
 import threading
 import time
 
 import pg8000.dbapi
 import pytest
 
-from tests.pooler.process import Pooler, ask, wait_until
+from tests.pooler import raw
+from tests.pooler.process import PROGRAM, Pooler, ask, wait_until
+from tests.pooler.raw import Raw
 
 NEWEST_ONLY = True
 
@@ -65,6 +71,26 @@ def test_the_users_file_and_included_files_are_watched_too(server):
         wait_until(lambda: pooler.log.read_text().count("was read again") == 2)
         more.write_text("query_wait_timeout = 71\n")
         wait_until(lambda: pooler.log.read_text().count("was read again") == 3)
+
+
+def test_statements_of_open_connections_outlast_a_change_of_the_pool_mode(server):
+    use = [raw.bind("s"), raw.EXECUTE, raw.SYNC]
+    with Pooler(server, default_pool_size=3) as pooler, Raw(pooler.port) as client, Raw(pooler.port) as other:
+        # Named alike, and not the same.
+        for number, each in enumerate((client, other)):
+            assert each.kinds(raw.parse("s", f"SELECT 'of {number}'"), raw.SYNC) == "1Z"
+        for mode in ("session", "transaction", "session"):
+            pooler.reload(pool_mode=mode)
+            for number, each in enumerate((client, other)):
+                assert each.ask(*use) == f"2 D:of {number} C:SELECT 1 Z:I"
+                assert each.ask(raw.describe("s"), raw.SYNC) == "t T Z:I"
+                # A name is free again when its statement is closed, and taken until then.
+                assert each.ask(raw.parse("s", "SELECT 2"), raw.SYNC) == "E:42P05 Z:I"
+                assert each.ask(raw.parse("n", "SELECT 'n'"), raw.bind("n"), raw.EXECUTE, raw.close("n"), raw.SYNC) == (
+                    "1 2 D:n C:SELECT 1 3 Z:I"
+                )
+            with Raw(pooler.port) as late:
+                assert late.ask(*use) == "E:26000 Z:I"
 
 
 def test_watching_is_off_by_default_and_can_be_turned_on(server):
@@ -124,6 +150,49 @@ def test_a_log_file_is_opened_again_by_reload(server, tmp_path):
         pooler.log = log
         pooler.psql("SELECT 1")
         wait_until(lambda: "login" in log.read_text())
+
+
+class Piped(Pooler):
+    """A pooler whose standard error is a pipe that holds little, read by who asks."""
+
+    def __enter__(self):
+        self.configure()
+        self.end, end = os.pipe()
+        # It holds one page from here on.
+        fcntl.fcntl(end, fcntl.F_SETPIPE_SZ, 4096)
+        self.process = subprocess.Popen([PROGRAM, self.path], stderr=end)
+        os.close(end)
+        self.said = ""
+        wait_until(lambda: "is up" in self.read())
+        return self
+
+    def __exit__(self, *exception):
+        super().__exit__(*exception)
+        os.close(self.end)
+
+    def read(self):
+        """All that it has said and that was read."""
+        while select.select([self.end], [], [], 0)[0] and (more := os.read(self.end, 65536)):
+            self.said += more.decode()
+        return self.said
+
+
+@pytest.mark.parametrize("form", ["plain", "json"])
+def test_a_log_that_nobody_reads_stops_nobody(server, form):
+    with Piped(server, log_format=form) as pooler:
+        for number in range(100):
+            with Raw(pooler.port) as client:
+                assert client.value(f"SELECT {number}") == str(number)
+        assert "were lost" not in pooler.read()
+        wait_until(lambda: pooler.psql("SELECT 1") == "1" and "were lost" in pooler.read())
+        before = pooler.said.split(" lines of the log were lost")[0]
+        # Two lines for each who came and went, of which the pipe has held some.
+        assert int(re.search(r"\d+$", before)[0]) > 100
+        if form == "json":
+            # Of the last before them a part may be missing.
+            whole = [json.loads(line) for line in pooler.said.splitlines() if line.endswith("}")]
+            assert any("were lost" in line["message"] for line in whole)
+        wait_until(lambda: pooler.psql("SELECT 1") == "1" and "login" in pooler.read()[len(before) :])
 
 
 def test_pools_are_resized_added_and_removed_while_in_use(server):
