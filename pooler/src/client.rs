@@ -134,6 +134,9 @@ pub struct Client {
     pub pins: Pins,
     /// Its named statements.
     pub statements: BTreeMap<Box<[u8]>, Rc<Statement>>,
+    /// Servers know its named statements by names of ours, which they keep while there are any, whatever the pool's
+    /// mode becomes.
+    pub renamed: bool,
     /// Its unnamed statement.
     pub unnamed: Option<Rc<Statement>>,
     /// Its portals in the transaction that is open, and the statements that they are of.
@@ -200,6 +203,7 @@ impl Client {
             strikes: 0,
             pins: Pins::default(),
             statements: BTreeMap::new(),
+            renamed: false,
             unnamed: None,
             portals: BTreeMap::new(),
             unclear: false,

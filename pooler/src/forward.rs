@@ -265,8 +265,16 @@ impl Worker {
         Ok(come)
     }
 
-    fn renames(&self, server: &Server) -> bool {
-        self.pools.get(server.pool.0).is_some_and(|pool| pool.mode == PoolMode::Transaction)
+    /// Whether servers know a client's named statements by names of ours: where connections are shared, and where they
+    /// were when the client prepared the first of those that it has.
+    fn renames(&mut self, key: ClientKey) -> bool {
+        let Some((client, server)) = self.pair(key) else { return false };
+        let (kept, pool) = (client.renamed && !client.statements.is_empty(), server.pool);
+        let renames = kept || self.pools.get(pool.0).is_some_and(|pool| pool.mode == PoolMode::Transaction);
+        if let Some(client) = self.clients.get_mut(key.0) {
+            client.renamed = renames;
+        }
+        renames
     }
 
     /// What is known of the text of a Query.
@@ -332,10 +340,10 @@ impl Worker {
         let parse = frontend::parse(body)?;
         let now = self.now;
         let limit = self.config.settings.kept_statements();
-        let Some(client) = self.clients.get_mut(key.0) else { return Ok(()) };
-        let Some(server) = client.server.and_then(|server| self.servers.get(server.0)) else { return Ok(()) };
-        let renames = self.renames(server);
-        let (member, home) = (server.pool, self.home_of(server.pool));
+        let renames = self.renames(key);
+        let Some((_, server)) = self.pair(key) else { return Ok(()) };
+        let member = server.pool;
+        let home = self.home_of(member);
         let shared = renames && !parse.name.is_empty();
         let reading = if shared { self.reading(key, home) } else { UNCLEAR };
         let lexing = self.lexing(key, parse.query);
@@ -390,10 +398,10 @@ impl Worker {
     pub fn pass_bind(&mut self, key: ClientKey, head: Header, names: frontend::Bind<'_>) -> Result<usize, wire::Error> {
         let now = self.now;
         let limit = self.config.settings.kept_statements();
-        let Some(client) = self.clients.get(key.0) else { return Ok(head.total()) };
-        let Some(server) = client.server.and_then(|server| self.servers.get(server.0)) else { return Ok(head.total()) };
-        let renames = self.renames(server);
-        if let Some(pool) = self.pools.get_mut(server.pool.0) {
+        let renames = self.renames(key);
+        let Some((_, server)) = self.pair(key) else { return Ok(head.total()) };
+        let pool = server.pool;
+        if let Some(pool) = self.pools.get_mut(pool.0) {
             pool.totals.binds += 1;
         }
         if renames {
@@ -429,9 +437,7 @@ impl Worker {
             return Ok(());
         };
         let limit = self.config.settings.kept_statements();
-        let Some(client) = self.clients.get(key.0) else { return Ok(()) };
-        let Some(server) = client.server.and_then(|server| self.servers.get(server.0)) else { return Ok(()) };
-        let renames = self.renames(server);
+        let renames = self.renames(key);
         if let (Target::Statement(name), true) = (target, renames && tag == tag::DESCRIBE) {
             self.read_anew(key, name);
         }
