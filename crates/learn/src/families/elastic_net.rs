@@ -44,6 +44,8 @@ pub(crate) const LASSO: Family = Family {
         ignored("warm_start", "false"),
     ],
     joint: true,
+    takes_categories: false,
+    takes_missing: false,
     fit: lasso,
     form: &linear::FORM,
 };
@@ -71,6 +73,8 @@ pub(crate) const ELASTIC_NET: Family = Family {
         ignored("warm_start", "false"),
     ],
     joint: true,
+    takes_categories: false,
+    takes_missing: false,
     fit: elastic_net,
     form: &linear::FORM,
 };

@@ -53,6 +53,8 @@ pub(crate) const LINEAR: Family = Family {
         ignored("n_jobs", "null"),
     ],
     joint: false,
+    takes_categories: false,
+    takes_missing: false,
     fit,
     form: &linear::FORM,
 };

@@ -51,6 +51,8 @@ pub(crate) const RIDGE: Family = Family {
         ignored("random_state", "null"),
     ],
     joint: true,
+    takes_categories: false,
+    takes_missing: false,
     fit: regress,
     form: &linear::FORM,
 };
@@ -71,6 +73,8 @@ pub(crate) const CLASSIFIER: Family = Family {
         ignored("random_state", "null"),
     ],
     joint: false,
+    takes_categories: false,
+    takes_missing: false,
     fit: classify,
     form: &linear::FORM,
 };
