@@ -7,6 +7,7 @@ counted. PgBouncer is wanted on PATH or in /usr/sbin, Debian's or a newer one; w
 nothing.
 """
 
+import concurrent.futures
 import contextlib
 import functools
 import itertools
@@ -44,6 +45,8 @@ CASES = [
 SLOW = [("-S", mode, clients) for clients in (1, 10, 1000) for mode in ("extended", "prepared")]
 # What the transactions a second (at least) and the CPU a query (at most) should be, in parts of PgBouncer's.
 TARGETS = {1: (None, 1.05), 10: (1.05, 0.95), 100: (1.8, 0.55), 1000: (1.4, 0.65)}
+# So many settings have the clients whose sessions differ.
+SETTINGS = 10
 # Clients whose statements take a second each, beside short ones.
 SLEEPERS = 4
 SIZES = {"-S": (2, 5, 10, 20), "TPC-B": (5, 10, 20, 40), "ORM": (5, 10, 20, 40)}
@@ -59,8 +62,8 @@ class Direct:
         """Nothing stands between."""
         return 0.0
 
-    def pgbench(self, mode, clients, script, seconds, *more):
-        """What pgbench counted: transactions, and transactions a second."""
+    def pgbench(self, mode, clients, script, seconds, *more, options=""):
+        """What pgbench counted: transactions, and transactions a second. `options` are settings of its sessions."""
         # A thread of pgbench stands still while one of its clients prepares a statement: its others that have a
         # transaction open would keep the server connection that it waits for.
         threads = clients if script == "ORM" else min(clients, 2)
@@ -77,13 +80,13 @@ class Direct:
             str(seconds),
             *more,
         ]
-        environ = environment() | {"PGPASSWORD": self.server.password}
+        environ = environment() | {"PGPASSWORD": self.server.password, "PGOPTIONS": options}
         done = subprocess.run([*command, "postgres"], capture_output=True, text=True, env=environ, check=False)
         counted = re.search(r"actually processed: (\d+)", done.stdout)
         rate = re.search(r"tps = ([\d.]+)", done.stdout)
         if counted and counted.group(1) == "0":
             # pgbench's time runs while its clients connect, and on a busy machine a hundred server processes take long.
-            return self.pgbench(mode, clients, script, 2 * seconds, *more)
+            return self.pgbench(mode, clients, script, 2 * seconds, *more, options=options)
         if done.returncode != 0 or not counted or not rate:
             raise Problem(f"pgbench through {self.name}: {(done.stderr or done.stdout).strip()[-300:]}")
         return int(counted.group(1)), float(rate.group(1))
@@ -227,6 +230,7 @@ def measure(quick):
         draw(report, rates)
         without_pipelining(report, start, sizes["-S"], rounds, seconds)
         lone_client(report, start, sizes["-S"]["howdah"], direct, rounds, seconds)
+        sessions(report, of_selects["howdah"], rounds, seconds)
         splitting(report, start, sizes["-S"]["howdah"], rounds, seconds)
         beyond(report, start, of_selects["howdah"], direct, rounds, seconds)
     return report
@@ -326,6 +330,27 @@ def lone_client(report, start, size, direct, rounds, seconds):
             report.add(f"{case}: with / without", ratios(taken["awake"], taken["asleep"]))
             report.add(f"{case}: with / direct", ratios(taken["awake"], taken["direct"]))
             report.add(f"{case}: CPU, with / without", ratios(costs["awake"], costs["asleep"]))
+
+
+def sessions(report, howdah, rounds, seconds):
+    """What it costs that the sessions of clients differ: a server connection is brought in line for each of them."""
+    settings = [f"-c search_path=tenant_{number},public" for number in range(SETTINGS)]
+    crowds = {"different": settings, "alike": settings[:1] * SETTINGS}
+    for mode in ("simple", "prepared"):
+        costs = {name: [] for name in crowds}
+
+        def run(name, mode=mode, costs=costs):
+            before = howdah.cpu()
+            each = functools.partial(howdah.pgbench, mode, 100 // SETTINGS, "-S", seconds)
+            with concurrent.futures.ThreadPoolExecutor(SETTINGS) as pool:
+                counted = list(pool.map(lambda options: each(options=options), crowds[name]))
+            costs[name].append((howdah.cpu() - before) / max(sum(count for count, _ in counted), 1) * 1e6)
+            return sum(rate for _, rate in counted)
+
+        taken = interleave({name: functools.partial(run, name) for name in crowds}, rounds)
+        case = f"-S {mode}, 100 clients of {SETTINGS} different sessions / of sessions alike"
+        report.add(f"{case}: transactions a second", ratios(taken["different"], taken["alike"]))
+        report.add(f"{case}: CPU", ratios(costs["different"][1:], costs["alike"][1:]))
 
 
 def splitting(report, start, size, rounds, seconds):
