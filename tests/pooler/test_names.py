@@ -5,6 +5,7 @@ import select
 import pytest
 
 from tests.pooler import raw
+from tests.pooler.interpose import Scripted, end, error, ready
 from tests.pooler.process import Pooler
 from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, close, parse, query
 
@@ -94,3 +95,19 @@ def test_a_name_lost_with_its_server_does_not_exist(pooler):
         assert client.kinds(parse("n", "SELECT 1"), SYNC) == ("EZ" if told else "1Z")
     # A statement that is known to be a read is asked again once.
     assert deaths == (2 if pooler.settings["pipelining"] else 1)
+
+
+def test_a_name_whose_parse_no_server_has_answered_does_not_exist():
+    settings = {"default_pool_size": 1, "pipelining": False, "server_login_retry": 0.1}
+    with Scripted() as server, Pooler(server, **settings) as pooler, Raw(pooler.port) as client:
+        client.send(parse("n", "SELECT 1"), SYNC)
+        first = server.session(0)
+        assert [kind for kind, _ in first.unit()] == [b"P", b"S"]
+        end(first.socket)
+        assert answers(client, 1) == (["EZ"], ["08006"])
+        client.send(bind("n"), EXECUTE, SYNC)
+        second = server.session(1)
+        # It is the server's to say that there is none.
+        assert [kind for kind, _ in second.unit()] == [b"B", b"E", b"S"]
+        second.send(error("26000", "there is none"), ready())
+        assert answers(client, 1) == (["EZ"], ["26000"])
