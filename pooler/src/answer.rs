@@ -407,17 +407,19 @@ impl Worker {
         let ends = |request: &Request| {
             if skips { matches!(request, Request::Sync | Request::HiddenSync) } else { request.ends_unit() }
         };
+        let mut unanswered = Vec::new();
         let ended = loop {
             match server.requests.pop_front() {
                 Some(request) if ends(&request) => break request,
                 // Only after an error are there requests without an answer.
-                Some(request) => undo(server, client.as_deref_mut(), request),
+                Some(request) => unanswered.push(request),
                 None => {
                     self.doom(key, "broken protocol: ReadyForQuery that nothing asked for");
                     return Ok(());
                 }
             }
         };
+        undo(server, client.as_deref_mut(), unanswered.into_iter());
         pop_copy_ends(server);
         server.settle_definition();
         let failed = std::mem::take(&mut server.failed);
@@ -656,8 +658,15 @@ fn stray(tag: u8) -> bool {
     matches!(tag, tag::NOTIFICATION_RESPONSE | tag::NOTICE_RESPONSE)
 }
 
-/// Forgets what a request would have done, had an error not come first.
-fn undo(server: &mut Server, client: Option<&mut Client>, request: Request) {
+/// Forgets what requests would have done, had an error not come first: the last of them first, since each has begun with
+/// what those before it had done.
+pub fn undo(server: &mut Server, mut client: Option<&mut Client>, requests: impl DoubleEndedIterator<Item = Request>) {
+    for request in requests.rev() {
+        undo_one(server, client.as_deref_mut(), request);
+    }
+}
+
+fn undo_one(server: &mut Server, client: Option<&mut Client>, request: Request) {
     match request {
         Request::Parse { statement, name, unnamed, .. } => {
             if let Some(statement) = &statement {

@@ -5,6 +5,7 @@ use std::io;
 use wire::backend::{self, Status};
 
 use crate::after::After;
+use crate::answer::undo;
 use crate::client::{Client, ClientKey, Discard, State as ClientState};
 use crate::config::PoolMode;
 use crate::log::Subject;
@@ -202,21 +203,9 @@ impl Worker {
         // The unit at the head has been told of an error of its own.
         let failed = server.failed;
         let idle = server.status == Status::Idle;
-        // What was being prepared was not, as far as the client will know.
-        let names: Vec<Box<[u8]>> = server
-            .requests
-            .iter_mut()
-            .filter_map(|request| match request {
-                // A name that was taken already stays its statement's.
-                Request::Parse { name, taken: None, .. } | Request::Invented { name, .. } => name.take(),
-                _ => None,
-            })
-            .collect();
-        if let Some(client) = client_key.and_then(|client| self.clients.get_mut(client.0)) {
-            for name in names {
-                client.statements.remove(&name);
-            }
-        }
+        // What was being prepared or closed was not, as far as the client will know.
+        let unanswered = std::mem::take(&mut server.requests);
+        undo(server, client_key.and_then(|client| self.clients.get_mut(client.0)), unanswered.into_iter());
         self.close_server(key, &why);
         if let Some(client_key) = client_key {
             let session = self.pools.get(pool_key.0).is_some_and(|pool| pool.mode == PoolMode::Session);

@@ -1,13 +1,11 @@
 """The names of prepared statements, where units fail that give them and servers die that know them."""
 
-import select
-
 import pytest
 
 from tests.pooler import raw
 from tests.pooler.interpose import Scripted, end, error, ready
 from tests.pooler.process import Pooler
-from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, close, parse, query
+from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, close, describe, parse, query
 
 RUNNING = "FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%lasts%' AND pid <> pg_backend_pid()"
 
@@ -59,6 +57,17 @@ def test_a_close_behind_an_error_has_not_been(pooler):
         assert answers(client, 4) == (["EZ", "2DCZ", "3Z", "EZ"], ["26000", "26000"])
 
 
+def test_names_given_and_forgotten_behind_an_error_are_what_they_were(pooler):
+    with Raw(pooler.port) as client:
+        assert client.kinds(parse("s", "SELECT 1"), SYNC) == "1Z"
+        client.send(bind("missing"), parse("t", "SELECT 2"), close("t"), SYNC, bind("t"), EXECUTE, SYNC)
+        assert answers(client, 2) == (["EZ", "EZ"], ["26000", "26000"])
+        client.send(bind("missing"), close("s"), parse("s", "SELECT 2"), close("s"), SYNC)
+        assert client.kinds() == "EZ"
+        client.send(bind("s"), EXECUTE, SYNC)
+        assert raw.values(client.until(b"Z")) == ["1"]
+
+
 def test_a_discard_comes_before_what_is_sent_behind_it(pooler):
     with Raw(pooler.port) as client:
         assert client.kinds(parse("s", "SELECT 1"), SYNC) == "1Z"
@@ -81,13 +90,19 @@ def test_a_statement_in_a_failed_transaction_is_refused_for_that(pooler, behind)
         assert answers(client, 2) == (["CZ", "2DCZ"], [])
 
 
-def test_a_name_lost_with_its_server_does_not_exist(pooler):
+def end_what_runs(pooler, client):
+    """Ends the server processes of what runs until the client has heard of it: how many."""
     deaths = 0
+    while not client.waiting(0.05):
+        deaths += int(pooler.server.psql(f"SELECT count(pg_terminate_backend(pid, 5000)) {RUNNING}"))
+    return deaths
+
+
+def test_a_name_lost_with_its_server_does_not_exist(pooler):
     with Raw(pooler.port) as client:
         pooler.wait_for_catalog()
         client.send(parse("n", "SELECT 1 AS lasts FROM pg_sleep(20)"), bind("n"), EXECUTE, SYNC)
-        while not select.select([client.socket], [], [], 0.05)[0]:
-            deaths += int(pooler.server.psql(f"SELECT count(pg_terminate_backend(pid, 5000)) {RUNNING}"))
+        deaths = end_what_runs(pooler, client)
         kinds, codes = answers(client, 1)
         assert kinds[0].lstrip("12") == "EZ" and codes == ["57P01"]
         # What its client was told of, it has.
@@ -111,3 +126,18 @@ def test_a_name_whose_parse_no_server_has_answered_does_not_exist():
         assert [kind for kind, _ in second.unit()] == [b"B", b"E", b"S"]
         second.send(error("26000", "there is none"), ready())
         assert answers(client, 1) == (["EZ"], ["26000"])
+
+
+def test_a_close_lost_with_its_server_has_not_been(pooler):
+    with Raw(pooler.port) as client:
+        pooler.wait_for_catalog()
+        assert client.kinds(parse("n", "SELECT 1 AS lasts FROM pg_sleep(20)"), SYNC) == "1Z"
+        # The second unit is not sent before the first is answered where units of others may lie between.
+        own_unit = [] if pooler.settings["pipelining"] else [SYNC]
+        client.send(bind("n"), EXECUTE, *own_unit, close("n"), SYNC)
+        end_what_runs(pooler, client)
+        kinds, codes = answers(client, 1 + len(own_unit))
+        assert [kind.lstrip("2") for kind in kinds] == ["EZ"] * len(kinds) and set(codes) == {"57P01"}
+        assert client.kinds(describe("n"), SYNC) == "tTZ"
+        assert client.kinds(close("n"), SYNC, describe("n"), SYNC) == "3Z"
+        assert client.kinds() == "EZ"
