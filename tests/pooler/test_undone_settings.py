@@ -11,7 +11,7 @@ import time
 import pytest
 
 from tests.pooler.process import Pooler
-from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, direct, parse, query, values
+from tests.pooler.raw import EXECUTE, FLUSH, SYNC, Raw, bind, direct, parse, query, show, values
 
 # What is tested is the pooler's own; run them on the others by `--pg` where servers differ.
 NEWEST_ONLY = True
@@ -478,6 +478,44 @@ def test_a_session_is_what_it_would_be_without_a_pooler(ground, name, way):
             other.look("in the end")
         with Raw(pooler.port) as late, direct(ground) as plain:
             assert session(late) == session(plain)
+
+
+# What a statement timeout strikes that has run out behind the last answer of a unit: each what the unit does, and what
+# ends the transaction that it leaves.
+LATE = {
+    "a SET": ([TAG], None),
+    "a RESET": (["RESET my.tag"], None),
+    "BEGIN": (["BEGIN"], "ROLLBACK"),
+    "BEGIN and a SET": (["BEGIN", OTHER], "COMMIT"),
+    "a transaction": (["BEGIN", OTHER, "COMMIT"], None),
+}
+
+
+@pytest.mark.parametrize("pipelining", [True, False], ids=["pipelining", "without"])
+@pytest.mark.parametrize("name", LATE)
+def test_a_timeout_behind_the_last_answer_of_a_unit_undoes_what_it_would_without_a_pooler(ground, name, pipelining):
+    statements, end = LATE[name]
+    with contextlib.ExitStack() as stack:
+        pooler = stack.enter_context(Pooler(ground, default_pool_size=1, pipelining=pipelining))
+        clients = [stack.enter_context(direct(ground)), stack.enter_context(Raw(pooler.port))]
+        other = stack.enter_context(Raw(pooler.port))
+        before = session(other)
+        told = []
+        for client in clients:
+            heard = [client.sql("SET my.tag = 'before'"), client.sql("SET statement_timeout = '300ms'")]
+            # The timer runs from the last Parse on, and is looked at when the server reads on.
+            client.send(*x(*statements)[:-1], parse("n", "SELECT 7"), FLUSH)
+            heard += [show([client.next()]) for _ in range(3 * len(statements) + 1)]
+            time.sleep(0.4)
+            heard.append(client.ask(SYNC))
+            heard.append(client.sql(end) if end else None)
+            # What was answered before it and is of no transaction stays.
+            heard.append(client.ask(bind("n"), EXECUTE, SYNC))
+            told.append((heard, session(client), session(client)))
+        direct_told, pooled_told = told
+        assert pooled_told == direct_told
+        assert any(answer and answer.startswith("E:57014") for answer in direct_told[0])
+        assert session(other) == before
 
 
 @pytest.mark.parametrize("pipelining", [True, False], ids=["pipelining", "without"])

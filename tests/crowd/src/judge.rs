@@ -59,7 +59,7 @@ pub struct Judge<'a> {
     unit: &'a Unit,
     client: u32,
     left: &'a [u8],
-    /// Whether its statement_timeout may strike.
+    /// Whether its statement_timeout may have struck when the unit began.
     timed: bool,
     /// An error has come: the rest of the unit is skipped.
     skipping: bool,
@@ -203,11 +203,9 @@ impl<'a> Judge<'a> {
     /// How an error strikes, if it may.
     fn strikes(&self, report: &Report) -> Option<End> {
         let cancelled = report.code == "57014" && report.message == CANCELLED;
-        let timed_out = report.code == "57014" && report.message == TIMED_OUT;
-        let timed = self.timed || may_time_out(self.session);
         if cancelled && self.unit.cancellable {
             Some(End::Cancelled)
-        } else if (timed_out || cancelled) && timed {
+        } else if self.is_timeout(report) || cancelled && self.is_timed() {
             // PostgreSQL takes one in thirty timeouts for a cancel request.
             Some(End::TimedOut)
         } else if self.rules.kills && LOST.contains(&report.code.as_str()) {
@@ -217,6 +215,16 @@ impl<'a> Judge<'a> {
         } else {
             None
         }
+    }
+
+    /// Whether its statement_timeout may strike.
+    fn is_timed(&self) -> bool {
+        self.timed || may_time_out(self.session)
+    }
+
+    /// Whether this is its own statement_timeout.
+    fn is_timeout(&self, report: &Report) -> bool {
+        report.code == "57014" && report.message == TIMED_OUT && self.is_timed()
     }
 
     // Operations
@@ -624,16 +632,16 @@ impl<'a> Judge<'a> {
         if self.skipping {
             return Ok(());
         }
-        if self.session.status() == b'I' {
-            let refusal = self.session.refuses_commit();
-            let (tag, body) = self.peek()?;
-            if tag == tag::ERROR_RESPONSE {
-                self.take()?;
-                return self.error(body, &refusal.iter().collect::<Vec<_>>());
-            }
-            if let Some(error) = refusal {
-                return Err(format!("no error {} {}", error.code, error.message));
-            }
+        let implicit = self.session.status() == b'I';
+        let refusal = self.session.refuses_commit().filter(|_| implicit);
+        let (tag, body) = self.peek()?;
+        // A timer that has run out too late for the last statement strikes when the server reads on, wherever that is.
+        if tag == tag::ERROR_RESPONSE && (implicit || self.is_timeout(&report(body)?)) {
+            self.take()?;
+            return self.error(body, &refusal.iter().collect::<Vec<_>>());
+        }
+        if let Some(error) = refusal {
+            return Err(format!("no error {} {}", error.code, error.message));
         }
         self.session.end_unit(self.ledger);
         Ok(())

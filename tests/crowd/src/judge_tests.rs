@@ -145,6 +145,35 @@ fn what_strikes_is_excused_where_it_may_strike() {
 }
 
 #[test]
+fn a_timeout_behind_the_last_statement_takes_back_its_transaction() {
+    let timeout = "canceling statement due to statement timeout";
+    let session =
+        |timeout: &str| Session::new(World::default().session(USERS[0], &[(Setting::Timeout, timeout.into())]), true);
+    let extended = |statement: Statement| {
+        let mut unit = Unit::default();
+        let statement = std::rc::Rc::new(statement);
+        unit.parse(0, &statement).bind(0, 0, &statement).execute(0, 0);
+        unit.sync()
+    };
+    let done = |tag: &str| Answer::new().empty(tag::PARSE_COMPLETE).empty(tag::BIND_COMPLETE).complete(tag);
+    let begin = || extended(statement::command("BEGIN", "BEGIN", Effect::Begin { read_only: false }));
+    let key = Key::new(1, 1);
+    let mut ledger = Ledger::default();
+    ledger.send(&[key]);
+    let late = |tag: &str, status: u8| done(tag).error("57014", timeout).ready(status);
+    let mut timed = session("1ms");
+    let insert = extended(statement::insert(key));
+    assert_eq!(verdict(&mut timed, &mut ledger, &insert, &late("INSERT 0 1", b'I')), Ok(End::TimedOut));
+    assert_eq!(ledger.look(key).0, Told::Failed);
+    assert_eq!(verdict(&mut timed, &mut ledger, &begin(), &late("BEGIN", b'E')), Ok(End::TimedOut));
+    assert_eq!(timed.status(), b'E');
+    assert!(verdict(&mut session("1ms"), &mut ledger, &begin(), &late("BEGIN", b'T')).is_err());
+    assert!(verdict(&mut session("0"), &mut ledger, &begin(), &late("BEGIN", b'E')).is_err());
+    let other = done("BEGIN").error("57014", "canceling statement due to user request").ready(b'E');
+    assert!(verdict(&mut session("1ms"), &mut ledger, &begin(), &other).is_err());
+}
+
+#[test]
 fn an_error_takes_back_what_its_unit_has_set() {
     let mut session = session();
     let mut ledger = Ledger::default();

@@ -360,7 +360,11 @@ impl Session {
             }
             Effect::Reset(setting) => self.set(*setting, self.startup.get(*setting).clone()),
             Effect::ResetAll => self.reset_all(),
-            Effect::DiscardAll => self.discard_all(),
+            // It is committed at once, whatever becomes of its unit.
+            Effect::DiscardAll => {
+                self.discard_all();
+                self.commit(ledger);
+            }
             Effect::Write(keys) => self.write(keys, self.vars().tenant(), ledger),
             // Only its answer says whether it has written ([`Session::shifted`]).
             Effect::Shift(_) => (),
