@@ -17,6 +17,7 @@ from pathlib import Path
 import pg8000.dbapi
 import pytest
 
+import test_upgrade
 from conftest import Database, majors
 from devkit import Problem, postgres
 from devkit.client import connection
@@ -72,6 +73,12 @@ DEPLOYING = {
     "the deployment commits": (trigger("deployments", deferred=True), "SELECT pgml.deploy(2)"),
 }
 STEPS = {**TRAINING, **DEPLOYING}
+# So many rows that most of them are in the temporary file while the last one is waited for.
+ROWS = 200_000
+SPOOLING = (
+    "SELECT pgml.train('fresh', 'regression', '(SELECT hashint4(i) AS x, hashint4(-i) AS y FROM many "
+    f"WHERE i < {ROWS} OR public.pass())', 'y', 'xgboost', '{QUIET}')"
+)
 
 
 @pytest.fixture(scope="module")
@@ -88,17 +95,17 @@ def own(major):
 class Waiting:
     """A statement that waits at a step, in a connection of its own."""
 
-    def __init__(self, database, step):
+    def __init__(self, database, step, statement=None):
         self.database = database
-        self.gate, self.statement = STEPS[step]
+        self.gate, self.statement = ("", statement) if statement else STEPS[step]
         self.grows = step == "trees grow"
         self._open = contextlib.ExitStack()
 
     def __enter__(self):
         open_gates(self.database)
         self.database.sql(self.gate)
-        holder = self._open.enter_context(self.database.connect()).cursor()
-        holder.execute("SELECT pg_advisory_lock(1)")
+        self._holder = self._open.enter_context(self.database.connect()).cursor()
+        self._holder.execute("SELECT pg_advisory_lock(1)")
         client = self._open.enter_context(self.database.connect())
         self.running = Background(client, self.statement)
         self.pid = self.running.pid
@@ -112,6 +119,11 @@ class Waiting:
 
         wait_for(is_there, "the step is reached")
         return self
+
+    def go_on(self):
+        """Lets the statement run to its end."""
+        self._holder.execute("SELECT pg_advisory_unlock(1)")
+        self.running.wait(60)
 
     def __exit__(self, *exception):
         self._open.close()
@@ -315,6 +327,101 @@ def test_random_changes_of_stored_bytes_are_errors_or_predictions(own, time_of_m
                     cursor.execute("ROLLBACK TO s")
             cursor.execute("ROLLBACK")
         assert ask(cursor) == "up"
+
+
+def flip(path):
+    with path.open("r+b") as file:
+        file.seek(path.stat().st_size // 2)
+        byte = file.read(1)[0]
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte ^ 4]))
+
+
+def cut_off(path):
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def overwrite(path):
+    length = path.stat().st_size
+    with path.open("r+b") as file:
+        file.write(random.randbytes(length))
+
+
+@pytest.mark.parametrize("damage", [flip, cut_off, overwrite])
+def test_rows_of_a_training_that_are_damaged_on_disk_train_no_model(own, damage, time_of_many):
+    registry = own.sql(REGISTRY)
+    own.sql(f"DROP TABLE IF EXISTS many; CREATE TABLE many AS SELECT i FROM generate_series(1, {ROWS}) i")
+    with Waiting(own, "the last row is read", SPOOLING) as waiting:
+        (spool,) = temporary_files(own.server)
+        assert spool.stat().st_size > ROWS
+        damage(spool)
+        waiting.go_on()
+        assert waiting.running.error.args[0]["C"] == "58030"
+        assert waiting.running.error.args[0]["M"] == "a temporary file of a training cannot be read back"
+        # The connection is as before.
+        assert ask(waiting.running.connection.cursor()) == "up"
+    check(own, registry)
+
+
+def test_an_update_of_the_extension_is_not_noticed_by_those_who_predict(own, time_of_many):
+    own.server.psql("DROP DATABASE IF EXISTS old WITH (FORCE); CREATE DATABASE old")
+    old = Database(own.server, "old")
+    old.sql("CREATE EXTENSION pgml VERSION '3.0.0'; " + test_upgrade.TABLES + test_upgrade.DATA)
+    expected = {question: old.sql(question) for question in test_upgrade.PREDICTIONS}
+    found, failures, over = [], [], threading.Event()
+
+    def ask_all(client):
+        cursor = client.cursor()
+        for question, answer in expected.items():
+            cursor.execute(question)
+            assert cursor.fetchone()[0] == answer, question
+            found.append(over.is_set())
+
+    def in_one_connection():
+        with old.connect() as client:
+            while not over.is_set():
+                ask_all(client)
+
+    def in_new_connections():
+        while not over.is_set():
+            with old.connect() as client:
+                ask_all(client)
+
+    def in_long_transactions():
+        with old.connect() as client:
+            while not over.is_set():
+                client.cursor().execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+                for _ in range(5):
+                    ask_all(client)
+                client.cursor().execute("COMMIT")
+
+    def kept(work):
+        try:
+            work()
+        except Exception as error:
+            failures.append(error)
+
+    def asked(more):
+        target = len(found) + more
+        wait_for(lambda: failures or len(found) >= target, "predictions go on")
+
+    load = [in_one_connection, in_new_connections, in_long_transactions]
+    threads = [threading.Thread(target=kept, args=(work,)) for work in load]
+    for thread in threads:
+        thread.start()
+    try:
+        asked(30)
+        for end in ("ROLLBACK", "COMMIT"):
+            old.sql(f"BEGIN; SET LOCAL lock_timeout = '30s'; {test_upgrade.UPDATE}; {end}")
+            asked(30)
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join(60)
+    assert failures == []
+    assert old.sql("SELECT extversion FROM pg_extension WHERE extname = 'pgml'") != "3.0.0"
+    old.sql(f"{test_upgrade.TRAIN}; DROP EXTENSION pgml CASCADE")
+    own.server.psql("DROP DATABASE old WITH (FORCE)")
 
 
 def test_trainings_and_deployments_of_one_project_at_once_leave_one_that_answers(own, time_of_many):

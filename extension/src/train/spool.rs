@@ -2,7 +2,10 @@
 //! rows in the same order, and so that they take no memory.
 //!
 //! The file is the server's own kind (BufFile): it honours temp_file_limit and temp_tablespaces, and ends with the
-//! transaction at the latest. It holds blocks of rows, each packed by [`learn::spool`].
+//! transaction at the latest. It holds blocks of rows, each packed by [`learn::spool`]. The server has no checksums for its
+//! temporary files, and a disk that returns other bytes would train another model: so the hash of each block is kept.
+
+use std::hash::{DefaultHasher, Hasher};
 
 use learn::rows::Chunk;
 use learn::spool::{Block, decode, encode};
@@ -41,6 +44,8 @@ pub struct Spool {
     block_rows: usize,
     /// Where each block begins; the end of the file last.
     starts: Vec<u64>,
+    /// The hash of each block as it was written.
+    hashes: Vec<u64>,
     /// The block being filled.
     features: Vec<f32>,
     labels: Vec<f32>,
@@ -67,6 +72,7 @@ impl Spool {
             width,
             block_rows,
             starts: vec![0],
+            hashes: Vec::new(),
             features: Vec::with_capacity(block_rows * width),
             labels: Vec::with_capacity(block_rows),
             packed: Vec::new(),
@@ -119,6 +125,7 @@ impl Spool {
         unsafe { pg_sys::BufFileWrite(self.file, self.packed.as_mut_ptr().cast(), self.packed.len()) };
         let start = self.starts.last().copied().unwrap_or(0);
         self.starts.push(start + self.packed.len() as u64);
+        self.hashes.push(hash(&self.packed));
         self.features.clear();
         self.labels.clear();
         Ok(())
@@ -126,7 +133,9 @@ impl Spool {
 
     /// Reads a block into `block`, by way of `packed`.
     pub fn read(&self, index: usize, packed: &mut Vec<u8>, block: &mut Block) -> Result<()> {
-        let (Some(&start), Some(&end)) = (self.starts.get(index), self.starts.get(index + 1)) else {
+        let (Some(&start), Some(&end), Some(&written)) =
+            (self.starts.get(index), self.starts.get(index + 1), self.hashes.get(index))
+        else {
             return Err(damaged());
         };
         let segment = i32::try_from(start / SEGMENT_BYTES).map_err(|_| damaged())?;
@@ -140,7 +149,7 @@ impl Spool {
             }
             pg_sys::BufFileRead(self.file, packed.as_mut_ptr().cast(), packed.len())
         };
-        if got != packed.len() {
+        if got != packed.len() || hash(packed) != written {
             return Err(damaged());
         }
         Ok(decode(packed, block)?)
@@ -165,6 +174,13 @@ impl Spool {
         // SAFETY: an open file, used by nobody any more.
         unsafe { pg_sys::BufFileClose(self.file) };
     }
+}
+
+/// Of one process's life; it is written nowhere.
+fn hash(bytes: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(bytes);
+    hasher.finish()
 }
 
 fn damaged() -> Error {
