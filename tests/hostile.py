@@ -35,6 +35,16 @@ SLACK = 9
 # Values and a name that only a superuser may see.
 SECRET_VALUE, SECRET_PROJECT = "zq-value", "zq-project"
 
+LINE = """pgml.train('line', 'regression', 'hostile.line', 'y', 'xgboost', '{"n_estimators": 3}')"""
+SOILS = """pgml.train('soils', 'classification', 'hostile.soils', 'yield', 'xgboost', '{"n_estimators": 3}')"""
+
+
+def again(number, training):
+    """Makes the model that was made first again, by its number, where a call has deleted or renamed it."""
+    missing = f"WHERE NOT EXISTS (SELECT FROM pgml.models WHERE id = {number})"
+    return f"SELECT setval('pgml.models_id_seq', {number} - 1) {missing}; SELECT {training} {missing};"
+
+
 SETUP = f"""
     CREATE SCHEMA hostile AUTHORIZATION {OWNER};
     CREATE SCHEMA "Quo""ted" AUTHORIZATION {OWNER};
@@ -53,8 +63,8 @@ SETUP = f"""
     CREATE DOMAIN hostile.small AS integer CHECK (VALUE < 10);
     CREATE TYPE hostile.pair AS (a integer, b text);
     CREATE TYPE hostile.mood AS ENUM ('sad', 'glad');
-    SELECT pgml.train('line', 'regression', 'hostile.line', 'y', 'xgboost', '{{"n_estimators": 3}}');
-    SELECT pgml.train('soils', 'classification', 'hostile.soils', 'yield', 'xgboost', '{{"n_estimators": 3}}');
+    SELECT {LINE};
+    SELECT {SOILS};
 """
 # Back to what the calls began with. What trains in the background may have been asked for data without end. Models of theirs go, and with them their data and their compiled copies.
 RESET = f"""
@@ -62,8 +72,11 @@ RESET = f"""
     SELECT count(pgml.wait(id, '10 s')) FROM pgml.jobs WHERE status IN ('queued', 'running');
     DELETE FROM pgml.training_jobs;
     DELETE FROM pgml.projects WHERE name NOT IN ('line', 'soils', '{SECRET_PROJECT}');
+    DELETE FROM pgml.models WHERE id > 3;
+    {again(2, LINE)}
+    {again(3, SOILS)}
+    SELECT setval('pgml.models_id_seq', 3);
     SELECT pgml.set_owner('line', '{OWNER}'), pgml.set_owner('soils', '{OWNER}');
-    DELETE FROM pgml.models WHERE id NOT IN (SELECT min(id) FROM pgml.models GROUP BY project_id);
     SELECT pgml.revoke(project, grantee, 'all') FROM pgml.grants WHERE grantee <> 'public';
 """
 

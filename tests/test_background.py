@@ -376,6 +376,49 @@ def test_after_a_crash_the_rest_of_the_queue_goes_on_when_somebody_asks(major):
         assert app.sql(f"SELECT status FROM pgml.jobs WHERE id = {third}") == "failed"
 
 
+@pytest.mark.parametrize("use", ["SELECT pgml.predict('used', 1)", "SELECT pgml.deploy('used', 'most_recent')"])
+def test_after_a_restart_the_queue_goes_on_when_the_extension_is_used(major, use):
+    with Server(postgres.tree(major)) as server:
+        server.psql("CREATE DATABASE app")
+        app = Database(server, "app")
+        app.sql("CREATE EXTENSION pgml; CREATE TABLE line AS SELECT i AS x, i AS y FROM generate_series(1, 40) i")
+        app.sql(ask(project="used").replace("train_async", "train"))
+        first, second = app.sql(ask(hyperparams=FOREVER)), app.sql(ask())
+        runs(app, first)
+        server.restart()
+        written = "SELECT string_agg(status, ' ' ORDER BY id) FROM pgml.training_jobs"
+        time.sleep(0.5)
+        assert app.sql(written) == "running queued"
+        app.sql(use)
+        wait_for(lambda: app.sql(written) == "failed done", f"training {second} is done")
+
+
+def test_a_role_may_have_so_many_waiting(lines, gate):
+    lines.sql("LOAD 'pgml'; ALTER SYSTEM SET pgml.queued_trainings = 3; SELECT pg_reload_conf()")
+    try:
+        held = lines.sql(f"SET ROLE {BOB}; " + ask(GATE, project="held"))
+        runs(lines, held)
+        with lines.connect() as own:
+            cursor = own.cursor()
+            execute(cursor, f"SET ROLE {ALICE}", "BEGIN", ask(project="a"), ask(project="b"))
+            # What the transaction has asked for counts, and one statement asks for several.
+            many = ask(project="c") + " FROM generate_series(1, 2)"
+            code, message = error_of(cursor, many)
+            assert (code, message) == (
+                "53400",
+                f'role "{ALICE}" has 3 trainings waiting, and pgml.queued_trainings allows no more',
+            )
+            execute(cursor, "ROLLBACK", *[ask(project=name) for name in "abc"])
+            assert error_of(cursor, ask(project="d"))[0] == "53400"
+            # Others have their own.
+            lines.sql(f"SET ROLE {BOB}; " + ask(project="e"))
+            execute(cursor, "SELECT pgml.cancel(min(id)) FROM pgml.jobs WHERE status = 'queued'", ask(project="d"))
+            execute(cursor, "RESET ROLE", *[ask(project=name) for name in "fghij"])
+        gate()
+    finally:
+        lines.sql("LOAD 'pgml'; ALTER SYSTEM RESET pgml.queued_trainings; SELECT pg_reload_conf()")
+
+
 def test_the_extension_and_the_database_can_be_dropped(lines):
     lines.sql(ask(hyperparams=FOREVER))
     wait_for(lambda: lines.sql("SELECT string_agg(status, '') FROM pgml.jobs") == "running", "it runs")

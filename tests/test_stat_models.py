@@ -160,7 +160,8 @@ def test_without_shared_memory_predictions_go_on_uncounted(major):
         app = Database(server, "app")
         app.sql("CREATE EXTENSION pgml")
         up, _ = make_models(app.sql)
-        # No segment can be made any more; those of the server can be opened.
+        # One was made for the training. No other can be made any more; those of the server can be opened.
+        server.restart()
         folder = server.data / "pg_dynshmem"
         folder.chmod(0o500)
         try:

@@ -146,6 +146,21 @@ CREATE FUNCTION pgml.set_owner(project_name pg_catalog.text, role pg_catalog.tex
 COMMENT ON FUNCTION pgml.set_owner(pg_catalog.text, pg_catalog.text)
     IS 'give the project to another role, which the current one must be able to act as';
 
+CREATE FUNCTION pgml.rename_project(project_name pg_catalog.text, new_name pg_catalog.text) RETURNS pg_catalog.void
+    AS 'MODULE_PATHNAME', 'pgml_rename_project' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION pgml.rename_project(pg_catalog.text, pg_catalog.text)
+    IS 'give a project of the current role another name';
+
+CREATE FUNCTION pgml.delete_project(project_name pg_catalog.text) RETURNS pg_catalog.void
+    AS 'MODULE_PATHNAME', 'pgml_delete_project' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION pgml.delete_project(pg_catalog.text)
+    IS 'delete a project of the current role, with its models, its deployments and its grants';
+
+CREATE FUNCTION pgml.delete_model(model_id pg_catalog.int8) RETURNS pg_catalog.void
+    AS 'MODULE_PATHNAME', 'pgml_delete_model' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION pgml.delete_model(pg_catalog.int8)
+    IS 'delete a model of a project of the current role, with its deployments: the one before it answers from then on';
+
 CREATE FUNCTION pgml.has_privilege(project_name pg_catalog.text, privilege pg_catalog.text) RETURNS pg_catalog.bool
     AS 'MODULE_PATHNAME', 'pgml_has_privilege' LANGUAGE C STABLE PARALLEL SAFE COST 100;
 COMMENT ON FUNCTION pgml.has_privilege(pg_catalog.text, pg_catalog.text)
@@ -190,10 +205,8 @@ BEGIN
         END IF;
         EXECUTE pg_catalog.format('REVOKE ALL ON %s %s FROM %s CASCADE', held.kind, held.relation, held.grantee);
     END LOOP;
+    -- No more than that: who may delete from a table may lock it, too, and so stop all predictions.
     GRANT SELECT ON pgml.projects, pgml.models, pgml.deployments, pgml.snapshots, pgml.files, pgml.privileges TO PUBLIC;
-    -- An owner renames and deletes.
-    GRANT UPDATE (name) ON pgml.projects TO PUBLIC;
-    GRANT DELETE ON pgml.projects, pgml.models TO PUBLIC;
     SELECT e.extowner INTO maker FROM pg_catalog.pg_extension e WHERE e.extname OPERATOR(pg_catalog.=) 'pgml';
     EXECUTE pg_catalog.format('GRANT INSERT ON pgml.projects TO %s WITH GRANT OPTION', maker);
     -- For its dumps, with --enable-row-security.
@@ -233,10 +246,6 @@ CREATE POLICY read ON pgml.deployments FOR SELECT USING (pgml.project_allows(pro
 CREATE POLICY read ON pgml.snapshots FOR SELECT USING (pgml.snapshot_allows(id, 'export'));
 CREATE POLICY read ON pgml.files FOR SELECT USING (pgml.model_allows(model_id, 'export'));
 CREATE POLICY read ON pgml.privileges FOR SELECT USING (pgml.project_allows(project_id, 'see'));
-
-CREATE POLICY rename ON pgml.projects FOR UPDATE USING (pgml.project_allows(id, 'own'));
-CREATE POLICY remove ON pgml.projects FOR DELETE USING (pgml.project_allows(id, 'own'));
-CREATE POLICY remove ON pgml.models FOR DELETE USING (pgml.project_allows(project_id, 'own'));
 
 --
 -- Views. They read with the rights of their owner, so they say for themselves who sees what.

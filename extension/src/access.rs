@@ -168,6 +168,26 @@ pub fn require_of_model(model: i64, privilege: Privilege) -> Result<()> {
     })
 }
 
+/// That the project is the current role's; `missing` is as in [`require_known`].
+pub fn require_own(project: &Project, snapshot: pg_sys::Snapshot, missing: impl FnOnce() -> Error) -> Result<()> {
+    if owns(project) {
+        return Ok(());
+    }
+    if !knows(project, snapshot)? {
+        return Err(missing());
+    }
+    let name = lookup::project_name(project.id, snapshot)?;
+    let code = PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE;
+    Err(Error::new(code, format!("must be owner of project \"{name}\"")))
+}
+
+/// That the project of the model is the current role's.
+pub fn require_own_model(model: i64, snapshot: pg_sys::Snapshot) -> Result<()> {
+    let missing = || names::no_such_model(model);
+    let project = lookup::project_of_model(model, snapshot)?.ok_or_else(missing)?;
+    require_own(&project, snapshot, missing)
+}
+
 /// Whether the current role may train, and deploy, for the project of that name, which need not be there yet. Said before
 /// the work, instead of after it.
 pub fn require_training(name: &str, deploying: bool) -> Result<()> {

@@ -1,4 +1,5 @@
-//! Who owns a project, who was granted what on it, and what the policies on the registry's tables ask.
+//! Who owns a project, what owners do with it, who was granted what on it, and what the policies on the registry's tables
+//! ask.
 
 use std::ffi::CString;
 
@@ -13,6 +14,9 @@ use crate::{names, registry};
 crate::sql_function!(pgml_grant, grant);
 crate::sql_function!(pgml_revoke, revoke);
 crate::sql_function!(pgml_set_owner, set_owner);
+crate::sql_function!(pgml_rename_project, rename_project);
+crate::sql_function!(pgml_delete_project, delete_project);
+crate::sql_function!(pgml_delete_model, delete_model);
 crate::sql_function!(pgml_has_privilege, has_privilege);
 crate::sql_function!(pgml_project_allows, project_allows);
 crate::sql_function!(pgml_model_allows, model_allows);
@@ -55,6 +59,39 @@ fn set_owner(call: &Call) -> Result<pg_sys::Datum> {
     Ok(call.no_value())
 }
 
+/// `pgml.rename_project(project_name, new_name)`.
+fn rename_project(call: &Call) -> Result<pg_sys::Datum> {
+    registry::check_writable(c"pgml.rename_project()")?;
+    let project = owned(call)?;
+    let name = call.text(1, "new_name", names::LONGEST)?.ok_or_else(|| Error::null_argument("new_name"))?;
+    if name.trim().is_empty() {
+        return Err(Error::invalid("new_name must not be empty"));
+    }
+    let other = names::with_latest(|snapshot| lookup::project_named(&name, snapshot))?;
+    if other.is_some_and(|other| other.id != project.id) {
+        let code = PgSqlErrorCode::ERRCODE_DUPLICATE_OBJECT;
+        return Err(Error::new(code, format!("project \"{name}\" already exists")));
+    }
+    registry::rename_project(project.id, &name)?;
+    Ok(call.no_value())
+}
+
+/// `pgml.delete_project(project_name)`.
+fn delete_project(call: &Call) -> Result<pg_sys::Datum> {
+    registry::check_writable(c"pgml.delete_project()")?;
+    registry::delete_project(owned(call)?.id)?;
+    Ok(call.no_value())
+}
+
+/// `pgml.delete_model(model_id)`.
+fn delete_model(call: &Call) -> Result<pg_sys::Datum> {
+    registry::check_writable(c"pgml.delete_model()")?;
+    let model = call.i64(0).ok_or_else(|| Error::null_argument("model_id"))?;
+    names::with_latest(|snapshot| access::require_own_model(model, snapshot))?;
+    registry::delete_model(model)?;
+    Ok(call.no_value())
+}
+
 /// `pgml.has_privilege(project_name, privilege)`.
 fn has_privilege(call: &Call) -> Result<pg_sys::Datum> {
     let name = required(call, 0, "project_name")?;
@@ -82,12 +119,11 @@ fn subject(call: &Call) -> Result<(Project, pg_sys::Oid, Vec<Privilege>)> {
 fn owned(call: &Call) -> Result<Project> {
     let name = call.text(0, "project_name", names::LONGEST)?.ok_or_else(|| Error::null_argument("project_name"))?;
     names::with_latest(|snapshot| match lookup::project_named(&name, snapshot)? {
-        Some(project) if access::owns(&project) => Ok(project),
-        Some(project) if access::knows(&project, snapshot)? => Err(Error::new(
-            PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
-            format!("must be owner of project \"{name}\""),
-        )),
-        _ => Err(names::no_such_project(&name)),
+        Some(project) => {
+            access::require_own(&project, snapshot, || names::no_such_project(&name))?;
+            Ok(project)
+        }
+        None => Err(names::no_such_project(&name)),
     })
 }
 

@@ -8,6 +8,7 @@ static XGBOOST_LIBRARY: GucSetting<Option<CString>> =
     GucSetting::<Option<CString>>::new(Some(c"$libdir/pgml/xgboost/lib/libxgboost.so"));
 static CACHE_SIZE: GucSetting<i32> = GucSetting::<i32>::new(4096);
 static BACKGROUND_TRAININGS: GucSetting<i32> = GucSetting::<i32>::new(1);
+static QUEUED_TRAININGS: GucSetting<i32> = GucSetting::<i32>::new(100);
 static KEEP_JOBS: GucSetting<i32> = GucSetting::<i32>::new(30);
 static OMP_NUM_THREADS: GucSetting<i32> = GucSetting::<i32>::new(1);
 
@@ -54,6 +55,16 @@ pub fn define() {
         GucFlags::default(),
     );
     GucRegistry::define_int_guc(
+        c"pgml.queued_trainings",
+        c"Trainings by pgml.train_async that a role may have waiting in a database.",
+        c"One more is refused. It does not hold for superusers.",
+        &QUEUED_TRAININGS,
+        0,
+        i32::MAX,
+        GucContext::Sighup,
+        GucFlags::default(),
+    );
+    GucRegistry::define_int_guc(
         c"pgml.keep_jobs",
         c"Days for which pgml.jobs shows trainings that have ended.",
         c"Older ones go when another one is put into the queue.",
@@ -93,6 +104,11 @@ pub fn omp_num_threads() -> i32 {
 /// Trainings in the background that run at once in a database.
 pub fn background_trainings() -> usize {
     usize::try_from(BACKGROUND_TRAININGS.get()).unwrap_or(0)
+}
+
+/// Trainings in the background that may wait for a role.
+pub fn queued_trainings() -> i32 {
+    QUEUED_TRAININGS.get()
 }
 
 /// Days for which trainings that have ended are remembered.

@@ -314,6 +314,22 @@ pub fn deployed_model(project: i64, snapshot: pg_sys::Snapshot) -> Result<Option
     deployments.last(index, project_id, equal, value, snapshot, model)
 }
 
+/// Whether there are jobs that have not ended.
+pub fn has_jobs(snapshot: pg_sys::Snapshot) -> Result<bool> {
+    // The tables may still be those of pgml 3.0.0.
+    if relation_oid(c"training_jobs") == pg_sys::InvalidOid {
+        return Ok(false);
+    }
+    let jobs = Table::open(c"training_jobs")?;
+    let status = jobs.attribute(c"status")?;
+    let mut found = false;
+    jobs.scan_all(snapshot, |tuple| {
+        found = matches!(jobs.get::<&str>(tuple, status), Some("queued" | "running"));
+        Ok(!found)
+    })?;
+    Ok(found)
+}
+
 /// Calls `each` with every grant on a project, the role (0 for PUBLIC) and what it may do, until it has one that it was
 /// looking for.
 pub fn any_grant(

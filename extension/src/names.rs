@@ -28,6 +28,7 @@ use room::{Bounds, Recent};
 use crate::access::{self, Privilege};
 use crate::cache::{self, Digest};
 use crate::error::{Error, Result, shorten};
+use crate::jobs;
 use crate::lookup;
 use crate::model::Model;
 use crate::usage::{self, Tally};
@@ -339,6 +340,7 @@ fn look_up(question: &Question, snapshot: pg_sys::Snapshot) -> Result<Meaning> {
     let id = model_id(question, snapshot)?;
     let Some(digest) = lookup::model_digest(id, snapshot)? else { return Err(no_such_model(id)) };
     let tally = usage::tally(id);
+    jobs::go_on(snapshot)?;
     if let Some(model) = LOADED.with_borrow(|loaded| loaded.get(&digest).cloned()) {
         model.used();
         return Ok(Meaning { model, tally });

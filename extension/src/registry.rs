@@ -13,6 +13,7 @@ use pgrx::{IntoDatum, PgSqlErrorCode, Spi, pg_sys};
 use crate::access;
 use crate::error::{Error, Result};
 use crate::owner::AsOwner;
+use crate::{jobs, names};
 
 /// A row of pgml.projects.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +42,7 @@ pub fn check_writable(function: &CStr) -> Result<()> {
         )
         .hint("Run ALTER EXTENSION pgml UPDATE. Predictions go on meanwhile."));
     }
-    Ok(())
+    jobs::go_on(names::snapshot().get())
 }
 
 /// Oid of a table of the registry.
@@ -414,6 +415,24 @@ pub fn forget_snapshot(id: i64) -> Result<()> {
         |_| Ok(()),
     )?;
     Ok(())
+}
+
+/// Gives a project another name.
+pub fn rename_project(project_id: i64, name: &str) -> Result<()> {
+    let statement = "UPDATE pgml.projects SET name = $2 WHERE id OPERATOR(pg_catalog.=) $1";
+    update(statement, &[argument(project_id), argument(name)], |_| Ok(())).map(|_| ())
+}
+
+/// Deletes a project, and what belongs to it.
+pub fn delete_project(project_id: i64) -> Result<()> {
+    let statement = "DELETE FROM pgml.projects WHERE id OPERATOR(pg_catalog.=) $1";
+    update(statement, &[argument(project_id)], |_| Ok(())).map(|_| ())
+}
+
+/// Deletes a model, and what belongs to it.
+pub fn delete_model(model_id: i64) -> Result<()> {
+    let statement = "DELETE FROM pgml.models WHERE id OPERATOR(pg_catalog.=) $1";
+    update(statement, &[argument(model_id)], |_| Ok(())).map(|_| ())
 }
 
 /// Gives a project to another role.

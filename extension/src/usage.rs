@@ -17,7 +17,7 @@ use pgrx::pg_sys::{self, PgTryBuilder};
 use pgrx::{IntoDatum, PgSqlErrorCode};
 
 use crate::access::{self, Privilege};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::sql::Call;
 use crate::{lookup, names};
 
@@ -98,6 +98,8 @@ thread_local! {
     static TALLIES: RefCell<HashMap<i64, Rc<Tally>>> = RefCell::new(HashMap::new());
     static DIRTY: RefCell<Vec<Rc<Tally>>> = const { RefCell::new(Vec::new()) };
     static CALLS: Cell<u32> = const { Cell::new(0) };
+    /// Whether this connection was the first to count in this database since the server started.
+    static FIRST: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Tallies that a connection keeps at most, but for those in use.
@@ -196,6 +198,12 @@ impl Tally {
         }
         slot.last_used.fetch_max(statement_began(), Ordering::Relaxed);
     }
+}
+
+/// Whether this is the first use of the extension in this database since the server started. True once.
+pub fn is_first_use() -> bool {
+    open();
+    FIRST.take()
 }
 
 /// What counts the uses of a model.
@@ -345,6 +353,7 @@ fn make(database: &Database) -> Slots {
             pg_sys::dsm_pin_segment(segment);
             database.handle.store(pg_sys::dsm_segment_handle(segment), Ordering::SeqCst);
             database.state.store(READY, Ordering::SeqCst);
+            FIRST.set(true);
             Some(slots(segment))
         }
     });
@@ -412,17 +421,7 @@ fn reset_stat_models(call: &Call) -> Result<pg_sys::Datum> {
     let wanted = call.i64(0);
     let snapshot = names::snapshot();
     if let Some(model) = wanted {
-        let missing = || names::no_such_model(model);
-        let project = lookup::project_of_model(model, snapshot.get())?.ok_or_else(missing)?;
-        if !access::owns(&project) {
-            return Err(match access::knows(&project, snapshot.get())? {
-                true => Error::new(
-                    PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
-                    format!("must be owner of project \"{}\"", lookup::project_name(project.id, snapshot.get())?),
-                ),
-                false => missing(),
-            });
-        }
+        access::require_own_model(model, snapshot.get())?;
     }
     for slot in open().unwrap_or_default() {
         let model = slot.model.load(Ordering::Relaxed);

@@ -18,6 +18,7 @@ mod table;
 mod wait;
 
 pub use process::register;
+pub use queue::go_on;
 
 /// What becomes of a job; as in `pgml.training_jobs`.
 mod status {

@@ -9,7 +9,17 @@ use super::process::{self, Worker};
 use super::table::{self, Failure};
 use super::{run, status};
 use crate::error::Result;
-use crate::guc;
+use crate::{guc, lookup, usage};
+
+/// Has the queue looked after where nobody does since the server started: what waited goes on, and what ran has failed. To
+/// be called where the extension is used; it looks once in the life of the server.
+pub fn go_on(snapshot: pg_sys::Snapshot) -> Result<()> {
+    // SAFETY: reads the state of the server.
+    if usage::is_first_use() && !unsafe { pg_sys::RecoveryInProgress() } && lookup::has_jobs(snapshot)? {
+        process::start_queue();
+    }
+    Ok(())
+}
 
 /// Milliseconds between two looks, while trainings run or wait.
 const EVERY: i64 = 200;

@@ -105,6 +105,19 @@ pub fn queued() -> Result<Vec<(i64, pg_sys::Oid)>> {
     )
 }
 
+/// Whether so many jobs wait for a role, what this transaction has asked for among them.
+pub fn waits_for(role: pg_sys::Oid, number: i32) -> Result<bool> {
+    let full = update(
+        "SELECT pg_catalog.count(*) OPERATOR(pg_catalog.>=) $2 FROM (
+             SELECT FROM pgml.training_jobs
+             WHERE status OPERATOR(pg_catalog.=) 'queued' AND role OPERATOR(pg_catalog.=) $1::pg_catalog.oid LIMIT $2
+         ) AS waiting",
+        &[role_argument(role), argument(number)],
+        |tuple| value::<bool>(tuple, 1),
+    )?;
+    Ok(full.first() == Some(&true))
+}
+
 /// Jobs of which their rows say that they run, and where.
 pub fn running() -> Result<Vec<(i64, Process)>> {
     select(

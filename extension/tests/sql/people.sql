@@ -106,7 +106,13 @@ INSERT INTO statements (statement) VALUES
     ($$SELECT FROM pgml.grants$$),
     ($$SELECT FROM pg_stats WHERE schemaname = 'pgml'$$),
     ($$SET LOCAL row_security = off; SELECT FROM pgml.files$$),
+    ($$SELECT pgml.rename_project('churn', 'mine')$$),
+    ($$SELECT pgml.delete_project('churn')$$),
+    ($$SELECT pgml.delete_model(2)$$),
     ($$UPDATE pgml.projects SET name = 'mine'$$),
+    ($$LOCK TABLE pgml.projects IN SHARE MODE$$),
+    ($$LOCK TABLE pgml.models IN SHARE MODE$$),
+    ($$SELECT FROM pgml.projects FOR SHARE$$),
     ($$UPDATE pgml.projects SET owner = current_user::text::regrole$$),
     ($$UPDATE pgml.models SET metrics = NULL$$),
     ($$UPDATE pgml.files SET data = ''$$),
@@ -242,7 +248,7 @@ SELECT pgml.set_owner('visible', 'pgml_test_stranger');
 SET ROLE pgml_test_stranger;
 SELECT pgml.has_privilege('visible', 'export'), count(*) FROM pgml.files;
 SELECT * FROM pgml.deploy('visible', 'most_recent');
-UPDATE pgml.projects SET name = 'renamed' WHERE name = 'visible';
+SELECT pgml.rename_project('visible', 'renamed');
 SET ROLE pgml_test_owner;
 SELECT pgml.has_privilege('renamed', 'export'), pgml.has_privilege('renamed', 'predict');
 RESET ROLE;
@@ -255,9 +261,9 @@ RESET ROLE;
 -- With the last model of some data goes what is known of the data.
 SET ROLE pgml_test_owner;
 SELECT count(*) FROM pgml.snapshots;
-DELETE FROM pgml.models WHERE project_id = (SELECT id FROM pgml.projects WHERE name = 'query');
+SELECT pgml.delete_model(m.id) FROM pgml.models m JOIN pgml.projects p ON p.id = m.project_id WHERE p.name = 'query';
 SELECT count(*) FROM pgml.snapshots;
-DELETE FROM pgml.projects;
+SELECT pgml.delete_project(name) FROM pgml.projects WHERE owner = current_user::regrole;
 RESET ROLE;
 SELECT name FROM pgml.projects;
 SELECT relation_name FROM pgml.snapshots;
@@ -273,7 +279,9 @@ SELECT p.id, m.id, 'specific' FROM pgml.projects p, pgml.models m WHERE p.name =
 -- Names and roles as they come.
 CREATE ROLE "pgml_test 'Odd' ""Role""";
 SET ROLE pgml_test_owner;
-UPDATE pgml.projects SET name = 'o''clock "10"';
+SELECT * FROM attempt($$SELECT pgml.rename_project('a', 'renamed')$$);
+SELECT * FROM attempt($$SELECT pgml.rename_project('a', '')$$);
+SELECT pgml.rename_project('a', 'o''clock "10"');
 SELECT pgml.grant('o''clock "10"', 'pgml_test ''Odd'' "Role"', 'see');
 SELECT project, grantee, privilege FROM pgml.grants WHERE grantee <> 'public';
 SET SESSION AUTHORIZATION "pgml_test 'Odd' ""Role""";

@@ -124,7 +124,7 @@ SELECT * FROM pgml.deploy('owned', 'most_recent');
 SELECT * FROM pgml.load_dataset('iris');
 SELECT round(pgml.predict('owned', 4)::numeric, 0) IS NOT NULL AS answers;
 GRANT INSERT ON pgml.projects TO PUBLIC;
-DELETE FROM pgml.projects;
+SELECT pgml.delete_project('owned');
 RESET ROLE;
 ALTER DATABASE :"database" OWNER TO CURRENT_USER;
 DROP EXTENSION pgml CASCADE;
