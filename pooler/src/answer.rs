@@ -275,6 +275,9 @@ impl Worker {
             }
             let client = server.client().and_then(|client| self.clients.get_mut(client.0));
             emit_invented(server, client);
+            if matches!(done, Some(Request::Execute(_))) {
+                self.look_again(key);
+            }
         }
     }
 
@@ -393,6 +396,7 @@ impl Worker {
             Some((internal, shown)) => write_renamed(client.io.out(), message, &internal, &shown),
             None => client.io.out().extend_from_slice(message),
         }
+        self.look_again(key);
         Ok(())
     }
 

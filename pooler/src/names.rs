@@ -3,15 +3,16 @@
 //! A name is taken note of when its Parse is sent, since what follows in the same unit relies on it. Whether it holds is
 //! known only when that has been answered: a unit that fails takes with it whatever of it had not been done. So a unit
 //! of the extended protocol waits for those of its client before it that prepare or forget statements, and so does one
-//! behind a Parse of ours that its server connection needed. Only the first use of a statement ever waits.
+//! behind a Parse of ours that its server connection needed. Only the first use of a statement ever waits, and what stands
+//! behind a statement that forgets names in the unit of the two.
 
 use classify::{Discard, Kind, Value, Verdict};
 use wire::frame::HEADER;
 use wire::frontend::{self, tag};
 
 use crate::client::{Client, ClientKey};
-use crate::server::{Request, ServerKey};
-use crate::worker::{Step, Worker};
+use crate::server::{Request, Server, ServerKey};
+use crate::worker::{Step, Turn, Worker};
 
 impl Request {
     /// Whether names of statements depend on how it is answered.
@@ -36,8 +37,11 @@ impl Worker {
             return Some(step);
         }
         let client = self.clients.get_mut(key.0)?;
-        if client.unsynced || !matches!(tag, tag::PARSE | tag::BIND | tag::DESCRIBE | tag::CLOSE) {
+        if !matches!(tag, tag::PARSE | tag::BIND | tag::DESCRIBE | tag::CLOSE) {
             return None;
+        }
+        if client.unsynced {
+            return self.behind_forgetting(key);
         }
         let depends = if let Some((lane, _)) = client.lane {
             let lane = self.servers.get(lane.0)?.lane.as_ref()?;
@@ -51,6 +55,29 @@ impl Worker {
         }
         client.behind_own = true;
         Some(Step::Stop)
+    }
+
+    /// Holds back a client within a unit that runs what forgets names, until the server has said that they are gone: what
+    /// is prepared behind it stays.
+    fn behind_forgetting(&mut self, key: ClientKey) -> Option<Step> {
+        let client = self.clients.get_mut(key.0)?;
+        let server = self.servers.get_mut(client.server?.0)?;
+        let forgets = |request: &Request| matches!(request, Request::Execute(_)) && request.is_about_names();
+        let skipped = server.failed && !server.requests.iter().any(Request::ends_unit);
+        if skipped || !server.requests.iter().rev().take_while(|request| !request.ends_unit()).any(forgets) {
+            return None;
+        }
+        wire::frame::write(server.io.out(), tag::FLUSH, |_| ());
+        client.behind_own = true;
+        Some(Step::Stop)
+    }
+
+    /// Lets a client go on that waits for what it has sent itself: how much of that, is looked at again.
+    pub fn look_again(&mut self, key: ServerKey) {
+        let Some(client_key) = self.servers.get(key.0).and_then(Server::client) else { return };
+        if self.clients.get_mut(client_key.0).is_some_and(|client| std::mem::take(&mut client.behind_own)) {
+            self.give_turn(Turn::Client(client_key));
+        }
     }
 
     /// Holds back a client while a RESET of its own is under way that leads back to what it asked for at startup: the

@@ -75,6 +75,21 @@ def test_a_discard_comes_before_what_is_sent_behind_it(pooler):
         assert answers(client, 3) == (["CZ", "1Z", "2DCZ"], [])
 
 
+@pytest.mark.parametrize("forgets", ["DEALLOCATE ALL", "DISCARD ALL"])
+def test_a_name_given_behind_what_forgets_all_in_its_unit_stays(pooler, forgets):
+    with Raw(pooler.port) as client:
+        assert client.kinds(parse("s", "SELECT 1"), SYNC) == "1Z"
+        forget = [parse("", forgets), bind(""), EXECUTE]
+        client.send(*forget, parse("s", "SELECT 2"), bind("s"), EXECUTE, SYNC, bind("s"), EXECUTE, SYNC)
+        assert answers(client, 2) == (["12C12DCZ", "2DCZ"], [])
+        # The server has forgotten what it knew by the same name for others.
+        client.send(*forget, parse("t", "SELECT 1"), describe("t"), SYNC, bind("t"), EXECUTE, SYNC, bind("s"), SYNC)
+        assert answers(client, 3) == (["12C1tTZ", "2DCZ", "EZ"], ["26000"])
+        # Nothing is forgotten behind an error, nor is anything waited for.
+        client.send(bind("missing"), *forget, parse("u", "SELECT 3"), SYNC, bind("t"), EXECUTE, SYNC, bind("u"), SYNC)
+        assert answers(client, 3) == (["EZ", "2DCZ", "EZ"], ["26000", "26000"])
+
+
 @pytest.mark.parametrize("behind", [1, 2], ids=["one by one", "at once"])
 def test_a_statement_in_a_failed_transaction_is_refused_for_that(pooler, behind):
     with Raw(pooler.port) as client:
