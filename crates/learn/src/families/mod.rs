@@ -4,6 +4,7 @@ mod algebra;
 mod coordinate;
 pub(crate) mod elastic_net;
 pub(crate) mod forms;
+pub(crate) mod knn;
 pub(crate) mod least_squares;
 pub(crate) mod logistic;
 mod minimise;
@@ -13,4 +14,5 @@ pub(crate) mod ridge;
 mod scaled;
 #[cfg(test)]
 pub(crate) mod testing;
+mod tiles;
 mod usual;

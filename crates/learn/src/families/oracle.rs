@@ -1,11 +1,12 @@
-//! Families against the predictions and scores of scikit-learn on the same rows, which `oracle/linear.py` has computed.
+//! Families against the predictions and scores of scikit-learn on the same rows, which the scripts in `oracle/` have
+//! computed.
 
 use serde_json::Value;
 
 use super::testing::{accuracy, classification, data_set, r2, regression, split, standardise, try_fit};
 use crate::family::{Task, family};
 
-const LINEAR: &str = include_str!("../../oracle/linear.json");
+const ORACLES: [&str; 2] = [include_str!("../../oracle/linear.json"), include_str!("../../oracle/kernels.json")];
 
 /// How a case went, in words where it went wrong.
 fn outcome(case: &Value) -> Result<(), String> {
@@ -41,7 +42,8 @@ fn outcome(case: &Value) -> Result<(), String> {
 
 #[test]
 fn families_agree_with_scikit_learn() {
-    let Value::Array(cases) = serde_json::from_str(LINEAR).unwrap() else { panic!("not a list") };
+    let cases: Vec<Value> =
+        ORACLES.iter().flat_map(|oracle| serde_json::from_str::<Vec<Value>>(oracle).unwrap()).collect();
     let wrong: Vec<String> = cases
         .iter()
         .filter_map(|case| {

@@ -154,6 +154,8 @@ pub const FAMILIES: &[&Family] = &[
     &families::elastic_net::ELASTIC_NET,
     &families::logistic::LINEAR,
     &families::ridge::CLASSIFIER,
+    &families::knn::REGRESSION,
+    &families::knn::CLASSIFICATION,
 ];
 
 /// Trains a model of a family. Of several targets each gets a model of its own where the family cannot do otherwise.

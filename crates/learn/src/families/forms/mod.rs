@@ -1,4 +1,5 @@
 //! How models are stored and predict: forms that families share.
 
 pub(crate) mod linear;
+pub(crate) mod neighbours;
 pub(crate) mod several;
