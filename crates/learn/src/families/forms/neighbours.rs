@@ -5,6 +5,8 @@
 //! tile stand the feature that tells the halves apart and its value between them. So the tree needs no pointers, and
 //! whatever a damaged model says, a search ends.
 
+use std::ops::Range;
+
 use crate::Error;
 use crate::families::tiles::{LANES, Measure, Tiles, widen};
 use crate::family::{Array, Control, Form, Meaning, Model, Predict, Problem, Stored};
@@ -191,6 +193,12 @@ impl Nearest {
     }
 }
 
+/// Room for what some tiles are measured to be.
+struct Scratch {
+    rough: Vec<f32>,
+    exact: Vec<f64>,
+}
+
 struct Neighbours {
     tiles: Tiles,
     order: Array<u32>,
@@ -260,37 +268,74 @@ fn inverse_length(row: &[f64]) -> f64 {
 }
 
 impl Neighbours {
-    /// Shows some tiles to a row.
-    fn scan(&self, query: &[f64], tiles: std::ops::Range<usize>, sums: &mut [f64], nearest: &mut Nearest) {
-        let step = sums.len() / LANES;
+    /// Shows some tiles to a row, which is there in both precisions.
+    fn scan(&self, (row, query): (&[f32], &[f64]), tiles: Range<usize>, scratch: &mut Scratch, nearest: &mut Nearest) {
+        let step = scratch.exact.len() / LANES;
         let mut tile = tiles.start;
         while tile < tiles.end {
             let next = (tile + step).min(tiles.end);
-            let first = tile * LANES;
-            let sums = &mut sums[..(next - tile) * LANES];
-            self.tiles.measure(self.metric.measure(), query, tile, sums);
-            let sums = &mut sums[..(self.tiles.rows() - first).min((next - tile) * LANES)];
-            if self.metric == Metric::Cosine {
-                let length = inverse_length(query);
-                for (sum, inverse) in sums.iter_mut().zip(&self.inverse[first..]) {
-                    *sum = (1.0 - *sum * inverse * length).clamp(0.0, 2.0);
-                }
-            }
-            let mut limit = nearest.limit();
-            for (place, sum) in sums.iter().enumerate() {
-                if *sum <= limit {
-                    nearest.see(*sum, self.order[first + place], (first + place) as u32);
-                    limit = nearest.limit();
-                }
+            let places = tile * LANES..(next * LANES).min(self.tiles.rows());
+            let rough = &mut scratch.rough[..(next - tile) * LANES];
+            if self.tiles.screen(self.metric.measure(), row, tile, rough) {
+                self.look_closer(query, places, rough, nearest);
+            } else {
+                let exact = &mut scratch.exact[..(next - tile) * LANES];
+                self.tiles.measure(self.metric.measure(), query, tile, exact);
+                self.see(query, places, exact, nearest);
             }
             tile = next;
         }
     }
 
+    /// Measures those again that may be among the nearest by what was measured roughly.
+    fn look_closer(&self, query: &[f64], places: Range<usize>, rough: &[f32], nearest: &mut Nearest) {
+        let slack = self.tiles.slack();
+        // Beyond these numbers a square is infinite in float32, or nothing.
+        let bound = |limit: f64| if limit > 1e37 { f32::INFINITY } else { (limit * slack + 1e-30) as f32 };
+        let mut most = bound(nearest.limit());
+        for (tile, rough) in rough.chunks_exact(LANES).enumerate() {
+            if !rough.iter().fold(false, |any, sum| any | (*sum <= most)) {
+                continue;
+            }
+            for (lane, rough) in rough.iter().enumerate() {
+                let place = places.start + tile * LANES + lane;
+                if *rough <= most && place < places.end {
+                    let sum = self.tiles.measure_one(self.metric.measure(), query, place);
+                    if sum <= nearest.limit() {
+                        nearest.see(sum, self.order[place], place as u32);
+                        most = bound(nearest.limit());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes those into account that were measured exactly.
+    fn see(&self, query: &[f64], places: Range<usize>, sums: &mut [f64], nearest: &mut Nearest) {
+        if self.metric == Metric::Cosine {
+            let length = inverse_length(query);
+            for (sum, inverse) in sums.iter_mut().zip(&self.inverse[places.clone()]) {
+                *sum = (1.0 - *sum * inverse * length).clamp(0.0, 2.0);
+            }
+        }
+        for (place, sum) in places.zip(sums) {
+            if *sum <= nearest.limit() {
+                nearest.see(*sum, self.order[place], place as u32);
+            }
+        }
+    }
+
     /// Searches a node of the tree, whose rows differ at least by `offsets` from the row.
-    fn search(&self, query: &[f64], node: std::ops::Range<usize>, offsets: &mut [f64], nearest: &mut Nearest) {
+    fn search(
+        &self,
+        (row, query): (&[f32], &[f64]),
+        node: Range<usize>,
+        offsets: &mut [f64],
+        scratch: &mut Scratch,
+        nearest: &mut Nearest,
+    ) {
         if node.len() <= LEAF {
-            return self.scan(query, node, &mut [0.0; LEAF * LANES], nearest);
+            return self.scan((row, query), node, scratch, nearest);
         }
         let middle = node.start + node.len() / 2;
         let axis = self.axes[middle] as usize;
@@ -299,11 +344,11 @@ impl Neighbours {
             true => (node.start..middle, middle..node.end),
             false => (middle..node.end, node.start..middle),
         };
-        self.search(query, near, offsets, nearest);
+        self.search((row, query), near, offsets, scratch, nearest);
         let before = std::mem::replace(&mut offsets[axis], (query[axis] - split).abs());
         // A little less than what was rounded, so that no row is missed that is as near as the last.
         if self.metric.least(offsets) * (1.0 - 1e-12) <= nearest.limit() {
-            self.search(query, far, offsets, nearest);
+            self.search((row, query), far, offsets, scratch, nearest);
         }
         offsets[axis] = before;
     }
@@ -358,20 +403,21 @@ impl Predict for Neighbours {
     fn predict_rows(&self, rows: &[f32], values: &mut [f32]) {
         let (width, tiles) = (self.tiles.width(), self.tiles.count());
         let step = (BLOCK_BYTES / (width * LANES * size_of::<f32>())).max(1);
-        let mut sums = vec![0.0; step * LANES];
+        let mut scratch = Scratch { rough: vec![0.0; step * LANES], exact: vec![0.0; step * LANES] };
         let each = self.values();
         for (rows, values) in rows.chunks(BLOCK_ROWS * width).zip(values.chunks_mut(BLOCK_ROWS * each)) {
             let queries: Vec<Vec<f64>> = rows.chunks_exact(width).map(widen).collect();
             let mut nearest: Vec<Nearest> = queries.iter().map(|_| Nearest::new(self.neighbours)).collect();
             if self.axes.is_empty() {
                 for first in (0..tiles).step_by(step) {
-                    for (query, nearest) in queries.iter().zip(&mut nearest) {
-                        self.scan(query, first..(first + step).min(tiles), &mut sums, nearest);
+                    let some = first..(first + step).min(tiles);
+                    for ((row, query), nearest) in rows.chunks_exact(width).zip(&queries).zip(&mut nearest) {
+                        self.scan((row, query), some.clone(), &mut scratch, nearest);
                     }
                 }
             } else {
-                for (query, nearest) in queries.iter().zip(&mut nearest) {
-                    self.search(query, 0..tiles, &mut vec![0.0; width], nearest);
+                for ((row, query), nearest) in rows.chunks_exact(width).zip(&queries).zip(&mut nearest) {
+                    self.search((row, query), 0..tiles, &mut vec![0.0; width], &mut scratch, nearest);
                 }
             }
             for (nearest, values) in nearest.iter().zip(values.chunks_exact_mut(each)) {
