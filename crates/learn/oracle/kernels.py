@@ -9,7 +9,7 @@ import warnings
 
 import linear
 from linear import classify, regress
-from sklearn import neighbors
+from sklearn import neighbors, svm
 
 linear.ROWS = 30
 
@@ -35,8 +35,31 @@ def nearest_neighbours():
         yield classify("knn", neighbors.KNeighborsClassifier, "digits", hyperparams, scaled=False)
 
 
+def support_vectors():
+    kernels = [{}, {"kernel": "linear"}, {"kernel": "poly", "coef0": 1.0}, {"kernel": "sigmoid", "gamma": 0.01}]
+    for kernel in kernels:
+        hyperparams = {**kernel, "tol": 1e-6}
+        for data in ("iris", "wine", "breast_cancer"):
+            yield classify("svm", svm.SVC, data, hyperparams, probe=1e-3)
+        yield classify("nu_svm", svm.NuSVC, "breast_cancer", {**hyperparams, "nu": 0.3}, probe=1e-3)
+        yield regress("svm", svm.SVR, hyperparams={**hyperparams, "C": 10.0}, probe=1e-3)
+        yield regress("nu_svm", svm.NuSVR, hyperparams={**hyperparams, "C": 10.0}, probe=1e-3)
+    for hyperparams in (
+        {"class_weight": "balanced", "tol": 1e-6},
+        {"gamma": "auto", "C": 5.0, "tol": 1e-6, "break_ties": True},
+    ):
+        yield classify("svm", svm.SVC, "wine", hyperparams, probe=1e-3)
+    yield classify("nu_svm", svm.NuSVC, "wine", {"nu": 0.1, "tol": 1e-6}, probe=1e-3)
+    yield regress("svm", svm.SVR, hyperparams={"C": 100.0, "epsilon": 5.0, "tol": 1e-5}, probe=1e-3)
+    yield regress("nu_svm", svm.NuSVR, hyperparams={"C": 100.0, "nu": 0.2, "tol": 1e-5}, probe=1e-3)
+    # As exact as by default.
+    yield classify("svm", svm.SVC, "digits", scaled=False, probe=5e-3)
+    yield classify("svm", svm.SVC, "breast_cancer", scaled=False, probe=5e-3)
+    yield regress("svm", svm.SVR, scaled=False, probe=5e-3)
+
+
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    cases = [case for family in (nearest_neighbours,) for case in family()]
+    cases = [case for family in (nearest_neighbours, support_vectors) for case in family()]
     lines = ",\n".join(json.dumps(case) for case in cases)
     sys.stdout.write(f"[\n{lines}\n]\n")

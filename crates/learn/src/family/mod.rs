@@ -156,6 +156,10 @@ pub const FAMILIES: &[&Family] = &[
     &families::ridge::CLASSIFIER,
     &families::knn::REGRESSION,
     &families::knn::CLASSIFICATION,
+    &families::svm::REGRESSION,
+    &families::svm::CLASSIFICATION,
+    &families::svm::NU_REGRESSION,
+    &families::svm::NU_CLASSIFICATION,
 ];
 
 /// Trains a model of a family. Of several targets each gets a model of its own where the family cannot do otherwise.
