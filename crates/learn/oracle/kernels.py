@@ -9,7 +9,8 @@ import warnings
 
 import linear
 from linear import classify, regress
-from sklearn import neighbors, svm
+from sklearn import gaussian_process, kernel_ridge, neighbors, svm
+from sklearn.gaussian_process import kernels
 
 linear.ROWS = 30
 
@@ -58,8 +59,47 @@ def support_vectors():
     yield regress("svm", svm.SVR, scaled=False, probe=5e-3)
 
 
+def ridges():
+    options = [
+        {},
+        {"kernel": "rbf", "alpha": 0.5},
+        {"kernel": "poly", "degree": 2, "alpha": 10.0},
+        {"kernel": "laplacian", "gamma": 0.05, "alpha": 0.1},
+        {"kernel": "cosine"},
+        {"kernel": "sigmoid", "gamma": 0.001, "coef0": 0.0},
+    ]
+    for hyperparams in options:
+        yield regress("kernel_ridge", kernel_ridge.KernelRidge, hyperparams=hyperparams)
+    yield regress("kernel_ridge", kernel_ridge.KernelRidge, "digits", {"kernel": "rbf", "gamma": 0.001}, scaled=False)
+
+
+def gaussian_processes():
+    regressor, classifier = gaussian_process.GaussianProcessRegressor, gaussian_process.GaussianProcessClassifier
+    yield regress("gaussian_process", regressor, hyperparams={"optimizer": None})
+    yield regress("gaussian_process", regressor, hyperparams={"alpha": 0.5, "normalize_y": True}, probe=2e-3)
+    named = {
+        "rbf": kernels.RBF(3.0),
+        "matern": kernels.Matern(3.0, nu=1.5),
+        "rational_quadratic": kernels.RationalQuadratic(3.0),
+    }
+    for name, kernel in named.items():
+        hyperparams = {"kernel": name, "length_scale": 3.0, "alpha": 0.5, "normalize_y": True}
+        for optimizer in ("fmin_l_bfgs_b", None):
+            if name == "rational_quadratic" and optimizer:
+                continue  # Its likelihood is so flat that each search ends elsewhere.
+            given = {"kernel": kernel, "alpha": 0.5, "normalize_y": True, "optimizer": optimizer}
+            model = lambda given=given, **_: regressor(**given)  # noqa: E731
+            found = regress("gaussian_process", model, hyperparams={**hyperparams, "optimizer": optimizer}, probe=2e-3)
+            yield found
+    for data in ("iris", "wine", "breast_cancer"):
+        yield classify("gaussian_process", classifier, data, probe=2e-3)
+    yield classify("gaussian_process", classifier, "iris", scaled=False, probe=2e-3)
+    model = lambda **_: classifier(kernels.RBF(2.0))  # noqa: E731
+    yield classify("gaussian_process", model, "wine", {"kernel": "rbf", "length_scale": 2.0}, probe=5e-3)
+
+
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    cases = [case for family in (nearest_neighbours, support_vectors) for case in family()]
+    cases = [case for family in (nearest_neighbours, support_vectors, ridges, gaussian_processes) for case in family()]
     lines = ",\n".join(json.dumps(case) for case in cases)
     sys.stdout.write(f"[\n{lines}\n]\n")

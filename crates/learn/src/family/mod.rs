@@ -160,6 +160,9 @@ pub const FAMILIES: &[&Family] = &[
     &families::svm::CLASSIFICATION,
     &families::svm::NU_REGRESSION,
     &families::svm::NU_CLASSIFICATION,
+    &families::kernel_ridge::REGRESSION,
+    &families::gaussian_process::REGRESSION,
+    &families::gaussian_process::CLASSIFICATION,
 ];
 
 /// Trains a model of a family. Of several targets each gets a model of its own where the family cannot do otherwise.

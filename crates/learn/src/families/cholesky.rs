@@ -1,0 +1,123 @@
+//! Cholesky's factor of a symmetric matrix, in place and block by block, so that a training can be ended between two.
+
+use faer::linalg::matmul::matmul;
+use faer::linalg::triangular_solve::{solve_lower_triangular_in_place, solve_upper_triangular_in_place};
+use faer::{Accum, Mat, MatMut, Par};
+
+use super::kernel::Kernel;
+use super::tiles::Tiles;
+use crate::Error;
+use crate::family::{Control, zeros};
+
+/// Columns a block.
+const BLOCK: usize = 96;
+
+/// The kernels of all rows with one another.
+pub(crate) fn gram(kernel: &Kernel, tiles: &Tiles, control: &mut Control<'_>) -> Result<Mat<f64>, Error> {
+    let rows = tiles.rows();
+    let mut gram = zeros(rows, rows)?;
+    for row in 0..rows {
+        let kernels = kernel.measure_all(tiles, &tiles.row(row));
+        gram.col_as_slice_mut(row).copy_from_slice(&kernels[..rows]);
+        control.check()?;
+    }
+    Ok(gram)
+}
+
+/// The factor L of `L Lᵀ`, the lower triangle; what is above it is left as it was.
+pub(crate) struct Cholesky {
+    pub(crate) factor: Mat<f64>,
+}
+
+impl Cholesky {
+    /// Of the lower triangle of a matrix, `None` where it is not positive definite.
+    pub(crate) fn new(mut matrix: Mat<f64>, control: &mut Control<'_>) -> Result<Option<Cholesky>, Error> {
+        let rows = matrix.nrows();
+        // A pivot that is so much less than what it came from is what rounding left of zero.
+        let least: Vec<f64> = (0..rows).map(|row| matrix[(row, row)] * f64::EPSILON * rows as f64).collect();
+        for start in (0..rows).step_by(BLOCK) {
+            let size = BLOCK.min(rows - start);
+            let (done, rest) = matrix.as_mut().split_at_col_mut(start);
+            let done = done.as_ref();
+            let mut block = rest.subcols_mut(0, size).subrows_mut(start, rows - start);
+            for before in (0..start).step_by(BLOCK) {
+                let before = done.subcols(before, BLOCK).subrows(start, rows - start);
+                let across = before.subrows(0, size).transpose();
+                matmul(block.as_mut(), Accum::Add, before, across, -1.0, Par::Seq);
+                control.check()?;
+            }
+            let (mut corner, below) = block.split_at_row_mut(size);
+            if !small(corner.as_mut(), &least[start..]) {
+                return Ok(None);
+            }
+            solve_lower_triangular_in_place(corner.as_ref(), below.transpose_mut(), Par::Seq);
+            control.check()?;
+        }
+        Ok(Some(Cholesky { factor: matrix }))
+    }
+
+    /// Solves for these right sides, in place.
+    pub(crate) fn solve(&self, right: &mut Mat<f64>) {
+        self.forward(right);
+        solve_upper_triangular_in_place(self.factor.as_ref().transpose(), right.as_mut(), Par::Seq);
+    }
+
+    /// Solves half of it: multiplies with the inverse of L.
+    pub(crate) fn forward(&self, right: &mut Mat<f64>) {
+        solve_lower_triangular_in_place(self.factor.as_ref(), right.as_mut(), Par::Seq);
+    }
+
+    /// The logarithm of the determinant of L.
+    pub(crate) fn log_determinant(&self) -> f64 {
+        (0..self.factor.nrows()).map(|row| self.factor[(row, row)].ln()).sum()
+    }
+}
+
+/// Factors a block, column by column; false where a pivot is not above the least.
+fn small(mut block: MatMut<'_, f64>, least: &[f64]) -> bool {
+    let size = block.nrows();
+    for column in 0..size {
+        for before in 0..column {
+            let factor = block[(column, before)];
+            for row in column..size {
+                block[(row, column)] -= block[(row, before)] * factor;
+            }
+        }
+        let pivot = block[(column, column)];
+        if !(pivot > least[column].max(0.0) && pivot.is_finite()) {
+            return false;
+        }
+        let root = pivot.sqrt();
+        for row in column..size {
+            block[(row, column)] /= root;
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+
+    #[test]
+    fn the_factor_solves() {
+        let mut ask = |_| Ok(());
+        let mut control = Control::new(&mut ask);
+        let mut random = Random::new(5);
+        for size in [1, 2, BLOCK, BLOCK + 1, 3 * BLOCK - 5] {
+            let half = Mat::from_fn(size, size, |_, _| random.normal());
+            let matrix = &half * half.transpose() + Mat::<f64>::identity(size, size);
+            let expected = Mat::from_fn(size, 2, |_, _| random.normal());
+            let mut right = &matrix * &expected;
+            let cholesky = Cholesky::new(matrix.clone(), &mut control).unwrap().unwrap();
+            cholesky.solve(&mut right);
+            assert!((&right - &expected).norm_max() < 1e-8, "{size}");
+            let other = matrix.llt(faer::Side::Lower).unwrap();
+            let determinant: f64 = (0..size).map(|row| other.L()[(row, row)].ln()).sum();
+            assert!((cholesky.log_determinant() - determinant).abs() < 1e-8 * determinant.abs().max(1.0));
+        }
+        let indefinite = Mat::from_fn(2, 2, |row, column| if row == column { 1.0 } else { 2.0 });
+        assert!(Cholesky::new(indefinite, &mut control).unwrap().is_none());
+    }
+}
