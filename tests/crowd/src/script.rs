@@ -752,15 +752,29 @@ impl<'a> Script<'a> {
 
     fn discard(&mut self) {
         let statement = statements::command("DISCARD ALL", "DISCARD ALL", Effect::DiscardAll);
-        if self.dice.permille(500) {
-            self.units.push_back(Unit::simple(vec![statement]));
-        } else {
-            self.extended(statement, |_, _, _| ());
+        match self.dice.below(3) {
+            0 => self.units.push_back(Unit::simple(vec![statement])),
+            1 => self.extended(statement, |_, _, _| ()),
+            _ => self.discard_and_name(&Rc::new(statement)),
         }
         // No name is used before it is known that they are gone.
         self.names = (1..=NAMES).map(|name| (name, "".into())).collect();
         let tag = self.tag();
         self.form(statements::seen(&tag));
+    }
+
+    /// A name that is given behind a DISCARD ALL in its unit: one that is never another statement's.
+    fn discard_and_name(&mut self, discard: &Rc<Statement>) {
+        let name = NAMES + 1;
+        let statement = Rc::new(statements::tag_row(&self.tag()));
+        let mut unit = Unit::default();
+        unit.parse(0, discard).bind(0, 0, discard).execute(0, 0);
+        unit.parse(name, &statement).bind(0, name, &statement).execute(0, 0);
+        self.units.push_back(unit.sync());
+        let statement = Rc::new(statements::tag_row(&self.tag()));
+        let mut unit = Unit::default();
+        unit.bind(0, name, &statement).execute(0, 0);
+        self.units.push_back(unit.sync());
     }
 
     fn copies(&mut self) {
