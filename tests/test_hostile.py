@@ -17,6 +17,6 @@ def test_no_call_of_any_function_does_more_than_fail(server):
         place.check()
         states = {caller.role: caller.states for caller in place.callers}
     # What was called did what it is for, was refused, and met the timeout.
-    assert len(place.found) > 70 and place.calls > 3000
+    assert len(place.found) > 60 and place.calls > 3000
     assert states[OWNER]["00000"] > 100 and states[STRANGER]["42501"] > 100, states
     assert states[OWNER]["57014"] > 0 and len(states[OWNER]) > 15, states

@@ -132,7 +132,7 @@ def test_what_writes_waits_for_the_update(old, statement):
 
 def test_projects_belong_to_the_owner_of_the_extension_and_roles_keep_what_they_could_do(old):
     old.sql(UPDATE)
-    assert old.sql("SELECT extversion FROM pg_extension WHERE extname = 'pgml'") == "3.1.0"
+    assert old.sql("SELECT extversion FROM pg_extension WHERE extname = 'pgml'") == "3.2.0"
     assert old.sql("SELECT string_agg(name || ' ' || owner, ', ' ORDER BY name) FROM pgml.projects") == (
         "line postgres, soils postgres"
     )
@@ -309,3 +309,20 @@ def test_a_dump_keeps_owners_and_grants(server, old):
         check_predictions(Database(server, copy), "pgml_test_owner")
     finally:
         server.psql(f"DROP DATABASE {copy} WITH (FORCE)")
+
+
+def test_what_depends_on_an_overload_keeps_it(old):
+    old.sql("""
+        CREATE VIEW scored AS SELECT l.x, pgml.predict('line', l) AS y FROM line l;
+        CREATE TABLE kept (x real, y real GENERATED ALWAYS AS (pgml.predict(2, ARRAY[x])) STORED);
+        INSERT INTO kept VALUES (5);
+    """)
+    before = old.sql("SELECT string_agg(y::text, ' ' ORDER BY x) FROM scored; SELECT y FROM kept")
+    old.sql(UPDATE)
+    assert old.sql("SELECT string_agg(y::text, ' ' ORDER BY x) FROM scored; SELECT y FROM kept") == before
+    old.sql("INSERT INTO kept VALUES (5)")
+    assert old.sql("SELECT count(DISTINCT y) FROM kept") == "1"
+    # Every other call finds its function.
+    for call in ("ARRAY[5.0]", "5", "ROW(5)", "'{5}'", "'5'"):
+        assert float(old.sql(f"SELECT pgml.predict('line', {call})")) > 0, call
+    assert old.sql("SELECT count(*) FROM pgml.explain('line', ARRAY[5]::float8[])") == "2"

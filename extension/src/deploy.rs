@@ -81,6 +81,8 @@ pub fn key_metric(task: Task) -> &'static str {
     match task {
         Task::Regression => "r2",
         Task::Classification => "f1",
+        Task::Clustering => "silhouette",
+        Task::Decomposition => "cumulative_explained_variance",
     }
 }
 

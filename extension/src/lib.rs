@@ -4,8 +4,10 @@
 
 mod access;
 mod activity;
+mod algorithms;
 mod backends;
 mod cache;
+mod compiled;
 mod dataset;
 mod deploy;
 mod error;

@@ -12,6 +12,7 @@ use pgrx::{FromDatum, IntoDatum, pg_sys};
 use crate::cache::Digest;
 use crate::error::{Error, Result};
 use crate::memory;
+use crate::model_meta;
 use crate::nearest::MOST_NAMES;
 
 /// A registry table, open for reading until dropped.
@@ -379,7 +380,7 @@ pub fn digests(snapshot: pg_sys::Snapshot) -> Result<HashSet<Digest>> {
     let (part, digest) = (files.attribute(c"part")?, files.attribute(c"digest")?);
     let mut parts: Vec<(i64, i32, Vec<u8>)> = Vec::new();
     files.scan_all(snapshot, |tuple| {
-        if files.get::<&str>(tuple, path) == Some(crate::model_meta::MODEL_PATH) {
+        if files.get::<&str>(tuple, path).is_some_and(model_meta::is_model_path) {
             let digest = files.get::<Vec<u8>>(tuple, digest).unwrap_or_default();
             parts.push((files.get(tuple, model_id).unwrap_or(0), files.get(tuple, part).unwrap_or(0), digest));
         }
@@ -428,7 +429,7 @@ fn scan_parts(
     let (model_id, path, part) = (files.attribute(c"model_id")?, files.attribute(c"path")?, files.attribute(c"part")?);
     let value = pg_sys::Datum::from(model);
     files.scan(c"files_model_id_path_part_idx", model_id, comparison(BIGINT_EQUAL), value, snapshot, |tuple| {
-        if files.get::<String>(tuple, path).as_deref() != Some(crate::model_meta::MODEL_PATH) {
+        if !files.get::<String>(tuple, path).as_deref().is_some_and(model_meta::is_model_path) {
             return Ok(());
         }
         let part = files.get(tuple, part).unwrap_or(0);

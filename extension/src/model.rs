@@ -1,21 +1,32 @@
-//! A model as a backend predicts with it: the shared compiled forest, and what its columns and classes are called.
+//! A model as a backend predicts with it: what was compiled, which all share, and what its columns and classes are called.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 
+use forest::Ensemble;
 use forest::ensemble::Transform;
-use forest::{Ensemble, Forest};
+use learn::family::{Meaning, Stored};
+use learn::preprocess::Pipeline;
 
-use crate::cache::{self, Digest, Image, Opened, Used};
+use crate::cache::{self, Digest, Opened, Used};
+use crate::compiled::{self, Compiled};
 use crate::error::{Error, Result};
 use crate::features::MOST_FEATURES;
 use crate::memory;
 use crate::model_meta::{self, Class, FeatureColumn, LabelColumn, ModelMeta, Task};
 
 pub struct Model {
-    forest: Forest<Image>,
+    compiled: Compiled,
+    pub task: Task,
     pub columns: Vec<Column>,
+    /// Features of a row as SQL gives it.
+    width: usize,
+    /// What is done to a row before the model sees it.
+    pipeline: Option<Pipeline>,
+    /// The row that the pipeline made last.
+    finished: RefCell<Vec<f32>>,
     answer: Answer,
-    classes: Vec<Class>,
+    pub labels: Vec<LabelColumn>,
     used: Option<Used>,
 }
 
@@ -49,15 +60,24 @@ enum Answer {
 impl Model {
     /// Maps the compiled model of this digest; `stored` reads its bytes from the registry if it must be compiled.
     pub fn load(digest: &Digest, stored: impl FnOnce() -> Result<Vec<u8>>) -> Result<Model> {
-        let Opened { forest, used } = cache::open(digest, || compile(&stored()?))?;
-        let meta = std::str::from_utf8(forest.metadata())
+        let Opened { compiled, used } = cache::open(digest, || compile(&stored()?))?;
+        Ok(Model { used, ..Model::new(compiled)? })
+    }
+
+    /// A model of one's own, of bytes as they are stored.
+    pub fn of_bytes(stored: &[u8]) -> Result<Model> {
+        Model::new(cache::private(compile(stored)?)?)
+    }
+
+    fn new(compiled: Compiled) -> Result<Model> {
+        let description = match &compiled {
+            Compiled::Forest(forest) => std::str::from_utf8(forest.metadata()),
+            Compiled::Family(learned) => Ok(learned.description.as_str()),
+        };
+        let meta = description
             .map_err(|error| error.to_string())
             .and_then(|json| ModelMeta::from_json(json).map_err(|error| error.to_string()))
             .map_err(Error::corrupted)?;
-        Ok(Model { used, ..Model::new(forest, meta)? })
-    }
-
-    fn new(forest: Forest<Image>, meta: ModelMeta) -> Result<Model> {
         let mut columns = Vec::with_capacity(meta.columns.len());
         let mut width = 0;
         for FeatureColumn { name, pg_type, size, categories } in meta.columns {
@@ -68,23 +88,41 @@ impl Model {
             columns.push(Column { name, offset: width, size, categories, is_boolean });
             width += size;
         }
-        if width != forest.num_features() {
+        let finished = meta.pipeline.as_ref().map_or(width, Pipeline::width);
+        let fits = meta.pipeline.as_ref().is_none_or(|pipeline| pipeline.raw_width() == width);
+        if finished != compiled.width() || !fits {
             return Err(Error::corrupted(format!(
-                "the stored model has {} features, and its description {width}",
-                forest.num_features()
+                "the stored model has {} features, and its description {finished}",
+                compiled.width()
             )));
         }
-        let answer = match (meta.task, forest.num_values(), forest.transform()) {
-            (_, _, Transform::Argmax) => Answer::Index,
-            (_, 1, Transform::Hinge) => Answer::Index,
-            (Task::Regression, 1, _) => Answer::Value,
-            (Task::Regression, _, _) => Answer::Several,
-            (Task::Classification, 1, Transform::Sigmoid) => Answer::Above(0.5),
-            (Task::Classification, 1, _) => Answer::Above(0.0),
-            (Task::Classification, _, _) => Answer::Largest,
+        let answer = match &compiled {
+            Compiled::Forest(forest) => match (meta.task, forest.num_values(), forest.transform()) {
+                (_, _, Transform::Argmax) => Answer::Index,
+                (_, 1, Transform::Hinge) => Answer::Index,
+                (Task::Regression, 1, _) => Answer::Value,
+                (Task::Classification, 1, Transform::Sigmoid) => Answer::Above(0.5),
+                (Task::Classification, 1, _) => Answer::Above(0.0),
+                (Task::Classification, _, _) => Answer::Largest,
+                (_, _, _) => Answer::Several,
+            },
+            Compiled::Family(learned) => match (learned.predict.meaning(), learned.predict.values()) {
+                (Meaning::Values, 1) | (Meaning::Cluster, _) => Answer::Value,
+                (Meaning::Values | Meaning::Components, _) => Answer::Several,
+                (Meaning::Probabilities | Meaning::Scores, _) => Answer::Largest,
+            },
         };
-        let classes = meta.label.classes.unwrap_or_default();
-        Ok(Model { forest, columns, answer, classes, used: None })
+        Ok(Model {
+            compiled,
+            task: meta.task,
+            columns,
+            width,
+            pipeline: meta.pipeline,
+            finished: RefCell::default(),
+            answer,
+            labels: meta.labels,
+            used: None,
+        })
     }
 
     /// Keeps its file in the cache; to be called once a query.
@@ -97,71 +135,217 @@ impl Model {
     /// Bytes, more or less, that it takes of the backend's own memory: its names and categories, and the forest where that
     /// is a private copy.
     pub fn weight(&self) -> usize {
-        let copy = if self.used.is_some() { 0 } else { self.forest.image().len() };
-        copy + 2 * self.forest.metadata().len()
+        let copy = |bytes: usize| if self.used.is_some() { 0 } else { bytes };
+        match &self.compiled {
+            Compiled::Forest(forest) => copy(forest.image().len()) + 2 * forest.metadata().len(),
+            Compiled::Family(learned) => copy(learned.bytes) + 3 * learned.description.len(),
+        }
     }
 
     /// Features a row has.
     pub fn width(&self) -> usize {
-        self.forest.num_features()
+        self.width
     }
 
     /// What a prediction takes, in trees walked and values made.
     pub fn work(&self) -> usize {
-        self.forest.num_trees().max(self.forest.num_values()).max(1)
+        match &self.compiled {
+            Compiled::Forest(forest) => forest.num_trees().max(forest.num_values()).max(1),
+            Compiled::Family(learned) => learned.predict.work().max(1),
+        }
     }
 
-    /// Values that the forest gives a row: the length of a scratch buffer.
+    /// Values that a prediction has: the length of a scratch buffer.
     pub fn num_values(&self) -> usize {
-        self.forest.num_values()
+        match &self.compiled {
+            Compiled::Forest(forest) => forest.num_values(),
+            Compiled::Family(learned) => learned.predict.values(),
+        }
+    }
+
+    /// What the values of a prediction are, where a family that is no forest says so.
+    fn meaning(&self) -> Option<Meaning> {
+        match &self.compiled {
+            Compiled::Forest(_) => None,
+            Compiled::Family(learned) => Some(learned.predict.meaning()),
+        }
+    }
+
+    /// All values of the prediction for one row of `width()` features, NaN where missing. `values` has `num_values()`
+    /// elements.
+    #[inline]
+    pub fn predict_values(&self, row: &[f32], values: &mut [f32]) -> Result<()> {
+        match (&self.compiled, &self.pipeline) {
+            (Compiled::Forest(forest), None) => forest.predict_row(row, values).map_err(misfit),
+            _ => self.predict_rows_of(row, values),
+        }
+    }
+
+    /// As [`Model::predict_values`], of many rows.
+    fn predict_rows_of(&self, rows: &[f32], values: &mut [f32]) -> Result<()> {
+        let mut finished = self.finished.borrow_mut();
+        let rows = match &self.pipeline {
+            None => rows,
+            Some(pipeline) => {
+                finished.clear();
+                memory::reserve(&mut finished, rows.len() / self.width.max(1) * pipeline.width())?;
+                for row in rows.chunks_exact(self.width) {
+                    pipeline.apply(row, &mut finished);
+                }
+                &*finished
+            }
+        };
+        match &self.compiled {
+            Compiled::Forest(forest) if values.len() == forest.num_values() => {
+                forest.predict_row(rows, values).map_err(misfit)
+            }
+            Compiled::Forest(forest) => forest.predict_batch(rows, values).map_err(misfit),
+            Compiled::Family(learned) => {
+                if !learned.predict.takes_missing() {
+                    self.refuse_missing(rows)?;
+                }
+                if rows.len() / learned.predict.width() * learned.predict.values() != values.len() {
+                    return Err(Error::corrupted("a row has not the length that the model takes"));
+                }
+                learned.predict.predict_rows(rows, values);
+                Ok(())
+            }
+        }
+    }
+
+    /// Names the column of a feature that is missing where none may be.
+    fn refuse_missing(&self, rows: &[f32]) -> Result<()> {
+        let Some(at) = rows.iter().position(|value| value.is_nan()) else { return Ok(()) };
+        let feature = at % self.compiled.width();
+        let raw = self.pipeline.as_ref().map_or(feature, |pipeline| pipeline.sources().get(feature).copied().unwrap_or(0));
+        let column = self.columns.iter().rev().find(|column| column.offset <= raw);
+        let name = column.map_or("", |column| column.name.as_str());
+        Err(Error::new(
+            pgrx::PgSqlErrorCode::ERRCODE_NULL_VALUE_NOT_ALLOWED,
+            format!("column \"{name}\" is NULL, NaN or a value that training did not meet, and the model takes no missing values"),
+        )
+        .hint("Train with preprocess and \"impute\" for that column, or with an algorithm that takes missing values."))
     }
 
     /// The prediction for one row of `width()` features, NaN where missing. `scratch` has `num_values()` elements.
     #[inline]
     pub fn predict(&self, row: &[f32], scratch: &mut [f32]) -> Result<f32> {
-        self.forest.predict_row(row, scratch).map_err(misfit)?;
+        self.predict_values(row, scratch)?;
         self.answer(scratch)
     }
 
     /// Appends the prediction of each row. `rows` holds whole rows; `scratch` is reused between calls.
     pub fn predict_rows(&self, rows: &[f32], scratch: &mut Vec<f32>, out: &mut Vec<f32>) -> Result<()> {
-        let values = self.num_values();
-        let length = rows.len() / self.width().max(1) * values;
-        memory::reserve(scratch, length.saturating_sub(scratch.len()))?;
-        scratch.resize(length, 0.0);
-        self.forest.predict_batch(rows, scratch).map_err(misfit)?;
+        self.predict_all(rows, scratch)?;
         if matches!(self.answer, Answer::Value) {
             out.extend_from_slice(scratch);
             return Ok(());
         }
-        for row in scratch.chunks_exact(values) {
+        for row in scratch.chunks_exact(self.num_values()) {
             out.push(self.answer(row)?);
         }
         Ok(())
     }
 
+    /// All values of each row's prediction, in place of what `values` held.
+    pub fn predict_all(&self, rows: &[f32], values: &mut Vec<f32>) -> Result<()> {
+        let length = rows.len() / self.width().max(1) * self.num_values();
+        memory::reserve(values, length.saturating_sub(values.len()))?;
+        values.resize(length, 0.0);
+        match (&self.compiled, &self.pipeline) {
+            (Compiled::Forest(forest), None) => forest.predict_batch(rows, values).map_err(misfit),
+            _ => self.predict_rows_of(rows, values),
+        }
+    }
+
     /// The probability of each class, in the order of the classes.
     pub fn predict_proba(&self, row: &[f32]) -> Result<Vec<f32>> {
         let mut values = vec![0.0; self.num_values()];
-        self.forest.predict_row(row, &mut values).map_err(misfit)?;
-        match (&self.answer, self.forest.transform()) {
+        self.predict_values(row, &mut values)?;
+        let forest = match &self.compiled {
+            Compiled::Family(learned) => {
+                return match learned.predict.meaning() {
+                    Meaning::Probabilities => Ok(values),
+                    Meaning::Scores => Err(Error::unsupported("the algorithm of the model gives no probabilities")
+                        .hint("Use pgml.predict or pgml.predict_label for the class.")),
+                    _ => Err(no_probabilities()),
+                };
+            }
+            Compiled::Forest(forest) => forest,
+        };
+        match (&self.answer, forest.transform()) {
             (Answer::Above(_), Transform::Sigmoid) => Ok(vec![1.0 - values[0], values[0]]),
             (Answer::Largest, Transform::Softmax) => Ok(values),
-            (Answer::Value | Answer::Several, _) => Err(Error::unsupported("a regression model has no probabilities")
-                .hint("Use pgml.predict for the predicted value.")),
-            _ => Err(Error::unsupported(format!(
-                "a model of objective \"{}\" has no probabilities",
-                self.forest.objective()
-            ))
-            .hint("Train with objective binary:logistic or multi:softprob, the defaults.")),
+            (Answer::Value | Answer::Several, _) => Err(no_probabilities()),
+            _ => Err(Error::unsupported(format!("a model of objective \"{}\" has no probabilities", forest.objective()))
+                .hint("Train with objective binary:logistic or multi:softprob, the defaults.")),
         }
+    }
+
+    /// Whether its values are probabilities of classes, of which two may share one value.
+    pub fn gives_probabilities(&self) -> bool {
+        match &self.compiled {
+            Compiled::Family(_) => self.meaning() == Some(Meaning::Probabilities),
+            Compiled::Forest(forest) => matches!(forest.transform(), Transform::Sigmoid | Transform::Softmax),
+        }
+    }
+
+    /// Contributions of the features of each row, and what is expected, for each value; `None` for a forest, which an
+    /// explainer has them of, and where the algorithm does not know them.
+    pub fn contributions(&self, row: &[f32]) -> Result<Option<Vec<f32>>> {
+        let Compiled::Family(learned) = &self.compiled else { return Ok(None) };
+        let mut finished = Vec::new();
+        self.finish(row, &mut finished)?;
+        if !learned.predict.takes_missing() {
+            self.refuse_missing(&finished)?;
+        }
+        let mut contributions = memory::filled(0.0, learned.predict.values() * (learned.predict.width() + 1))?;
+        if !learned.predict.contributions(&finished, &mut contributions) {
+            return Ok(None);
+        }
+        Ok(Some(contributions))
+    }
+
+    /// The row that the model sees for a row that SQL gives.
+    pub fn finish(&self, row: &[f32], finished: &mut Vec<f32>) -> Result<()> {
+        finished.clear();
+        memory::reserve(finished, self.compiled.width())?;
+        match &self.pipeline {
+            None => finished.extend_from_slice(row),
+            Some(pipeline) => pipeline.apply(row, finished),
+        }
+        Ok(())
+    }
+
+    /// For each feature that the model sees the feature of the row that it was made of; `None` where they are the same.
+    pub fn sources(&self) -> Option<Vec<usize>> {
+        self.pipeline.as_ref().map(Pipeline::sources)
+    }
+
+    /// Whether it takes exactly these columns.
+    pub fn same_columns(&self, columns: &[FeatureColumn]) -> bool {
+        self.columns.len() == columns.len()
+            && self.columns.iter().zip(columns).all(|(own, other)| {
+                let names = own.category_names();
+                let same_categories = match &other.categories {
+                    None => !own.is_category(),
+                    Some(categories) => own.is_category() && names.iter().eq(categories.iter()),
+                };
+                own.name == other.name && own.size == other.size as usize && same_categories
+            })
+    }
+
+    /// Whether a model of another family than a forest.
+    pub fn is_family(&self) -> bool {
+        matches!(self.compiled, Compiled::Family(_))
     }
 
     /// The predicted class as text, as the label column prints it.
     pub fn predict_label(&self, row: &[f32], scratch: &mut [f32]) -> Result<&str> {
-        self.forest.predict_row(row, scratch).map_err(misfit)?;
+        self.predict_values(row, scratch)?;
         let index = self.class_index(scratch).ok_or_else(|| {
-            Error::unsupported("a regression model has no labels").hint("Use pgml.predict for the predicted value.")
+            Error::unsupported(format!("a model of {} has no labels", self.task.name()))
+                .hint("Use pgml.predict for the predicted value.")
         })?;
         self.class(index).map(|class| class.text.as_str())
     }
@@ -171,26 +355,36 @@ impl Model {
     pub fn output_name(&self, output: usize, outputs: usize) -> Option<String> {
         match self.answer {
             Answer::Value => None,
-            Answer::Several => Some(output.to_string()),
+            Answer::Several => Some(match self.labels.get(output) {
+                Some(label) if self.labels.len() == outputs => label.name.clone(),
+                _ => output.to_string(),
+            }),
             _ => {
                 let class = if outputs == 1 { 1 } else { output };
-                self.classes.get(class).map(|class| class.text.clone())
+                self.classes().get(class).map(|class| class.text.clone())
             }
         }
     }
 
     #[inline]
     fn answer(&self, values: &[f32]) -> Result<f32> {
-        if let Answer::Value = self.answer {
-            return Ok(values[0]);
+        match self.answer {
+            Answer::Value => return Ok(values[0]),
+            // As PostgresML: the first component.
+            Answer::Several if self.task == Task::Decomposition => return Ok(values.first().copied().unwrap_or(f32::NAN)),
+            _ => {}
         }
         match self.class_index(values) {
             Some(index) => self.class(index).map(|class| class.value),
-            None => Err(Error::unsupported(format!("the model predicts {} targets, not one", self.num_values()))),
+            None => {
+                let targets = self.num_values();
+                Err(Error::unsupported(format!("the model predicts {targets} targets, not one"))
+                    .hint("Use pgml.predict_joint."))
+            }
         }
     }
 
-    fn class_index(&self, values: &[f32]) -> Option<usize> {
+    pub fn class_index(&self, values: &[f32]) -> Option<usize> {
         match self.answer {
             Answer::Value | Answer::Several => None,
             Answer::Above(threshold) => Some(usize::from(values[0] > threshold)),
@@ -207,11 +401,22 @@ impl Model {
         }
     }
 
-    fn class(&self, index: usize) -> Result<&Class> {
-        self.classes
-            .get(index)
-            .ok_or_else(|| Error::corrupted(format!("the model predicted class {index} of {}", self.classes.len())))
+    /// The classes, in the order of the values; empty where there are none.
+    pub fn classes(&self) -> &[Class] {
+        self.labels.first().and_then(|label| label.classes.as_deref()).unwrap_or(&[])
     }
+
+    fn class(&self, index: usize) -> Result<&Class> {
+        let classes = self.classes();
+        classes
+            .get(index)
+            .ok_or_else(|| Error::corrupted(format!("the model predicted class {index} of {}", classes.len())))
+    }
+}
+
+#[cold]
+fn no_probabilities() -> Error {
+    Error::unsupported("only a classification has probabilities").hint("Use pgml.predict for the predicted value.")
 }
 
 /// A buffer of the wrong length: a mistake of ours, since callers read rows by `width()`.
@@ -247,6 +452,9 @@ impl Column {
 
 /// From the bytes in `pgml.files` to a compiled image, which carries the description that training stored in the model.
 pub fn compile(stored: &[u8]) -> Result<Vec<u8>> {
+    if Stored::is_one(stored) {
+        return compiled::image_of_family(stored);
+    }
     let ensemble = forest::xgboost::read(stored)
         .map_err(|error| Error::corrupted(format!("the stored model cannot be read: {error}")))?;
     if ensemble.num_features as usize > MOST_FEATURES {
@@ -280,11 +488,12 @@ fn describe(ensemble: &Ensemble) -> Result<ModelMeta> {
     Ok(ModelMeta {
         task: if classes.is_some() { Task::Classification } else { Task::Regression },
         columns: (0..ensemble.num_features).map(column).collect(),
-        label: LabelColumn {
+        labels: vec![LabelColumn {
             name: "label".to_owned(),
             pg_type: "real".to_owned(),
             classes: classes
                 .map(|count| (0..count).map(|index| Class { text: index.to_string(), value: index as f32 }).collect()),
-        },
+        }],
+        pipeline: None,
     })
 }

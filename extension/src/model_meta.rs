@@ -4,40 +4,37 @@
 //! A model is self-describing: its bytes alone, in whatever database, are enough to predict from a whole row and to
 //! name classes.
 
+pub use learn::family::Task;
+use learn::preprocess::Pipeline;
 use serde_json::{Map, Value, json};
 
 /// Booster attribute that holds the JSON.
 pub const ATTRIBUTE: &str = "pgml";
 
-/// Where a model's bytes stand in `pgml.files`.
-pub const MODEL_PATH: &str = "model.ubj";
+/// Where a model's bytes stand in `pgml.files`: as XGBoost saves it.
+pub const XGBOOST_PATH: &str = "model.ubj";
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Task {
-    Regression,
-    Classification,
+/// Where a model's bytes stand in `pgml.files`: as other families are stored.
+pub const FAMILY_PATH: &str = "model.safetensors";
+
+/// Whether a model's bytes stand there; a model has one of them.
+pub fn is_model_path(path: &str) -> bool {
+    path == XGBOOST_PATH || path == FAMILY_PATH
 }
 
-impl Task {
-    /// As in the type pgml.task.
-    pub fn name(self) -> &'static str {
-        match self {
-            Task::Regression => "regression",
-            Task::Classification => "classification",
-        }
-    }
-
-    pub fn parse(name: &str) -> Option<Task> {
-        [Task::Regression, Task::Classification].into_iter().find(|task| task.name() == name)
-    }
-}
+/// Versions of the description that are read. The first knew one label and no preprocessing, and is still written where
+/// there is nothing else to say.
+const VERSIONS: [u64; 2] = [1, 2];
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelMeta {
     pub task: Task,
     /// In the order of the features.
     pub columns: Vec<FeatureColumn>,
-    pub label: LabelColumn,
+    /// One; several in a joint regression; none in a clustering or decomposition.
+    pub labels: Vec<LabelColumn>,
+    /// What is done to a row before the model sees it.
+    pub pipeline: Option<Pipeline>,
 }
 
 /// A column of the relation that the model was trained from.
@@ -75,7 +72,7 @@ pub struct Class {
 pub enum MetaError {
     #[error("the model's description is not JSON: {0}")]
     Json(String),
-    #[error("the model's description has version {0}, and this extension reads version 1")]
+    #[error("the model's description has version {0}, and this extension reads versions 1 and 2")]
     Version(String),
     #[error("the model's description lacks a valid \"{0}\"")]
     Field(&'static str),
@@ -96,21 +93,16 @@ impl ModelMeta {
                 })
             })
             .collect();
-        let classes = self.label.classes.as_ref();
-        let texts: Option<Vec<&str>> = classes.map(|classes| classes.iter().map(|class| class.text.as_str()).collect());
-        let values: Option<Vec<f32>> = classes.map(|classes| classes.iter().map(|class| class.value).collect());
-        json!({
-            "version": 1,
-            "task": self.task.name(),
-            "columns": columns,
-            "label": {
-                "name": self.label.name,
-                "type": self.label.pg_type,
-                "classes": texts,
-                "values": values,
-            },
-        })
-        .to_string()
+        let mut root = json!({ "version": 1, "task": self.task.name(), "columns": columns });
+        match (self.labels.as_slice(), &self.pipeline) {
+            ([label], None) => root["label"] = label.to_json(),
+            (labels, pipeline) => {
+                root["version"] = json!(2);
+                root["labels"] = labels.iter().map(LabelColumn::to_json).collect();
+                root["preprocess"] = pipeline.as_ref().map_or(Value::Null, Pipeline::to_json);
+            }
+        }
+        root.to_string()
     }
 
     /// Reads what [`ModelMeta::to_json`] wrote.
@@ -118,7 +110,7 @@ impl ModelMeta {
         let root: Value = serde_json::from_str(text).map_err(|error| MetaError::Json(error.to_string()))?;
         let root = root.as_object().ok_or(MetaError::Field("version"))?;
         match root.get("version") {
-            Some(version) if version.as_u64() == Some(1) => {}
+            Some(version) if version.as_u64().is_some_and(|version| VERSIONS.contains(&version)) => {}
             Some(version) => return Err(MetaError::Version(version.to_string())),
             None => return Err(MetaError::Field("version")),
         }
@@ -143,7 +135,39 @@ impl ModelMeta {
                 })
             })
             .collect::<Result<Vec<_>, MetaError>>()?;
-        let label = root.get("label").and_then(Value::as_object).ok_or(MetaError::Field("label"))?;
+        let labels = match root.get("labels") {
+            None => vec![LabelColumn::from_json(root.get("label"))?],
+            Some(labels) => {
+                let labels = labels.as_array().ok_or(MetaError::Field("labels"))?;
+                labels.iter().map(|label| LabelColumn::from_json(Some(label))).collect::<Result<Vec<_>, _>>()?
+            }
+        };
+        let pipeline = match root.get("preprocess") {
+            None | Some(Value::Null) => None,
+            Some(json) => Some(Pipeline::from_json(json).ok_or(MetaError::Field("preprocess"))?),
+        };
+        let fits = match task {
+            Task::Classification => labels.len() == 1 && labels.iter().all(|label| label.classes.is_some()),
+            Task::Regression => !labels.is_empty() && labels.iter().all(|label| label.classes.is_none()),
+            Task::Clustering | Task::Decomposition => labels.is_empty(),
+        };
+        if !fits {
+            return Err(MetaError::Field("classes"));
+        }
+        Ok(ModelMeta { task, columns, labels, pipeline })
+    }
+}
+
+impl LabelColumn {
+    fn to_json(&self) -> Value {
+        let classes = self.classes.as_ref();
+        let texts: Option<Vec<&str>> = classes.map(|classes| classes.iter().map(|class| class.text.as_str()).collect());
+        let values: Option<Vec<f32>> = classes.map(|classes| classes.iter().map(|class| class.value).collect());
+        json!({ "name": self.name, "type": self.pg_type, "classes": texts, "values": values })
+    }
+
+    fn from_json(value: Option<&Value>) -> Result<LabelColumn, MetaError> {
+        let label = value.and_then(Value::as_object).ok_or(MetaError::Field("label"))?;
         let classes = match texts_field(label, "classes")? {
             None => None,
             Some(texts) => {
@@ -158,11 +182,7 @@ impl ModelMeta {
                 Some(classes.collect::<Result<Vec<_>, MetaError>>()?)
             }
         };
-        if classes.is_some() != (task == Task::Classification) {
-            return Err(MetaError::Field("classes"));
-        }
-        let label = LabelColumn { name: text_field(label, "name")?, pg_type: text_field(label, "type")?, classes };
-        Ok(ModelMeta { task, columns, label })
+        Ok(LabelColumn { name: text_field(label, "name")?, pg_type: text_field(label, "type")?, classes })
     }
 }
 
@@ -197,11 +217,12 @@ mod tests {
                     categories: Some(vec!["clay".into(), "sand".into()]),
                 },
             ],
-            label: LabelColumn {
+            labels: vec![LabelColumn {
                 name: "species".into(),
                 pg_type: "integer".into(),
                 classes: Some(vec![Class { text: "1".into(), value: 1.0 }, Class { text: "5".into(), value: 5.0 }]),
-            },
+            }],
+            pipeline: None,
         }
     }
 
@@ -210,7 +231,13 @@ mod tests {
         let mut meta = iris();
         assert_eq!(ModelMeta::from_json(&meta.to_json()), Ok(meta.clone()));
         meta.task = Task::Regression;
-        meta.label.classes = None;
+        meta.labels[0].classes = None;
+        assert_eq!(ModelMeta::from_json(&meta.to_json()), Ok(meta.clone()));
+        meta.labels.push(meta.labels[0].clone());
+        assert_eq!(ModelMeta::from_json(&meta.to_json()), Ok(meta.clone()));
+        (meta.task, meta.labels) = (Task::Clustering, Vec::new());
+        meta.pipeline = Pipeline::from_json(&json!([{}, {"one_hot": 2}]));
+        assert!(meta.pipeline.is_some());
         assert_eq!(ModelMeta::from_json(&meta.to_json()), Ok(meta));
     }
 
@@ -220,7 +247,7 @@ mod tests {
             "",
             "[]",
             "{}",
-            r#"{"version":2}"#,
+            r#"{"version":3}"#,
             r#"{"version":1,"task":"clustering"}"#,
             r#"{"version":1,"task":"regression","columns":[{"name":"a","type":"real","size":0}]}"#,
             r#"{"version":1,"task":"classification","columns":[],"label":{"name":"y","type":"real","classes":null}}"#,

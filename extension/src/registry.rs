@@ -256,13 +256,15 @@ pub struct Snapshot {
     pub materialized: bool,
     /// The role that gave `relation_name`; 0 where nobody knows.
     pub owner: pg_sys::Oid,
+    /// What was asked to be done to columns.
+    pub preprocess: serde_json::Map<String, serde_json::Value>,
 }
 
 /// The snapshot that a project used last.
 pub fn last_snapshot(project_id: i64) -> Result<Option<Snapshot>> {
     let rows = select(
         "SELECT s.id, s.relation_name, s.y_column_name, s.test_size, s.test_sampling::pg_catalog.text, s.materialized,
-                s.owner::pg_catalog.oid
+                s.owner::pg_catalog.oid, s.analysis::pg_catalog.text
          FROM pgml.models m INNER JOIN pgml.snapshots s ON s.id OPERATOR(pg_catalog.=) m.snapshot_id
          WHERE m.project_id OPERATOR(pg_catalog.=) $1
          ORDER BY m.id USING OPERATOR(pg_catalog.>) LIMIT 1",
@@ -277,10 +279,17 @@ pub fn last_snapshot(project_id: i64) -> Result<Option<Snapshot>> {
                 test_sampling: value(tuple, 5)?,
                 materialized: tuple.get(6)?.unwrap_or(false),
                 owner: tuple.get(7)?.unwrap_or(pg_sys::InvalidOid),
+                preprocess: tuple.get::<String>(8)?.and_then(|text| preprocess_of(&text)).unwrap_or_default(),
             })
         },
     )?;
     Ok(rows.into_iter().next())
+}
+
+/// What the analysis of a snapshot says was done to columns.
+fn preprocess_of(analysis: &str) -> Option<serde_json::Map<String, serde_json::Value>> {
+    let analysis: serde_json::Value = serde_json::from_str(analysis).ok()?;
+    analysis.get("preprocess")?.as_object().cloned()
 }
 
 /// The next id of a table of the registry.
@@ -346,15 +355,23 @@ pub struct NewModel<'a> {
     pub algorithm: &'a str,
     pub hyperparams: String,
     pub metrics: String,
+    /// `grid` or `random`, and what was asked for, where the hyperparameters were searched for.
+    pub search: Option<(&'a str, String, String)>,
 }
 
 /// Records a trained model.
 pub fn insert_model(model: &NewModel<'_>) -> Result<()> {
+    let none = || "{}".to_owned();
+    let (search, params, args) = match &model.search {
+        Some((name, params, args)) => (Some(*name), params.clone(), args.clone()),
+        None => (None, none(), none()),
+    };
     update(
         "INSERT INTO pgml.models
              (id, project_id, snapshot_id, num_features, algorithm, runtime, hyperparams, status, metrics, search,
               search_params, search_args)
-         VALUES ($1, $2, $3, $4, $5, 'rust', $6::pg_catalog.jsonb, 'successful', $7::pg_catalog.jsonb, NULL, '{}', '{}')",
+         VALUES ($1, $2, $3, $4, $5, 'rust', $6::pg_catalog.jsonb, 'successful', $7::pg_catalog.jsonb, $8,
+                 $9::pg_catalog.jsonb, $10::pg_catalog.jsonb)",
         &[
             argument(model.id),
             argument(model.project_id),
@@ -363,6 +380,9 @@ pub fn insert_model(model: &NewModel<'_>) -> Result<()> {
             argument(model.algorithm),
             argument(model.hyperparams.as_str()),
             argument(model.metrics.as_str()),
+            argument(search),
+            argument(params),
+            argument(args),
         ],
         |_| Ok(()),
     )?;

@@ -105,6 +105,28 @@ impl Call {
         Ok(datum.and_then(|datum| unsafe { String::from_datum(datum, false) }))
     }
 
+    /// An argument that is a `text` or a `text[]`, with at most 1,000 texts of so many bytes each; `name` is what it is
+    /// called in SQL.
+    pub fn texts(&self, index: usize, name: &str, at_most: usize) -> Result<Option<Vec<String>>> {
+        const MOST: usize = 1000;
+        // SAFETY: the call is running.
+        let is_array = unsafe { pg_sys::get_fn_expr_argtype((*self.fcinfo).flinfo, index as i32) } == pg_sys::TEXTARRAYOID;
+        if !is_array {
+            return Ok(self.text(index, name, at_most)?.map(|text| vec![text]));
+        }
+        self.bounded(index, name, MOST * at_most)?;
+        let Some(texts) = self.get::<Vec<Option<String>>>(index) else { return Ok(None) };
+        if texts.len() > MOST {
+            return Err(Error::invalid(format!("{name} has {} elements, and {MOST} are the most", texts.len())));
+        }
+        let texts: Option<Vec<String>> = texts.into_iter().collect();
+        let Some(texts) = texts else { return Err(Error::invalid(format!("{name} must not have NULL elements"))) };
+        match texts.iter().find(|text| text.len() > at_most) {
+            Some(text) => Err(too_long(name, text.len(), at_most)),
+            None => Ok(Some(texts)),
+        }
+    }
+
     /// A `bigint` argument.
     pub fn i64(&self, index: usize) -> Option<i64> {
         self.get(index)

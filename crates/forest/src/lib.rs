@@ -29,6 +29,7 @@ pub use compile::{Form, compile, compile_as};
 pub use ensemble::Ensemble;
 pub use error::Error;
 pub use explain::Explainer;
+pub use checksum::checksum;
 pub use forest::{Forest, ImageBytes, PredictError};
 pub use image::{IMAGE_VERSION, ImageError};
 pub use kernel::Kernel;

@@ -141,6 +141,10 @@ pub enum Error {
         most: u64,
     },
 
+    /// What a search should try makes no sense: the caller's fault.
+    #[error("{0}")]
+    Search(String),
+
     /// The arithmetic of a training led nowhere: the data's fault, or that of the hyperparameters.
     #[error("the training found no solution: {0}")]
     Diverged(&'static str),

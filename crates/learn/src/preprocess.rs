@@ -312,6 +312,12 @@ impl Pipeline {
         self.steps.iter().enumerate().flat_map(|(raw, step)| std::iter::repeat_n(raw, step.width())).collect()
     }
 
+    /// For each feature of a finished row the raw feature that it was made from, and whether it is that, untouched.
+    pub fn made(&self) -> Vec<(usize, bool)> {
+        let each = self.steps.iter().enumerate();
+        each.flat_map(|(raw, step)| std::iter::repeat_n((raw, step.is_nothing()), step.width())).collect()
+    }
+
     /// Appends the finished row of a raw row.
     #[inline]
     pub fn apply(&self, raw: &[f32], finished: &mut Vec<f32>) {
@@ -410,6 +416,10 @@ impl Step {
             Encoding::OneHot(count) => count as usize,
             _ => 1,
         }
+    }
+
+    fn is_nothing(&self) -> bool {
+        self.encoding == Encoding::None && self.fill.is_none() && self.offset == 0.0 && self.divisor == 1.0
     }
 
     /// `values` are those of the training rows, encoded; empty where none were wanted.

@@ -9,9 +9,10 @@ pub type Stop = Box<dyn Any + Send>;
 /// Some consecutive rows.
 #[derive(Clone, Copy, Debug)]
 pub struct Chunk<'a> {
-    /// The features, row by row: `labels.len()` times the width of the source. NaN is a missing value.
+    /// The features, row by row: as many rows as there are labels of one target. NaN is a missing value.
     pub features: &'a [f32],
-    /// One label a row: the target of a regression, or the index of the class.
+    /// One label a row: the target of a regression, or the index of the class. For XGBoost as many labels a row as a
+    /// regression has targets, row by row, the same number in all chunks.
     pub labels: &'a [f32],
     /// One weight a row, not negative; `None` where every row weighs the same. Either all chunks of a source have
     /// weights or none has.

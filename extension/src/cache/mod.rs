@@ -27,10 +27,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use forest::Forest;
 use memmap2::Mmap;
 use pgrx::pg_sys;
 
+use crate::compiled::Compiled;
 use crate::error::{Error, Result};
 use crate::guc;
 use crate::memory::GivenBack;
@@ -73,7 +73,7 @@ unsafe impl forest::ImageBytes for Image {}
 
 /// A compiled model, and its file if it has one.
 pub struct Opened {
-    pub forest: Forest<Image>,
+    pub compiled: Compiled,
     pub used: Option<Used>,
 }
 
@@ -108,7 +108,7 @@ pub fn open(digest: &Digest, compile: impl FnOnce() -> Result<Vec<u8>>) -> Resul
     }
     match opened {
         Some(opened) => Ok(opened),
-        None => Ok(Opened { forest: from_private(image)?, used: None }),
+        None => Ok(Opened { compiled: private(image)?, used: None }),
     }
 }
 
@@ -134,8 +134,10 @@ impl Used {
     }
 }
 
-fn from_private(image: Vec<u8>) -> Result<Forest<Image>> {
-    Forest::open(Image::Private(image))
+/// A copy of one's own, ready to predict.
+pub fn private(image: Vec<u8>) -> Result<Compiled> {
+    // SAFETY: nothing is taken for checked.
+    unsafe { Compiled::open(Image::Private(image), false) }
         .map_err(|error| Error::corrupted(format!("compiled model cannot be used: {error}")))
 }
 
@@ -172,13 +174,9 @@ fn map(path: &Path) -> Option<Opened> {
     let mapped = unsafe { Mmap::map(&file) }.ok()?;
     let data = file.metadata().ok();
     let checked = data.as_ref().and_then(|data| data.modified().ok()) == Some(server_start());
-    let opened = match checked {
-        // SAFETY: a backend of this server has opened the whole image, and files do not change.
-        true => unsafe { Forest::open_again(Image::Mapped(mapped)) },
-        false => Forest::open(Image::Mapped(mapped)),
-    };
-    let forest = match opened {
-        Ok(forest) => forest,
+    // SAFETY: where it was checked, a backend of this server has opened the whole image, and files do not change.
+    let compiled = match unsafe { Compiled::open(Image::Mapped(mapped), checked) } {
+        Ok(compiled) => compiled,
         Err(error) => {
             pgrx::log!("compiled model \"{}\" is damaged and will be made again: {error}", path.display());
             // Failing to unlink is harmless: the rename of the new file replaces it.
@@ -192,7 +190,7 @@ fn map(path: &Path) -> Option<Opened> {
     } else if used.is_some_and(|age| age > USED_AGAIN_AFTER) {
         let _ = file.set_times(FileTimes::new().set_accessed(SystemTime::now()));
     }
-    Some(Opened { forest, used: Some(Used { path: path.to_owned(), said: Cell::new(Instant::now()) }) })
+    Some(Opened { compiled, used: Some(Used { path: path.to_owned(), said: Cell::new(Instant::now()) }) })
 }
 
 /// When the postmaster started.

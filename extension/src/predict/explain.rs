@@ -38,7 +38,8 @@ thread_local! {
 
 struct Prepared {
     model: Rc<Model>,
-    explainer: Explainer,
+    /// Of a forest; a model of another family knows its contributions itself.
+    explainer: Option<Explainer>,
     /// One a feature.
     features: Vec<Feature>,
     /// What each output speaks for.
@@ -69,14 +70,15 @@ fn explain(call: &Call) -> Result<pg_sys::Datum> {
     };
     let Some(Ready { target, row, .. }) = ready else { return call.rows([[None; 4]; 0]) };
     let prepared = prepare(target)?;
-    let count = prepared.explainer.num_values();
+    let (outputs, width) = (prepared.outputs.len(), target.model.width() + 1);
+    let count = outputs * width;
     if count > ROWS_AT_MOST {
         let code = PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED;
         return Err(Error::new(code, format!("an explanation of {count} rows is more than {ROWS_AT_MOST}"))
             .hint("Use pgml.explain_batch."));
     }
     let mut contributions = memory::filled(0.0, count)?;
-    explain_into(&prepared.explainer, row, &mut contributions)?;
+    prepared.explain_into(target, row, &mut contributions)?;
     let outputs = contributions.chunks_exact(row.len() + 1).zip(&prepared.outputs);
     // Made before they are stored: text that is made meanwhile would live as long as the query.
     let rows = outputs.flat_map(|(contributions, output)| {
@@ -115,15 +117,17 @@ fn explain_batch(call: &Call) -> Result<pg_sys::Datum> {
     // SAFETY: the argument is an array of this element type.
     let shape = unsafe { features::read_array(features, element, usize::MAX, &mut rows)? };
     let count = super::batch::whole_rows(&target, &shape)?;
-    let explainer = &prepare(&target)?.explainer;
-    let (outputs, width) = (explainer.num_outputs(), explainer.num_features() + 1);
+    let prepared = prepare(&target)?;
+    let (outputs, width) = (prepared.outputs.len(), target.model.width() + 1);
     let dimensions = if outputs == 1 { &[count, width][..] } else { &[count, outputs, width] };
     let (array, contributions) = new_real_array(dimensions, "contributions", "Explain the rows in several groups.")?;
-    explain_into(explainer, &rows, contributions)?;
+    for (row, contributions) in rows.chunks_exact(width - 1).zip(contributions.chunks_exact_mut(outputs * width)) {
+        prepared.explain_into(&target, row, contributions)?;
+    }
     Ok(array)
 }
 
-fn explain_into(explainer: &Explainer, rows: &[f32], out: &mut [f32]) -> Result<()> {
+fn explain_forest(explainer: &Explainer, rows: &[f32], out: &mut [f32]) -> Result<()> {
     explainer
         .explain(rows, out, || {
             pgrx::check_for_interrupts!();
@@ -143,11 +147,14 @@ fn prepare(target: &Resolved) -> Result<Rc<Prepared>> {
         return Ok(prepared);
     }
     let _given_back = memory::GivenBack;
-    let explainer = Explainer::read(&names::stored_bytes(target)?).map_err(|error| cannot_explain(target, &error))?;
+    let explainer = match target.model.is_family() {
+        true => None,
+        false => {
+            let stored = names::stored_bytes(target)?;
+            Some(Explainer::read(&stored).map_err(|error| cannot_explain(target, &error))?)
+        }
+    };
     let prepared = Rc::new(Prepared::new(target.model.clone(), explainer));
-    if prepared.features.len() != prepared.explainer.num_features() {
-        return Err(Error::corrupted(format!("{target} is not what it was when it was compiled")));
-    }
     PREPARED.with_borrow_mut(|kept| {
         if kept.len() == KEPT {
             kept.remove(0);
@@ -167,7 +174,40 @@ fn cannot_explain(target: &Resolved, error: &forest::Error) -> Error {
 }
 
 impl Prepared {
-    fn new(model: Rc<Model>, explainer: Explainer) -> Prepared {
+    /// Contributions of one row's features and the bias, those of an output together.
+    fn explain_into(&self, target: &Resolved, row: &[f32], out: &mut [f32]) -> Result<()> {
+        let (outputs, width) = (self.outputs.len(), row.len() + 1);
+        let contributions = match &self.explainer {
+            Some(explainer) => {
+                if self.model.sources().is_none() {
+                    return explain_forest(explainer, row, out);
+                }
+                let mut finished = Vec::new();
+                self.model.finish(row, &mut finished)?;
+                let mut contributions = memory::filled(0.0, explainer.num_values())?;
+                explain_forest(explainer, &finished, &mut contributions)?;
+                contributions
+            }
+            None => self.model.contributions(row)?.ok_or_else(|| {
+                Error::unsupported(format!("the predictions of {target} cannot be explained"))
+                    .hint("Explained are linear models and those of XGBoost.")
+            })?,
+        };
+        // A feature's share is that of all features that were made of it.
+        let sources = self.model.sources().unwrap_or_else(|| (0..row.len()).collect());
+        if contributions.len() != outputs * (sources.len() + 1) || out.len() != outputs * width {
+            return Err(Error::corrupted(format!("{target} is not what it was when it was compiled")));
+        }
+        out.fill(0.0);
+        for (made, out) in contributions.chunks_exact(sources.len() + 1).zip(out.chunks_exact_mut(width)) {
+            for (value, source) in made.iter().zip(sources.iter().chain([&row.len()])) {
+                out[*source] += value;
+            }
+        }
+        Ok(())
+    }
+
+    fn new(model: Rc<Model>, explainer: Option<Explainer>) -> Prepared {
         let (mut features, mut categories) = (Vec::with_capacity(model.width()), Vec::new());
         for column in &model.columns {
             for element in 1..=column.size {
@@ -185,7 +225,7 @@ impl Prepared {
                 categories.push(column.category_names().into_iter().map(Into::into).collect());
             }
         }
-        let count = explainer.num_outputs();
+        let count = explainer.as_ref().map_or(model.num_values(), Explainer::num_outputs);
         let outputs = (0..count).map(|output| model.output_name(output, count)).collect();
         Prepared { model, explainer, features, outputs, categories }
     }

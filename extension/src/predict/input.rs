@@ -14,6 +14,8 @@ pub enum Input {
     Row(Row),
     /// One argument a column.
     Scalars(Vec<Scalar>),
+    /// One text: an array as text, such as `{1, 2.5, NULL}`, or the one feature of a model that has one.
+    Text(Scalar),
 }
 
 /// The latest composite type met, and which of its columns feed the model.
@@ -65,7 +67,14 @@ impl Input {
             Some(kind) => Ok(Scalar { argument: first + i, type_oid, kind, feed: None }),
             None => Err(cannot_be_feature(&format!("argument {}", first + i + 1), type_oid)),
         });
-        scalars.collect::<Result<_>>().map(Input::Scalars)
+        let mut scalars = scalars.collect::<Result<Vec<Scalar>>>()?;
+        match scalars.pop() {
+            Some(only) if scalars.is_empty() && only.type_oid == pg_sys::TEXTOID => Ok(Input::Text(only)),
+            last => {
+                scalars.extend(last);
+                Ok(Input::Scalars(scalars))
+            }
+        }
     }
 
     /// Fits the input to a model: called when the call site meets it first, and again when the meaning changes.
@@ -77,6 +86,13 @@ impl Input {
                 Ok(())
             }
             Input::Scalars(scalars) => fit_scalars(scalars, target),
+            Input::Text(scalar) => {
+                scalar.feed = None;
+                match target.model.columns.as_slice() {
+                    [only] if only.is_category() => fit_scalars(std::slice::from_mut(scalar), target),
+                    _ => Ok(()),
+                }
+            }
         }
     }
 
@@ -105,6 +121,21 @@ impl Input {
                 }
                 Ok(())
             }
+            Input::Text(Scalar { feed: Some(feed), .. }) => {
+                row.resize(target.model.width(), f32::NAN);
+                // SAFETY: the argument is a text, and not NULL.
+                unsafe { feed.read(arguments[first].value, target, row) }
+            }
+            Input::Text(_) => {
+                // SAFETY: the argument is a text, and not NULL.
+                let array = unsafe { array_of_text(arguments[first].value, target.model.width() == 1) };
+                // SAFETY: the input function of real[] gives one.
+                let shape = unsafe { features::read_array(array, Number::Float4, target.model.width(), row)? };
+                match shape.len == target.model.width() {
+                    true => Ok(()),
+                    false => Err(wrong_width(target, shape.len)),
+                }
+            }
             Input::Array(number) => {
                 // SAFETY: the argument is an array of this type; the caller has seen that it is not NULL.
                 let shape =
@@ -117,6 +148,24 @@ impl Input {
             // SAFETY: a composite value, not NULL.
             Input::Row(composite) => unsafe { composite.read(arguments[first].value, target, row) },
         }
+    }
+}
+
+/// What a text says as a real[], of one number without braces where `one` is set; what it cannot be is PostgreSQL's own
+/// ERROR.
+///
+/// # Safety
+/// `text` is a text, not NULL.
+unsafe fn array_of_text(text: pg_sys::Datum, one: bool) -> pg_sys::Datum {
+    // SAFETY: as the caller promises; the input function and the type are built in. A text has no zero byte.
+    unsafe {
+        let text = std::ffi::CStr::from_ptr(pg_sys::text_to_cstring(text.cast_mut_ptr()));
+        let braced = text.to_string_lossy().trim_start().starts_with(['{', '[']);
+        let text = match braced || !one {
+            true => text.to_owned(),
+            false => std::ffi::CString::new([b"{", text.to_bytes(), b"}"].concat()).unwrap_or_default(),
+        };
+        pg_sys::OidInputFunctionCall(pg_sys::F_ARRAY_IN.into(), text.as_ptr().cast_mut(), pg_sys::FLOAT4OID, -1)
     }
 }
 

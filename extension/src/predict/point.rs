@@ -3,7 +3,8 @@
 use pgrx::{IntoDatum, pg_sys};
 
 use crate::access::Privilege;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::model_meta::Task;
 use crate::sql::Call;
 use crate::usage;
 
@@ -12,6 +13,8 @@ use super::call_site::{CallSite, Ready};
 crate::sql_function!(pgml_predict, predict);
 crate::sql_function!(pgml_predict_proba, predict_proba);
 crate::sql_function!(pgml_predict_label, predict_label);
+crate::sql_function!(pgml_predict_joint, predict_joint);
+crate::sql_function!(pgml_decompose, decompose);
 
 /// All overloads of `pgml.predict`.
 fn predict(call: &Call) -> Result<pg_sys::Datum> {
@@ -28,6 +31,30 @@ fn predict_proba(call: &Call) -> Result<pg_sys::Datum> {
 fn predict_label(call: &Call) -> Result<pg_sys::Datum> {
     with_row(call, |Ready { model, row, scratch, .. }| {
         Ok(model.predict_label(row, scratch)?.into_datum().unwrap_or(pg_sys::Datum::from(0)))
+    })
+}
+
+/// One value a target.
+fn predict_joint(call: &Call) -> Result<pg_sys::Datum> {
+    with_row(call, |Ready { target, model, row, scratch, .. }| {
+        if model.task != Task::Regression {
+            return Err(Error::unsupported(format!("{target} is for {}, not for a joint regression", model.task.name()))
+                .hint("Use pgml.predict."));
+        }
+        model.predict_values(row, scratch)?;
+        super::batch::real_array(scratch)
+    })
+}
+
+/// The components of a row.
+fn decompose(call: &Call) -> Result<pg_sys::Datum> {
+    with_row(call, |Ready { target, model, row, scratch, .. }| {
+        if model.task != Task::Decomposition {
+            return Err(Error::unsupported(format!("{target} is for {}, not for decomposition", model.task.name()))
+                .hint("Use pgml.predict."));
+        }
+        model.predict_values(row, scratch)?;
+        super::batch::real_array(scratch)
     })
 }
 

@@ -28,9 +28,10 @@ const MOST_TEXT: usize = 64 << 20;
 pub struct Reader {
     task: Task,
     features: Vec<FeatureReader>,
-    label: LabelReader,
-    /// Position of the label among the columns of the statement.
-    label_index: usize,
+    /// Each with its position among the columns of the statement.
+    labels: Vec<(usize, LabelReader)>,
+    /// Labels of the row being read after the first, which stand behind its features in the spool.
+    others: Vec<f32>,
     /// The row being read.
     row: Vec<f32>,
     array: Vec<f32>,
@@ -77,13 +78,13 @@ impl Reader {
     /// Decides what each column is, or says which cannot be a feature, before any row is read.
     pub fn new(
         task: Task,
-        label_name: &str,
+        label_names: &[String],
         columns: &[ResultColumn],
         not_null: &[String],
         progress: Box<dyn FnMut(u64)>,
     ) -> Result<Reader> {
         let mut features = Vec::new();
-        let mut label = None;
+        let mut labels = Vec::new();
         let mut unfit = Vec::new();
         for (index, column) in columns.iter().enumerate() {
             if columns.iter().take(index).any(|other| other.name == column.name) {
@@ -93,8 +94,8 @@ impl Reader {
                 )
                 .hint("Name them apart with AS."));
             }
-            if column.name == label_name {
-                label = Some((index, LabelReader::new(task, column)?));
+            if let Some(at) = label_names.iter().position(|name| *name == column.name) {
+                labels.push((at, (index, LabelReader::new(task, column)?)));
                 continue;
             }
             let encoder = match Kind::of(column.type_oid) {
@@ -115,19 +116,25 @@ impl Reader {
                 statistics: Statistics::default(),
             });
         }
-        let Some((label_index, label)) = label else { return Err(no_label(label_name, columns)) };
+        for (at, name) in label_names.iter().enumerate() {
+            if !labels.iter().any(|(found, _)| *found == at) {
+                return Err(no_label(name, columns));
+            }
+        }
+        labels.sort_by_key(|(at, _)| *at);
+        let labels: Vec<(usize, LabelReader)> = labels.into_iter().map(|(_, label)| label).collect();
         if !unfit.is_empty() {
             return Err(unfit_columns(&unfit));
         }
         if features.is_empty() {
-            return Err(Error::invalid("there is no column besides the label")
+            return Err(Error::invalid("there is no column to learn from")
                 .hint("A model needs at least one column to predict from."));
         }
         Ok(Reader {
             task,
             features,
-            label,
-            label_index,
+            labels,
+            others: Vec::new(),
             row: Vec::new(),
             array: Vec::new(),
             found: Vec::new(),
@@ -161,6 +168,7 @@ impl Reader {
             return Err(too_many_features(width));
         }
         self.may_wait(width)?;
+        // The other labels of those rows stand behind them already.
         let offset: usize = self.features.iter().take(index).map(FeatureReader::size).sum();
         for (row, _) in &mut self.pending {
             row.splice(offset..offset, std::iter::repeat_n(f32::NAN, size));
@@ -194,7 +202,8 @@ impl Reader {
         self.pending.push((std::mem::take(&mut self.row), label));
         self.may_wait(self.features.iter().map(FeatureReader::size).sum::<usize>().max(8))?;
         if self.features.iter().all(|feature| !matches!(feature.encoder, Encoder::Array(_, None))) {
-            let mut spool = Spool::create(self.features.iter().map(FeatureReader::size).sum(), self.owner);
+            let width = self.features.iter().map(FeatureReader::size).sum::<usize>() + self.others.len();
+            let mut spool = Spool::create(width, self.owner);
             for (row, label) in self.pending.drain(..) {
                 spool.push(&row, label)?;
             }
@@ -212,7 +221,10 @@ impl Reader {
                 format!("{source} has no rows to learn from"),
             ));
         }
-        let label = self.label.finish(rows)?;
+        let mut labels = Vec::with_capacity(self.labels.len());
+        for (position, label) in self.labels {
+            labels.push(Label { position: position + 1, ..label.finish(rows)? });
+        }
         let Some(mut spool) = self.spool else { return Err(unknown_size(&self.features, "all rows")) };
         let infinite: Vec<&FeatureReader> =
             self.features.iter().filter(|feature| feature.statistics.infinite() > 0).collect();
@@ -259,7 +271,7 @@ impl Reader {
                 }
             })
             .collect();
-        Ok(Data { task: self.task, spool, features, label, label_position: self.label_index + 1 })
+        Ok(Data { task: self.task, spool, features, labels })
     }
 }
 
@@ -324,8 +336,18 @@ impl Receiver for Reader {
         for (index, size) in std::mem::take(&mut self.found) {
             self.array_found(index, size)?;
         }
-        let label = self.label.read(values.get(self.label_index), nulls.get(self.label_index))?;
-        self.store(label)
+        self.others.clear();
+        let mut first = 0.0;
+        for (number, (position, label)) in self.labels.iter_mut().enumerate() {
+            let label = label.read(values.get(*position), nulls.get(*position))?;
+            if number == 0 {
+                first = label;
+            } else {
+                self.others.push(label);
+            }
+        }
+        self.row.extend_from_slice(&self.others);
+        self.store(first)
     }
 }
 
@@ -440,16 +462,25 @@ pub struct Data {
     pub task: Task,
     pub spool: Spool,
     pub features: Vec<Feature>,
-    pub label: Label,
-    /// From 1, in the statement.
-    pub label_position: usize,
+    /// One; several in a joint regression; none in a clustering or decomposition.
+    pub labels: Vec<Label>,
 }
 
 impl Data {
+    /// Features of a row, as SQL gives it.
+    pub fn width(&self) -> usize {
+        self.spool.width() - self.labels.len().saturating_sub(1)
+    }
+
+    /// How many classes the label has; `None` where it is not one of classes.
+    pub fn classes(&self) -> Option<usize> {
+        self.labels.first().and_then(|label| label.classes.as_ref()).map(|classes| classes.len())
+    }
+
     /// The names of all features, unlike each other: a column's name, or its name and a number from 1 for each element
     /// of an array.
     pub fn feature_names(&self) -> Vec<String> {
-        let mut names: Vec<String> = Vec::with_capacity(self.spool.width());
+        let mut names: Vec<String> = Vec::with_capacity(self.width());
         let columns: Vec<&str> = self.features.iter().map(|feature| feature.name.as_str()).collect();
         for feature in &self.features {
             if !feature.array {
@@ -488,11 +519,16 @@ impl Data {
                         .map(|sorted| sorted.values.iter().map(|category| category.text.clone()).collect()),
                 })
                 .collect(),
-            label: LabelColumn {
-                name: self.label.name.clone(),
-                pg_type: features::type_name(self.label.type_oid),
-                classes: self.label.classes.as_ref().map(|classes| classes.classes()),
-            },
+            labels: self
+                .labels
+                .iter()
+                .map(|label| LabelColumn {
+                    name: label.name.clone(),
+                    pg_type: features::type_name(label.type_oid),
+                    classes: label.classes.as_ref().map(|classes| classes.classes()),
+                })
+                .collect(),
+            pipeline: None,
         }
     }
 
@@ -517,22 +553,24 @@ impl Data {
             });
             columns.push((feature.position, column));
         }
-        let mut statistics = self.label.statistics.to_json();
-        if let Some(classes) = &self.label.classes {
-            statistics.insert("distinct".into(), json!(classes.len()));
-            statistics.insert("categories".into(), classes.to_json());
+        for label in &self.labels {
+            let mut statistics = label.statistics.to_json();
+            if let Some(classes) = &label.classes {
+                statistics.insert("distinct".into(), json!(classes.len()));
+                statistics.insert("categories".into(), classes.to_json());
+            }
+            let column = json!({
+                "name": label.name,
+                "pg_type": type_name(label.type_oid)?,
+                "nullable": !not_null.contains(&label.name),
+                "label": true,
+                "position": label.position,
+                "size": 1,
+                "array": false,
+                "statistics": statistics,
+            });
+            columns.push((label.position, column));
         }
-        let label = json!({
-            "name": self.label.name,
-            "pg_type": type_name(self.label.type_oid)?,
-            "nullable": !not_null.contains(&self.label.name),
-            "label": true,
-            "position": self.label_position,
-            "size": 1,
-            "array": false,
-            "statistics": statistics,
-        });
-        columns.push((self.label_position, label));
         columns.sort_by_key(|(position, _)| *position);
         Ok(columns.into_iter().map(|(_, column)| column).collect())
     }

@@ -1,8 +1,11 @@
 //! The engines that train, behind one interface: the only place that knows which algorithms there are.
 
 use std::path::Path;
-use std::time::Duration;
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
 
+use learn::family::{self, Control, FAMILIES, Family, Given, Problem};
+use learn::preprocess::Pipeline;
 use learn::split::Split;
 use learn::xgboost::{Algorithm, Column, ColumnKind, Columns, Library, Params, Task as LearnTask};
 use pgrx::PgSqlErrorCode;
@@ -12,21 +15,84 @@ use super::columns::{Data, FeatureKind};
 use super::interrupts::{self, Interrupted};
 use super::view::View;
 use crate::error::{Error, Result};
-use crate::model_meta::{self, Task};
+use crate::memory;
+use crate::model_meta::{self, Class, ModelMeta, Task};
 
-/// Algorithms that are offered.
-pub const ALGORITHMS: [&str; 2] = ["xgboost", "xgboost_random_forest"];
+/// Algorithms that XGBoost trains.
+const XGBOOST: [&str; 2] = ["xgboost", "xgboost_random_forest"];
+
+/// Algorithms that are offered, for whatever task.
+pub static ALGORITHMS: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
+    let mut names = XGBOOST.to_vec();
+    for family in FAMILIES {
+        if !names.contains(&family.name) {
+            names.push(family.name);
+        }
+    }
+    names
+});
 
 /// A training that was asked for: algorithm and hyperparameters, found to be possible.
 pub trait Engine {
     /// Looks at hyperparameters that refer to columns, before any row is read.
-    fn rehearse(&self, features: &[(String, FeatureKind)]) -> Result<()>;
+    fn rehearse(&self, _features: &[(String, FeatureKind)]) -> Result<()> {
+        Ok(())
+    }
 
     /// Whether rows to measure on are needed to know when to stop.
-    fn stops_early(&self) -> bool;
+    fn stops_early(&self) -> bool {
+        false
+    }
+
+    /// Whether categories are taken as they are.
+    fn takes_categories(&self) -> bool;
+
+    /// Where the model's bytes stand in `pgml.files`.
+    fn path(&self) -> &'static str;
 
     /// Trains on the rows that are not test rows.
-    fn train(&self, data: &Data, split: &Split, progress: &mut dyn FnMut(&Progress<'_>)) -> Result<Fitted>;
+    fn train(&self, rows: &Prepared<'_>, progress: &mut dyn FnMut(&Progress<'_>)) -> Result<Fitted>;
+}
+
+/// The rows of a training, and what is done to them before an engine sees them.
+pub struct Prepared<'a> {
+    pub data: &'a Data,
+    pub split: &'a Split,
+    pub pipeline: Option<&'a Pipeline>,
+    /// What the model says of itself.
+    pub meta: &'a ModelMeta,
+}
+
+impl<'a> Prepared<'a> {
+    /// The rows that are tested on, or those that are not, `limit` of them at most.
+    fn view(&self, test: bool, limit: u64) -> View<'a> {
+        View::new(self.data, self.split, test, limit).prepared(self.pipeline)
+    }
+
+    /// Name, kind and number of categories of each feature that the engine sees.
+    fn features(&self) -> Vec<(String, FeatureKind, usize)> {
+        let kinds = self.data.features.iter().flat_map(|feature| {
+            let categories = feature.categories.as_ref().map_or(0, |sorted| sorted.values.len());
+            std::iter::repeat_n((feature.kind, categories), feature.size)
+        });
+        let raw: Vec<(String, FeatureKind, usize)> =
+            self.data.feature_names().into_iter().zip(kinds).map(|(name, (kind, n))| (name, kind, n)).collect();
+        let Some(pipeline) = self.pipeline else { return raw };
+        let made = pipeline.made();
+        let features = made.iter().enumerate().map(|(index, (source, untouched))| {
+            let Some((name, kind, categories)) = raw.get(*source) else {
+                return (format!("f{index}"), FeatureKind::Quantity, 0);
+            };
+            let first = made.iter().position(|(other, _)| other == source).unwrap_or(index);
+            let alone = made.iter().filter(|(other, _)| other == source).count() == 1;
+            match (untouched, alone) {
+                (true, _) => (name.clone(), *kind, *categories),
+                (false, true) => (name.clone(), FeatureKind::Quantity, 0),
+                (false, false) => (format!("{name}={}", index - first), FeatureKind::Quantity, 0),
+            }
+        });
+        features.collect()
+    }
 }
 
 /// How a training is getting on.
@@ -46,13 +112,165 @@ pub struct Fitted {
 }
 
 /// Finds the engine of an algorithm and checks the hyperparameters.
-pub fn open(algorithm: &str, task: Task, hyperparams: &Map<String, Value>) -> Result<Box<dyn Engine>> {
-    match algorithm {
-        "xgboost" => Ok(Box::new(Xgboost::open(Algorithm::Xgboost, task, hyperparams)?)),
-        "xgboost_random_forest" => Ok(Box::new(Xgboost::open(Algorithm::XgboostRandomForest, task, hyperparams)?)),
-        _ => Err(Error::unsupported(format!("algorithm \"{algorithm}\" is not supported"))
-            .detail(format!("Supported are {}.", ALGORITHMS.join(" and ")))
-            .hint("Use algorithm => 'xgboost'.")),
+pub fn open(algorithm: &str, task: Task, hyperparams: &Map<String, Value>, seed: u64) -> Result<Box<dyn Engine>> {
+    match (algorithm, task) {
+        ("xgboost", Task::Regression | Task::Classification) => {
+            Ok(Box::new(Xgboost::open(Algorithm::Xgboost, task, hyperparams)?))
+        }
+        ("xgboost_random_forest", Task::Regression | Task::Classification) => {
+            Ok(Box::new(Xgboost::open(Algorithm::XgboostRandomForest, task, hyperparams)?))
+        }
+        _ => Ok(Box::new(Learner::open(algorithm, task, hyperparams, seed)?)),
+    }
+}
+
+/// Families that are trained here.
+struct Learner {
+    family: &'static Family,
+    given: Given,
+    seed: u64,
+}
+
+impl Learner {
+    fn open(algorithm: &str, task: Task, hyperparams: &Map<String, Value>, seed: u64) -> Result<Learner> {
+        // What PostgresML makes of its default algorithm where there is nothing linear to do.
+        let name = match (algorithm, task) {
+            ("linear", Task::Clustering) => "kmeans",
+            ("linear", Task::Decomposition) => "pca",
+            (name, _) => name,
+        };
+        let family = family::family(name, task).map_err(|error| {
+            let offered = ALGORITHMS.iter().filter(|name| {
+                FAMILIES.iter().any(|family| family.name == **name && family.task == task)
+                    || task.has_label() && XGBOOST.contains(name)
+            });
+            Error::unsupported(error.to_string())
+                .detail(format!("Algorithms for {}: {}.", task.name(), offered.copied().collect::<Vec<_>>().join(", ")))
+        })?;
+        Ok(Learner { family, given: Given::check(family.parameters, hyperparams)?, seed })
+    }
+}
+
+impl Engine for Learner {
+    fn takes_categories(&self) -> bool {
+        self.family.takes_categories
+    }
+
+    fn path(&self) -> &'static str {
+        model_meta::FAMILY_PATH
+    }
+
+    fn train(&self, rows: &Prepared<'_>, progress: &mut dyn FnMut(&Progress<'_>)) -> Result<Fitted> {
+        let mut meta = rows.meta.clone();
+        let mut all = Gathered::read(rows, self.family.takes_missing)?;
+        // Of classes without a training row nothing can be learnt, and the model does not know them.
+        if let Some(classes) = meta.labels.first_mut().and_then(|label| label.classes.as_mut()) {
+            all.only_classes_of_rows(classes);
+            if classes.len() < 2 {
+                let only = classes.first().map_or("", |class| class.text.as_str());
+                return Err(Error::new(
+                    PgSqlErrorCode::ERRCODE_NO_DATA_FOUND,
+                    format!("all training rows are of class \"{only}\", and a classification needs two classes"),
+                )
+                .hint("Give a smaller test_size, or test_sampling => 'stratified'."));
+            }
+            all.classes = classes.len();
+        }
+        let categories: Vec<Option<u32>> = rows
+            .features()
+            .iter()
+            .map(|(_, kind, count)| (*kind == FeatureKind::Category).then(|| u32::try_from(*count).unwrap_or(u32::MAX)))
+            .collect();
+        let problem = Problem {
+            rows: all.rows,
+            width: all.width,
+            features: &all.features,
+            targets: rows.data.labels.len(),
+            labels: &all.labels,
+            classes: all.classes,
+            weights: None,
+            categories: if categories.iter().any(Option::is_some) { &categories } else { &[] },
+            seed: self.seed,
+        };
+        let began = Instant::now();
+        let mut ask = |now: Option<family::Progress>| {
+            // Nothing but Rust is on the stack: an ERROR may come from here.
+            interrupts::check();
+            if let Some(now) = now {
+                progress(&Progress {
+                    round: u32::try_from(now.done).unwrap_or(u32::MAX),
+                    rounds: u32::try_from(now.of).unwrap_or(u32::MAX),
+                    metric: None,
+                    elapsed: began.elapsed(),
+                });
+            }
+            Ok(())
+        };
+        let mut model = family::fit(self.family, &problem, &self.given, &mut Control::new(&mut ask))?;
+        let bytes = model.to_bytes(&[(model_meta::ATTRIBUTE.to_owned(), meta.to_json())])?;
+        Ok(Fitted { model: bytes, warnings: std::mem::take(&mut model.warnings) })
+    }
+}
+
+/// All training rows, in memory.
+struct Gathered {
+    rows: usize,
+    width: usize,
+    features: Vec<f32>,
+    labels: Vec<f32>,
+    classes: usize,
+}
+
+impl Gathered {
+    fn read(rows: &Prepared<'_>, takes_missing: bool) -> Result<Gathered> {
+        let mut view = rows.view(false, u64::MAX);
+        let width = view.width();
+        let count = usize::try_from(rows.split.train_rows()).unwrap_or(usize::MAX);
+        let (mut features, mut labels) = (Vec::new(), Vec::new());
+        memory::reserve(&mut features, count.saturating_mul(width))?;
+        memory::reserve(&mut labels, count.saturating_mul(rows.data.labels.len()))?;
+        let mut read = 0;
+        while let Some(part) = view.chunk()? {
+            features.extend_from_slice(part.features);
+            labels.extend_from_slice(part.labels);
+            read += part.rows;
+            interrupts::check();
+        }
+        if !takes_missing && let Some(at) = features.iter().position(|value| value.is_nan()) {
+            let name = rows.features().get(at % width.max(1)).map(|(name, ..)| name.clone()).unwrap_or_default();
+            return Err(Error::new(
+                PgSqlErrorCode::ERRCODE_NULL_VALUE_NOT_ALLOWED,
+                format!("column \"{name}\" is NULL or NaN in a training row, and the algorithm takes no missing values"),
+            )
+            .hint(format!(
+                "Use preprocess => '{{\"{name}\": {{\"impute\": \"mean\"}}}}', leave such rows out, or use an algorithm \
+                 that takes missing values, such as xgboost."
+            )));
+        }
+        Ok(Gathered { rows: read, width, features, labels, classes: 0 })
+    }
+
+    /// Leaves out classes that no row has, and numbers the others anew.
+    fn only_classes_of_rows(&mut self, classes: &mut Vec<Class>) {
+        let mut present = vec![false; classes.len()];
+        for label in &self.labels {
+            if let Some(present) = present.get_mut(*label as usize) {
+                *present = true;
+            }
+        }
+        let mut next = 0;
+        let numbers: Vec<f32> = present
+            .iter()
+            .map(|present| {
+                next += u32::from(*present);
+                next.saturating_sub(1) as f32
+            })
+            .collect();
+        for label in &mut self.labels {
+            *label = numbers.get(*label as usize).copied().unwrap_or(*label);
+        }
+        let mut kept = present.into_iter();
+        classes.retain(|_| kept.next().unwrap_or(true));
     }
 }
 
@@ -102,11 +320,11 @@ impl Xgboost {
         // with the one that is given, or else with two and with three.
         let given = hyperparams.get("num_class").and_then(Value::as_u64).and_then(|count| u32::try_from(count).ok());
         let guesses = match (task, given) {
-            (Task::Regression, _) => vec![LearnTask::Regression],
             (Task::Classification, Some(classes)) => vec![LearnTask::Classification { classes }],
             (Task::Classification, None) => {
                 vec![LearnTask::Classification { classes: 2 }, LearnTask::Classification { classes: 3 }]
             }
+            _ => vec![LearnTask::Regression],
         };
         let mut failure = None;
         for guess in guesses {
@@ -146,18 +364,22 @@ impl Engine for Xgboost {
         self.params.early_stopping_rounds().is_some()
     }
 
-    fn train(&self, data: &Data, split: &Split, progress: &mut dyn FnMut(&Progress<'_>)) -> Result<Fitted> {
-        let params = self.params(data.label.classes.as_ref().map(|classes| classes.len()))?;
-        let kinds = data.features.iter().flat_map(|feature| {
-            let categories = feature.categories.as_ref().map_or(0, |sorted| sorted.values.len());
-            std::iter::repeat_n((feature.kind, categories), feature.size)
-        });
-        let columns = columns(data.feature_names().into_iter().zip(kinds).map(|(name, (kind, n))| (name, kind, n)))?;
-        let attributes = [(model_meta::ATTRIBUTE.to_owned(), data.meta().to_json())];
+    fn takes_categories(&self) -> bool {
+        true
+    }
 
-        let mut rows = View::new(data, split, false, u64::MAX);
+    fn path(&self) -> &'static str {
+        model_meta::XGBOOST_PATH
+    }
+
+    fn train(&self, prepared: &Prepared<'_>, progress: &mut dyn FnMut(&Progress<'_>)) -> Result<Fitted> {
+        let params = self.params(prepared.data.classes())?;
+        let columns = columns(prepared.features().into_iter())?;
+        let attributes = [(model_meta::ATTRIBUTE.to_owned(), prepared.meta.to_json())];
+
+        let mut rows = prepared.view(false, u64::MAX);
         let limit = if self.stops_early() { u64::MAX } else { PROGRESS_ROWS };
-        let mut held_out = (split.test_rows() > 0).then(|| View::new(data, split, true, limit));
+        let mut held_out = (prepared.split.test_rows() > 0).then(|| prepared.view(true, limit));
         let trained = learn::xgboost::train(
             &self.library,
             &params,
@@ -227,10 +449,14 @@ impl From<learn::Error> for Error {
             Learn::Infinite { .. } => Error::new(Code::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE, message),
             Learn::Split(_)
             | Learn::Task(_)
+            | Learn::TooManyRows { .. }
+            | Learn::Diverged(_)
+            | Learn::Search(_)
             | Learn::Columns(_)
             | Learn::Category { .. }
             | Learn::Label { .. }
             | Learn::Weight { .. } => Error::invalid(message),
+            Learn::Model(_) => Error::corrupted(message),
             Learn::Refused(_) => Error::new(Code::ERRCODE_EXTERNAL_ROUTINE_EXCEPTION, message)
                 .hint("Do the hyperparameters, the objective above all, fit the columns and the label?"),
             Learn::Stopped(stop) => match stop.downcast::<Error>() {

@@ -97,7 +97,7 @@ impl LabelReader {
             }
             (Task::Classification, Some(Kind::Number(number))) => Encoder::NumericClasses(number, Categories::new()),
             (Task::Classification, Some(Kind::Text(kind))) => Encoder::TextClasses(kind, Categories::new()),
-            (_, Some(Kind::Array(_)) | None) => return Err(unfit("cannot be a label")),
+            _ => return Err(unfit("cannot be a label")),
         };
         Ok(LabelReader {
             name: column.name.clone(),
@@ -183,7 +183,7 @@ impl LabelReader {
                 format!("label \"{name}\" is \"{only}\" in all rows, and a classification needs two classes"),
             ));
         }
-        Ok(Label { name: self.name, type_oid: self.type_oid, statistics: self.statistics, classes })
+        Ok(Label { name: self.name, type_oid: self.type_oid, position: 0, statistics: self.statistics, classes })
     }
 }
 
@@ -225,6 +225,8 @@ fn output(type_oid: pg_sys::Oid, number: Number, datum: pg_sys::Datum) -> String
 pub struct Label {
     pub name: String,
     pub type_oid: pg_sys::Oid,
+    /// From 1, in the statement.
+    pub position: usize,
     /// Of the numbers; of text only what is missing.
     pub statistics: Statistics,
     /// In a classification.

@@ -15,36 +15,37 @@ mod label;
 mod report;
 mod request;
 mod score;
+mod search;
 mod source;
 mod spool;
 mod statistics;
+mod unlabelled;
 mod view;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use learn::preprocess::{Pipeline, Raw, Spec};
 use learn::split::{Sampling, Split, Strata, TestSize};
 use pgrx::{IntoDatum, pg_sys};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::access;
 use crate::activity::{self, Phase};
 use crate::error::{Error, Result};
 use crate::memory::{GivenBack, OwnContext};
-use crate::model_meta::Task;
+use crate::model_meta::{ModelMeta, Task};
 use crate::registry::{self, NewModel, Project, Snapshot};
 use crate::sql::{Call, text_datum};
 use columns::{Data, Reader};
 pub use engine::ALGORITHMS;
-use engine::Engine;
+use engine::{Engine, Fitted, Prepared, Progress};
 use report::EverySecond;
 pub use request::Request;
 use source::Source;
+use view::View;
 
 crate::sql_function!(pgml_train, train);
 crate::sql_function!(pgml_xgboost_version, xgboost_version);
-
-/// Name of the file that holds a model.
-pub const MODEL_PATH: &str = "model.ubj";
 
 fn xgboost_version(_: &Call) -> Result<pg_sys::Datum> {
     Ok(text_datum(&engine::xgboost_version()?))
@@ -79,11 +80,20 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
     access::require_training(&request.project_name, request.automatic_deploy)?;
     let project = registry::find_project(&request.project_name)?;
     let task = task_of(request, project.as_ref())?;
+    if task.has_label() != request.y_column_name.is_some() && (!task.has_label() || request.relation_name.is_some()) {
+        check_label(request, task, project.as_ref())?;
+    }
     let algorithm = ALGORITHMS.iter().position(|name| *name == request.algorithm).unwrap_or(ALGORITHMS.len());
     let _shown =
         activity::Shown::begin(id, project.as_ref().map(|project| project.id), &request.project_name, algorithm);
-    let engine = engine::open(&request.algorithm, task, &request.hyperparams)?;
-    let mut plan = Plan::make(request, project.as_ref())?;
+    let trials = match &request.search {
+        Some(search) => search::trials(request, search, task)?,
+        None => Vec::new(),
+    };
+    // Searched for, those that are given alone may not be possible.
+    let first = trials.first().map_or(&request.hyperparams, |trial| &trial.hyperparams);
+    let mut engine = engine::open(&request.algorithm, task, first, request.seed())?;
+    let mut plan = Plan::make(request, task, project.as_ref())?;
     if engine.stops_early() && plan.snapshot.test_size == 0.0 {
         return Err(Error::invalid("early_stopping_rounds needs test rows to stop by, and test_size is 0"));
     }
@@ -121,15 +131,22 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
     announce(request, &data, &split, task, model_id);
 
     activity::phase(Phase::Training);
-    let begun = Instant::now();
+    let found = match &request.search {
+        Some(search) => Some(search::run(request, search, trials, &plan, &data, &split)?),
+        None => None,
+    };
+    let hyperparams = found.as_ref().map_or(&request.hyperparams, |found| &found.hyperparams);
+    if found.is_some() {
+        engine = engine::open(&request.algorithm, task, hyperparams, request.seed())?;
+        report::info(&format!("Hyperparams: {}", Value::Object(hyperparams.clone())));
+    }
     let mut often = EverySecond::default();
-    let fitted = engine.train(&data, &split, &mut |progress| {
+    let (fitted, fit_time) = fit(&plan, &data, &split, engine.as_ref(), &mut |progress| {
         activity::rounds(progress.round, progress.rounds, progress.elapsed);
         if often.passes() {
             report::info(&report::rounds(progress));
         }
     })?;
-    let fit_time = begun.elapsed();
     for warning in &fitted.warnings {
         report::warning(warning);
     }
@@ -144,6 +161,9 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
     }
     metrics.insert("fit_time".into(), json!(fit_time.as_secs_f64()));
     metrics.insert("score_time".into(), json!(begun.elapsed().as_secs_f64()));
+    if let Some(found) = &found {
+        metrics.insert("search_results".into(), found.results.clone());
+    }
 
     activity::phase(Phase::Storing);
     let project = registry::ensure_project(&request.project_name, task.name())?;
@@ -152,19 +172,26 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
     task_of(request, Some(&project))?;
     registry::lock_project(project.id)?;
     if plan.is_new {
-        let analysis = json!({ "samples": rows });
+        let mut analysis = json!({ "samples": rows });
+        if !plan.snapshot.preprocess.is_empty() {
+            analysis["preprocess"] = Value::Object(plan.snapshot.preprocess.clone());
+        }
         registry::insert_snapshot(&plan.snapshot, &data.columns_json(&not_null)?, &analysis)?;
     }
     registry::insert_model(&NewModel {
         id: model_id,
         project_id: project.id,
         snapshot_id: plan.snapshot.id,
-        num_features: i32::try_from(data.spool.width()).unwrap_or(i32::MAX),
+        num_features: i32::try_from(data.width()).unwrap_or(i32::MAX),
         algorithm: &request.algorithm,
-        hyperparams: Value::Object(request.hyperparams.clone()).to_string(),
+        hyperparams: Value::Object(hyperparams.clone()).to_string(),
         metrics: Value::Object(metrics.clone()).to_string(),
+        search: request.search.as_ref().map(|search| {
+            let text = |map: &Map<String, Value>| Value::Object(map.clone()).to_string();
+            (search.method.name(), text(&search.params), text(&search.args))
+        }),
     })?;
-    registry::insert_file(model_id, MODEL_PATH, &fitted.model)?;
+    registry::insert_file(model_id, engine.path(), &fitted.model)?;
     let deployed = request.automatic_deploy && compare::is_better(&project, task, &metrics, &data, &split)?;
     if deployed {
         report::info(&format!("Deploying model id: {model_id}"));
@@ -180,7 +207,7 @@ fn task_of(request: &Request, project: Option<&Project>) -> Result<Task> {
     match (request.task, project) {
         (Some(task), None) => Ok(task),
         (None, None) => Err(Error::invalid(format!("the first training of project \"{name}\" needs a task"))
-            .hint("Use task => 'regression' or task => 'classification'.")),
+            .hint("Use task => 'regression', 'classification', 'clustering' or 'decomposition'.")),
         (wanted, Some(project)) => {
             let task = Task::parse(&project.task).ok_or_else(|| {
                 Error::unsupported(format!("project \"{name}\" is for {}, which is not supported", project.task))
@@ -196,10 +223,87 @@ fn task_of(request: &Request, project: Option<&Project>) -> Result<Task> {
     }
 }
 
+/// A label where the task has none, and the other way round.
+fn check_label(request: &Request, task: Task, project: Option<&Project>) -> Result<()> {
+    if !task.has_label() {
+        return Err(Error::invalid(format!("task {} takes no y_column_name", task.name())).hint(
+            "Leave y_column_name out. A column that is not to be learnt from is left out with a query in parentheses.",
+        ));
+    }
+    match project {
+        // The label of the snapshot before.
+        Some(_) => Ok(()),
+        None => Err(Error::invalid(format!(
+            "the first training of project \"{}\" needs a y_column_name, the label",
+            request.project_name
+        ))),
+    }
+}
+
+/// Prepares the training rows and trains on them. Gives the time that it took, too.
+fn fit(
+    plan: &Plan,
+    data: &Data,
+    split: &Split,
+    engine: &dyn Engine,
+    progress: &mut dyn FnMut(&Progress<'_>),
+) -> Result<(Fitted, Duration)> {
+    let begun = Instant::now();
+    let pipeline = prepare(plan, data, split, engine)?;
+    let meta = ModelMeta { pipeline: pipeline.clone(), ..data.meta() };
+    let prepared = Prepared { data, split, pipeline: pipeline.as_ref(), meta: &meta };
+    let fitted = engine.train(&prepared, progress)?;
+    Ok((fitted, begun.elapsed()))
+}
+
+/// What is done to columns before the engine sees them, learnt from the training rows.
+fn prepare(plan: &Plan, data: &Data, split: &Split, engine: &dyn Engine) -> Result<Option<Pipeline>> {
+    let mut specs = Vec::with_capacity(data.features.len());
+    for feature in &data.features {
+        let spec = plan.snapshot.preprocess.get(&feature.name).map(|spec| Spec::parse(&feature.name, spec));
+        specs.push(spec.transpose()?.unwrap_or_default());
+    }
+    for name in plan.snapshot.preprocess.keys() {
+        if !data.features.iter().any(|feature| feature.name == *name) {
+            let names: Vec<String> = data.features.iter().map(|feature| feature.name.clone()).collect();
+            let error = Error::new(
+                pgrx::PgSqlErrorCode::ERRCODE_UNDEFINED_COLUMN,
+                format!("preprocess names column \"{name}\", which is not learnt from"),
+            );
+            return Err(error.hint(crate::nearest::hint(name, &names)));
+        }
+    }
+    let categories: Vec<Option<Vec<String>>> = data.meta().columns.into_iter().map(|column| column.categories).collect();
+    let raws: Vec<Raw<'_>> = data
+        .features
+        .iter()
+        .zip(&specs)
+        .zip(&categories)
+        .flat_map(|((feature, spec), categories)| {
+            let raw = Raw { name: &feature.name, categories: categories.as_deref(), spec };
+            std::iter::repeat_n(raw, feature.size)
+        })
+        .collect();
+    Pipeline::learn(&raws, engine.takes_categories(), |take| {
+        let mut view = View::new(data, split, false, u64::MAX);
+        let targets = data.labels.len().max(1);
+        while let Some(part) = view.chunk()? {
+            let firsts: Vec<f32> = match targets {
+                1 if !part.labels.is_empty() => part.labels.to_vec(),
+                _ if part.labels.is_empty() => vec![0.0; part.rows],
+                _ => part.labels.iter().step_by(targets).copied().collect(),
+            };
+            take(part.features, &firsts);
+            interrupts::check();
+        }
+        Ok(())
+    })
+}
+
 /// Which rows a training reads, and what is recorded of that.
 struct Plan {
     source: Source,
-    label: String,
+    labels: Vec<String>,
     sampling: Sampling,
     snapshot: Snapshot,
     /// Whether the snapshot is to be recorded; a materialized one that is used again is not.
@@ -209,7 +313,7 @@ struct Plan {
 }
 
 impl Plan {
-    fn make(request: &Request, project: Option<&Project>) -> Result<Plan> {
+    fn make(request: &Request, task: Task, project: Option<&Project>) -> Result<Plan> {
         let last = match project {
             Some(project) => registry::last_snapshot(project.id)?,
             None => None,
@@ -223,9 +327,10 @@ impl Plan {
             })?;
             return Plan::again(request, last);
         };
-        let label = match (&request.y_column_name, last) {
-            (Some(label), _) => label.clone(),
-            (None, Some(last)) if !last.y_column_name.is_empty() => single_label(&last)?,
+        let labels = match (&request.y_column_name, last) {
+            _ if !task.has_label() => Vec::new(),
+            (Some(labels), _) => labels.clone(),
+            (None, Some(last)) if !last.y_column_name.is_empty() => last.y_column_name,
             (None, _) => {
                 return Err(Error::invalid(format!(
                     "the first training of project \"{}\" needs a y_column_name, the label",
@@ -234,14 +339,19 @@ impl Plan {
             }
         };
         let source = Source::resolve(relation_name)?;
-        Plan::new(request, source, label, request.test_size, request.test_sampling)
+        Plan::new(request, source, labels, request.test_size, request.test_sampling, request.preprocess.clone())
     }
 
     /// The same rows and split as last time.
     fn again(request: &Request, last: Snapshot) -> Result<Plan> {
-        let label = match &request.y_column_name {
-            Some(label) => label.clone(),
-            None => single_label(&last)?,
+        let labels = match &request.y_column_name {
+            Some(labels) => labels.clone(),
+            None => last.y_column_name.clone(),
+        };
+        // What was done to the columns is done again, unless something else is asked for.
+        let preprocess = match request.preprocess.is_empty() {
+            true => last.preprocess.clone(),
+            false => request.preprocess.clone(),
         };
         let sampling = Sampling::from_name(&last.test_sampling).unwrap_or(request.test_sampling);
         if last.materialized {
@@ -249,25 +359,34 @@ impl Plan {
             let source = Source::relation(registry::relation_oid(&table)?)?;
             check_may_repeat(request, &source, &last)?;
             report::info(&format!("Using existing snapshot from {}", source.name));
-            return Ok(Plan { source, label, sampling, snapshot: last, is_new: false, materialize: false });
+            let snapshot = Snapshot { preprocess, ..last };
+            return Ok(Plan { source, labels, sampling, snapshot, is_new: false, materialize: false });
         }
         // The table may have changed since: what is read now is a snapshot of its own.
         let source = Source::resolve(&last.relation_name)?;
         check_may_repeat(request, &source, &last)?;
-        Plan::new(request, source, label, last.test_size, sampling)
+        Plan::new(request, source, labels, last.test_size, sampling, preprocess)
     }
 
-    fn new(request: &Request, source: Source, label: String, test_size: f32, sampling: Sampling) -> Result<Plan> {
+    fn new(
+        request: &Request,
+        source: Source,
+        labels: Vec<String>,
+        test_size: f32,
+        sampling: Sampling,
+        preprocess: Map<String, Value>,
+    ) -> Result<Plan> {
         let snapshot = Snapshot {
             id: registry::next_id(c"snapshots_id_seq")?,
             relation_name: source.name.clone(),
-            y_column_name: vec![label.clone()],
+            y_column_name: labels.clone(),
             test_size,
             test_sampling: sampling.name().to_owned(),
             materialized: request.materialize_snapshot,
             owner: access::user(),
+            preprocess,
         };
-        Ok(Plan { source, label, sampling, snapshot, is_new: true, materialize: request.materialize_snapshot })
+        Ok(Plan { source, labels, sampling, snapshot, is_new: true, materialize: request.materialize_snapshot })
     }
 }
 
@@ -299,14 +418,6 @@ fn check_may_repeat(request: &Request, source: &Source, last: &Snapshot) -> Resu
     .hint("Give relation_name and y_column_name."))
 }
 
-fn single_label(snapshot: &Snapshot) -> Result<String> {
-    match snapshot.y_column_name.as_slice() {
-        [label] => Ok(label.clone()),
-        _ => Err(Error::unsupported("the last snapshot of the project has not exactly one label")
-            .hint("Give relation_name and y_column_name.")),
-    }
-}
-
 /// Reads all rows. Gives the columns that are declared NOT NULL too.
 fn read(plan: &Plan, task: Task, engine: &dyn Engine) -> Result<(Data, Vec<String>)> {
     let described = cursor::describe(&plan.source.statement)?;
@@ -321,7 +432,7 @@ fn read(plan: &Plan, task: Task, engine: &dyn Engine) -> Result<(Data, Vec<Strin
             report::info(&format!("{rows} rows read"));
         }
     });
-    let mut reader = Reader::new(task, &plan.label, &described, &not_null, progress)?;
+    let mut reader = Reader::new(task, &plan.labels, &described, &not_null, progress)?;
     // The sizes of arrays are not known yet, so what refers to columns is checked after the rows then.
     if let Some(features) = reader.scalar_features() {
         engine.rehearse(&features)?;
@@ -339,11 +450,12 @@ fn split(data: &Data, sampling: Sampling, size: TestSize, seed: u64) -> Result<S
     Ok(match sampling {
         Sampling::Random => Split::random(rows, size, seed)?,
         Sampling::Last => Split::last(rows, size)?,
+        Sampling::Stratified if data.labels.is_empty() => Split::random(rows, size, seed)?,
         Sampling::Stratified => {
             let labels = data.spool.labels()?;
             let strata = match data.task {
                 Task::Classification => Strata::Classes(&labels),
-                Task::Regression => Strata::Target(&labels),
+                _ => Strata::Target(&labels),
             };
             Split::stratified(strata, size, seed)?
         }
@@ -351,11 +463,11 @@ fn split(data: &Data, sampling: Sampling, size: TestSize, seed: u64) -> Result<S
 }
 
 fn announce(request: &Request, data: &Data, split: &Split, task: Task, model_id: i64) {
-    let classes = data.label.classes.as_ref();
-    let classes = classes.map(|classes| format!("num_distinct_labels: {}, ", classes.len())).unwrap_or_default();
+    let classes = data.classes().map(|classes| format!("num_distinct_labels: {classes}, ")).unwrap_or_default();
     report::info(&format!(
-        "Dataset {{ num_features: {}, num_labels: 1, {classes}num_rows: {}, num_train_rows: {}, num_test_rows: {} }}",
-        data.spool.width(),
+        "Dataset {{ num_features: {}, num_labels: {}, {classes}num_rows: {}, num_train_rows: {}, num_test_rows: {} }}",
+        data.width(),
+        data.labels.len(),
         data.spool.rows(),
         split.train_rows(),
         split.test_rows()

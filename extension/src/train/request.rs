@@ -1,10 +1,12 @@
 //! The arguments of `pgml.train`, checked as far as they can be without looking at any table.
 
+use learn::preprocess::Spec;
 use learn::split::{Sampling, TestSize};
 use pgrx::PgLogLevel;
 use serde_json::{Map, Value, json};
 
 use super::engine::ALGORITHMS;
+use super::search::Search;
 use crate::error::{Error, Result};
 use crate::model_meta::Task;
 use crate::names;
@@ -18,14 +20,19 @@ pub struct Request {
     pub project_name: String,
     pub task: Option<Task>,
     pub relation_name: Option<String>,
-    pub y_column_name: Option<String>,
+    /// The labels; several of a joint regression.
+    pub y_column_name: Option<Vec<String>>,
     pub algorithm: String,
     pub hyperparams: Map<String, Value>,
+    /// How others are searched for.
+    pub search: Option<Search>,
     /// As it was given; [`TestSize`] can be made of it.
     pub test_size: f32,
     pub test_sampling: Sampling,
     pub automatic_deploy: bool,
     pub materialize_snapshot: bool,
+    /// What is to be done to columns, each of which [`Spec::parse`] can read.
+    pub preprocess: Map<String, Value>,
 }
 
 impl Request {
@@ -39,16 +46,15 @@ impl Request {
         let algorithm = call.enum_label(4).ok_or_else(|| Error::null_argument("algorithm"))?;
         if !ALGORITHMS.contains(&algorithm.as_str()) {
             return Err(Error::unsupported(format!("algorithm \"{algorithm}\" is not supported"))
-                .detail(format!("Supported are {}.", ALGORITHMS.join(" and ")))
+                .detail(format!("Supported are {}.", ALGORITHMS.join(", ")))
                 .hint("Use algorithm => 'xgboost'."));
         }
         let hyperparams = object(call, 5, "hyperparams")?;
-        if call.enum_label(6).is_some() || !object(call, 7, "search_params")?.is_empty() {
-            return Err(later("hyperparameter search"));
-        }
-        if !object(call, 8, "search_args")?.is_empty() {
-            return Err(later("hyperparameter search"));
-        }
+        let search = Search::read(
+            call.enum_label(6).as_deref(),
+            object(call, 7, "search_params")?,
+            object(call, 8, "search_args")?,
+        )?;
         let test_size = call.f32(9).ok_or_else(|| Error::null_argument("test_size"))?;
         TestSize::new(f64::from(test_size))?;
         let sampling = call.enum_label(10).ok_or_else(|| Error::null_argument("test_sampling"))?;
@@ -65,22 +71,24 @@ impl Request {
                 );
             }
         }
-        if !object(call, 14, "preprocess")?.is_empty() {
-            return Err(later("preprocess")
-                .hint("Text columns and missing values need none: XGBoost takes categories and NULLs as they are."));
+        let preprocess = object(call, 14, "preprocess")?;
+        for (column, spec) in &preprocess {
+            Spec::parse(column, spec)?;
         }
         Ok(Request {
             project_name,
             task,
             relation_name: call.text(2, "relation_name", LONGEST_QUERY)?,
-            y_column_name: call.text(3, "y_column_name", LONGEST_NAME)?,
+            y_column_name: labels(call)?,
             algorithm,
             hyperparams,
+            search,
             test_size,
             test_sampling: Sampling::from_name(&sampling)
                 .ok_or_else(|| Error::unsupported(format!("test_sampling \"{sampling}\" is not supported")))?,
             automatic_deploy: call.bool(12).unwrap_or(true),
             materialize_snapshot: call.bool(13).unwrap_or(false),
+            preprocess,
         })
     }
 
@@ -93,10 +101,14 @@ impl Request {
             "y_column_name": self.y_column_name,
             "algorithm": self.algorithm,
             "hyperparams": self.hyperparams,
+            "search": self.search.as_ref().map(|search| search.method.name()),
+            "search_params": self.search.as_ref().map(|search| &search.params),
+            "search_args": self.search.as_ref().map(|search| &search.args),
             "test_size": self.test_size,
             "test_sampling": self.test_sampling.name(),
             "automatic_deploy": self.automatic_deploy,
             "materialize_snapshot": self.materialize_snapshot,
+            "preprocess": self.preprocess,
         })
     }
 
@@ -108,13 +120,24 @@ impl Request {
             project_name: text("project_name")?,
             task: text("task").and_then(|name| Task::parse(&name)),
             relation_name: text("relation_name"),
-            y_column_name: text("y_column_name"),
+            y_column_name: match json.get("y_column_name")? {
+                Value::Null => None,
+                Value::String(name) => Some(vec![name.clone()]),
+                names => Some(
+                    names.as_array()?.iter().map(|name| name.as_str().map(str::to_owned)).collect::<Option<_>>()?,
+                ),
+            },
             algorithm: text("algorithm")?,
             hyperparams: json.get("hyperparams")?.as_object()?.clone(),
+            search: {
+                let map = |name: &str| json.get(name).and_then(Value::as_object).cloned().unwrap_or_default();
+                Search::read(text("search").as_deref(), map("search_params"), map("search_args")).ok()?
+            },
             test_size: json.get("test_size")?.as_f64()? as f32,
             test_sampling: Sampling::from_name(&text("test_sampling")?)?,
             automatic_deploy: flag("automatic_deploy")?,
             materialize_snapshot: flag("materialize_snapshot")?,
+            preprocess: json.get("preprocess").and_then(Value::as_object).cloned().unwrap_or_default(),
         })
     }
 
@@ -128,12 +151,21 @@ impl Request {
 fn parse_task(name: &str) -> Result<Task> {
     Task::parse(name).ok_or_else(|| {
         Error::unsupported(format!("task \"{name}\" is not supported"))
-            .detail("Supported are regression and classification.")
+            .detail("Supported are regression, classification, clustering and decomposition.")
     })
 }
 
-fn later(what: &str) -> Error {
-    Error::unsupported(format!("{what} is not supported yet")).detail("It comes in a later release.")
+/// The label or labels: `pgml.train` takes a text, `pgml.train_joint` an array of texts.
+fn labels(call: &Call) -> Result<Option<Vec<String>>> {
+    let Some(names) = call.texts(3, "y_column_name", LONGEST_NAME)? else { return Ok(None) };
+    let twice = names.iter().enumerate().find(|(index, name)| names.iter().take(*index).any(|other| other == *name));
+    if let Some((_, name)) = twice {
+        return Err(Error::invalid(format!("y_column_name has \"{name}\" twice")));
+    }
+    match names.is_empty() {
+        true => Err(Error::invalid("y_column_name is empty").hint("Give the name of a column, or NULL.")),
+        false => Ok(Some(names)),
+    }
 }
 
 /// A `jsonb` argument that is an object; empty for NULL.

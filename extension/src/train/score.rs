@@ -2,28 +2,24 @@
 
 use std::collections::HashMap;
 
-use forest::Forest;
-use forest::ensemble::Transform;
 use learn::metrics::{self, Named};
 use learn::split::Split;
 use serde_json::{Map, Value, json};
 
 use super::columns::Data;
 use super::interrupts;
-use super::view::View;
+use super::view::{Part, View};
 use crate::error::{Error, Result};
-use crate::model_meta::{ATTRIBUTE, ModelMeta, Task};
+use crate::model::Model;
+use crate::model_meta::{LabelColumn, Task};
 
 /// A model and how the features and classes of a training's rows map to its own.
 pub struct Scorer {
-    task: Task,
-    forest: Forest<Vec<u8>>,
+    model: Model,
     /// By feature of the model; `None` if the rows have the model's own features.
     features: Option<Vec<Mapped>>,
     /// By class of the model: the class of the rows, if they have it. `None` if they are the same.
     classes: Option<Vec<Option<u32>>>,
-    /// Whether a margin, not a probability, is what it gives: its sign tells the class.
-    raw: bool,
 }
 
 /// Where a feature of the model is in the rows.
@@ -35,26 +31,21 @@ struct Mapped {
 
 impl Scorer {
     /// `None` if the model needs features that the rows do not have, or another task.
-    pub fn new(model: &[u8], data: &Data) -> Result<Option<Scorer>> {
-        let ensemble = forest::xgboost::read(model).map_err(unreadable)?;
-        let meta = ensemble.attributes.get(ATTRIBUTE).map(|json| ModelMeta::from_json(json)).transpose();
-        let Ok(Some(meta)) = meta else { return Ok(None) };
+    pub fn new(stored: &[u8], data: &Data) -> Result<Option<Scorer>> {
+        let model = Model::of_bytes(stored)?;
         let own = data.meta();
-        if meta.task != own.task {
+        if model.task != own.task || model.labels.len() != own.labels.len() {
             return Ok(None);
         }
-        let features = match meta.columns == own.columns {
+        let features = match model.same_columns(&own.columns) {
             true => None,
-            false => match map_features(&meta, data) {
+            false => match map_features(&model, data) {
                 Some(features) => Some(features),
                 None => return Ok(None),
             },
         };
-        let classes = map_classes(&meta, &own);
-        let raw = ensemble.objective == "binary:logitraw";
-        let image = forest::compile(&ensemble, &[]).map_err(unreadable)?;
-        let forest = Forest::open(image).map_err(unreadable)?;
-        Ok(Some(Scorer { task: meta.task, forest, features, classes, raw }))
+        let classes = map_classes(&model.labels, &own.labels);
+        Ok(Some(Scorer { model, features, classes }))
     }
 
     /// Metrics on the test rows; empty if there are none.
@@ -63,75 +54,97 @@ impl Scorer {
             return Ok(Map::new());
         }
         let mut view = View::new(data, split, true, u64::MAX);
-        let named = match self.task {
+        let named = match self.model.task {
             Task::Regression => {
-                let mut regression = metrics::Regression::new();
-                self.predict(&mut view, |label, values| {
-                    regression.add(f64::from(label), values.first().copied().map_or(f64::NAN, f64::from));
+                let targets = data.labels.len().max(1);
+                let mut each = vec![metrics::Regression::new(); targets];
+                self.predict(&mut view, |_, labels, values| {
+                    for ((regression, label), value) in each.iter_mut().zip(labels).zip(values) {
+                        regression.add(f64::from(*label), f64::from(*value));
+                    }
                 })?;
-                regression.all()
+                mean_of(each.iter().map(metrics::Regression::all).collect())
             }
             Task::Classification => {
-                let classes = data.label.classes.as_ref().map_or(2, |classes| classes.len());
+                let classes = data.classes().unwrap_or(2);
                 let mut classification = metrics::Classification::new(u32::try_from(classes).unwrap_or(u32::MAX));
-                self.predict(&mut view, |label, values| {
-                    let probabilities = matches!(self.forest.transform(), Transform::Sigmoid | Transform::Softmax);
-                    if probabilities && self.classes.is_none() {
-                        classification.add(label as u32, values);
-                    } else {
-                        classification.add_class(label as u32, self.class(values));
+                let probabilities = self.model.gives_probabilities() && self.classes.is_none();
+                self.predict(&mut view, |_, labels, values| {
+                    let label = labels.first().copied().unwrap_or(0.0) as u32;
+                    match (probabilities, values) {
+                        // Of two classes one probability is enough.
+                        (true, [_, second]) => classification.add(label, &[*second]),
+                        (true, values) => classification.add(label, values),
+                        (false, values) => classification.add_class(label, self.class(values)),
                     }
                 })?;
                 classification.all()
             }
+            Task::Clustering | Task::Decomposition => return super::unlabelled::score(self, &mut view),
         };
         Ok(to_json(named))
     }
 
     /// The class of the rows that the model's values speak for; one that no row has if the rows do not know it.
     fn class(&self, values: &[f32]) -> u32 {
-        let first = values.first().copied().unwrap_or(f32::NAN);
-        let class = match self.forest.transform() {
-            Transform::Argmax | Transform::Hinge => first as u32,
-            _ if self.raw => u32::from(first > 0.0),
-            _ => metrics::class_of(values),
-        };
+        let class = self.model.class_index(values).unwrap_or(usize::MAX);
         match &self.classes {
-            None => class,
+            None => u32::try_from(class).unwrap_or(u32::MAX),
             Some(classes) => {
                 let unknown = u32::try_from(classes.len()).unwrap_or(u32::MAX);
-                classes.get(class as usize).copied().flatten().unwrap_or(unknown)
+                classes.get(class).copied().flatten().unwrap_or(unknown)
             }
         }
     }
 
-    /// Calls with the label and the predicted values of each row.
-    fn predict(&self, view: &mut View<'_>, mut take: impl FnMut(f32, &[f32])) -> Result<()> {
-        let (width, values) = (self.forest.num_features(), self.forest.num_values().max(1));
+    /// Calls with the features, the labels and the predicted values of each row.
+    pub fn predict(&self, view: &mut View<'_>, mut take: impl FnMut(&[f32], &[f32], &[f32])) -> Result<()> {
+        let (width, values) = (self.model.width().max(1), self.model.num_values().max(1));
         let (mut mapped, mut out) = (Vec::new(), Vec::new());
-        while let Some((features, labels)) = view.chunk()? {
-            out.resize(labels.len() * values, 0.0);
+        while let Some(Part { rows: count, features, labels }) = view.chunk()? {
             let rows = match &self.features {
                 None => features,
                 Some(map) => {
                     mapped.clear();
-                    for row in features.chunks_exact(features.len() / labels.len().max(1)) {
+                    for row in features.chunks_exact(features.len() / count.max(1)) {
                         mapped.extend(map.iter().map(|feature| feature.of(row)));
                     }
                     &mapped
                 }
             };
-            if rows.len() != labels.len() * width {
+            if rows.len() != count * width {
                 return Err(Error::corrupted("a model does not have the features that it says it has"));
             }
-            self.forest.predict_batch(rows, &mut out).map_err(unreadable)?;
-            for (label, values) in labels.iter().zip(out.chunks_exact(values)) {
-                take(*label, values);
+            let targets = labels.len() / count.max(1);
+            // A model that is slow is given fewer rows between two looks for interrupts.
+            let at_once = ((1 << 24) / self.model.work().max(1)).clamp(1, count.max(1));
+            for (block, rows) in rows.chunks(at_once * width).enumerate() {
+                out.clear();
+                self.model.predict_all(rows, &mut out)?;
+                let first = block * at_once;
+                for (row, values) in out.chunks_exact(values).enumerate() {
+                    let labels = labels.get((first + row) * targets..(first + row + 1) * targets).unwrap_or(&[]);
+                    let features = rows.get(row * width..(row + 1) * width).unwrap_or(&[]);
+                    take(features, labels, values);
+                }
+                interrupts::check();
             }
-            interrupts::check();
         }
         Ok(())
     }
+}
+
+/// The mean of each metric over several targets.
+fn mean_of(each: Vec<Vec<Named>>) -> Vec<Named> {
+    let count = each.len().max(1) as f64;
+    let Some((first, others)) = each.split_first() else { return Vec::new() };
+    let sum = |name: &str, value: Option<f64>| {
+        others.iter().try_fold(value?, |sum, metrics| {
+            let (_, value) = metrics.iter().find(|(other, _)| *other == name)?;
+            value.map(|value| sum + value)
+        })
+    };
+    first.iter().map(|(name, value)| (*name, sum(name, *value).map(|sum| sum / count))).collect()
 }
 
 impl Mapped {
@@ -145,7 +158,7 @@ impl Mapped {
 }
 
 /// Finds the model's columns among those of the rows, by name; `None` if one is missing or is something else.
-fn map_features(meta: &ModelMeta, data: &Data) -> Option<Vec<Mapped>> {
+fn map_features(model: &Model, data: &Data) -> Option<Vec<Mapped>> {
     let mut starts = HashMap::new();
     let mut start = 0;
     for feature in &data.features {
@@ -153,14 +166,14 @@ fn map_features(meta: &ModelMeta, data: &Data) -> Option<Vec<Mapped>> {
         start += feature.size;
     }
     let mut mapped = Vec::new();
-    for column in &meta.columns {
+    for column in &model.columns {
         let (start, feature) = starts.get(column.name.as_str())?;
-        if feature.size != column.size as usize || feature.categories.is_some() != column.categories.is_some() {
+        if feature.size != column.size || feature.categories.is_some() != column.is_category() {
             return None;
         }
-        let codes = column.categories.as_ref().zip(feature.categories.as_ref()).map(|(known, sorted)| {
-            let index = |text: &String| known.binary_search(text).unwrap_or(known.len()) as f32;
-            sorted.values.iter().map(|category| index(&category.text)).collect::<Vec<f32>>()
+        let codes = feature.categories.as_ref().map(|sorted| {
+            let code = |text: &str| column.category(text).unwrap_or(f32::NAN);
+            sorted.values.iter().map(|category| code(&category.text)).collect::<Vec<f32>>()
         });
         for position in *start..start + feature.size {
             mapped.push(Mapped { position, codes: codes.clone() });
@@ -169,8 +182,8 @@ fn map_features(meta: &ModelMeta, data: &Data) -> Option<Vec<Mapped>> {
     Some(mapped)
 }
 
-fn map_classes(meta: &ModelMeta, own: &ModelMeta) -> Option<Vec<Option<u32>>> {
-    let (theirs, ours) = (meta.label.classes.as_ref()?, own.label.classes.as_ref()?);
+fn map_classes(theirs: &[LabelColumn], ours: &[LabelColumn]) -> Option<Vec<Option<u32>>> {
+    let (theirs, ours) = (theirs.first()?.classes.as_ref()?, ours.first()?.classes.as_ref()?);
     if theirs == ours {
         return None;
     }
@@ -178,10 +191,6 @@ fn map_classes(meta: &ModelMeta, own: &ModelMeta) -> Option<Vec<Option<u32>>> {
     Some(theirs.iter().map(|class| index(&class.text).and_then(|index| u32::try_from(index).ok())).collect())
 }
 
-fn to_json(metrics: Vec<Named>) -> Map<String, Value> {
+pub fn to_json(metrics: Vec<Named>) -> Map<String, Value> {
     metrics.into_iter().filter_map(|(name, value)| value.map(|value| (name.to_owned(), json!(value)))).collect()
-}
-
-fn unreadable(error: impl std::fmt::Display) -> Error {
-    Error::corrupted(format!("a stored model cannot be read: {error}"))
 }

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 
+use learn::preprocess::Pipeline;
 use learn::rows::{Chunk, Rows, Stop};
 use learn::split::Split;
 use learn::spool::Block;
@@ -10,6 +11,7 @@ use super::columns::Data;
 use super::interrupts;
 use super::spool::Spool;
 use crate::error::Result;
+use crate::memory;
 
 /// Rows of a spool that are, or are not, test rows; with the codes of categories and classes put into their final
 /// order.
@@ -20,6 +22,10 @@ pub struct View<'a> {
     /// Positions of categorical features, and the final index for each of their codes.
     categories: Vec<(usize, &'a [f32])>,
     classes: Option<&'a [f32]>,
+    /// What is done to each row.
+    pipeline: Option<&'a Pipeline>,
+    /// Labels of a row; those after the first stand behind its features in the spool.
+    targets: usize,
     /// At most so many rows.
     limit: u64,
     /// The block that comes next, and rows given so far.
@@ -29,10 +35,20 @@ pub struct View<'a> {
     unpacked: Block,
     features: Vec<f32>,
     labels: Vec<f32>,
+    finished: Vec<f32>,
+}
+
+/// Some rows.
+pub struct Part<'a> {
+    pub rows: usize,
+    /// Row by row.
+    pub features: &'a [f32],
+    /// Row by row, as many a row as there are labels.
+    pub labels: &'a [f32],
 }
 
 impl<'a> View<'a> {
-    /// The rows that are tested on, or those that are not, `limit` of them at most.
+    /// The rows that are tested on, or those that are not, `limit` of them at most, as SQL gives them.
     pub fn new(data: &'a Data, split: &'a Split, test: bool, limit: u64) -> View<'a> {
         let mut position = 0;
         let mut categories = Vec::new();
@@ -47,7 +63,9 @@ impl<'a> View<'a> {
             split,
             wanted: test,
             categories,
-            classes: data.label.classes.as_ref().map(|classes| classes.remap()),
+            classes: data.labels.first().and_then(|label| label.classes.as_ref()).map(|classes| classes.remap()),
+            pipeline: None,
+            targets: data.labels.len(),
             limit,
             block: 0,
             given: 0,
@@ -55,7 +73,23 @@ impl<'a> View<'a> {
             unpacked: Block::new(),
             features: Vec::new(),
             labels: Vec::new(),
+            finished: Vec::new(),
         }
+    }
+
+    /// The same rows, prepared.
+    pub fn prepared(mut self, pipeline: Option<&'a Pipeline>) -> View<'a> {
+        self.pipeline = pipeline;
+        self
+    }
+
+    /// Features of a row.
+    pub fn width(&self) -> usize {
+        self.pipeline.map_or(self.raw_width(), Pipeline::width)
+    }
+
+    fn raw_width(&self) -> usize {
+        self.spool.width() - self.targets.saturating_sub(1)
     }
 
     pub fn first(&mut self) {
@@ -63,7 +97,7 @@ impl<'a> View<'a> {
     }
 
     /// Features and labels of some rows, `None` after the last.
-    pub fn chunk(&mut self) -> Result<Option<(&[f32], &[f32])>> {
+    pub fn chunk(&mut self) -> Result<Option<Part<'_>>> {
         while self.block < self.spool.blocks() && self.given < self.limit {
             // Of the last rows, say, most blocks have none.
             if !self.wants_of_block() {
@@ -73,20 +107,38 @@ impl<'a> View<'a> {
             self.spool.read(self.block, &mut self.packed, &mut self.unpacked)?;
             self.take();
             self.block += 1;
-            if !self.labels.is_empty() {
-                self.given += self.labels.len() as u64;
+            let rows = self.features.len() / self.raw_width().max(1);
+            if rows > 0 {
+                self.given += rows as u64;
                 self.reorder();
-                return Ok(Some((&self.features, &self.labels)));
+                self.prepare()?;
+                let features = if self.pipeline.is_some() { &self.finished } else { &self.features };
+                return Ok(Some(Part { rows, features, labels: &self.labels }));
             }
         }
         Ok(None)
+    }
+
+    fn prepare(&mut self) -> Result<()> {
+        let Some(pipeline) = self.pipeline else { return Ok(()) };
+        self.finished.clear();
+        let width = self.raw_width();
+        memory::reserve(&mut self.finished, self.features.len() / width.max(1) * pipeline.width())?;
+        for row in self.features.chunks_exact(width) {
+            pipeline.apply(row, &mut self.finished);
+        }
+        Ok(())
+    }
+
+    fn wants(&self, row: u64) -> bool {
+        if self.wanted { self.split.is_test(row) } else { self.split.is_train(row) }
     }
 
     /// Whether a row of the block that comes next is wanted.
     fn wants_of_block(&self) -> bool {
         let start = (self.block * self.spool.block_rows()) as u64;
         let end = self.spool.rows().min(start + self.spool.block_rows() as u64);
-        (start..end).any(|row| self.split.is_test(row) == self.wanted)
+        (start..end).any(|row| self.wants(row))
     }
 
     /// The wanted rows of the block just read.
@@ -96,17 +148,24 @@ impl<'a> View<'a> {
         let chunk = self.unpacked.chunk();
         self.features.clear();
         self.labels.clear();
+        let raw = self.raw_width();
+        let mut taken = 0;
         for ((row, features), label) in (start..).zip(chunk.features.chunks_exact(width)).zip(chunk.labels) {
-            if self.split.is_test(row) == self.wanted && self.labels.len() < room {
+            if self.wants(row) && taken < room {
+                let (features, others) = features.split_at(raw);
                 self.features.extend_from_slice(features);
-                self.labels.push(*label);
+                if self.targets > 0 {
+                    self.labels.push(*label);
+                    self.labels.extend_from_slice(others);
+                }
+                taken += 1;
             }
         }
     }
 
     /// From codes of appearance to final indexes.
     fn reorder(&mut self) {
-        let width = self.spool.width();
+        let width = self.raw_width();
         for (position, remap) in &self.categories {
             for value in self.features.iter_mut().skip(*position).step_by(width) {
                 if !value.is_nan() {
@@ -129,7 +188,7 @@ fn stop(reason: impl Any + Send) -> Stop {
 // A PostgreSQL ERROR in here is a panic by the time it leaves pgrx; the engine carries it past the library.
 impl Rows for View<'_> {
     fn width(&self) -> usize {
-        self.spool.width()
+        View::width(self)
     }
 
     fn rewind(&mut self) -> std::result::Result<(), Stop> {
@@ -140,7 +199,7 @@ impl Rows for View<'_> {
     fn next(&mut self) -> std::result::Result<Option<Chunk<'_>>, Stop> {
         interrupts::check_inside_library().map_err(stop)?;
         match self.chunk() {
-            Ok(chunk) => Ok(chunk.map(|(features, labels)| Chunk { features, labels, weights: None })),
+            Ok(part) => Ok(part.map(|part| Chunk { features: part.features, labels: part.labels, weights: None })),
             Err(error) => Err(stop(error)),
         }
     }

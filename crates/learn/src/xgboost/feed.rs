@@ -68,7 +68,7 @@ impl<'l, 's> Feed<'l, 's> {
             return Err(Error::Shape(format!("rows have {have} features, and there are {want} columns")));
         }
         let proxy = Proxy::create(library)?;
-        let checks = Checks { columns, categorical: columns.categorical(), task, weighted: None };
+        let checks = Checks { columns, categorical: columns.categorical(), task, targets: None, weighted: None };
         Ok(Feed {
             library,
             proxy,
@@ -130,7 +130,7 @@ impl<'l, 's> Feed<'l, 's> {
             if let Some(some) = chunk.weights {
                 append(weights.get_or_insert_default(), some)?;
             }
-            self.rows += chunk.labels.len() as u64;
+            self.rows += self.checks.rows(&chunk) as u64;
         }
         if self.rows == 0 {
             return Err(Error::NoRows(self.purpose));
@@ -161,7 +161,8 @@ impl<'l, 's> Feed<'l, 's> {
                 continue;
             }
             self.checks.shape(&chunk)?;
-            let seen = Seen { rows: chunk.labels.len(), digest: digest(&chunk) };
+            let seen_rows = self.checks.rows(&chunk);
+            let seen = Seen { rows: seen_rows, digest: digest(&chunk) };
             if !self.known {
                 self.checks.values(&chunk, self.rows)?;
                 self.rows += seen.rows as u64;
@@ -172,11 +173,11 @@ impl<'l, 's> Feed<'l, 's> {
             self.position += 1;
 
             let handle = self.proxy.handle;
-            let data = interface(chunk.features, seen.rows, self.checks.columns.width());
+            let data = interface(chunk.features, seen_rows, self.checks.columns.width());
             // SAFETY: `data` describes `chunk.features`, which the source keeps until it is called again, and that is
             // not before the library has asked for the next chunk.
             self.library.call(|functions| unsafe { (functions.proxy_dense)(handle, data.as_ptr()) })?;
-            set_rows_info(self.library, handle, chunk.labels, chunk.weights)?;
+            set_rows_info(self.library, handle, seen_rows, chunk.labels, chunk.weights)?;
             set_columns_info(self.library, handle, self.checks.columns)?;
             return Ok(true);
         }
@@ -258,16 +259,33 @@ struct Checks<'s> {
     columns: &'s Columns,
     categorical: Vec<(usize, u32)>,
     task: Task,
+    /// Labels of a row; known after the first chunk.
+    targets: Option<usize>,
     /// Whether there are weights; known after the first chunk.
     weighted: Option<bool>,
 }
 
 impl Checks<'_> {
+    fn rows(&self, chunk: &Chunk<'_>) -> usize {
+        chunk.labels.len() / self.targets.unwrap_or(1).max(1)
+    }
+
     fn shape(&mut self, chunk: &Chunk<'_>) -> Result<(), Error> {
-        let (rows, width) = (chunk.labels.len(), self.columns.width());
+        let width = self.columns.width();
+        // Several labels a row are those of several targets, which only a regression has.
+        let several = || match (chunk.features.len() / width.max(1), self.task) {
+            (rows @ 1.., Task::Regression) if chunk.labels.len().is_multiple_of(rows) => chunk.labels.len() / rows,
+            _ => 1,
+        };
+        let targets = self.targets.unwrap_or_else(several).max(1);
+        self.targets = Some(targets);
+        let rows = chunk.labels.len() / targets;
         if Some(chunk.features.len()) != rows.checked_mul(width) {
             let have = chunk.features.len();
             return Err(Error::Shape(format!("{have} features for {rows} rows of {width}")));
+        }
+        if chunk.labels.len() != rows * targets {
+            return Err(Error::Shape(format!("{} labels for {rows} rows of {targets}", chunk.labels.len())));
         }
         if let Some(weights) = chunk.weights.filter(|weights| weights.len() != rows) {
             return Err(Error::Shape(format!("{} weights for {rows} rows", weights.len())));
@@ -305,7 +323,7 @@ impl Checks<'_> {
                     format!("labels of a classification are whole numbers from 0 to {}", classes - 1)
                 }
             };
-            return Err(Error::Label { row: row(index), value, allowed });
+            return Err(Error::Label { row: row(index / self.targets.unwrap_or(1).max(1)), value, allowed });
         }
         let mut weights = chunk.weights.unwrap_or_default().iter().enumerate();
         if let Some((index, &value)) = weights.find(|(_, weight)| !(weight.is_finite() && **weight >= 0.0)) {

@@ -65,8 +65,9 @@ impl<'l> Matrix<'l> {
         let library = feed.library();
         let (features, labels, weights) = feed.gather()?;
         let matrix = Matrix::unlabelled(library, &features, columns.width(), nthread)?;
+        let rows = features.len() / columns.width().max(1);
         drop(features);
-        set_rows_info(library, matrix.handle, &labels, weights.as_deref())?;
+        set_rows_info(library, matrix.handle, rows, &labels, weights.as_deref())?;
         set_columns_info(library, matrix.handle, columns)?;
         Ok(matrix)
     }
@@ -116,16 +117,19 @@ impl<'l> Proxy<'l> {
     }
 }
 
-/// Labels and weights of all rows of a matrix or of the chunk in a proxy; the library copies them.
+/// Labels and weights of all rows of a matrix or of the chunk in a proxy; the library copies them. There may be several
+/// labels a row, row by row.
 pub(super) fn set_rows_info(
     library: &Library,
     handle: Handle,
+    rows: usize,
     labels: &[f32],
     weights: Option<&[f32]>,
 ) -> Result<(), Error> {
     let fields = [(c"label", Some(labels)), (c"weight", weights)];
     for (field, values) in fields.into_iter().filter_map(|(field, values)| values.map(|values| (field, values))) {
-        let data = interface(values, values.len(), 0);
+        let width = if values.len() == rows { 0 } else { values.len() / rows.max(1) };
+        let data = interface(values, rows, width);
         // SAFETY: the interface describes `values`, which the call copies.
         library.call(|functions| unsafe { (functions.matrix_info)(handle, field.as_ptr(), data.as_ptr()) })?;
     }

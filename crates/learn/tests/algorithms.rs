@@ -1,0 +1,71 @@
+//! `docs/reference/algorithms.md` is made from the table of families: `UPDATE=1 cargo test -p learn --test algorithms`.
+
+use std::fmt::Write;
+
+use learn::family::{FAMILIES, Family, Kind, Task};
+
+const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/algorithms.md");
+
+const HEAD: &str = "# Algorithms and their hyperparameters
+
+The `algorithm` and the `hyperparams` of `pgml.train`, under scikit-learn's names and with its defaults. Unknown names and
+values out of range are errors before a row is read. `xgboost` and `xgboost_random_forest`, for regression and
+classification, have [a page of their own](xgboost-hyperparameters.md). In SQL the same is `pgml.hyperparameters()`. Made from
+the table in `crates/learn/src/family/mod.rs`.
+
+*Categories*: whether columns of text are taken as they are; otherwise each category becomes a feature (one-hot), unless
+`preprocess` says otherwise. *Missing*: whether NULL is taken as a missing value; otherwise NULL is an error, unless `preprocess`
+says what becomes of it.
+";
+
+fn page() -> String {
+    let mut page = HEAD.to_owned();
+    for task in [Task::Regression, Task::Classification, Task::Clustering, Task::Decomposition] {
+        let families: Vec<&&Family> = FAMILIES.iter().filter(|family| family.task == task).collect();
+        let name = task.name();
+        let _ = write!(page, "\n## {}{}\n\n", name[..1].to_uppercase(), &name[1..]);
+        page.push_str("| algorithm | categories | missing |\n|---|---|---|\n");
+        for family in &families {
+            let yes = |flag| if flag { "yes" } else { "" };
+            let (categories, missing) = (yes(family.takes_categories), yes(family.takes_missing));
+            let _ = writeln!(page, "| `{}` | {categories} | {missing} |", family.name);
+        }
+        for family in families {
+            let _ = write!(page, "\n### {} ({name})\n\n", family.name);
+            page.push_str("| name | takes | default | what it does |\n|---|---|---|---|\n");
+            for parameter in family.parameters {
+                let default = match parameter.kind {
+                    Kind::Refused(_) => String::new(),
+                    _ => format!("`{}`", parameter.default),
+                };
+                let allowed = parameter.kind.allowed().replace('|', "\\|");
+                let _ = writeln!(page, "| `{}` | {allowed} | {default} | {} |", parameter.name, parameter.about);
+            }
+        }
+    }
+    page
+}
+
+#[test]
+fn the_page_is_up_to_date() {
+    let written = page();
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(PATH, &written).unwrap();
+    }
+    let page = std::fs::read_to_string(PATH).unwrap_or_default();
+    assert!(written == page, "docs/reference/algorithms.md is not up to date: set UPDATE=1 and run again");
+}
+
+#[test]
+fn every_default_is_allowed_and_every_sentence_ends() {
+    for family in FAMILIES {
+        for parameter in family.parameters {
+            let at = format!("{} {} {}", family.name, family.task.name(), parameter.name);
+            assert!(serde_json::from_str::<serde_json::Value>(parameter.default).is_ok(), "{at}: {}", parameter.default);
+            assert!(parameter.about.ends_with('.'), "{at}: {}", parameter.about);
+        }
+        let names: Vec<&str> = family.parameters.iter().map(|parameter| parameter.name).collect();
+        let twice = names.iter().enumerate().find(|(index, name)| names[..*index].contains(name));
+        assert_eq!(twice, None, "{}", family.name);
+    }
+}

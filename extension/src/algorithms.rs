@@ -1,0 +1,50 @@
+//! `pgml.hyperparameters`: which algorithms there are, for which tasks, and what they take.
+
+use learn::family::{FAMILIES, Kind};
+use pgrx::pg_sys;
+
+use crate::error::Result;
+use crate::sql::{Call, text_datum};
+
+crate::sql_function!(pgml_hyperparameters, hyperparameters);
+
+/// `pgml.hyperparameters() RETURNS TABLE (algorithm text, task text, name text, "default" text, allowed text,
+/// description text)`. An algorithm that takes none has one row without a name.
+fn hyperparameters(call: &Call) -> Result<pg_sys::Datum> {
+    let mut rows: Vec<[Option<pg_sys::Datum>; 6]> = Vec::new();
+    for family in FAMILIES {
+        let of = [Some(text_datum(family.name)), Some(text_datum(family.task.name()))];
+        if family.parameters.is_empty() {
+            rows.push([of[0], of[1], None, None, None, None]);
+        }
+        for parameter in family.parameters {
+            let default = match parameter.kind {
+                Kind::Refused(_) => None,
+                _ => Some(text_datum(parameter.default)),
+            };
+            rows.push([
+                of[0],
+                of[1],
+                Some(text_datum(parameter.name)),
+                default,
+                Some(text_datum(&parameter.kind.allowed())),
+                Some(text_datum(parameter.about)),
+            ]);
+        }
+    }
+    for algorithm in ["xgboost", "xgboost_random_forest"] {
+        for task in ["regression", "classification"] {
+            for parameter in learn::xgboost::Params::table() {
+                rows.push([
+                    Some(text_datum(algorithm)),
+                    Some(text_datum(task)),
+                    Some(text_datum(parameter.name)),
+                    Some(text_datum(parameter.default)),
+                    Some(text_datum(&parameter.kind.allowed())),
+                    Some(text_datum(parameter.about)),
+                ]);
+            }
+        }
+    }
+    call.rows(rows)
+}

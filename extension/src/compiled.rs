@@ -1,0 +1,91 @@
+//! What a backend predicts with: a forest, or a model of another family, in bytes that all backends share.
+//!
+//! An image begins with what it is of. A forest's is made by `forest::compile`; that of another family is the stored model
+//! itself, whose arrays are used in place, behind a header with a checksum.
+
+use bytes::Bytes;
+use forest::Forest;
+use learn::family::{Predict, Stored};
+
+use crate::cache::Image;
+use crate::error::{Error, Result};
+use crate::model_meta;
+
+/// What the image of a model that is no forest begins with; a forest's begins otherwise.
+const MAGIC: &[u8; 8] = b"PGMLFAM1";
+
+/// Bytes before the stored model, so that its arrays are aligned: the magic, the checksum, zeros.
+const HEADER: usize = 64;
+
+/// A model that is ready to predict.
+pub enum Compiled {
+    Forest(Forest<Image>),
+    Family(Learned),
+}
+
+/// A model of a family that is no forest.
+pub struct Learned {
+    pub predict: Box<dyn Predict>,
+    /// The description that training stored in the model, as JSON.
+    pub description: String,
+    /// The image, which may be a private copy.
+    pub bytes: usize,
+}
+
+/// The image of stored bytes that are no forest.
+pub fn image_of_family(stored: &[u8]) -> Result<Vec<u8>> {
+    // What cannot be opened is refused here, where the error is told, not where the image is mapped.
+    Stored::read(Bytes::copy_from_slice(stored)).and_then(|stored| stored.open().map(drop)).map_err(unreadable)?;
+    let mut image = Vec::new();
+    crate::memory::reserve(&mut image, HEADER + stored.len())?;
+    image.extend_from_slice(MAGIC);
+    image.extend_from_slice(&forest::checksum(stored).to_le_bytes());
+    image.resize(HEADER, 0);
+    image.extend_from_slice(stored);
+    Ok(image)
+}
+
+impl Compiled {
+    /// Features of a row, as the model sees it.
+    pub fn width(&self) -> usize {
+        match self {
+            Compiled::Forest(forest) => forest.num_features(),
+            Compiled::Family(learned) => learned.predict.width(),
+        }
+    }
+
+    /// Opens an image. One that a backend of this server has checked is not checked again.
+    ///
+    /// # Safety
+    /// Where `checked` is set, the bytes are those of an image that was opened without it before.
+    pub unsafe fn open(image: Image, checked: bool) -> std::result::Result<Compiled, String> {
+        if image.as_ref().starts_with(MAGIC) {
+            return Learned::open(image, checked).map(Compiled::Family);
+        }
+        let opened = match checked {
+            // SAFETY: as the caller promises.
+            true => unsafe { Forest::open_again(image) },
+            false => Forest::open(image),
+        };
+        opened.map(Compiled::Forest).map_err(|error| error.to_string())
+    }
+}
+
+impl Learned {
+    fn open(image: Image, checked: bool) -> std::result::Result<Learned, String> {
+        let bytes = Bytes::from_owner(image);
+        let sum = bytes.get(MAGIC.len()..MAGIC.len() + 8).and_then(|sum| <[u8; 8]>::try_from(sum).ok());
+        let stored = bytes.slice(HEADER.min(bytes.len())..);
+        if !checked && sum.map(u64::from_le_bytes) != Some(forest::checksum(&stored)) {
+            return Err("its checksum is wrong".to_owned());
+        }
+        let stored = Stored::read(stored).map_err(|error| error.to_string())?;
+        let description = stored.attribute(model_meta::ATTRIBUTE).unwrap_or_default().to_owned();
+        let predict = stored.open().map_err(|error| error.to_string())?;
+        Ok(Learned { predict, description, bytes: bytes.len() })
+    }
+}
+
+fn unreadable(error: learn::Error) -> Error {
+    Error::corrupted(format!("the stored model cannot be read: {error}"))
+}
