@@ -21,6 +21,8 @@ pub(crate) mod ridge;
 mod scaled;
 mod simplex;
 mod smo;
+#[cfg(test)]
+mod speed;
 pub(crate) mod svm;
 #[cfg(test)]
 pub(crate) mod testing;
