@@ -85,13 +85,19 @@ pub(crate) const CLASSIFICATION: Family = Family {
 };
 
 const KERNELS: Kind = Kind::OrNull(&Kind::Choice(&["rbf", "matern", "rational_quadratic"]));
-const KERNEL: Parameter =
-    takes("kernel", KERNELS, "null", "How alike two rows are; null for rbf times a constant that is searched for too.");
+const KERNEL: Parameter = takes(
+    "kernel",
+    KERNELS,
+    "null",
+    "How alike two rows are; null for rbf times a constant that is searched for too. As all rows are compared with all, \
+     there may be 20,000 at most.",
+);
 const KERNEL_OF_CLASSES: Parameter = takes(
     "kernel",
     KERNELS,
     "null",
-    "How alike two rows are; null for rbf with the length scale as it is given, which is not searched for then.",
+    "How alike two rows are; null for rbf with the length scale as it is given, which is not searched for then. As all \
+     rows are compared with all, there may be 8,192 at most, and with n classes, of more than two, 8,192 / √n.",
 );
 const LENGTH_SCALE: Parameter =
     takes("length_scale", POSITIVE, "1.0", "Over what distance rows are alike; where the search for it begins.");

@@ -32,7 +32,7 @@ pub(crate) const REGRESSION: Family = Family {
             "kernel",
             Kind::Choice(&["linear", "poly", "polynomial", "rbf", "laplacian", "sigmoid", "cosine"]),
             "\"linear\"",
-            "How alike two rows are.",
+            "How alike two rows are. As all are compared with all, there may be 20,000 rows at most.",
         ),
         takes(
             "gamma",

@@ -116,8 +116,12 @@ const SHRINKING: Parameter = takes("shrinking", Kind::Flag, "true", "No effect: 
 const TOL: Parameter = takes("tol", POSITIVE, "0.001", "How exact the solution is.");
 const CACHE_SIZE: Parameter =
     takes("cache_size", POSITIVE, "200", "How many megabytes of kernels are kept during the training.");
-const MAX_ITER: Parameter =
-    takes("max_iter", Kind::Integer(-1, i64::MAX), "-1", "The most iterations for each two classes; -1 for no limit.");
+const MAX_ITER: Parameter = takes(
+    "max_iter",
+    Kind::Integer(-1, i64::MAX),
+    "-1",
+    "The most iterations for each two classes; -1 for 100 a row, and at least 10 million.",
+);
 const PROBABILITY: Parameter = takes(
     "probability",
     Kind::Flag,
@@ -162,8 +166,10 @@ fn kernel_of(problem: &Problem<'_>, given: &Given) -> Kernel {
     if kernel.shape == Shape::Linear { Kernel { gamma: 1.0, ..kernel } } else { kernel }
 }
 
-fn effort_of(given: &Given) -> Effort {
-    let most = given.maybe_count("max_iter").map_or(u64::MAX, |most| most as u64);
+fn effort_of(problem: &Problem<'_>, given: &Given) -> Effort {
+    // So many that only a training that gets nowhere makes them.
+    let many = (100 * problem.rows as u64).max(10_000_000);
+    let most = given.maybe_count("max_iter").map_or(many, |most| most as u64);
     Effort { tol: given.number("tol"), cache: (given.number("cache_size") * 1e6).min(1e15) as usize, most }
 }
 
@@ -294,7 +300,7 @@ fn classify(
         Formulation::Cost(_) => class_weights(problem, given),
         Formulation::Nu(_) => (0..problem.rows).map(|row| problem.weight(row)).collect(),
     };
-    let (kernel, effort) = (kernel_of(problem, given), effort_of(given));
+    let (kernel, effort) = (kernel_of(problem, given), effort_of(problem, given));
     let separator = Separator { problem, given, kernel, effort, formulation, weights };
     let mut rows_of = vec![Vec::new(); problem.classes];
     for (row, class) in problem.class_of_rows().into_iter().enumerate() {
@@ -355,7 +361,7 @@ fn regress(
     formulation: Formulation,
     control: &mut Control<'_>,
 ) -> Result<Model, Error> {
-    let (kernel, effort, cost) = (kernel_of(problem, given), effort_of(given), given.number("C"));
+    let (kernel, effort, cost) = (kernel_of(problem, given), effort_of(problem, given), given.number("C"));
     let rows: Vec<usize> = (0..problem.rows).filter(|row| problem.weight(*row) > 0.0).collect();
     let tiles = Tiles::of(kernel.pack(problem, &rows)?, rows.len(), problem.width);
     let labels = || rows.iter().map(|row| f64::from(problem.labels[*row]));
