@@ -11,7 +11,7 @@ use wire::frame::HEADER;
 use wire::frontend::{self, tag};
 
 use crate::client::{Client, ClientKey};
-use crate::server::{Request, Server, ServerKey};
+use crate::server::{Request, ServerKey};
 use crate::worker::{Step, Turn, Worker};
 
 impl Request {
@@ -72,9 +72,9 @@ impl Worker {
         Some(Step::Stop)
     }
 
-    /// Lets a client go on that waits for what it has sent itself: how much of that, is looked at again.
+    /// Lets a client go on that waits within a unit for the answer to a part of it. In a lane only whole units wait.
     pub fn look_again(&mut self, key: ServerKey) {
-        let Some(client_key) = self.servers.get(key.0).and_then(Server::client) else { return };
+        let Some(client_key) = self.servers.get(key.0).and_then(|server| server.lent) else { return };
         if self.clients.get_mut(client_key.0).is_some_and(|client| std::mem::take(&mut client.behind_own)) {
             self.give_turn(Turn::Client(client_key));
         }
