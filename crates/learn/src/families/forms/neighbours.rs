@@ -218,7 +218,9 @@ fn open(stored: &Stored) -> Result<Box<dyn Predict>, Error> {
     let (rows, width) = (stored.count("rows")?, stored.count("width")?);
     let (classes, targets) = (stored.count("classes")?, stored.count("targets")?);
     let neighbours = stored.count("neighbours")?;
-    if rows == 0 || width == 0 || targets == 0 || neighbours == 0 || neighbours > rows || (classes > 0 && targets > 1) {
+    // Each class has a row, so that nobody makes room for more.
+    let counts = rows > 0 && width > 0 && targets > 0 && (1..=rows).contains(&neighbours);
+    if !counts || classes > rows || (classes > 0 && targets > 1) {
         return Err(Error::Model("its counts do not go together".into()));
     }
     let tiles = Tiles::stored(stored, "tiles", rows, width)?;
