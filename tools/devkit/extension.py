@@ -10,7 +10,7 @@ from devkit import Problem
 from devkit.places import ROOT, locked
 from devkit.postgres import ask, major_of
 from devkit.say import timed
-from devkit.setup import LIBCLANG, XGBOOST, check_toolchain, compiler, setup
+from devkit.setup import LIBCLANG, LIGHTGBM, XGBOOST, check_toolchain, compiler, setup
 
 EXTENSION = ROOT / "extension"
 
@@ -70,6 +70,8 @@ def files(pg_config):
     for folder in ("xgboost/lib", "xgboost_cpu.libs"):
         for source in sorted((XGBOOST / folder).glob("*.so*")):
             yield source, libraries / "pgml" / folder / source.name
+    for source in sorted((LIGHTGBM / "lightgbm" / "lib").glob("*.so*")):
+        yield source, libraries / "pgml" / "lightgbm" / "lib" / source.name
 
 
 def install(pg_config):

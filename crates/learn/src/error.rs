@@ -157,6 +157,19 @@ pub enum Error {
     #[error("out of memory")]
     Memory,
 
+    /// LightGBM's library is not there, is not a library, or lacks a function: the installation's fault.
+    #[error("cannot load the lightgbm library \"{path}\": {reason}")]
+    LightGbmLibrary {
+        /// The file that was to be opened.
+        path: String,
+        /// What the dynamic linker said.
+        reason: String,
+    },
+
+    /// LightGBM refused something that was not foreseen here.
+    #[error("lightgbm: {0}")]
+    LightGbm(String),
+
     /// The training library refused something that was not foreseen here.
     #[error("xgboost: {0}")]
     Refused(String),

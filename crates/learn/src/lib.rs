@@ -10,6 +10,7 @@
 //! * [`label`]: classes as numbers.
 //! * [`metrics`]: how good predictions are, as scikit-learn defines it.
 //! * [`family`]: all algorithms that are trained here, behind one interface; a file each in `families/`.
+//! * [`lightgbm`]: the LightGBM engine: the library by `dlopen`.
 //! * [`xgboost`]: the XGBoost engine: the library by `dlopen`, its hyperparameters, and the training itself.
 
 #![warn(missing_docs)]
@@ -18,6 +19,7 @@ mod error;
 mod families;
 pub mod family;
 pub mod label;
+pub mod lightgbm;
 pub mod metrics;
 pub mod nearest;
 pub mod preprocess;
@@ -30,3 +32,9 @@ pub mod spool;
 pub mod xgboost;
 
 pub use error::Error;
+
+#[cfg(test)]
+extern crate self as learn;
+#[cfg(test)]
+#[path = "../tests/algorithms.rs"]
+mod page;

@@ -54,7 +54,9 @@ pub fn candidates(
     seed: u64,
 ) -> Result<Vec<Map<String, Value>>, Error> {
     if params.is_empty() {
-        return Err(Error::Search("search_params is empty: it has a list of values for each hyperparameter to try".into()));
+        return Err(Error::Search(
+            "search_params is empty: it has a list of values for each hyperparameter to try".into(),
+        ));
     }
     let choices: Vec<(&String, Choice)> =
         params.iter().map(|(name, value)| Ok((name, choice(name, value)?))).collect::<Result<_, Error>>()?;
@@ -65,7 +67,8 @@ pub fn candidates(
             Choice::Range { .. } => None,
         })
         .collect();
-    let all = lists.as_ref().map(|lists| lists.iter().fold(1usize, |all, (_, values)| all.saturating_mul(values.len())));
+    let all =
+        lists.as_ref().map(|lists| lists.iter().fold(1usize, |all, (_, values)| all.saturating_mul(values.len())));
     match (method, lists, all) {
         (Method::Grid, Some(lists), Some(all)) if all <= MOST => {
             Ok((0..all).map(|number| combination(&lists, number)).collect())

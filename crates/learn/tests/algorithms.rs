@@ -61,7 +61,11 @@ fn every_default_is_allowed_and_every_sentence_ends() {
     for family in FAMILIES {
         for parameter in family.parameters {
             let at = format!("{} {} {}", family.name, family.task.name(), parameter.name);
-            assert!(serde_json::from_str::<serde_json::Value>(parameter.default).is_ok(), "{at}: {}", parameter.default);
+            assert!(
+                serde_json::from_str::<serde_json::Value>(parameter.default).is_ok(),
+                "{at}: {}",
+                parameter.default
+            );
             assert!(parameter.about.ends_with('.'), "{at}: {}", parameter.about);
         }
         let names: Vec<&str> = family.parameters.iter().map(|parameter| parameter.name).collect();

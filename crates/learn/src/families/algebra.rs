@@ -50,6 +50,9 @@ impl Centred {
                     for value in values.iter_mut() {
                         *value -= mean;
                     }
+                    if values.iter().all(|value| value.abs() <= CONSTANT * mean.abs()) {
+                        values.fill(0.0);
+                    }
                     for (value, weight) in values.iter_mut().zip(weights.into_iter().flatten()) {
                         *value *= weight.sqrt();
                     }
@@ -68,6 +71,10 @@ impl Centred {
         self.target_means[target] - moved
     }
 }
+
+/// What differs from its mean by no more than this part of it is constant, but for the rounding of the mean. Features
+/// and labels are float32, of which neighbours differ by more.
+pub(crate) const CONSTANT: f64 = 1e-10;
 
 /// The mean of some values, each of which counts as much as its weight says.
 pub(crate) fn mean(values: &[f64], weights: Option<&[f64]>) -> f64 {
@@ -183,6 +190,14 @@ impl Moments {
                 Par::Seq,
             );
             control.check()?;
+        }
+        let total = weights.map_or(problem.rows as f64, |weights| weights.iter().sum());
+        for (column, mean) in means.iter().enumerate() {
+            if whole[(column, column)] <= total * (CONSTANT * mean).powi(2) {
+                for other in 0..columns {
+                    whole[(column.max(other), column.min(other))] = 0.0;
+                }
+            }
         }
         let gram = Mat::from_fn(width, width, |row, column| whole[(row.max(column), row.min(column))]);
         let products = Mat::from_fn(width, count, |row, target| whole[(width + target, row)]);

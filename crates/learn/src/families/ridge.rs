@@ -171,20 +171,18 @@ fn fit(
     linear_model(problem, coefficients, intercepts, link)
 }
 
-/// The least eigenvalue that a matrix to be solved by its Cholesky factor must have, as a part of its trace: below it the
-/// factor is mostly rounding.
-const LEAST: f64 = 1e-13;
+/// How much of a column must not be a sum of those before it: with less, the factor is mostly rounding.
+const LEAST: f64 = 1e-12;
 
-/// A factor that is good enough to solve by.
+/// The solution by the Cholesky factor, where that is good enough.
 fn solved(mut matrix: Mat<f64>, alpha: f64, right: Mat<f64>) -> Option<Mat<f64>> {
-    let trace: f64 = (0..matrix.nrows()).map(|index| matrix[(index, index)]).sum();
     for index in 0..matrix.nrows() {
         matrix[(index, index)] += alpha;
     }
     let factor = matrix.llt(Side::Lower).ok()?;
-    let diagonal = factor.L().diagonal().column_vector();
-    let least = diagonal.iter().map(|value| value * value).fold(f64::INFINITY, f64::min);
-    (least > LEAST * trace).then(|| factor.solve(right))
+    let rests = factor.L().diagonal().column_vector().iter().enumerate();
+    let good = rests.into_iter().all(|(index, rest)| rest * rest > LEAST * matrix[(index, index)]);
+    good.then(|| factor.solve(right))
 }
 
 /// By the products of the features, `None` where they do not tell one solution.

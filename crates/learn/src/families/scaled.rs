@@ -3,7 +3,7 @@
 //! The search for the least goes by other parameters than the model: each feature is taken around its mean and in units
 //! of its deviation, so that features of any scale are as quickly fitted. What is fitted is the same.
 
-use super::algebra::dot;
+use super::algebra::{CONSTANT, dot};
 use crate::Error;
 use crate::family::{Control, Problem};
 
@@ -50,8 +50,7 @@ impl<'a> Scaled<'a> {
         }
         let scales = squares.iter().zip(&shifts).map(|(square, shift)| {
             let deviation = (square / total).sqrt();
-            // A constant's deviation is the rounding of its mean.
-            if deviation > 1e-10 * shift.abs() && deviation > 0.0 { deviation } else { 1.0 }
+            if deviation > CONSTANT * shift.abs() && deviation > 0.0 { deviation } else { 1.0 }
         });
         Scaled { problem, scales: scales.collect(), weights, shifts, intercept }
     }

@@ -51,7 +51,7 @@ pub(crate) fn seed(problem: &Problem<'_>, given: &Given) -> u64 {
 /// the same part in the sum.
 pub(crate) fn class_weights(problem: &Problem<'_>, given: &Given) -> Vec<f64> {
     let mut weights: Vec<f64> = (0..problem.rows).map(|row| problem.weight(row)).collect();
-    if given.word("class_weight") == "balanced" {
+    if given.has("class_weight") && given.word("class_weight") == "balanced" {
         let classes = problem.class_of_rows();
         let mut sums = vec![0.0; problem.classes];
         for (class, weight) in classes.iter().zip(&weights) {

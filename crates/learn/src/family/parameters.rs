@@ -128,6 +128,11 @@ impl Given {
         value.unwrap_or(&Value::Null)
     }
 
+    /// Whether the family has a hyperparameter of that name.
+    pub fn has(&self, name: &str) -> bool {
+        self.values.contains_key(name)
+    }
+
     /// Whether the caller gave it, rather than the default.
     pub fn is_given(&self, name: &str) -> bool {
         self.by_caller.contains(&name)
@@ -166,6 +171,11 @@ impl Given {
     /// True or false.
     pub fn flag(&self, name: &str) -> bool {
         self.value(name).as_bool().unwrap_or(false)
+    }
+
+    /// True or false, where it is one of them.
+    pub fn maybe_flag(&self, name: &str) -> Option<bool> {
+        self.value(name).as_bool()
     }
 
     /// A word, empty where it is null or a number.

@@ -1,14 +1,19 @@
 //! How good predictions are: scikit-learn's definitions, one row at a time, in float64.
 //!
 //! [`Regression`] and [`Classification`] take a row after another and keep sums; only ROC AUC, which is about the order
-//! of all scores, keeps the scores. The tests compare them with scikit-learn's own answers.
+//! of all scores, keeps the scores, and [`Clustering`] keeps a sample of rows, as it is about the distances between
+//! them. The tests compare them with scikit-learn's own answers.
 
 mod auc;
 mod classification;
+mod clustering;
+mod decomposition;
 mod regression;
 mod sum;
 
 pub use classification::{Classification, class_of};
+pub use clustering::Clustering;
+pub use decomposition::Decomposition;
 pub use regression::Regression;
 
 /// A metric by its name in SQL; `None` where it is not defined for the rows.

@@ -18,13 +18,16 @@ pub(crate) enum Link {
     Softmax,
     /// The logistic function makes a probability of each, and they are divided by their sum (one against the rest).
     OneVersusRest,
+    /// As before, with a line from -1 (0) to 1 (1) for the logistic function.
+    Clipped,
 }
 
-const LINKS: [(&str, Link); 4] = [
+const LINKS: [(&str, Link); 5] = [
     ("identity", Link::Identity),
     ("scores", Link::Scores),
     ("softmax", Link::Softmax),
     ("one_versus_rest", Link::OneVersusRest),
+    ("clipped", Link::Clipped),
 ];
 
 /// A linear model. `coefficients` has `width` numbers a sum, one sum after the other; `means` one number a feature.
@@ -79,6 +82,22 @@ pub(crate) fn logistic(score: f64) -> f64 {
     }
 }
 
+/// A line from 0 at -1 to 1 at 1, and constant beyond.
+fn clipped(score: f64) -> f64 {
+    (score.clamp(-1.0, 1.0) + 1.0) / 2.0
+}
+
+/// What a probability may be more for its score, so that the largest score has the largest one where several are clipped.
+const TIE: f64 = 5e-6;
+
+/// Divides by the sum; all are alike where it is 0.
+fn shares(parts: &mut [f64]) {
+    let (sum, count) = (parts.iter().sum::<f64>(), parts.len() as f64);
+    for part in parts {
+        *part = if sum > 0.0 { *part / sum } else { 1.0 / count };
+    }
+}
+
 /// Turns scores into probabilities that add up to 1.
 pub(crate) fn softmax(scores: &mut [f64]) {
     let largest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -104,7 +123,7 @@ impl Predict for Linear {
         match self.link {
             Link::Identity => Meaning::Values,
             Link::Scores => Meaning::Scores,
-            Link::Softmax | Link::OneVersusRest => Meaning::Probabilities,
+            Link::Softmax | Link::OneVersusRest | Link::Clipped => Meaning::Probabilities,
         }
     }
 
@@ -114,6 +133,7 @@ impl Predict for Linear {
             let both = match self.link {
                 Link::Scores | Link::Identity => [-score, score],
                 Link::Softmax | Link::OneVersusRest => [logistic(-score), logistic(score)],
+                Link::Clipped => [clipped(-score), clipped(score)],
             };
             for (value, class) in values.iter_mut().zip(both) {
                 *value = class as f32;
@@ -129,14 +149,15 @@ impl Predict for Linear {
         let mut scores: Vec<f64> = (0..self.intercepts.len()).map(|index| self.sum(row, index)).collect();
         match self.link {
             Link::OneVersusRest => {
-                for score in &mut scores {
-                    *score = logistic(*score);
-                }
-                let sum: f64 = scores.iter().sum();
-                let classes = scores.len() as f64;
-                for score in &mut scores {
-                    *score = if sum > 0.0 { *score / sum } else { 1.0 / classes };
-                }
+                scores.iter_mut().for_each(|score| *score = logistic(*score));
+                shares(&mut scores);
+            }
+            Link::Clipped => {
+                let order: Vec<f64> = scores.iter().map(|score| TIE * (1.0 + score / (1.0 + score.abs()))).collect();
+                scores.iter_mut().for_each(|score| *score = clipped(*score));
+                shares(&mut scores);
+                scores.iter_mut().zip(order).for_each(|(score, more)| *score += more);
+                shares(&mut scores);
             }
             _ => softmax(&mut scores),
         }

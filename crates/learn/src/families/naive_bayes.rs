@@ -1,0 +1,238 @@
+//! Naive Bayes: within a class each feature has a normal distribution of its own, independent of the others. The means and
+//! variances are all there is to learn. The same as scikit-learn's GaussianNB.
+
+use super::forms::linear::softmax;
+use super::usual::{NOT_NEGATIVE, takes};
+use crate::Error;
+use crate::family::{Array, Control, Family, Form, Given, Kind, Meaning, Model, Predict, Problem, Stored, Task};
+
+/// `naive_bayes`, as scikit-learn's GaussianNB.
+pub(crate) const NAIVE_BAYES: Family = Family {
+    name: "naive_bayes",
+    task: Task::Classification,
+    parameters: &[
+        takes(
+            "priors",
+            Kind::OrNull(&Kind::Numbers),
+            "null",
+            "How probable each class is before a feature is seen; null for as often as it occurs.",
+        ),
+        takes(
+            "var_smoothing",
+            NOT_NEGATIVE,
+            "1e-9",
+            "Which part of the largest variance of a feature is added to all variances.",
+        ),
+    ],
+    joint: false,
+    takes_categories: false,
+    takes_missing: false,
+    fit,
+    form: &FORM,
+};
+
+/// Stored as `means` and `variances` (class by class), `priors` (their logarithms), and the `expected` logarithm of each
+/// feature's density over the training rows (class by class, for contributions).
+const FORM: Form = Form { name: "normal_densities", open };
+
+/// Sums of weights, means and variances of groups of rows, one after the other.
+struct Groups {
+    weights: Vec<f64>,
+    means: Vec<f64>,
+    variances: Vec<f64>,
+}
+
+impl Groups {
+    fn new(
+        problem: &Problem<'_>,
+        groups: usize,
+        group_of: impl Fn(usize) -> usize,
+        weight: impl Fn(usize) -> f64,
+        control: &mut Control<'_>,
+    ) -> Result<Groups, Error> {
+        let width = problem.width;
+        let mut sums = Groups {
+            weights: vec![0.0; groups],
+            means: vec![0.0; groups * width],
+            variances: vec![0.0; groups * width],
+        };
+        let block = (1 << 17) / width + 1;
+        for row in 0..problem.rows {
+            if row % block == 0 {
+                control.check()?;
+            }
+            let (group, weight) = (group_of(row), weight(row));
+            sums.weights[group] += weight;
+            let means = &mut sums.means[group * width..(group + 1) * width];
+            for (mean, value) in means.iter_mut().zip(problem.row(row)) {
+                *mean += weight * f64::from(*value);
+            }
+        }
+        let total = |weights: &[f64], group: usize| weights[group].max(f64::MIN_POSITIVE);
+        for (index, mean) in sums.means.iter_mut().enumerate() {
+            *mean /= total(&sums.weights, index / width);
+        }
+        for row in 0..problem.rows {
+            if row % block == 0 {
+                control.check()?;
+            }
+            let (group, weight) = (group_of(row), weight(row));
+            let means = &sums.means[group * width..(group + 1) * width];
+            let variances = &mut sums.variances[group * width..(group + 1) * width];
+            for ((variance, mean), value) in variances.iter_mut().zip(means).zip(problem.row(row)) {
+                *variance += weight * (f64::from(*value) - mean).powi(2);
+            }
+        }
+        for (index, variance) in sums.variances.iter_mut().enumerate() {
+            *variance /= total(&sums.weights, index / width);
+        }
+        Ok(sums)
+    }
+}
+
+fn fit(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Result<Model, Error> {
+    let (width, classes) = (problem.width, problem.classes);
+    let class_of = problem.class_of_rows();
+    let all = Groups::new(problem, 1, |_| 0, |_| 1.0, control)?;
+    let mut own = Groups::new(problem, classes, |row| class_of[row], |row| problem.weight(row), control)?;
+    let more = given.number("var_smoothing") * all.variances.iter().copied().fold(0.0, f64::max);
+    for variance in &mut own.variances {
+        *variance += more;
+    }
+    if own.variances.iter().zip(0..).any(|(variance, index)| *variance <= 0.0 && own.weights[index / width] > 0.0) {
+        // A feature that is the same in all rows of a class has a density without a bound.
+        let least = own.variances.iter().copied().filter(|variance| *variance > 0.0).fold(1.0, f64::min) * 1e-9;
+        for variance in &mut own.variances {
+            *variance = variance.max(least);
+        }
+    }
+    // A class whose rows all have the weight 0 is never meant, whatever its densities are.
+    for (index, variance) in own.variances.iter_mut().enumerate() {
+        if own.weights[index / width] <= 0.0 {
+            *variance = 1.0;
+        }
+    }
+    let priors = match given.numbers("priors") {
+        None => {
+            let total: f64 = own.weights.iter().sum();
+            own.weights.iter().map(|weight| weight / total).collect()
+        }
+        Some(priors) if priors.len() != classes => {
+            return Err(given.refuse("priors", format!("one number for each of the {classes} classes")));
+        }
+        Some(priors) if priors.iter().any(|prior| *prior < 0.0) || (priors.iter().sum::<f64>() - 1.0).abs() > 1e-6 => {
+            return Err(given.refuse("priors", "numbers that are at least 0 and add up to 1"));
+        }
+        Some(priors) => priors,
+    };
+    // A logarithm of 0 that is still a number.
+    let priors: Vec<f64> = priors.iter().map(|prior: &f64| prior.ln().max(f64::MIN / 4.0)).collect();
+    let expected: Vec<f64> = (0..classes * width)
+        .map(|index| {
+            let (feature, variance) = (index % width, own.variances[index]);
+            let away = all.variances[feature] + (all.means[feature] - own.means[index]).powi(2);
+            -0.5 * ((std::f64::consts::TAU * variance).ln() + away / variance)
+        })
+        .collect();
+    Ok(Model::new(&FORM)
+        .with("means", own.means)
+        .with("variances", own.variances)
+        .with("priors", priors)
+        .with("expected", expected))
+}
+
+struct Densities {
+    means: Array<f64>,
+    variances: Array<f64>,
+    priors: Array<f64>,
+    expected: Array<f64>,
+    /// For each class the constant part of the logarithm of its density, with the prior.
+    constants: Vec<f64>,
+    width: usize,
+}
+
+fn open(stored: &Stored) -> Result<Box<dyn Predict>, Error> {
+    let priors: Array<f64> = stored.array("priors")?;
+    let means: Array<f64> = stored.array("means")?;
+    let variances: Array<f64> = stored.array_of("variances", means.len())?;
+    let expected = stored.array_of("expected", means.len())?;
+    if priors.is_empty() || !means.len().is_multiple_of(priors.len()) {
+        return Err(Error::Model("its means are not so many a class".into()));
+    }
+    if !variances.iter().all(|variance| *variance > 0.0) {
+        return Err(Error::Model("a variance is not above 0".into()));
+    }
+    let width = means.len() / priors.len();
+    let constant = |(class, prior): (usize, &f64)| {
+        let own = &variances[class * width..(class + 1) * width];
+        prior - 0.5 * own.iter().map(|variance| (std::f64::consts::TAU * variance).ln()).sum::<f64>()
+    };
+    let constants = priors.iter().enumerate().map(constant).collect();
+    Ok(Box::new(Densities { means, variances, priors, expected, constants, width }))
+}
+
+impl Predict for Densities {
+    fn width(&self) -> usize {
+        self.width
+    }
+
+    fn values(&self) -> usize {
+        self.priors.len()
+    }
+
+    fn meaning(&self) -> Meaning {
+        Meaning::Probabilities
+    }
+
+    fn predict(&self, row: &[f32], values: &mut [f32]) {
+        let mut scores: Vec<f64> = self.constants.clone();
+        let classes = self.means.chunks_exact(self.width).zip(self.variances.chunks_exact(self.width));
+        for (score, (means, variances)) in scores.iter_mut().zip(classes) {
+            let away = row.iter().zip(means).zip(variances);
+            *score -=
+                0.5 * away.map(|((value, mean), variance)| (f64::from(*value) - mean).powi(2) / variance).sum::<f64>();
+        }
+        softmax(&mut scores);
+        for (value, score) in values.iter_mut().zip(scores) {
+            *value = score as f32;
+        }
+    }
+
+    fn contributions(&self, row: &[f32], contributions: &mut [f32]) -> bool {
+        for (class, own) in contributions.chunks_exact_mut(self.width + 1).enumerate() {
+            let mut base = self.priors[class];
+            for (feature, value) in row.iter().enumerate() {
+                let index = class * self.width + feature;
+                let variance = self.variances[index];
+                let away = (f64::from(*value) - self.means[index]).powi(2);
+                let density = -0.5 * ((std::f64::consts::TAU * variance).ln() + away / variance);
+                base += self.expected[index];
+                own[feature] = (density - self.expected[index]) as f32;
+            }
+            own[self.width] = base as f32;
+        }
+        true
+    }
+
+    fn work(&self) -> usize {
+        2 * self.means.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::families::testing::{classification, fit_of};
+
+    #[test]
+    fn contributions_add_up_to_the_log_densities() {
+        let features = [0.0, 5.0, 1.0, 4.0, 2.0, 6.0, 9.0, 1.0, 8.0, 0.0, 7.0, 2.0];
+        let model = fit_of(&NAIVE_BAYES, &classification(&features, 2, &[0.0, 0.0, 0.0, 1.0, 1.0, 1.0]), "{}");
+        let (mut values, mut parts) = ([0.0; 2], [0.0; 6]);
+        model.predict(&[4.0, 3.5], &mut values);
+        assert!(model.contributions(&[4.0, 3.5], &mut parts));
+        let score = |class: usize| f64::from(parts[3 * class] + parts[3 * class + 1] + parts[3 * class + 2]);
+        let odds = f64::from(values[1] / values[0]).ln();
+        assert!((score(1) - score(0) - odds).abs() < 1e-4, "{values:?} {parts:?}");
+    }
+}
