@@ -9,21 +9,76 @@ from devkit import Problem
 
 NEWEST_ONLY = True
 
-REGRESSION = """
-    linear ridge lasso elastic_net least_angle lasso_least_angle orthogonal_matching_pursuit bayesian_ridge
-    automatic_relevance_determination stochastic_gradient_descent passive_aggressive ransac theil_sen huber quantile
-    kernel_ridge gaussian_process svm nu_svm linear_svm knn random_forest extra_trees ada_boost bagging
-    gradient_boosting_trees hist_gradient_boosting xgboost xgboost_random_forest lightgbm catboost
-""".split()
-CLASSIFICATION = """
-    linear ridge svm nu_svm linear_svm knn gaussian_process passive_aggressive perceptron stochastic_gradient_descent
-    random_forest extra_trees ada_boost bagging gradient_boosting_trees hist_gradient_boosting xgboost
-    xgboost_random_forest lightgbm catboost naive_bayes
-""".split()
-CLUSTERING = """
-    kmeans mini_batch_kmeans affinity_propagation birch dbscan feature_agglomeration mean_shift optics spectral spectral_bi
-    spectral_co gaussian_mixture
-""".split()
+REGRESSION = [
+    "linear",
+    "ridge",
+    "lasso",
+    "elastic_net",
+    "least_angle",
+    "lasso_least_angle",
+    "orthogonal_matching_pursuit",
+    "bayesian_ridge",
+    "automatic_relevance_determination",
+    "stochastic_gradient_descent",
+    "passive_aggressive",
+    "ransac",
+    "theil_sen",
+    "huber",
+    "quantile",
+    "kernel_ridge",
+    "gaussian_process",
+    "svm",
+    "nu_svm",
+    "linear_svm",
+    "knn",
+    "random_forest",
+    "extra_trees",
+    "ada_boost",
+    "bagging",
+    "gradient_boosting_trees",
+    "hist_gradient_boosting",
+    "xgboost",
+    "xgboost_random_forest",
+    "lightgbm",
+    "catboost",
+]
+CLASSIFICATION = [
+    "linear",
+    "ridge",
+    "svm",
+    "nu_svm",
+    "linear_svm",
+    "knn",
+    "gaussian_process",
+    "passive_aggressive",
+    "perceptron",
+    "stochastic_gradient_descent",
+    "random_forest",
+    "extra_trees",
+    "ada_boost",
+    "bagging",
+    "gradient_boosting_trees",
+    "hist_gradient_boosting",
+    "xgboost",
+    "xgboost_random_forest",
+    "lightgbm",
+    "catboost",
+    "naive_bayes",
+]
+CLUSTERING = [
+    "kmeans",
+    "mini_batch_kmeans",
+    "affinity_propagation",
+    "birch",
+    "dbscan",
+    "feature_agglomeration",
+    "mean_shift",
+    "optics",
+    "spectral",
+    "spectral_bi",
+    "spectral_co",
+    "gaussian_mixture",
+]
 DECOMPOSITION = ["pca", "truncated_svd"]
 FEW = {
     "kmeans": '{"n_clusters": 3}',
@@ -35,12 +90,31 @@ FEW = {
 }
 # What an algorithm scores at least on test rows: far below what it reaches, far above what a broken one does. Some come to
 # little with their defaults, in scikit-learn too.
-LEAST_R2 = {"elastic_net": -0.1, "svm": 0.1, "nu_svm": 0.1, "kernel_ridge": -5, "gaussian_process": -6}
+LEAST_R2 = {
+    "elastic_net": -0.1,
+    "svm": 0.1,
+    "nu_svm": 0.1,
+    "kernel_ridge": -5,
+    "gaussian_process": -6,
+    "quantile": -1,
+    "linear_svm": -1,
+}
 LEAST_F1 = {"perceptron": 0.5, "passive_aggressive": 0.6, "ridge": 0.6, "ada_boost": 0.5}
-NO_PROBABILITIES = {"ridge", "svm", "nu_svm", "linear_svm", "passive_aggressive", "perceptron", "stochastic_gradient_descent"}
+NO_PROBABILITIES = {
+    "ridge",
+    "svm",
+    "nu_svm",
+    "linear_svm",
+    "passive_aggressive",
+    "perceptron",
+    "stochastic_gradient_descent",
+}
 NO_SILHOUETTE = set()
+# Those that learn by steps go astray on such numbers.
+STEPS = {"stochastic_gradient_descent", "passive_aggressive"}
+EXERCISES = '{"chins": {"scale": "standard"}, "situps": {"scale": "standard"}, "jumps": {"scale": "standard"}}'
 # Without a scale some come to nothing on raw features, in scikit-learn too.
-SCALED = "sepal_length sepal_width petal_length petal_width".split()
+SCALED = ["sepal_length", "sepal_width", "petal_length", "petal_width"]
 PREPROCESS = "{" + ", ".join(f'"{name}": {{"scale": "standard"}}' for name in SCALED) + "}"
 
 
@@ -57,7 +131,9 @@ def loaded(server):
         database.sql("CREATE EXTENSION pgml")
         for source in ("iris", "diabetes", "linnerud"):
             database.sql(f"SELECT pgml.load_dataset('{source}')")
-        database.sql("CREATE VIEW measures AS SELECT sepal_length, sepal_width, petal_length, petal_width FROM pgml.iris")
+        database.sql(
+            "CREATE VIEW measures AS SELECT sepal_length, sepal_width, petal_length, petal_width FROM pgml.iris"
+        )
         yield database
     finally:
         server.psql(f"DROP DATABASE {name} WITH (FORCE)")
@@ -157,9 +233,10 @@ def test_decomposition(loaded, algorithm):
 def test_joint_regression(loaded, algorithm):
     skip_unless_offered(loaded, algorithm, "regression")
     given = FEW.get(algorithm, "{}")
+    preprocess = EXERCISES if algorithm in STEPS else "{}"
     loaded.sql(
         f"SELECT pgml.train_joint('j {algorithm}', 'regression', 'pgml.linnerud', ARRAY['weight', 'waist', 'pulse'], "
-        f"'{algorithm}', '{given}')"
+        f"'{algorithm}', '{given}', preprocess => '{preprocess}')"
     )
     joint = f"pgml.predict_joint('j {algorithm}', ARRAY[chins, situps, jumps])"
     assert loaded.sql(f"SELECT DISTINCT cardinality({joint}) FROM pgml.linnerud") == "3"
@@ -178,7 +255,7 @@ def test_a_joint_model_of_xgboost_is_its_own(loaded):
         "SELECT pgml.train_joint('together', 'regression', 'pgml.linnerud', ARRAY['weight', 'pulse'], 'xgboost', "
         f"'{hyperparams}', {split})"
     )
-    for label, other in (("weight", "pulse"), ("pulse", "weight")):
+    for label in ("weight", "pulse"):
         columns = f"(SELECT chins, situps, jumps, waist, {label} FROM pgml.linnerud)"
         loaded.sql(
             f"SELECT pgml.train('only {label}', 'regression', '{columns}', '{label}', 'xgboost', '{hyperparams}', {split})"
@@ -216,7 +293,9 @@ def test_the_natural_call_is_not_ambiguous(loaded):
 
 def test_a_search_takes_the_best_of_its_folds(loaded):
     given = """search_params => '{"alpha": [0.001, 0.1, 1000]}', search_args => '{"cv": 4}'"""
-    loaded.sql(f"SELECT pgml.train('found', 'regression', 'pgml.diabetes', 'target', 'ridge', search => 'grid', {given})")
+    loaded.sql(
+        f"SELECT pgml.train('found', 'regression', 'pgml.diabetes', 'target', 'ridge', search => 'grid', {given})"
+    )
     search, hyperparams, metrics = loaded.sql(
         "SELECT search, hyperparams, metrics FROM pgml.models ORDER BY id DESC LIMIT 1"
     ).split("|", 2)
@@ -229,9 +308,7 @@ def test_a_search_takes_the_best_of_its_folds(loaded):
     assert sum(folds) / 4 == pytest.approx(means[0])
     # The best is trained again on all training rows, and scored on the others.
     best = json.loads(hyperparams)["alpha"]
-    loaded.sql(
-        f"SELECT pgml.train('alone', 'regression', 'pgml.diabetes', 'target', 'ridge', '{{\"alpha\": {best}}}')"
-    )
+    loaded.sql(f"SELECT pgml.train('alone', 'regression', 'pgml.diabetes', 'target', 'ridge', '{{\"alpha\": {best}}}')")
     again = json.loads(loaded.sql("SELECT metrics FROM pgml.models ORDER BY id DESC LIMIT 1"))
     assert again["r2"] == json.loads(metrics)["r2"]
 
@@ -240,7 +317,9 @@ def test_a_random_search_draws_from_ranges_and_repeats(loaded):
     given = """search_params => '{"alpha": {"low": 0.001, "high": 10, "log": true}}', search_args => '{"n_iter": 4, "cv": 2}'"""
     found = []
     for _ in range(2):
-        loaded.sql(f"SELECT pgml.train('drawn', 'regression', 'pgml.diabetes', 'target', 'ridge', search => 'random', {given})")
+        loaded.sql(
+            f"SELECT pgml.train('drawn', 'regression', 'pgml.diabetes', 'target', 'ridge', search => 'random', {given})"
+        )
         found.append(loaded.sql("SELECT metrics->'search_results'->'params' FROM pgml.models ORDER BY id DESC LIMIT 1"))
     assert found[0] == found[1] and len(json.loads(found[0])) == 4
 
@@ -290,7 +369,9 @@ def gaps(loaded):
 def test_preprocessing_is_the_same_in_every_form_of_a_prediction(gaps):
     preprocess = """{"gap": {"impute": "median", "scale": "robust"}, "big": {"scale": "min_max"}, "kind": {"encode": "target"}}"""
     for algorithm in ("linear", "xgboost"):
-        gaps.sql(f"SELECT pgml.train('gaps {algorithm}', 'regression', 'gaps', 'y', '{algorithm}', preprocess => '{preprocess}')")
+        gaps.sql(
+            f"SELECT pgml.train('gaps {algorithm}', 'regression', 'gaps', 'y', '{algorithm}', preprocess => '{preprocess}')"
+        )
         project = f"'gaps {algorithm}'"
         assert float(gaps.sql("SELECT metrics->>'r2' FROM pgml.models ORDER BY id DESC LIMIT 1")) > 0.95
         same = f"pgml.predict({project}, g) = pgml.predict({project}, big, kind, gap)"
@@ -300,9 +381,9 @@ def test_preprocessing_is_the_same_in_every_form_of_a_prediction(gaps):
         parts = f"SELECT pgml.predict({project}, g) AS p, (SELECT sum(contribution) FROM pgml.explain({project}, g)) AS s FROM gaps g"
         assert gaps.sql(f"SELECT bool_and(abs(p - s) < 0.05) FROM ({parts}) x") == "t"
         # The rows as SQL gives them, not as the model sees them.
-        assert gaps.sql(f"SELECT string_agg(feature, ' ') FROM gaps g, pgml.explain({project}, g) WHERE big = 1000") == (
-            "big kind gap bias"
-        )
+        assert gaps.sql(
+            f"SELECT string_agg(feature, ' ') FROM gaps g, pgml.explain({project}, g) WHERE big = 1000"
+        ) == ("big kind gap bias")
 
 
 def test_a_missing_value_is_an_error_where_none_may_be(gaps):

@@ -152,8 +152,8 @@ def test_a_prepared_transaction_cannot_ask_for_one(major, lines):
 
 
 def test_bad_arguments_are_refused_at_once_and_what_fails_later_has_its_error_in_the_row(lines):
-    with pytest.raises(Problem, match='algorithm "svm" is not supported'):
-        lines.sql("SELECT pgml.train_async('line', 'regression', 'line', 'y', 'svm')")
+    with pytest.raises(Problem, match='algorithm "transformers" is not supported'):
+        lines.sql("SELECT pgml.train_async('line', 'regression', 'line', 'y', 'transformers')")
     number = lines.sql(ask(relation="no such table"))
     assert ended(lines, number) == "failed"
     assert lines.sql("SELECT sqlstate, message FROM pgml.jobs") == '42P01|relation "no such table" does not exist'

@@ -43,6 +43,7 @@ SETTINGS = """
            short_desc, extra_desc
     FROM pg_settings WHERE name LIKE 'pgml.%' ORDER BY name
 """
+AGGREGATES = ("predict_agg", "sum", "min", "max", "min_abs", "max_abs")
 UNITS = {None: "", "MB": " MB"}
 
 
@@ -70,7 +71,7 @@ def page(database):
     ]
     for name, arguments, result, volatility, parallel, comment in rows(database, FUNCTIONS):
         returns = f" RETURNS {result}" if result else ""
-        sort = "aggregate" if name == "predict_agg" else f"{volatility}, {parallel}"
+        sort = "aggregate" if name in AGGREGATES else f"{volatility}, {parallel}"
         lines += [f"`pgml.{name}({arguments}){returns}`", f": {comment}. ({sort})", ""]
     lines += ["## Tables and views", "", "| name | what it holds | columns |", "|---|---|---|"]
     for name, kind, comment, columns in rows(database, RELATIONS):

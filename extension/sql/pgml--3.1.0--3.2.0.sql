@@ -179,3 +179,361 @@ CREATE FUNCTION pgml.hyperparameters() RETURNS TABLE (
     AS 'MODULE_PATHNAME', 'pgml_hyperparameters' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE ROWS 1000;
 COMMENT ON FUNCTION pgml.hyperparameters()
     IS 'every algorithm with its tasks and hyperparameters: name, default as JSON, what is allowed, what it does';
+
+--
+-- Vectors: arrays of real or of double precision. Arrays of numeric, as literals make them, count as double precision.
+--
+
+CREATE FUNCTION pgml.add(vector pg_catalog.float4[], addend pg_catalog.float4) RETURNS pg_catalog.float4[]
+    AS 'MODULE_PATHNAME', 'pgml_vector_add_scalar' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pgml.add(pg_catalog.float4[], pg_catalog.float4) IS 'each element and the number added';
+
+CREATE FUNCTION pgml.add(vector pg_catalog.float4[], addend pg_catalog.float4[]) RETURNS pg_catalog.float4[]
+    AS 'MODULE_PATHNAME', 'pgml_vector_add' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pgml.add(pg_catalog.float4[], pg_catalog.float4[]) IS 'elements added pair by pair; both vectors have the same number of elements';
+
+CREATE FUNCTION pgml.add(vector pg_catalog.float8[], addend pg_catalog.float8) RETURNS pg_catalog.float8[]
+    AS 'MODULE_PATHNAME', 'pgml_vector_add_scalar' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pgml.add(pg_catalog.float8[], pg_catalog.float8) IS 'each element and the number added';
+
+CREATE FUNCTION pgml.add(vector pg_catalog.float8[], addend pg_catalog.float8[]) RETURNS pg_catalog.float8[]
+    AS 'MODULE_PATHNAME', 'pgml_vector_add' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pgml.add(pg_catalog.float8[], pg_catalog.float8[]) IS 'elements added pair by pair; both vectors have the same number of elements';
+
+CREATE FUNCTION pgml.add(vector pg_catalog.numeric[], addend pg_catalog.numeric) RETURNS pg_catalog.float8[]
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.add(vector::pg_catalog.float8[], addend::pg_catalog.float8)';
+COMMENT ON FUNCTION pgml.add(pg_catalog.numeric[], pg_catalog.numeric) IS 'each element and the number added';
+
+CREATE FUNCTION pgml.add(vector pg_catalog.numeric[], addend pg_catalog.numeric[]) RETURNS pg_catalog.float8[]
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.add(vector::pg_catalog.float8[], addend::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.add(pg_catalog.numeric[], pg_catalog.numeric[]) IS 'elements added pair by pair; both vectors have the same number of elements';
+
+CREATE FUNCTION pgml.subtract(vector pg_catalog.float4[], subtrahend pg_catalog.float4) RETURNS pg_catalog.float4[]
+    AS 'MODULE_PATHNAME', 'pgml_vector_subtract_scalar' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pgml.subtract(pg_catalog.float4[], pg_catalog.float4) IS 'the number subtracted from each element';
+
+CREATE FUNCTION pgml.subtract(vector pg_catalog.float4[], subtrahend pg_catalog.float4[]) RETURNS pg_catalog.float4[]
+    AS 'MODULE_PATHNAME', 'pgml_vector_subtract' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pgml.subtract(pg_catalog.float4[], pg_catalog.float4[]) IS 'elements subtracted pair by pair; both vectors have the same number of elements';
+
+CREATE FUNCTION pgml.subtract(vector pg_catalog.float8[], subtrahend pg_catalog.float8) RETURNS pg_catalog.float8[]
+    AS 'MODULE_PATHNAME', 'pgml_vector_subtract_scalar' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pgml.subtract(pg_catalog.float8[], pg_catalog.float8) IS 'the number subtracted from each element';
+
+CREATE FUNCTION pgml.subtract(vector pg_catalog.float8[], subtrahend pg_catalog.float8[]) RETURNS pg_catalog.float8[]
+    AS 'MODULE_PATHNAME', 'pgml_vector_subtract' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pgml.subtract(pg_catalog.float8[], pg_catalog.float8[]) IS 'elements subtracted pair by pair; both vectors have the same number of elements';
+
+CREATE FUNCTION pgml.subtract(vector pg_catalog.numeric[], subtrahend pg_catalog.numeric) RETURNS pg_catalog.float8[]
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.subtract(vector::pg_catalog.float8[], subtrahend::pg_catalog.float8)';
+COMMENT ON FUNCTION pgml.subtract(pg_catalog.numeric[], pg_catalog.numeric) IS 'the number subtracted from each element';
+
+CREATE FUNCTION pgml.subtract(vector pg_catalog.numeric[], subtrahend pg_catalog.numeric[]) RETURNS pg_catalog.float8[]
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.subtract(vector::pg_catalog.float8[], subtrahend::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.subtract(pg_catalog.numeric[], pg_catalog.numeric[]) IS 'elements subtracted pair by pair; both vectors have the same number of elements';
+
+CREATE FUNCTION pgml.multiply(vector pg_catalog.float4[], multiplicand pg_catalog.float4) RETURNS pg_catalog.float4[]
+    AS 'MODULE_PATHNAME', 'pgml_vector_multiply_scalar' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pgml.multiply(pg_catalog.float4[], pg_catalog.float4) IS 'each element multiplied by the number';
+
+CREATE FUNCTION pgml.multiply(vector pg_catalog.float4[], multiplicand pg_catalog.float4[]) RETURNS pg_catalog.float4[]
+    AS 'MODULE_PATHNAME', 'pgml_vector_multiply' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pgml.multiply(pg_catalog.float4[], pg_catalog.float4[]) IS 'elements multiplied pair by pair; both vectors have the same number of elements';
+
+CREATE FUNCTION pgml.multiply(vector pg_catalog.float8[], multiplicand pg_catalog.float8) RETURNS pg_catalog.float8[]
+    AS 'MODULE_PATHNAME', 'pgml_vector_multiply_scalar' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pgml.multiply(pg_catalog.float8[], pg_catalog.float8) IS 'each element multiplied by the number';
+
+CREATE FUNCTION pgml.multiply(vector pg_catalog.float8[], multiplicand pg_catalog.float8[]) RETURNS pg_catalog.float8[]
+    AS 'MODULE_PATHNAME', 'pgml_vector_multiply' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pgml.multiply(pg_catalog.float8[], pg_catalog.float8[]) IS 'elements multiplied pair by pair; both vectors have the same number of elements';
+
+CREATE FUNCTION pgml.multiply(vector pg_catalog.numeric[], multiplicand pg_catalog.numeric) RETURNS pg_catalog.float8[]
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.multiply(vector::pg_catalog.float8[], multiplicand::pg_catalog.float8)';
+COMMENT ON FUNCTION pgml.multiply(pg_catalog.numeric[], pg_catalog.numeric) IS 'each element multiplied by the number';
+
+CREATE FUNCTION pgml.multiply(vector pg_catalog.numeric[], multiplicand pg_catalog.numeric[]) RETURNS pg_catalog.float8[]
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.multiply(vector::pg_catalog.float8[], multiplicand::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.multiply(pg_catalog.numeric[], pg_catalog.numeric[]) IS 'elements multiplied pair by pair; both vectors have the same number of elements';
+
+CREATE FUNCTION pgml.divide(vector pg_catalog.float4[], divisor pg_catalog.float4) RETURNS pg_catalog.float4[]
+    AS 'MODULE_PATHNAME', 'pgml_vector_divide_scalar' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pgml.divide(pg_catalog.float4[], pg_catalog.float4) IS 'each element divided by the number';
+
+CREATE FUNCTION pgml.divide(vector pg_catalog.float4[], divisor pg_catalog.float4[]) RETURNS pg_catalog.float4[]
+    AS 'MODULE_PATHNAME', 'pgml_vector_divide' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pgml.divide(pg_catalog.float4[], pg_catalog.float4[]) IS 'elements divided pair by pair; both vectors have the same number of elements';
+
+CREATE FUNCTION pgml.divide(vector pg_catalog.float8[], divisor pg_catalog.float8) RETURNS pg_catalog.float8[]
+    AS 'MODULE_PATHNAME', 'pgml_vector_divide_scalar' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pgml.divide(pg_catalog.float8[], pg_catalog.float8) IS 'each element divided by the number';
+
+CREATE FUNCTION pgml.divide(vector pg_catalog.float8[], divisor pg_catalog.float8[]) RETURNS pg_catalog.float8[]
+    AS 'MODULE_PATHNAME', 'pgml_vector_divide' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pgml.divide(pg_catalog.float8[], pg_catalog.float8[]) IS 'elements divided pair by pair; both vectors have the same number of elements';
+
+CREATE FUNCTION pgml.divide(vector pg_catalog.numeric[], divisor pg_catalog.numeric) RETURNS pg_catalog.float8[]
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.divide(vector::pg_catalog.float8[], divisor::pg_catalog.float8)';
+COMMENT ON FUNCTION pgml.divide(pg_catalog.numeric[], pg_catalog.numeric) IS 'each element divided by the number';
+
+CREATE FUNCTION pgml.divide(vector pg_catalog.numeric[], divisor pg_catalog.numeric[]) RETURNS pg_catalog.float8[]
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.divide(vector::pg_catalog.float8[], divisor::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.divide(pg_catalog.numeric[], pg_catalog.numeric[]) IS 'elements divided pair by pair; both vectors have the same number of elements';
+
+CREATE FUNCTION pgml.norm_l0(vector pg_catalog.float4[]) RETURNS pg_catalog.float4
+    AS 'MODULE_PATHNAME', 'pgml_vector_norm_l0' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pgml.norm_l0(pg_catalog.float4[]) IS 'how many elements are not zero';
+
+CREATE FUNCTION pgml.norm_l0(vector pg_catalog.float8[]) RETURNS pg_catalog.float8
+    AS 'MODULE_PATHNAME', 'pgml_vector_norm_l0' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pgml.norm_l0(pg_catalog.float8[]) IS 'how many elements are not zero';
+
+CREATE FUNCTION pgml.norm_l0(vector pg_catalog.numeric[]) RETURNS pg_catalog.float8
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.norm_l0(vector::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.norm_l0(pg_catalog.numeric[]) IS 'how many elements are not zero';
+
+CREATE FUNCTION pgml.norm_l1(vector pg_catalog.float4[]) RETURNS pg_catalog.float4
+    AS 'MODULE_PATHNAME', 'pgml_vector_norm_l1' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pgml.norm_l1(pg_catalog.float4[]) IS 'the sum of the absolute values';
+
+CREATE FUNCTION pgml.norm_l1(vector pg_catalog.float8[]) RETURNS pg_catalog.float8
+    AS 'MODULE_PATHNAME', 'pgml_vector_norm_l1' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pgml.norm_l1(pg_catalog.float8[]) IS 'the sum of the absolute values';
+
+CREATE FUNCTION pgml.norm_l1(vector pg_catalog.numeric[]) RETURNS pg_catalog.float8
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.norm_l1(vector::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.norm_l1(pg_catalog.numeric[]) IS 'the sum of the absolute values';
+
+CREATE FUNCTION pgml.norm_l2(vector pg_catalog.float4[]) RETURNS pg_catalog.float4
+    AS 'MODULE_PATHNAME', 'pgml_vector_norm_l2' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pgml.norm_l2(pg_catalog.float4[]) IS 'the length of the vector: the root of the sum of squares';
+
+CREATE FUNCTION pgml.norm_l2(vector pg_catalog.float8[]) RETURNS pg_catalog.float8
+    AS 'MODULE_PATHNAME', 'pgml_vector_norm_l2' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pgml.norm_l2(pg_catalog.float8[]) IS 'the length of the vector: the root of the sum of squares';
+
+CREATE FUNCTION pgml.norm_l2(vector pg_catalog.numeric[]) RETURNS pg_catalog.float8
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.norm_l2(vector::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.norm_l2(pg_catalog.numeric[]) IS 'the length of the vector: the root of the sum of squares';
+
+CREATE FUNCTION pgml.norm_max(vector pg_catalog.float4[]) RETURNS pg_catalog.float4
+    AS 'MODULE_PATHNAME', 'pgml_vector_norm_max' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pgml.norm_max(pg_catalog.float4[]) IS 'the largest absolute value';
+
+CREATE FUNCTION pgml.norm_max(vector pg_catalog.float8[]) RETURNS pg_catalog.float8
+    AS 'MODULE_PATHNAME', 'pgml_vector_norm_max' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pgml.norm_max(pg_catalog.float8[]) IS 'the largest absolute value';
+
+CREATE FUNCTION pgml.norm_max(vector pg_catalog.numeric[]) RETURNS pg_catalog.float8
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.norm_max(vector::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.norm_max(pg_catalog.numeric[]) IS 'the largest absolute value';
+
+CREATE FUNCTION pgml.normalize_l1(vector pg_catalog.float4[]) RETURNS pg_catalog.float4[]
+    AS 'MODULE_PATHNAME', 'pgml_vector_normalize_l1' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pgml.normalize_l1(pg_catalog.float4[]) IS 'each element divided by norm_l1; zeros stay zeros';
+
+CREATE FUNCTION pgml.normalize_l1(vector pg_catalog.float8[]) RETURNS pg_catalog.float8[]
+    AS 'MODULE_PATHNAME', 'pgml_vector_normalize_l1' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pgml.normalize_l1(pg_catalog.float8[]) IS 'each element divided by norm_l1; zeros stay zeros';
+
+CREATE FUNCTION pgml.normalize_l1(vector pg_catalog.numeric[]) RETURNS pg_catalog.float8[]
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.normalize_l1(vector::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.normalize_l1(pg_catalog.numeric[]) IS 'each element divided by norm_l1; zeros stay zeros';
+
+CREATE FUNCTION pgml.normalize_l2(vector pg_catalog.float4[]) RETURNS pg_catalog.float4[]
+    AS 'MODULE_PATHNAME', 'pgml_vector_normalize_l2' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pgml.normalize_l2(pg_catalog.float4[]) IS 'each element divided by norm_l2; zeros stay zeros';
+
+CREATE FUNCTION pgml.normalize_l2(vector pg_catalog.float8[]) RETURNS pg_catalog.float8[]
+    AS 'MODULE_PATHNAME', 'pgml_vector_normalize_l2' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pgml.normalize_l2(pg_catalog.float8[]) IS 'each element divided by norm_l2; zeros stay zeros';
+
+CREATE FUNCTION pgml.normalize_l2(vector pg_catalog.numeric[]) RETURNS pg_catalog.float8[]
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.normalize_l2(vector::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.normalize_l2(pg_catalog.numeric[]) IS 'each element divided by norm_l2; zeros stay zeros';
+
+CREATE FUNCTION pgml.normalize_max(vector pg_catalog.float4[]) RETURNS pg_catalog.float4[]
+    AS 'MODULE_PATHNAME', 'pgml_vector_normalize_max' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pgml.normalize_max(pg_catalog.float4[]) IS 'each element divided by norm_max; zeros stay zeros';
+
+CREATE FUNCTION pgml.normalize_max(vector pg_catalog.float8[]) RETURNS pg_catalog.float8[]
+    AS 'MODULE_PATHNAME', 'pgml_vector_normalize_max' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pgml.normalize_max(pg_catalog.float8[]) IS 'each element divided by norm_max; zeros stay zeros';
+
+CREATE FUNCTION pgml.normalize_max(vector pg_catalog.numeric[]) RETURNS pg_catalog.float8[]
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.normalize_max(vector::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.normalize_max(pg_catalog.numeric[]) IS 'each element divided by norm_max; zeros stay zeros';
+
+CREATE FUNCTION pgml.distance_l1(vector pg_catalog.float4[], other pg_catalog.float4[]) RETURNS pg_catalog.float4
+    AS 'MODULE_PATHNAME', 'pgml_vector_distance_l1' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pgml.distance_l1(pg_catalog.float4[], pg_catalog.float4[]) IS 'the sum of the absolute differences';
+
+CREATE FUNCTION pgml.distance_l1(vector pg_catalog.float8[], other pg_catalog.float8[]) RETURNS pg_catalog.float8
+    AS 'MODULE_PATHNAME', 'pgml_vector_distance_l1' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pgml.distance_l1(pg_catalog.float8[], pg_catalog.float8[]) IS 'the sum of the absolute differences';
+
+CREATE FUNCTION pgml.distance_l1(vector pg_catalog.numeric[], other pg_catalog.numeric[]) RETURNS pg_catalog.float8
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.distance_l1(vector::pg_catalog.float8[], other::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.distance_l1(pg_catalog.numeric[], pg_catalog.numeric[]) IS 'the sum of the absolute differences';
+
+CREATE FUNCTION pgml.distance_l2(vector pg_catalog.float4[], other pg_catalog.float4[]) RETURNS pg_catalog.float4
+    AS 'MODULE_PATHNAME', 'pgml_vector_distance_l2' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pgml.distance_l2(pg_catalog.float4[], pg_catalog.float4[]) IS 'the distance of two points: the root of the sum of squared differences';
+
+CREATE FUNCTION pgml.distance_l2(vector pg_catalog.float8[], other pg_catalog.float8[]) RETURNS pg_catalog.float8
+    AS 'MODULE_PATHNAME', 'pgml_vector_distance_l2' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pgml.distance_l2(pg_catalog.float8[], pg_catalog.float8[]) IS 'the distance of two points: the root of the sum of squared differences';
+
+CREATE FUNCTION pgml.distance_l2(vector pg_catalog.numeric[], other pg_catalog.numeric[]) RETURNS pg_catalog.float8
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.distance_l2(vector::pg_catalog.float8[], other::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.distance_l2(pg_catalog.numeric[], pg_catalog.numeric[]) IS 'the distance of two points: the root of the sum of squared differences';
+
+CREATE FUNCTION pgml.dot_product(vector pg_catalog.float4[], other pg_catalog.float4[]) RETURNS pg_catalog.float4
+    AS 'MODULE_PATHNAME', 'pgml_vector_dot_product' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pgml.dot_product(pg_catalog.float4[], pg_catalog.float4[]) IS 'the sum of the products of elements, pair by pair';
+
+CREATE FUNCTION pgml.dot_product(vector pg_catalog.float8[], other pg_catalog.float8[]) RETURNS pg_catalog.float8
+    AS 'MODULE_PATHNAME', 'pgml_vector_dot_product' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pgml.dot_product(pg_catalog.float8[], pg_catalog.float8[]) IS 'the sum of the products of elements, pair by pair';
+
+CREATE FUNCTION pgml.dot_product(vector pg_catalog.numeric[], other pg_catalog.numeric[]) RETURNS pg_catalog.float8
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.dot_product(vector::pg_catalog.float8[], other::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.dot_product(pg_catalog.numeric[], pg_catalog.numeric[]) IS 'the sum of the products of elements, pair by pair';
+
+CREATE FUNCTION pgml.cosine_similarity(vector pg_catalog.float4[], other pg_catalog.float4[]) RETURNS pg_catalog.float4
+    AS 'MODULE_PATHNAME', 'pgml_vector_cosine_similarity' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pgml.cosine_similarity(pg_catalog.float4[], pg_catalog.float4[]) IS 'the cosine of the angle between two vectors, from -1 to 1; NaN where one is zero';
+
+CREATE FUNCTION pgml.cosine_similarity(vector pg_catalog.float8[], other pg_catalog.float8[]) RETURNS pg_catalog.float8
+    AS 'MODULE_PATHNAME', 'pgml_vector_cosine_similarity' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pgml.cosine_similarity(pg_catalog.float8[], pg_catalog.float8[]) IS 'the cosine of the angle between two vectors, from -1 to 1; NaN where one is zero';
+
+CREATE FUNCTION pgml.cosine_similarity(vector pg_catalog.numeric[], other pg_catalog.numeric[]) RETURNS pg_catalog.float8
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.cosine_similarity(vector::pg_catalog.float8[], other::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.cosine_similarity(pg_catalog.numeric[], pg_catalog.numeric[]) IS 'the cosine of the angle between two vectors, from -1 to 1; NaN where one is zero';
+
+-- What the aggregates are made of.
+
+CREATE FUNCTION pgml.vector_min(vector pg_catalog.float4[], other pg_catalog.float4[]) RETURNS pg_catalog.float4[]
+    AS 'MODULE_PATHNAME', 'pgml_vector_min' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pgml.vector_min(pg_catalog.float4[], pg_catalog.float4[]) IS 'the step of the aggregate pgml.min';
+
+CREATE FUNCTION pgml.vector_min(vector pg_catalog.float8[], other pg_catalog.float8[]) RETURNS pg_catalog.float8[]
+    AS 'MODULE_PATHNAME', 'pgml_vector_min' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pgml.vector_min(pg_catalog.float8[], pg_catalog.float8[]) IS 'the step of the aggregate pgml.min';
+
+CREATE FUNCTION pgml.vector_max(vector pg_catalog.float4[], other pg_catalog.float4[]) RETURNS pg_catalog.float4[]
+    AS 'MODULE_PATHNAME', 'pgml_vector_max' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pgml.vector_max(pg_catalog.float4[], pg_catalog.float4[]) IS 'the step of the aggregate pgml.max';
+
+CREATE FUNCTION pgml.vector_max(vector pg_catalog.float8[], other pg_catalog.float8[]) RETURNS pg_catalog.float8[]
+    AS 'MODULE_PATHNAME', 'pgml_vector_max' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pgml.vector_max(pg_catalog.float8[], pg_catalog.float8[]) IS 'the step of the aggregate pgml.max';
+
+CREATE FUNCTION pgml.vector_min_abs(vector pg_catalog.float4[], other pg_catalog.float4[]) RETURNS pg_catalog.float4[]
+    AS 'MODULE_PATHNAME', 'pgml_vector_min_abs' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pgml.vector_min_abs(pg_catalog.float4[], pg_catalog.float4[]) IS 'the step of the aggregate pgml.min_abs';
+
+CREATE FUNCTION pgml.vector_min_abs(vector pg_catalog.float8[], other pg_catalog.float8[]) RETURNS pg_catalog.float8[]
+    AS 'MODULE_PATHNAME', 'pgml_vector_min_abs' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pgml.vector_min_abs(pg_catalog.float8[], pg_catalog.float8[]) IS 'the step of the aggregate pgml.min_abs';
+
+CREATE FUNCTION pgml.vector_max_abs(vector pg_catalog.float4[], other pg_catalog.float4[]) RETURNS pg_catalog.float4[]
+    AS 'MODULE_PATHNAME', 'pgml_vector_max_abs' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pgml.vector_max_abs(pg_catalog.float4[], pg_catalog.float4[]) IS 'the step of the aggregate pgml.max_abs';
+
+CREATE FUNCTION pgml.vector_max_abs(vector pg_catalog.float8[], other pg_catalog.float8[]) RETURNS pg_catalog.float8[]
+    AS 'MODULE_PATHNAME', 'pgml_vector_max_abs' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pgml.vector_max_abs(pg_catalog.float8[], pg_catalog.float8[]) IS 'the step of the aggregate pgml.max_abs';
+
+CREATE FUNCTION pgml.vector_abs(vector pg_catalog.float4[]) RETURNS pg_catalog.float4[]
+    AS 'MODULE_PATHNAME', 'pgml_vector_abs' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pgml.vector_abs(pg_catalog.float4[]) IS 'the last step of the aggregates pgml.min_abs and pgml.max_abs: of one vector, too, they are absolute values';
+
+CREATE FUNCTION pgml.vector_abs(vector pg_catalog.float8[]) RETURNS pg_catalog.float8[]
+    AS 'MODULE_PATHNAME', 'pgml_vector_abs' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION pgml.vector_abs(pg_catalog.float8[]) IS 'the last step of the aggregates pgml.min_abs and pgml.max_abs: of one vector, too, they are absolute values';
+
+CREATE AGGREGATE pgml.sum(pg_catalog.float4[]) (
+    SFUNC = pgml.add,
+    STYPE = pg_catalog.float4[],
+    COMBINEFUNC = pgml.add,
+    PARALLEL = SAFE
+);
+COMMENT ON AGGREGATE pgml.sum(pg_catalog.float4[]) IS 'sum of vectors, element by element';
+
+CREATE AGGREGATE pgml.sum(pg_catalog.float8[]) (
+    SFUNC = pgml.add,
+    STYPE = pg_catalog.float8[],
+    COMBINEFUNC = pgml.add,
+    PARALLEL = SAFE
+);
+COMMENT ON AGGREGATE pgml.sum(pg_catalog.float8[]) IS 'sum of vectors, element by element';
+
+CREATE AGGREGATE pgml.min(pg_catalog.float4[]) (
+    SFUNC = pgml.vector_min,
+    STYPE = pg_catalog.float4[],
+    COMBINEFUNC = pgml.vector_min,
+    PARALLEL = SAFE
+);
+COMMENT ON AGGREGATE pgml.min(pg_catalog.float4[]) IS 'the least value of each element';
+
+CREATE AGGREGATE pgml.min(pg_catalog.float8[]) (
+    SFUNC = pgml.vector_min,
+    STYPE = pg_catalog.float8[],
+    COMBINEFUNC = pgml.vector_min,
+    PARALLEL = SAFE
+);
+COMMENT ON AGGREGATE pgml.min(pg_catalog.float8[]) IS 'the least value of each element';
+
+CREATE AGGREGATE pgml.max(pg_catalog.float4[]) (
+    SFUNC = pgml.vector_max,
+    STYPE = pg_catalog.float4[],
+    COMBINEFUNC = pgml.vector_max,
+    PARALLEL = SAFE
+);
+COMMENT ON AGGREGATE pgml.max(pg_catalog.float4[]) IS 'the greatest value of each element';
+
+CREATE AGGREGATE pgml.max(pg_catalog.float8[]) (
+    SFUNC = pgml.vector_max,
+    STYPE = pg_catalog.float8[],
+    COMBINEFUNC = pgml.vector_max,
+    PARALLEL = SAFE
+);
+COMMENT ON AGGREGATE pgml.max(pg_catalog.float8[]) IS 'the greatest value of each element';
+
+CREATE AGGREGATE pgml.min_abs(pg_catalog.float4[]) (
+    SFUNC = pgml.vector_min_abs,
+    STYPE = pg_catalog.float4[],
+    COMBINEFUNC = pgml.vector_min_abs,
+    PARALLEL = SAFE,
+    FINALFUNC = pgml.vector_abs
+);
+COMMENT ON AGGREGATE pgml.min_abs(pg_catalog.float4[]) IS 'the least absolute value of each element';
+
+CREATE AGGREGATE pgml.min_abs(pg_catalog.float8[]) (
+    SFUNC = pgml.vector_min_abs,
+    STYPE = pg_catalog.float8[],
+    COMBINEFUNC = pgml.vector_min_abs,
+    PARALLEL = SAFE,
+    FINALFUNC = pgml.vector_abs
+);
+COMMENT ON AGGREGATE pgml.min_abs(pg_catalog.float8[]) IS 'the least absolute value of each element';
+
+CREATE AGGREGATE pgml.max_abs(pg_catalog.float4[]) (
+    SFUNC = pgml.vector_max_abs,
+    STYPE = pg_catalog.float4[],
+    COMBINEFUNC = pgml.vector_max_abs,
+    PARALLEL = SAFE,
+    FINALFUNC = pgml.vector_abs
+);
+COMMENT ON AGGREGATE pgml.max_abs(pg_catalog.float4[]) IS 'the greatest absolute value of each element';
+
+CREATE AGGREGATE pgml.max_abs(pg_catalog.float8[]) (
+    SFUNC = pgml.vector_max_abs,
+    STYPE = pg_catalog.float8[],
+    COMBINEFUNC = pgml.vector_max_abs,
+    PARALLEL = SAFE,
+    FINALFUNC = pgml.vector_abs
+);
+COMMENT ON AGGREGATE pgml.max_abs(pg_catalog.float8[]) IS 'the greatest absolute value of each element';

@@ -6,6 +6,8 @@ use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, pg_sys};
 
 static XGBOOST_LIBRARY: GucSetting<Option<CString>> =
     GucSetting::<Option<CString>>::new(Some(c"$libdir/pgml/xgboost/lib/libxgboost.so"));
+static LIGHTGBM_LIBRARY: GucSetting<Option<CString>> =
+    GucSetting::<Option<CString>>::new(Some(c"$libdir/pgml/lightgbm/lib/lib_lightgbm.so"));
 static CACHE_SIZE: GucSetting<i32> = GucSetting::<i32>::new(4096);
 static BACKGROUND_TRAININGS: GucSetting<i32> = GucSetting::<i32>::new(1);
 static QUEUED_TRAININGS: GucSetting<i32> = GucSetting::<i32>::new(100);
@@ -20,6 +22,14 @@ pub fn define() {
         c"$libdir at the start stands for the server's library directory. Predictions do not need it.",
         &XGBOOST_LIBRARY,
         // A path that is loaded into the server runs code in it.
+        GucContext::Suset,
+        GucFlags::default(),
+    );
+    GucRegistry::define_string_guc(
+        c"pgml.lightgbm_library",
+        c"Path of the LightGBM library that trains.",
+        c"$libdir at the start stands for the server's library directory. Predictions do not need it.",
+        &LIGHTGBM_LIBRARY,
         GucContext::Suset,
         GucFlags::default(),
     );
@@ -83,9 +93,18 @@ pub fn define() {
     }
 }
 
-/// Path of the training library, `$libdir` replaced.
+/// Path of XGBoost's library, `$libdir` replaced.
 pub fn xgboost_library() -> String {
-    let path = XGBOOST_LIBRARY.get().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
+    path(&XGBOOST_LIBRARY)
+}
+
+/// Path of LightGBM's library, `$libdir` replaced.
+pub fn lightgbm_library() -> String {
+    path(&LIGHTGBM_LIBRARY)
+}
+
+fn path(setting: &GucSetting<Option<CString>>) -> String {
+    let path = setting.get().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
     match path.strip_prefix("$libdir") {
         Some(rest) if rest.starts_with('/') => {
             // SAFETY: a NUL-terminated array that the server fills before any extension is loaded and never changes.

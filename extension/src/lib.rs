@@ -29,6 +29,7 @@ mod sql;
 mod touch;
 mod train;
 mod usage;
+mod vectors;
 mod version;
 
 pgrx::pg_module_magic!(name, version);

@@ -217,7 +217,8 @@ impl Model {
     fn refuse_missing(&self, rows: &[f32]) -> Result<()> {
         let Some(at) = rows.iter().position(|value| value.is_nan()) else { return Ok(()) };
         let feature = at % self.compiled.width();
-        let raw = self.pipeline.as_ref().map_or(feature, |pipeline| pipeline.sources().get(feature).copied().unwrap_or(0));
+        let raw =
+            self.pipeline.as_ref().map_or(feature, |pipeline| pipeline.sources().get(feature).copied().unwrap_or(0));
         let column = self.columns.iter().rev().find(|column| column.offset <= raw);
         let name = column.map_or("", |column| column.name.as_str());
         Err(Error::new(
@@ -277,8 +278,10 @@ impl Model {
             (Answer::Above(_), Transform::Sigmoid) => Ok(vec![1.0 - values[0], values[0]]),
             (Answer::Largest, Transform::Softmax) => Ok(values),
             (Answer::Value | Answer::Several, _) => Err(no_probabilities()),
-            _ => Err(Error::unsupported(format!("a model of objective \"{}\" has no probabilities", forest.objective()))
-                .hint("Train with objective binary:logistic or multi:softprob, the defaults.")),
+            _ => {
+                Err(Error::unsupported(format!("a model of objective \"{}\" has no probabilities", forest.objective()))
+                    .hint("Train with objective binary:logistic or multi:softprob, the defaults."))
+            }
         }
     }
 
@@ -315,6 +318,11 @@ impl Model {
             Some(pipeline) => pipeline.apply(row, finished),
         }
         Ok(())
+    }
+
+    /// Features of a row as the model sees it.
+    pub fn finished_width(&self) -> usize {
+        self.compiled.width()
     }
 
     /// For each feature that the model sees the feature of the row that it was made of; `None` where they are the same.
@@ -371,7 +379,9 @@ impl Model {
         match self.answer {
             Answer::Value => return Ok(values[0]),
             // As PostgresML: the first component.
-            Answer::Several if self.task == Task::Decomposition => return Ok(values.first().copied().unwrap_or(f32::NAN)),
+            Answer::Several if self.task == Task::Decomposition => {
+                return Ok(values.first().copied().unwrap_or(f32::NAN));
+            }
             _ => {}
         }
         match self.class_index(values) {

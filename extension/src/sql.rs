@@ -110,7 +110,8 @@ impl Call {
     pub fn texts(&self, index: usize, name: &str, at_most: usize) -> Result<Option<Vec<String>>> {
         const MOST: usize = 1000;
         // SAFETY: the call is running.
-        let is_array = unsafe { pg_sys::get_fn_expr_argtype((*self.fcinfo).flinfo, index as i32) } == pg_sys::TEXTARRAYOID;
+        let is_array =
+            unsafe { pg_sys::get_fn_expr_argtype((*self.fcinfo).flinfo, index as i32) } == pg_sys::TEXTARRAYOID;
         if !is_array {
             return Ok(self.text(index, name, at_most)?.map(|text| vec![text]));
         }

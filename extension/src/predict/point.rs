@@ -38,8 +38,11 @@ fn predict_label(call: &Call) -> Result<pg_sys::Datum> {
 fn predict_joint(call: &Call) -> Result<pg_sys::Datum> {
     with_row(call, |Ready { target, model, row, scratch, .. }| {
         if model.task != Task::Regression {
-            return Err(Error::unsupported(format!("{target} is for {}, not for a joint regression", model.task.name()))
-                .hint("Use pgml.predict."));
+            return Err(Error::unsupported(format!(
+                "{target} is for {}, not for a joint regression",
+                model.task.name()
+            ))
+            .hint("Use pgml.predict."));
         }
         model.predict_values(row, scratch)?;
         super::batch::real_array(scratch)

@@ -139,13 +139,22 @@ impl Learner {
             ("linear", Task::Decomposition) => "pca",
             (name, _) => name,
         };
+        // Loaded by the one family that asks for it; an empty path would be the server itself.
+        let library = crate::guc::lightgbm_library();
+        if !library.is_empty() {
+            learn::lightgbm::set_library(library);
+            let_threads_sleep();
+        }
         let family = family::family(name, task).map_err(|error| {
             let offered = ALGORITHMS.iter().filter(|name| {
                 FAMILIES.iter().any(|family| family.name == **name && family.task == task)
                     || task.has_label() && XGBOOST.contains(name)
             });
-            Error::unsupported(error.to_string())
-                .detail(format!("Algorithms for {}: {}.", task.name(), offered.copied().collect::<Vec<_>>().join(", ")))
+            Error::unsupported(error.to_string()).detail(format!(
+                "Algorithms for {}: {}.",
+                task.name(),
+                offered.copied().collect::<Vec<_>>().join(", ")
+            ))
         })?;
         Ok(Learner { family, given: Given::check(family.parameters, hyperparams)?, seed })
     }

@@ -273,7 +273,8 @@ fn prepare(plan: &Plan, data: &Data, split: &Split, engine: &dyn Engine) -> Resu
             return Err(error.hint(crate::nearest::hint(name, &names)));
         }
     }
-    let categories: Vec<Option<Vec<String>>> = data.meta().columns.into_iter().map(|column| column.categories).collect();
+    let categories: Vec<Option<Vec<String>>> =
+        data.meta().columns.into_iter().map(|column| column.categories).collect();
     let raws: Vec<Raw<'_>> = data
         .features
         .iter()

@@ -123,9 +123,9 @@ impl Request {
             y_column_name: match json.get("y_column_name")? {
                 Value::Null => None,
                 Value::String(name) => Some(vec![name.clone()]),
-                names => Some(
-                    names.as_array()?.iter().map(|name| name.as_str().map(str::to_owned)).collect::<Option<_>>()?,
-                ),
+                names => {
+                    Some(names.as_array()?.iter().map(|name| name.as_str().map(str::to_owned)).collect::<Option<_>>()?)
+                }
             },
             algorithm: text("algorithm")?,
             hyperparams: json.get("hyperparams")?.as_object()?.clone(),

@@ -85,6 +85,10 @@ impl Scorer {
         Ok(to_json(named))
     }
 
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
     /// The class of the rows that the model's values speak for; one that no row has if the rows do not know it.
     fn class(&self, values: &[f32]) -> u32 {
         let class = self.model.class_index(values).unwrap_or(usize::MAX);

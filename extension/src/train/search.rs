@@ -44,8 +44,9 @@ impl Search {
                 "cv" => (&mut folds, 2, 100),
                 "n_iter" => (&mut iterations, 1, learn::search::MOST as u64),
                 _ => {
-                    return Err(Error::invalid(format!("search_args has no \"{name}\""))
-                        .hint("Possible are cv, the number of folds, and n_iter, the number of combinations at random."));
+                    return Err(Error::invalid(format!("search_args has no \"{name}\"")).hint(
+                        "Possible are cv, the number of folds, and n_iter, the number of combinations at random.",
+                    ));
                 }
             };
             *number = value
@@ -87,18 +88,21 @@ pub struct Found {
 }
 
 /// Trains and scores all.
-pub fn run(request: &Request, search: &Search, trials: Vec<Trial>, plan: &Plan, data: &Data, split: &Split) -> Result<Found> {
+pub fn run(
+    request: &Request,
+    search: &Search,
+    trials: Vec<Trial>,
+    plan: &Plan,
+    data: &Data,
+    split: &Split,
+) -> Result<Found> {
     let classes = match data.task {
         Task::Classification => Some(data.spool.labels()?),
         _ => None,
     };
     let folds = split.folds(search.folds, classes.as_deref(), request.seed())?;
     let metric = key_metric(data.task);
-    report::info(&format!(
-        "Hyperparameter searches: {}, cross validation folds: {}",
-        trials.len(),
-        folds.len()
-    ));
+    report::info(&format!("Hyperparameter searches: {}, cross validation folds: {}", trials.len(), folds.len()));
     let mut results = Results::default();
     for (number, trial) in trials.iter().enumerate() {
         let (mut scores, mut fit_times, mut score_times) = (Vec::new(), Vec::new(), Vec::new());
