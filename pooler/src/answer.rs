@@ -670,15 +670,25 @@ pub fn undo(server: &mut Server, mut client: Option<&mut Client>, requests: impl
     }
 }
 
-fn undo_one(server: &mut Server, client: Option<&mut Client>, request: Request) {
+fn undo_one(server: &mut Server, mut client: Option<&mut Client>, request: Request) {
     match request {
-        Request::Parse { statement, name, unnamed, .. } => {
+        Request::Parse { statement, name, unnamed, hidden, .. } => {
             if let Some(statement) = &statement {
                 if unnamed {
                     server.unnamed = None;
                 } else {
                     server.known.remove(statement);
                 }
+            }
+            if let Some(client) = client.as_deref_mut().filter(|_| unnamed && !hidden)
+                && client
+                    .unnamed
+                    .as_ref()
+                    .zip(statement.as_ref())
+                    .is_some_and(|(theirs, ours)| Rc::ptr_eq(theirs, ours))
+            {
+                // As in PostgreSQL, one that fails has ended the one before it too.
+                client.unnamed = None;
             }
             if let (Some(client), Some(name)) = (client, name) {
                 let theirs = client.statements.get(&name);

@@ -296,10 +296,12 @@ impl Worker {
     }
 
     /// How a client's session reads the text of statements now; unclear within a transaction that may have changed
-    /// settings that the server does not tell.
+    /// settings that the server does not tell, and within one that has failed: whether it may be prepared is the server's
+    /// to say.
     fn reading(&mut self, key: ClientKey, home: PoolKey) -> Reading {
         let Some((client, server)) = self.pair(key) else { return UNCLEAR };
-        if !matches!(server.state, ServerState::Lane) && (client.unclear || sets_under_way(client, server)) {
+        let unclear = client.unclear || server.status == Status::Failed || sets_under_way(client, server);
+        if !matches!(server.state, ServerState::Lane) && unclear {
             return UNCLEAR;
         }
         if let Some((vars, sets, reading)) = &client.reading

@@ -7,6 +7,7 @@
 //! behind a statement that forgets names in the unit of the two.
 
 use classify::{Discard, Kind, Value, Verdict};
+use wire::backend::Status;
 use wire::frame::HEADER;
 use wire::frontend::{self, tag};
 
@@ -16,10 +17,10 @@ use crate::worker::{Step, Turn, Worker};
 
 impl Request {
     /// Whether names of statements depend on how it is answered.
-    fn is_about_names(&self) -> bool {
+    fn is_about_names(&self, status: Status) -> bool {
         match self {
-            // The unnamed statement is prepared again wherever that is not certain.
-            Self::Parse { unnamed, .. } => !unnamed,
+            // The unnamed statement is prepared again wherever that is not certain, which a failed transaction refuses.
+            Self::Parse { unnamed, .. } => !unnamed || status == Status::Failed,
             Self::Invented { .. } => true,
             Self::Query(verdict) => verdict.as_deref().is_none_or(forgets),
             Self::Execute(statement) => {
@@ -48,7 +49,7 @@ impl Worker {
             lane.units.iter().any(|unit| unit.client == Some(key) && !unit.names.is_empty())
         } else {
             let server = self.servers.get(client.server?.0)?;
-            server.requests.iter().any(Request::is_about_names)
+            server.requests.iter().any(|request| request.is_about_names(server.status))
         };
         if !depends {
             return None;
@@ -62,7 +63,8 @@ impl Worker {
     fn behind_forgetting(&mut self, key: ClientKey) -> Option<Step> {
         let client = self.clients.get_mut(key.0)?;
         let server = self.servers.get_mut(client.server?.0)?;
-        let forgets = |request: &Request| matches!(request, Request::Execute(_)) && request.is_about_names();
+        let status = server.status;
+        let forgets = |request: &Request| matches!(request, Request::Execute(_)) && request.is_about_names(status);
         let skipped = server.failed && !server.requests.iter().any(Request::ends_unit);
         if skipped || !server.requests.iter().rev().take_while(|request| !request.ends_unit()).any(forgets) {
             return None;

@@ -105,6 +105,61 @@ def test_a_statement_in_a_failed_transaction_is_refused_for_that(pooler, behind)
         assert answers(client, 2) == (["CZ", "2DCZ"], [])
 
 
+# Units of a client that has "s" in a transaction that has failed. Others have prepared the text of "k".
+IN_VAIN = {
+    "P": [parse("", "SELECT 1"), SYNC],
+    "B": [bind(""), EXECUTE, SYNC],
+    "D": [describe(""), SYNC],
+    "PB": [parse("", "SELECT 1"), bind(""), EXECUTE, SYNC],
+    "Q": [query("SELECT 1")],
+    "Pk": [parse("k", "SELECT 'known'"), SYNC],
+    "PkB": [parse("k", "SELECT 'known'"), bind("k"), EXECUTE, SYNC],
+    "Bk": [bind("k"), EXECUTE, SYNC],
+    "Dk": [describe("k"), SYNC],
+    "Bs": [bind("s"), EXECUTE, SYNC],
+    "Ds": [describe("s"), SYNC],
+    "Cs": [close("s"), SYNC],
+    "Ps": [parse("s", "SELECT 2"), SYNC],
+    "Pr": [parse("r", "ROLLBACK"), SYNC],
+    "Br": [bind("r"), EXECUTE, SYNC],
+    "R": [parse("", "ROLLBACK"), bind(""), EXECUTE, SYNC],
+}
+VAIN = [
+    "B P B D",
+    "PB D B",
+    "Q B D",
+    "Pk Bk Dk",
+    "PkB Bk Pk",
+    "Bs Ds Cs Bs Ds",
+    "Ps Bs",
+    "Pr Br Bk Bs",
+    "Pk R Bk Bs",
+    "P R B",
+]
+
+
+@pytest.mark.parametrize("at_once", [False, True], ids=["one by one", "at once"])
+@pytest.mark.parametrize("size", [1, 20])
+@pytest.mark.parametrize("pipelining", [True, False], ids=["pipelining", "without"])
+def test_a_failed_transaction_refuses_statements_as_the_server_would(server, pipelining, size, at_once):
+    settings = {"default_pool_size": 1, "max_prepared_statements": size, "pipelining": pipelining}
+    with Pooler(server, **settings) as running, Raw(running.port) as other:
+        for units in VAIN:
+            sent = [IN_VAIN[unit] for unit in units.split()]
+            found = []
+            for client in (raw.direct(server), Raw(running.port)):
+                with client:
+                    assert client.kinds(parse("s", "SELECT 1"), SYNC) == "1Z"
+                    assert other.ask(parse("z", "SELECT 'known'"), SYNC, close("z"), SYNC, units=2) == "1 Z:I 3 Z:I"
+                    client.ask(query("BEGIN"), parse("", "SELECT 1/0"), bind(""), EXECUTE, SYNC, units=2)
+                    if at_once:
+                        answers = client.ask(*(part for unit in sent for part in unit), units=len(sent))
+                    else:
+                        answers = " ".join(client.ask(*unit) for unit in sent)
+                    found.append(answers)
+            assert found[0] == found[1], units
+
+
 def end_what_runs(pooler, client):
     """Ends the server processes of what runs until the client has heard of it: how many."""
     deaths = 0
