@@ -32,9 +32,3 @@ pub mod spool;
 pub mod xgboost;
 
 pub use error::Error;
-
-#[cfg(test)]
-extern crate self as learn;
-#[cfg(test)]
-#[path = "../tests/algorithms.rs"]
-mod page;

@@ -194,7 +194,7 @@ pub(crate) fn predict(text: &[u8], features: &[f32], width: usize, raw: bool) ->
             c_int::from(raw),
             0,
             -1,
-            c"".as_ptr(),
+            c"num_threads=1".as_ptr(),
             &mut length,
             values.as_mut_ptr(),
         )
