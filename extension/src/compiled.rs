@@ -18,6 +18,7 @@ const MAGIC: &[u8; 8] = b"PGMLFAM1";
 const HEADER: usize = 64;
 
 /// A model that is ready to predict.
+#[allow(clippy::large_enum_variant, reason = "one a model, and a prediction by a forest takes no detour")]
 pub enum Compiled {
     Forest(Forest<Image>),
     Family(Learned),

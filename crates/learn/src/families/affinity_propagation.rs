@@ -140,7 +140,7 @@ fn blur(values: &mut [f64], random: &mut Random) {
 
 fn median(values: &mut [f64]) -> f64 {
     let middle = values.len() / 2;
-    let even = values.len() % 2 == 0;
+    let even = values.len().is_multiple_of(2);
     let (lower, upper, _) = values.select_nth_unstable_by(middle, f64::total_cmp);
     let upper = *upper;
     match even {

@@ -155,8 +155,8 @@ impl Moments {
         let mut rows = zeros(block, columns)?;
         for start in (0..problem.rows).step_by(block) {
             let length = block.min(problem.rows - start);
-            for column in 0..columns {
-                let (values, mean) = (&mut rows.col_as_slice_mut(column)[..length], means[column]);
+            for (column, mean) in means.iter().enumerate() {
+                let values = &mut rows.col_as_slice_mut(column)[..length];
                 match column.checked_sub(width) {
                     None => {
                         let features = problem.features[start * width + column..].iter().step_by(width);

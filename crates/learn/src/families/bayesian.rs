@@ -127,11 +127,14 @@ struct Directions {
     square: f64,
 }
 
+/// The intercept that goes with coefficients.
+type Intercept = dyn Fn(&[f64]) -> f64;
+
 fn ridge(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Result<Model, Error> {
     let intercept = given.flag("fit_intercept");
     let weights = weights(problem);
     let total = weights.as_ref().map_or(problem.rows as f64, |weights| weights.iter().sum());
-    let (directions, intercept_of): (Directions, Box<dyn Fn(&[f64]) -> f64>) = if problem.width <= problem.rows {
+    let (directions, intercept_of): (Directions, Box<Intercept>) = if problem.width <= problem.rows {
         let moments = Moments::new(problem, &labels(problem), weights.as_deref(), intercept, control)?;
         let eigen = moments
             .gram

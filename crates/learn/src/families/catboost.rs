@@ -500,7 +500,7 @@ impl<'a> Training<'a> {
         let outputs = self.settings.loss.scores();
         let stride = 1 + outputs;
         let count = self.columns[column].count;
-        let length = stride * count << depth;
+        let length = (stride * count) << depth;
         self.cells.clear();
         room::reserve(&mut self.cells, length)?;
         self.cells.resize(length, 0.0);

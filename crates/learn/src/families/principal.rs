@@ -146,7 +146,7 @@ fn directions(problem: &Problem<'_>, around: &[f64], control: &mut Control<'_>) 
     };
     let most = problem.rows.min(problem.width);
     let mut found = Directions { vectors: Vec::new(), squares: Vec::new() };
-    for index in 0..most {
+    for (index, square) in squares.iter().enumerate().take(most) {
         let mut vector: Vec<f64> = vectors.col(index).iter().copied().collect();
         let largest = vector.iter().copied().fold(
             0.0f64,
@@ -158,7 +158,7 @@ fn directions(problem: &Problem<'_>, around: &[f64], control: &mut Control<'_>) 
             vector.iter_mut().for_each(|weight| *weight = -*weight);
         }
         found.vectors.push(vector);
-        found.squares.push(squares[index].max(0.0));
+        found.squares.push(square.max(0.0));
     }
     Ok(found)
 }

@@ -16,11 +16,14 @@ const RESTARTS: usize = 300;
 /// The lengths of what vectors lack to be eigenvectors.
 const ENOUGH: f64 = 1e-9;
 
+/// What a matrix makes of a block of vectors.
+type Image<'a> = dyn Fn(MatRef<'_, f64>) -> Result<Mat<f64>, Error> + 'a;
+
 /// The eigenvectors of the so many largest eigenvalues of a matrix of `size` rows, the largest first.
 pub(super) fn largest(
     size: usize,
     count: usize,
-    apply: &dyn Fn(MatRef<'_, f64>) -> Result<Mat<f64>, Error>,
+    apply: &Image<'_>,
     random: &mut Random,
     control: &mut Control<'_>,
 ) -> Result<Mat<f64>, Error> {
@@ -56,12 +59,7 @@ pub(super) fn largest(
 }
 
 /// An orthonormal basis of a block and its images.
-fn krylov(
-    start: MatRef<'_, f64>,
-    size: usize,
-    apply: &dyn Fn(MatRef<'_, f64>) -> Result<Mat<f64>, Error>,
-    control: &mut Control<'_>,
-) -> Result<Mat<f64>, Error> {
+fn krylov(start: MatRef<'_, f64>, size: usize, apply: &Image<'_>, control: &mut Control<'_>) -> Result<Mat<f64>, Error> {
     let most = (start.ncols() * DEPTH).min(size);
     let mut space = zeros(size, most)?;
     let mut block = start.to_owned();
@@ -96,7 +94,7 @@ fn push(space: &mut Mat<f64>, filled: usize, vector: &[f64]) -> bool {
         }
     }
     let left = length(&vector);
-    if !(left > 1e-10 * whole) {
+    if left.is_nan() || left <= 1e-10 * whole {
         return false;
     }
     for (to, value) in space.col_as_slice_mut(filled).iter_mut().zip(&vector) {

@@ -132,8 +132,8 @@ impl<'l> Booster<'l> {
     fn new(library: &'l Library, data: &Data<'l>, parameters: &str) -> Result<Booster<'l>, Error> {
         let parameters = c_string(parameters);
         let mut handle = ptr::null_mut();
-        // SAFETY: the Dataset is live; `handle` is valid for writing.
         library
+            // SAFETY: the Dataset is live; `handle` is valid for writing.
             .call(|functions| unsafe { (functions.booster_create)(data.handle, parameters.as_ptr(), &mut handle) })?;
         Ok(Booster { library, handle })
     }

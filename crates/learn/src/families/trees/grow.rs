@@ -280,7 +280,7 @@ impl<'a> Grower<'a> {
             let first = u32::try_from(tree.nodes.len()).map_err(|_| Error::Memory)?;
             tree.nodes.extend([Node::leaf(0), Node::leaf(0)]);
             self.write(&mut tree, &open, first, left.len() >= right.len())?;
-            let (of_left, of_right) = self.share(&tree, kept, &left, &right, &mut hands)?;
+            let [of_left, of_right] = self.share(&tree, kept, &left, &right, &mut hands)?;
             for (node, rows, kept) in [(first, left, of_left), (first + 1, right, of_right)] {
                 let node = node as usize;
                 let weight: f64 = tree.rows[rows.clone()].iter().map(|row| sample.weights[*row as usize]).sum();
@@ -403,8 +403,8 @@ impl<'a> Grower<'a> {
         left: &Range<usize>,
         right: &Range<usize>,
         hands: &mut Hands<'_, '_, '_>,
-    ) -> Result<(Option<Vec<f64>>, Option<Vec<f64>>), Error> {
-        let Some(mut rest) = kept.filter(|_| self.shares(left.len().max(right.len()))) else { return Ok((None, None)) };
+    ) -> Result<[Option<Vec<f64>>; 2], Error> {
+        let Some(mut rest) = kept.filter(|_| self.shares(left.len().max(right.len()))) else { return Ok([None, None]) };
         let left_is_smaller = left.len() < right.len();
         let rows = &tree.rows[if left_is_smaller { left } else { right }.clone()];
         self.gather(rows, hands.sample)?;
@@ -413,7 +413,7 @@ impl<'a> Grower<'a> {
             *rest -= part;
         }
         let smaller = Some(smaller).filter(|_| self.shares(rows.len()));
-        Ok(if left_is_smaller { (smaller, Some(rest)) } else { (Some(rest), smaller) })
+        Ok(if left_is_smaller { [smaller, Some(rest)] } else { [Some(rest), smaller] })
     }
 
     /// The best split of a node whose rows were gathered.

@@ -96,7 +96,7 @@ fn with_categories() -> (Vec<f32>, Vec<f32>) {
         let category = random.index(40);
         let missing = random.unit() < 0.3;
         features.extend([random.unit() as f32, if missing { f32::NAN } else { random.unit() as f32 }, category as f32]);
-        labels.push(f32::from(u8::from(category * 7 % 3 == 0)) + if missing { 2.0 } else { 0.0 });
+        labels.push(f32::from(u8::from((category * 7).is_multiple_of(3))) + if missing { 2.0 } else { 0.0 });
     }
     (features, labels)
 }
