@@ -42,7 +42,7 @@ pub(crate) const RANSAC: Family = Family {
         ),
         takes(
             "stop_score",
-            Kind::OrNull(&Kind::Number(f64::MIN, f64::MAX)),
+            Kind::OrNull(&Kind::Number(f64::NEG_INFINITY, f64::INFINITY)),
             "null",
             "Which coefficient of determination of the rows that agree is enough; null for never.",
         ),

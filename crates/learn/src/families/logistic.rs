@@ -17,7 +17,7 @@ pub(crate) const LINEAR: Family = Family {
     parameters: &[
         takes(
             "penalty",
-            Kind::Any(&[Kind::Choice(&["l2", "l1", "elasticnet", "none"]), Kind::OrNull(&Kind::Choice(&[]))]),
+            Kind::OrNull(&Kind::Choice(&["l2", "l1", "elasticnet", "none"])),
             "\"l2\"",
             "Which cost the coefficients have: their squares, their absolute values, both as `l1_ratio` says, or none. \
              Where it is not given, `l1_ratio` says it alone.",

@@ -74,7 +74,12 @@ const fn eta0(default: &'static str) -> Parameter {
 }
 
 const fn power_t(default: &'static str) -> Parameter {
-    takes("power_t", Kind::Number(f64::MIN, f64::MAX), default, "The exponent where learning_rate is \"invscaling\".")
+    takes(
+        "power_t",
+        Kind::Number(f64::NEG_INFINITY, f64::INFINITY),
+        default,
+        "The exponent where learning_rate is \"invscaling\".",
+    )
 }
 
 const AGGRESSIVENESS: Parameter = takes("C", POSITIVE, "1.0", "The longest step.");
