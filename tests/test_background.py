@@ -210,6 +210,7 @@ def test_it_has_the_callers_rights_settings_and_nothing_more(lines):
             wish text;
         BEGIN
             IF i = 1 THEN
+                INSERT INTO data.tried VALUES ('timeout', current_setting('statement_timeout'), current_user, session_user);
                 FOREACH wish IN ARRAY ARRAY['RESET ROLE', 'SET ROLE postgres', 'RESET SESSION AUTHORIZATION',
                     'SET SESSION AUTHORIZATION postgres', 'SELECT count(*) FROM data.secret'] LOOP
                     BEGIN
@@ -244,9 +245,33 @@ def test_it_has_the_callers_rights_settings_and_nothing_more(lines):
     # Of the other tenant's rows it has seen none.
     assert lines.sql("SELECT pgml.predict('line', 2, 1) BETWEEN 20 AND 21") == "t"
     assert lines.sql(f"SELECT sqlstate FROM pgml.jobs WHERE id = {second}") == "42501"
-    assert lines.sql("SELECT string_agg(state, ' ') FROM data.tried") == "42501 42501 42501 42501 42501"
+    assert lines.sql("SELECT string_agg(state, ' ') FROM data.tried") == "0 42501 42501 42501 42501 42501"
     assert lines.sql("SELECT DISTINCT who, session FROM data.tried") == f"{ALICE}|{ALICE}"
     assert lines.sql("SELECT DISTINCT owner FROM pgml.projects") == ALICE
+
+
+def test_what_alter_role_says_of_transactions_is_not_the_queues(lines, gate):
+    """The worker of the queue logs in as whoever comes first, and looks after everybody's jobs."""
+    said = ["default_transaction_read_only = on", "default_transaction_isolation = serializable", "lock_timeout = 1"]
+    for setting in said:
+        lines.sql(f"ALTER ROLE {ALICE} SET {setting}")
+    with lines.connect(user=ALICE) as own:
+        cursor = own.cursor()
+        cursor.execute("SHOW default_transaction_read_only")
+        assert cursor.fetchone()[0] == "on"
+        execute(
+            cursor, "SET default_transaction_read_only = off", "SET default_transaction_isolation = 'read committed'"
+        )
+        cursor.execute(ask(GATE))
+        first = cursor.fetchone()[0]
+    runs(lines, first)
+    second = lines.sql(f"SET ROLE {BOB}; " + ask(project="second"))
+    # The worker of the queue has this to write down.
+    lines.sql(f"SELECT pg_terminate_backend(pid) FROM pgml.training_jobs WHERE id = {first}")
+    written = f"SELECT string_agg(status, ' ' ORDER BY id) FROM pgml.training_jobs WHERE id IN ({first}, {second})"
+    wait_for(lambda: lines.sql(written) == "failed done", "the queue goes on")
+    third = lines.sql(ask(project="third"))
+    assert ended(lines, third) == "done"
 
 
 def test_nobody_else_sees_it_waits_for_it_or_cancels_it(lines, gate):

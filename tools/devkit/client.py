@@ -8,10 +8,10 @@ from devkit.server import SUPERUSER
 
 
 @contextlib.contextmanager
-def connection(server, database, **options):
+def connection(server, database, user=SUPERUSER, **options):
     """An open connection of pg8000, in autocommit; closed afterwards."""
     opened = pg8000.dbapi.connect(
-        user=SUPERUSER,
+        user=user,
         database=database,
         unix_sock=f"{server.socket_folder}/.s.PGSQL.{server.port}",
         **options,

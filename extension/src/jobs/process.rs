@@ -6,6 +6,7 @@ use std::panic::AssertUnwindSafe;
 
 use pgrx::pg_sys::{self, PgTryBuilder};
 
+use super::settings;
 use crate::error::{Error, Result};
 
 /// Where the code of a worker is.
@@ -140,6 +141,7 @@ pub fn connect() -> Result<()> {
     };
     // SAFETY: once in a worker; a FATAL error ends it.
     unsafe { pg_sys::BackgroundWorkerInitializeConnectionByOid(database, role, 0) };
+    settings::set_own();
     Ok(())
 }
 

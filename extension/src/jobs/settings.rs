@@ -23,6 +23,17 @@ const LEFT_OUT: [&CStr; 12] = [
     c"transaction_timeout",
 ];
 
+/// How the transactions of a worker are.
+const OWN: &[(&CStr, &CStr)] = &[
+    (c"default_transaction_deferrable", c"off"),
+    (c"default_transaction_isolation", c"read committed"),
+    (c"default_transaction_read_only", c"off"),
+    (c"lock_timeout", c"0"),
+    (c"statement_timeout", c"0"),
+    #[cfg(any(feature = "pg17", feature = "pg18"))]
+    (c"transaction_timeout", c"0"),
+];
+
 /// What the session has set, or was set for it when it connected, and the current role may set: search_path, settings
 /// that policies ask for, memory.
 pub fn of_session() -> Map<String, Value> {
@@ -73,21 +84,36 @@ pub fn set(settings: &Map<String, Value>) -> Result<()> {
     for (name, value) in settings {
         let text = |text: &str| CString::new(text).map_err(|error| Error::invalid(error.to_string()));
         let (name, value) = (text(name)?, text(value.as_str().unwrap_or_default())?);
-        // SAFETY: C strings; a value that cannot be is an ERROR.
-        unsafe {
-            let context =
-                if pg_sys::superuser() { pg_sys::GucContext::PGC_SUSET } else { pg_sys::GucContext::PGC_USERSET };
-            pg_sys::set_config_option(
-                name.as_ptr(),
-                value.as_ptr(),
-                context,
-                pg_sys::GucSource::PGC_S_SESSION,
-                pg_sys::GucAction::GUC_ACTION_SET,
-                true,
-                0,
-                false,
-            );
-        }
+        // SAFETY: only reads whether the current role is one.
+        let context = match unsafe { pg_sys::superuser() } {
+            true => pg_sys::GucContext::PGC_SUSET,
+            false => pg_sys::GucContext::PGC_USERSET,
+        };
+        put(&name, &value, context);
     }
     Ok(())
+}
+
+/// Sets what a worker's transactions go by, whatever `ALTER ROLE` says of the role that it logs in as: one worker looks
+/// after the jobs of all roles.
+pub fn set_own() {
+    for (name, value) in OWN {
+        put(name, value, pg_sys::GucContext::PGC_USERSET);
+    }
+}
+
+fn put(name: &CStr, value: &CStr, context: pg_sys::GucContext::Type) {
+    // SAFETY: C strings; a value that cannot be is an ERROR.
+    unsafe {
+        pg_sys::set_config_option(
+            name.as_ptr(),
+            value.as_ptr(),
+            context,
+            pg_sys::GucSource::PGC_S_SESSION,
+            pg_sys::GucAction::GUC_ACTION_SET,
+            true,
+            0,
+            false,
+        );
+    }
 }
