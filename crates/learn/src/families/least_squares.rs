@@ -61,6 +61,19 @@ mod tests {
     }
 
     #[test]
+    fn the_same_rows_give_the_same_bytes() {
+        let features = [0.0, 0.0, 1.0, 0.0, 0.0, 2.0, 5.0, 4.0];
+        let problem = regression(&features, 2, &[1.0, 2.0, 3.0, 4.0]);
+        let attributes: Vec<(String, String)> = (0..20).map(|i| (format!("name {i}"), "value".to_owned())).collect();
+        let mut ask = |_| Ok(());
+        let mut bytes = || {
+            let given = crate::families::testing::given(&LINEAR, "{}").unwrap();
+            fit(&problem, &given, &mut Control::new(&mut ask)).unwrap().to_bytes(&attributes).unwrap()
+        };
+        assert_eq!(bytes(), bytes());
+    }
+
+    #[test]
     fn equal_columns_share_their_coefficient() {
         let features = [1.0, 1.0, 2.0, 2.0, 3.0, 3.0];
         let model = fit_of(&LINEAR, &regression(&features, 2, &[2.0, 4.0, 6.0]), "{}");

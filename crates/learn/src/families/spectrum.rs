@@ -59,7 +59,12 @@ pub(super) fn largest(
 }
 
 /// An orthonormal basis of a block and its images.
-fn krylov(start: MatRef<'_, f64>, size: usize, apply: &Image<'_>, control: &mut Control<'_>) -> Result<Mat<f64>, Error> {
+fn krylov(
+    start: MatRef<'_, f64>,
+    size: usize,
+    apply: &Image<'_>,
+    control: &mut Control<'_>,
+) -> Result<Mat<f64>, Error> {
     let most = (start.ncols() * DEPTH).min(size);
     let mut space = zeros(size, most)?;
     let mut block = start.to_owned();

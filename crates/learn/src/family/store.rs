@@ -1,7 +1,8 @@
 //! How a model is stored: the safetensors format, which is a JSON header and arrays behind it that are used in place.
 //!
-//! The header's metadata has `format` (the form and its version, `pgml:linear:1`), `settings` (a JSON object of the
-//! form's own) and whatever attributes the caller adds, such as the description of the columns.
+//! The header's metadata has one entry, `pgml`: a JSON object with `format` (the form and its version, `pgml:linear:1`),
+//! `settings` (an object of the form's own) and `attributes`, whatever the caller adds, such as the description of the
+//! columns.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -9,11 +10,14 @@ use std::collections::{BTreeMap, HashMap};
 use bytes::Bytes;
 use safetensors::tensor::{SafeTensors, View};
 use safetensors::{Dtype, serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::{Array, Element, FAMILIES, Form, Predict};
 use crate::Error;
 use crate::families::forms::several;
+
+/// The entry of the metadata that is ours.
+const ABOUT: &str = "pgml";
 
 /// What `format` begins with.
 const PREFIX: &str = "pgml:";
@@ -108,9 +112,15 @@ impl Model {
     /// # Errors
     /// [`Error::Model`] where they cannot be written, which is a mistake of the family's.
     pub fn to_bytes(&self, attributes: &[(String, String)]) -> Result<Vec<u8>, Error> {
-        let mut metadata: HashMap<String, String> = attributes.iter().cloned().collect();
-        metadata.insert("format".into(), format!("{PREFIX}{}{VERSION}", self.form.name));
-        metadata.insert("settings".into(), Value::Object(self.settings.clone()).to_string());
+        let attributes: BTreeMap<&str, &str> =
+            attributes.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let about = json!({
+            "format": format!("{PREFIX}{}{VERSION}", self.form.name),
+            "settings": self.settings,
+            "attributes": attributes,
+        });
+        // One entry: several would be written in another order each time, and a model is the same byte for byte.
+        let metadata = HashMap::from([(ABOUT.to_owned(), about.to_string())]);
         let arrays = self.arrays.iter().map(|(name, stretch)| (name.as_str(), stretch));
         serialize(arrays, Some(metadata)).map_err(|error| Error::Model(error.to_string()))
     }
@@ -151,17 +161,22 @@ impl Stored {
     pub fn read(bytes: Bytes) -> Result<Stored, Error> {
         let refused = |error: safetensors::SafeTensorError| Error::Model(error.to_string());
         let (_, header) = SafeTensors::read_metadata(&bytes).map_err(refused)?;
-        let mut attributes = header.metadata().clone().unwrap_or_default();
-        let format = attributes.remove("format").ok_or_else(|| Error::Model("it has no format".into()))?;
+        let about = header.metadata().as_ref().and_then(|metadata| metadata.get(ABOUT));
+        let about: Value = about
+            .and_then(|about| serde_json::from_str(about).ok())
+            .ok_or_else(|| Error::Model(format!("its metadata has no \"{ABOUT}\"")))?;
+        let text = |name: &str| about.get(name).and_then(Value::as_str);
+        let format = text("format").ok_or_else(|| Error::Model("it has no format".into()))?;
         let form = format
             .strip_prefix(PREFIX)
             .and_then(|format| format.strip_suffix(VERSION))
             .and_then(form_of)
             .ok_or_else(|| Error::Model(format!("its format \"{format}\" is not known")))?;
-        let settings = match attributes.remove("settings").map(|text| serde_json::from_str(&text)) {
-            Some(Ok(Value::Object(settings))) => settings,
-            _ => return Err(Error::Model("it has no settings".into())),
-        };
+        let object = |name: &str| about.get(name).and_then(Value::as_object);
+        let settings = object("settings").cloned().ok_or_else(|| Error::Model("it has no settings".into()))?;
+        let attributes = object("attributes").into_iter().flatten();
+        let attributes =
+            attributes.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect();
         let tensors = SafeTensors::deserialize(&bytes).map_err(refused)?;
         let arrays = tensors
             .iter()
