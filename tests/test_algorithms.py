@@ -353,6 +353,8 @@ def test_a_task_and_its_algorithms(loaded):
     # PostgresML's default algorithm, where there is nothing linear to do.
     loaded.sql("SELECT pgml.train('grouped', 'clustering', 'measures', hyperparams => '{\"n_clusters\": 3}')")
     assert loaded.sql("SELECT count(DISTINCT pgml.predict('grouped', m)) FROM measures m") == "3"
+    assert loaded.sql("SELECT algorithm FROM pgml.trained_models WHERE name = 'grouped'") == "kmeans"
+    assert loaded.sql("SELECT algorithm FROM pgml.deploy('grouped', 'most_recent', 'kmeans')") == "kmeans"
 
 
 @pytest.fixture(scope="module")

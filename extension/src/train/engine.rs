@@ -44,6 +44,9 @@ pub trait Engine {
         false
     }
 
+    /// The algorithm that it is, which is not the one that was asked for where that means another.
+    fn algorithm(&self) -> &'static str;
+
     /// Whether categories are taken as they are.
     fn takes_categories(&self) -> bool;
 
@@ -161,6 +164,10 @@ impl Learner {
 }
 
 impl Engine for Learner {
+    fn algorithm(&self) -> &'static str {
+        self.family.name
+    }
+
     fn takes_categories(&self) -> bool {
         self.family.takes_categories
     }
@@ -371,6 +378,10 @@ impl Engine for Xgboost {
 
     fn stops_early(&self) -> bool {
         self.params.early_stopping_rounds().is_some()
+    }
+
+    fn algorithm(&self) -> &'static str {
+        self.algorithm.name()
     }
 
     fn takes_categories(&self) -> bool {

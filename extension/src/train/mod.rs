@@ -61,7 +61,7 @@ fn train(call: &Call) -> Result<pg_sys::Datum> {
     call.rows(&[vec![
         Some(text_datum(&outcome.project)),
         Some(text_datum(outcome.task.name())),
-        Some(text_datum(&request.algorithm)),
+        Some(text_datum(outcome.algorithm)),
         outcome.deployed.into_datum(),
     ]])
 }
@@ -70,6 +70,8 @@ fn train(call: &Call) -> Result<pg_sys::Datum> {
 pub struct Outcome {
     pub project: String,
     pub task: Task,
+    /// The one that was trained: what was asked for may mean another for the task.
+    pub algorithm: &'static str,
     pub model_id: i64,
     pub deployed: bool,
 }
@@ -128,7 +130,7 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
         .hint("With test_size => 0 all rows are trained on, and none is tested."));
     }
     let model_id = registry::next_id(c"models_id_seq")?;
-    announce(request, &data, &split, task, model_id);
+    announce(request, engine.algorithm(), &data, &split, model_id);
 
     activity::phase(Phase::Training);
     let found = match &request.search {
@@ -183,7 +185,7 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
         project_id: project.id,
         snapshot_id: plan.snapshot.id,
         num_features: i32::try_from(data.width()).unwrap_or(i32::MAX),
-        algorithm: &request.algorithm,
+        algorithm: engine.algorithm(),
         hyperparams: Value::Object(hyperparams.clone()).to_string(),
         metrics: Value::Object(metrics.clone()).to_string(),
         search: request.search.as_ref().map(|search| {
@@ -198,7 +200,7 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
         registry::insert_deployment(project.id, model_id, "new_score")?;
     }
     data.spool.close();
-    Ok(Outcome { project: project.name, task, model_id, deployed })
+    Ok(Outcome { project: project.name, task, algorithm: engine.algorithm(), model_id, deployed })
 }
 
 /// The task, which a project keeps.
@@ -463,7 +465,7 @@ fn split(data: &Data, sampling: Sampling, size: TestSize, seed: u64) -> Result<S
     })
 }
 
-fn announce(request: &Request, data: &Data, split: &Split, task: Task, model_id: i64) {
+fn announce(request: &Request, algorithm: &str, data: &Data, split: &Split, model_id: i64) {
     let classes = data.classes().map(|classes| format!("num_distinct_labels: {classes}, ")).unwrap_or_default();
     report::info(&format!(
         "Dataset {{ num_features: {}, num_labels: {}, {classes}num_rows: {}, num_train_rows: {}, num_test_rows: {} }}",
@@ -475,8 +477,8 @@ fn announce(request: &Request, data: &Data, split: &Split, task: Task, model_id:
     ));
     report::info(&format!(
         "Training Model {{ id: {model_id}, task: {}, algorithm: {}, runtime: rust }}",
-        task.name(),
-        request.algorithm
+        data.task.name(),
+        algorithm
     ));
     report::info(&format!("Hyperparams: {}", Value::Object(request.hyperparams.clone())));
 }
