@@ -124,6 +124,17 @@ COMMENT ON FUNCTION pgml.train_joint(pg_catalog.text, pg_catalog.text, pg_catalo
     pg_catalog.bool, pg_catalog.bool, pg_catalog.jsonb)
     IS 'as pgml.train, a regression of several labels at once; pgml.predict_joint gives all of them';
 
+CREATE FUNCTION pgml.snapshot(
+    relation_name pg_catalog.text,
+    y_column_name pg_catalog.text DEFAULT NULL,
+    test_size pg_catalog.float4 DEFAULT 0.25,
+    test_sampling pgml.sampling DEFAULT 'stratified',
+    preprocess pg_catalog.jsonb DEFAULT '{}'
+) RETURNS TABLE (relation pg_catalog.text, y_column_name pg_catalog.text)
+    AS 'MODULE_PATHNAME', 'pgml_snapshot' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION pgml.snapshot(pg_catalog.text, pg_catalog.text, pg_catalog.float4, pgml.sampling, pg_catalog.jsonb)
+    IS 'copy the rows of a table, view or query into a new table pgml.snapshot_N of the caller''s, to train on by its name, and record its columns with their statistics in pgml.snapshots; needs CREATE on schema pgml, as materialize_snapshot does';
+
 CREATE FUNCTION pgml.predict_joint(project_name pg_catalog.text, features pg_catalog.anyelement) RETURNS pg_catalog.float4[]
     AS 'MODULE_PATHNAME', 'pgml_predict_joint' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 100;
 COMMENT ON FUNCTION pgml.predict_joint(pg_catalog.text, pg_catalog.anyelement)

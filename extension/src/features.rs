@@ -1,8 +1,9 @@
 //! SQL values as features: one conversion to float32 for training and for prediction.
 //!
 //! Integers, float8 and numeric become the nearest float32 (numeric by way of float8), booleans 0 and 1, NULL becomes
-//! NaN, which is how trees know a missing value.
+//! NaN, which is how trees know a missing value. Dates and timestamps make several features ([`learn::moment`]).
 
+use learn::moment;
 use pgrx::pg_sys;
 
 use crate::error::{Error, Result};
@@ -18,15 +19,83 @@ pub enum Number {
     Int8,
     Bool,
     Numeric,
+    /// Seconds since midnight.
+    Time,
+    /// Seconds.
+    Interval,
 }
 
 /// What a type is to a model.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     Number(Number),
-    /// text, varchar, char(n), name: a category.
+    /// text, varchar, char(n), name, an enum: a category.
     Text(TextKind),
+    Many(Many),
+}
+
+/// A type of which one value makes several features.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Many {
+    /// As many as the array has elements.
     Array(Number),
+    /// As many as a vector of pgvector has dimensions.
+    Vector,
+    Moment(Moment),
+}
+
+/// A type whose values are moments, of which the parts are features.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Moment {
+    Date,
+    /// With a time zone or without.
+    Timestamp,
+}
+
+impl Moment {
+    /// That of a type as `format_type` names it.
+    pub fn named(type_name: &str) -> Option<Moment> {
+        match type_name {
+            "date" => Some(Moment::Date),
+            "timestamp without time zone" | "timestamp with time zone" => Some(Moment::Timestamp),
+            _ => None,
+        }
+    }
+
+    /// What its features are.
+    pub fn parts(self) -> &'static [&'static str] {
+        match self {
+            Moment::Date => &moment::OF_DATE,
+            Moment::Timestamp => &moment::OF_TIMESTAMP,
+        }
+    }
+}
+
+impl Many {
+    /// How many features each value makes, where that is the same for all values of the type.
+    pub fn size(self) -> Option<usize> {
+        match self {
+            Many::Array(_) | Many::Vector => None,
+            Many::Moment(moment) => Some(moment.parts().len()),
+        }
+    }
+
+    /// Appends the features of a value, none of them where there are more than `at_most`.
+    ///
+    /// # Safety
+    /// `datum` is a value of this type, not NULL.
+    pub unsafe fn read(self, datum: pg_sys::Datum, at_most: usize, out: &mut Vec<f32>) -> Result<Shape> {
+        let before = out.len();
+        match self {
+            // SAFETY: as the caller promises.
+            Many::Array(number) => return unsafe { read_array(datum, number, at_most, out) },
+            // SAFETY: as the caller promises.
+            Many::Vector => return unsafe { read_vector(datum, at_most, out) },
+            Many::Moment(Moment::Date) => out.extend(moment::of_date(datum.value() as i32)),
+            Many::Moment(Moment::Timestamp) => out.extend(moment::of_timestamp(datum.value() as i64)),
+        }
+        Ok(Shape { len: out.len() - before, row: None })
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,6 +105,7 @@ pub enum TextKind {
     Padded,
     /// `name`, and literals whose type is not known: C strings.
     CString,
+    Enum,
 }
 
 impl Kind {
@@ -51,25 +121,34 @@ impl Kind {
             (base, pg_sys::get_element_type(base))
         };
         if element == pg_sys::InvalidOid {
-            return Kind::of_built_in(base);
+            // SAFETY: as above.
+            return match unsafe { pg_sys::type_is_enum(base) } {
+                true => Some(Kind::Text(TextKind::Enum)),
+                false if is_vector(base) => Some(Kind::Many(Many::Vector)),
+                false => Kind::of_built_in(base),
+            };
         }
         // SAFETY: as above.
-        Number::of(unsafe { pg_sys::getBaseType(element) }).map(Kind::Array)
+        let number = Number::of(unsafe { pg_sys::getBaseType(element) })?;
+        (!matches!(number, Number::Time | Number::Interval)).then_some(Kind::Many(Many::Array(number)))
     }
 
     fn of_built_in(type_oid: pg_sys::Oid) -> Option<Kind> {
+        let array = |number| Kind::Many(Many::Array(number));
         Number::of(type_oid).map(Kind::Number).or_else(|| {
             Some(match type_oid {
                 pg_sys::TEXTOID | pg_sys::VARCHAROID => Kind::Text(TextKind::Varlena),
                 pg_sys::BPCHAROID => Kind::Text(TextKind::Padded),
                 pg_sys::NAMEOID | pg_sys::UNKNOWNOID => Kind::Text(TextKind::CString),
-                pg_sys::FLOAT4ARRAYOID => Kind::Array(Number::Float4),
-                pg_sys::FLOAT8ARRAYOID => Kind::Array(Number::Float8),
-                pg_sys::INT2ARRAYOID => Kind::Array(Number::Int2),
-                pg_sys::INT4ARRAYOID => Kind::Array(Number::Int4),
-                pg_sys::INT8ARRAYOID => Kind::Array(Number::Int8),
-                pg_sys::BOOLARRAYOID => Kind::Array(Number::Bool),
-                pg_sys::NUMERICARRAYOID => Kind::Array(Number::Numeric),
+                pg_sys::FLOAT4ARRAYOID => array(Number::Float4),
+                pg_sys::FLOAT8ARRAYOID => array(Number::Float8),
+                pg_sys::INT2ARRAYOID => array(Number::Int2),
+                pg_sys::INT4ARRAYOID => array(Number::Int4),
+                pg_sys::INT8ARRAYOID => array(Number::Int8),
+                pg_sys::BOOLARRAYOID => array(Number::Bool),
+                pg_sys::NUMERICARRAYOID => array(Number::Numeric),
+                pg_sys::DATEOID => Kind::Many(Many::Moment(Moment::Date)),
+                pg_sys::TIMESTAMPOID | pg_sys::TIMESTAMPTZOID => Kind::Many(Many::Moment(Moment::Timestamp)),
                 _ => return None,
             })
         })
@@ -86,6 +165,8 @@ impl Number {
             pg_sys::INT8OID => Number::Int8,
             pg_sys::BOOLOID => Number::Bool,
             pg_sys::NUMERICOID => Number::Numeric,
+            pg_sys::TIMEOID => Number::Time,
+            pg_sys::INTERVALOID => Number::Interval,
             _ => return None,
         })
     }
@@ -104,17 +185,24 @@ impl Number {
             Number::Bool => f32::from(u8::from(bits as u8 != 0)),
             // SAFETY: a numeric, as the caller promises.
             Number::Numeric => unsafe { numeric(datum) },
+            Number::Time => (bits as i64 as f64 / 1e6) as f32,
+            Number::Interval => {
+                // SAFETY: an interval, as the caller promises.
+                let interval = unsafe { &*datum.cast_mut_ptr::<pg_sys::Interval>() };
+                moment::seconds_of_interval(interval.month, interval.day, interval.time)
+            }
         }
     }
 
-    /// Bytes of an element in an array, which are its alignment too; `None` for numeric, whose elements differ.
+    /// Bytes of an element in an array, which are its alignment too; `None` for numeric, whose elements differ, and for
+    /// types of whose arrays no features are made.
     fn stride(self) -> Option<usize> {
         match self {
             Number::Bool => Some(1),
             Number::Int2 => Some(2),
             Number::Float4 | Number::Int4 => Some(4),
             Number::Float8 | Number::Int8 => Some(8),
-            Number::Numeric => None,
+            Number::Numeric | Number::Time | Number::Interval => None,
         }
     }
 }
@@ -159,6 +247,10 @@ impl TextKind {
             match self {
                 TextKind::CString => std::ffi::CStr::from_ptr(datum.cast_mut_ptr()).to_bytes(),
                 TextKind::Varlena => text_bytes(datum),
+                TextKind::Enum => {
+                    let label = pgrx::direct_function_call_as_datum(pg_sys::enum_out, &[Some(datum)]);
+                    label.map_or(&[][..], |label| std::ffi::CStr::from_ptr(label.cast_mut_ptr()).to_bytes())
+                }
                 TextKind::Padded => text_bytes(datum).trim_ascii_end(),
             }
         };
@@ -250,8 +342,41 @@ unsafe fn element(at: *const u8, number: Number) -> f32 {
             Number::Int4 => *at.cast::<i32>() as f32,
             Number::Int8 => *at.cast::<i64>() as f32,
             Number::Bool => f32::from(*at),
-            Number::Numeric => f32::NAN,
+            Number::Numeric | Number::Time | Number::Interval => f32::NAN,
         }
+    }
+}
+
+/// Whether a type is pgvector's `vector`.
+fn is_vector(type_oid: pg_sys::Oid) -> bool {
+    // SAFETY: catalog look-ups within a transaction; a name that is not null is a palloc'd C string.
+    unsafe {
+        let extension = pg_sys::getExtensionOfObject(pg_sys::TypeRelationId, type_oid);
+        if extension == pg_sys::InvalidOid {
+            return false;
+        }
+        let name = pg_sys::get_extension_name(extension);
+        !name.is_null()
+            && std::ffi::CStr::from_ptr(name) == c"vector"
+            && type_name(type_oid).rsplit('.').next() == Some("vector")
+    }
+}
+
+/// Appends the elements of a vector of pgvector.
+///
+/// # Safety
+/// `datum` is such a vector, not NULL.
+unsafe fn read_vector(datum: pg_sys::Datum, at_most: usize, out: &mut Vec<f32>) -> Result<Shape> {
+    // SAFETY: a varlena, fetched and with a header of four bytes; two bytes of dimensions, two that are not used, and the
+    // elements. pgvector has written it so since its first version.
+    unsafe {
+        let vector = pg_sys::pg_detoast_datum(datum.cast_mut_ptr()).cast::<u8>();
+        let dimensions = usize::try_from(*vector.add(4).cast::<i16>()).unwrap_or(0);
+        if dimensions <= at_most {
+            memory::reserve(out, dimensions)?;
+            out.extend_from_slice(std::slice::from_raw_parts(vector.add(8).cast::<f32>(), dimensions));
+        }
+        Ok(Shape { len: dimensions, row: None })
     }
 }
 
@@ -277,6 +402,12 @@ unsafe fn read_varlena_elements(array: *mut pg_sys::ArrayType, out: &mut Vec<f32
         pg_sys::pfree(values.cast());
         pg_sys::pfree(nulls.cast());
     }
+}
+
+/// What a domain is over; any other type itself.
+pub fn base_type(type_oid: pg_sys::Oid) -> pg_sys::Oid {
+    // SAFETY: a catalog look-up within a transaction, of a type that exists.
+    unsafe { pg_sys::getBaseType(type_oid) }
 }
 
 /// The type's name as SQL writes it, for messages.

@@ -11,7 +11,7 @@ use learn::preprocess::Pipeline;
 use crate::cache::{self, Digest, Opened, Used};
 use crate::compiled::{self, Compiled};
 use crate::error::{Error, Result};
-use crate::features::MOST_FEATURES;
+use crate::features::{MOST_FEATURES, Moment};
 use crate::memory;
 use crate::model_meta::{self, Class, FeatureColumn, LabelColumn, ModelMeta, Task};
 
@@ -35,8 +35,10 @@ pub struct Column {
     pub name: String,
     /// The first of its features.
     pub offset: usize,
-    /// Features it makes: 1, or the number of elements of an array column.
+    /// Features it makes: 1, the number of elements of an array column, or of parts of a moment.
     pub size: usize,
+    /// Where it is a column of dates or timestamps.
+    pub moment: Option<Moment>,
     /// The code of each category, where the column is text.
     categories: Option<HashMap<Box<str>, f32>>,
     /// Whether its features are 1 for true and 0 for false.
@@ -85,7 +87,8 @@ impl Model {
             let categories = categories
                 .map(|names| names.into_iter().enumerate().map(|(code, name)| (name.into(), code as f32)).collect());
             let is_boolean = pg_type == "boolean" || pg_type == "boolean[]";
-            columns.push(Column { name, offset: width, size, categories, is_boolean });
+            let moment = Moment::named(&pg_type).filter(|moment| moment.parts().len() == size);
+            columns.push(Column { name, offset: width, size, moment, categories, is_boolean });
             width += size;
         }
         let finished = meta.pipeline.as_ref().map_or(width, Pipeline::width);

@@ -21,6 +21,7 @@ pub mod family;
 pub mod label;
 pub mod lightgbm;
 pub mod metrics;
+pub mod moment;
 pub mod nearest;
 pub mod preprocess;
 mod random;

@@ -78,9 +78,37 @@ const SCALES: [(&str, Scale); 5] = [
     ("robust", Scale::Robust),
 ];
 
+/// What a column is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// It is learnt from.
+    Feature,
+    /// Nothing.
+    Ignore,
+    /// How much each row counts in the training.
+    Weight,
+    /// Whether each row is tested on.
+    Test,
+    /// When each row was: the last ones are tested on.
+    Time,
+    /// What each row belongs to: rows of a group are all trained on, or all tested on.
+    Group,
+}
+
+const ROLES: [(&str, Role); 6] = [
+    ("feature", Role::Feature),
+    ("ignore", Role::Ignore),
+    ("weight", Role::Weight),
+    ("test", Role::Test),
+    ("time", Role::Time),
+    ("group", Role::Group),
+];
+
 /// What is asked for a column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spec {
+    /// What the column is for.
+    pub role: Role,
     /// Of a column of categories; `None` where nothing was asked for.
     pub encode: Option<Encode>,
     /// What becomes of missing values.
@@ -92,12 +120,13 @@ pub struct Spec {
 /// Nothing is done.
 impl Default for Spec {
     fn default() -> Spec {
-        Spec { encode: None, impute: Impute::Error, scale: Scale::Preserve }
+        Spec { role: Role::Feature, encode: None, impute: Impute::Error, scale: Scale::Preserve }
     }
 }
 
 impl Spec {
-    /// Reads `{"encode": "one_hot", "impute": "mean", "scale": "standard"}`, the settings of column `column`.
+    /// Reads `{"encode": "one_hot", "impute": "mean", "scale": "standard"}`, or `{"role": "weight"}`, the settings of column
+    /// `column`.
     ///
     /// # Errors
     /// [`Error::Columns`], which names the column and what is possible.
@@ -108,11 +137,18 @@ impl Spec {
         let mut spec = Spec::default();
         for (name, value) in given {
             match name.as_str() {
+                "role" => spec.role = one_of(column, name, value, &ROLES)?,
                 "encode" => spec.encode = Some(encode(column, value)?),
                 "impute" => spec.impute = one_of(column, name, value, &IMPUTES)?,
                 "scale" => spec.scale = one_of(column, name, value, &SCALES)?,
-                _ => return Err(refused(column, format!("has \"{name}\", and takes encode, impute and scale"))),
+                _ => return Err(refused(column, format!("has \"{name}\", and takes role, encode, impute and scale"))),
             }
+        }
+        if spec.role != Role::Feature && spec != (Spec { role: spec.role, ..Spec::default() }) {
+            return Err(refused(
+                column,
+                "has a \"role\", so the column is not learnt from, and nothing else is done to it",
+            ));
         }
         Ok(spec)
     }

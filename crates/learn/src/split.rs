@@ -13,7 +13,7 @@
 //!   always keeps one to train on, and one of a single row is trained on if that can be. Within a stratum, rows are
 //!   drawn as for `random`, from one sequence of random numbers for all.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::Error;
 use crate::random::Random;
@@ -191,6 +191,59 @@ impl Split {
         Ok(split)
     }
 
+    /// The rows that are marked are tested on.
+    pub fn marked(marks: &[bool]) -> Split {
+        let mut split = Split::none(marks.len() as u64);
+        for (row, _) in marks.iter().enumerate().filter(|(_, marked)| **marked) {
+            split.test(row as u64);
+        }
+        split
+    }
+
+    /// The rows with the greatest keys are tested on, of equal ones those that come last. Takes 8 bytes a row meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::Split`] if there are not so many rows.
+    pub fn latest(times: &[i64], size: TestSize) -> Result<Split, Error> {
+        let rows = times.len() as u64;
+        let wanted = usize::try_from(size.of(rows)?).unwrap_or(usize::MAX);
+        let mut split = Split::none(rows);
+        for row in by_time(times, 0..rows)?.into_iter().rev().take(wanted) {
+            split.test(row);
+        }
+        Ok(split)
+    }
+
+    /// Whole groups are tested on: each row has the number of its group, from 0. Groups are drawn until another one would
+    /// lead further away from the number of rows that is wanted than to it; one group at least stays on either side.
+    ///
+    /// # Errors
+    /// [`Error::Split`] if there are not so many rows, or all rows are of one group.
+    pub fn grouped(groups: &[u32], size: TestSize, seed: u64) -> Result<Split, Error> {
+        let rows = groups.len() as u64;
+        let wanted = size.of(rows)?;
+        let mut split = Split::none(rows);
+        if wanted == 0 {
+            return Ok(split);
+        }
+        let mut sizes = sizes_of(groups, |_| true);
+        if sizes.len() < 2 {
+            return Err(Error::Split("all rows are of one group, which cannot be divided".into()));
+        }
+        Random::new(seed).shuffle(&mut sizes);
+        let (mut drawn, mut count) = (HashSet::new(), 0);
+        for (size, group) in sizes.iter().take(sizes.len() - 1) {
+            if drawn.is_empty() || wanted.abs_diff(count + size) < wanted.abs_diff(count) {
+                drawn.insert(*group);
+                count += size;
+            }
+        }
+        for (row, _) in groups.iter().enumerate().filter(|(_, group)| drawn.contains(*group)) {
+            split.test(row as u64);
+        }
+        Ok(split)
+    }
+
     fn none(rows: u64) -> Split {
         Split { bits: vec![0; rows.div_ceil(64) as usize], rows, test: 0, left_out: None }
     }
@@ -212,40 +265,93 @@ impl Split {
         !self.is_test(row) && !self.left_out.as_ref().is_some_and(|left_out| left_out.is_test(row))
     }
 
-    /// Divides the training rows for a cross-validation: each of them is a test row in one of the folds, of which there are
-    /// `count`, and trained on in the others. The test rows of the whole are left out of all. Within a class (`labels`, one a
-    /// row, where there are classes), and in all, folds have the same number of rows, give or take one. Takes 16 bytes
-    /// a row meanwhile.
+    /// Divides the training rows for a cross-validation into `count` folds. The test rows of the whole are left out of all.
+    /// Takes 16 bytes a row meanwhile.
     ///
     /// # Errors
-    /// [`Error::Split`] where there are fewer than two folds, or fewer training rows than folds.
-    pub fn folds(&self, count: usize, classes: Option<&[f32]>, seed: u64) -> Result<Vec<Split>, Error> {
+    /// [`Error::Split`] where there are fewer than two folds, or fewer training rows (or groups) than folds need.
+    pub fn folds(&self, count: usize, by: Folds<'_>, seed: u64) -> Result<Vec<Split>, Error> {
+        let few = |what: &str, there: u64| Error::Split(format!("{there} {what} cannot be divided into {count} folds"));
         if count < 2 || self.train_rows() < count as u64 {
-            let rows = self.train_rows();
-            return Err(Error::Split(format!("{rows} training rows cannot be divided into {count} folds")));
+            return Err(few("training rows", self.train_rows()));
         }
-        let mut random = Random::new(seed);
+        let mut folds: Vec<Split> = vec![Split::none(self.rows); count];
+        match by {
+            Folds::Random => self.deal(&mut folds, |_| 0, seed)?,
+            Folds::Classes(labels) => {
+                let mut numbers = ClassNumbers::default();
+                self.deal(&mut folds, |row| labels.get(row).map_or(0, |label| numbers.number(*label)), seed)?;
+            }
+            Folds::Groups(groups) => {
+                let mut sizes = sizes_of(groups, |row| self.is_train(row));
+                if sizes.len() < count {
+                    return Err(few("groups", sizes.len() as u64));
+                }
+                Random::new(seed).shuffle(&mut sizes);
+                sizes.sort_by_key(|(size, _)| std::cmp::Reverse(*size));
+                let mut fold_of = HashMap::new();
+                let mut totals = vec![0; count];
+                for (size, group) in sizes {
+                    // The largest groups first, each to the fold that has the fewest rows.
+                    let least = (0..count).min_by_key(|fold| totals.get(*fold)).unwrap_or(0);
+                    fold_of.insert(group, least);
+                    if let Some(total) = totals.get_mut(least) {
+                        *total += size;
+                    }
+                }
+                for (row, group) in groups.iter().enumerate().filter(|(row, _)| self.is_train(*row as u64)) {
+                    if let Some(fold) = fold_of.get(group).and_then(|fold| folds.get_mut(*fold)) {
+                        fold.test(row as u64);
+                    }
+                }
+            }
+            Folds::Times(times) => return self.forward(count, times),
+        }
+        for fold in &mut folds {
+            fold.left_out = (self.test > 0).then(|| Box::new(self.clone()));
+        }
+        Ok(folds)
+    }
+
+    /// Deals the training rows out, those of a class (and all) evenly, give or take one.
+    fn deal(&self, folds: &mut [Split], mut class: impl FnMut(usize) -> usize, seed: u64) -> Result<(), Error> {
         let mut rows: Vec<(u32, u64)> = Vec::new();
-        let mut numbers = ClassNumbers::default();
         for row in (0..self.rows).filter(|row| self.is_train(*row)) {
-            let label = classes.and_then(|classes| classes.get(row as usize));
-            let class = label.map_or(0, |label| numbers.number(*label));
             if rows.len() == rows.capacity() {
                 let more = rows.len().max(1024);
                 room::reserve(&mut rows, more)?;
             }
-            rows.push((u32::try_from(class).unwrap_or(u32::MAX), row));
+            rows.push((u32::try_from(class(row as usize)).unwrap_or(u32::MAX), row));
         }
-        random.shuffle(&mut rows);
+        Random::new(seed).shuffle(&mut rows);
         rows.sort_by_key(|(class, _)| *class);
-        let mut folds: Vec<Split> = vec![Split::none(self.rows); count];
+        let count = folds.len().max(1);
         for (at, (_, row)) in rows.iter().enumerate() {
             if let Some(fold) = folds.get_mut(at % count) {
                 fold.test(*row);
             }
         }
-        for fold in &mut folds {
-            fold.left_out = (self.test > 0).then(|| Box::new(self.clone()));
+        Ok(())
+    }
+
+    /// Folds that are trained on what was before and tested on what came then: of `count + 1` parts in the order of time
+    /// all but the first are tested on.
+    fn forward(&self, count: usize, times: &[i64]) -> Result<Vec<Split>, Error> {
+        let order = by_time(times, (0..self.rows).filter(|row| self.is_train(*row)))?;
+        let part = |number: usize| number * order.len() / (count + 1);
+        if part(1) == 0 {
+            let rows = order.len();
+            return Err(Error::Split(format!("{rows} training rows cannot be divided into {count} folds by time")));
+        }
+        let mut folds = Vec::with_capacity(count);
+        for number in 1..=count {
+            let mut fold = Split::none(self.rows);
+            order.iter().take(part(number + 1)).skip(part(number)).for_each(|row| fold.test(*row));
+            let mut left_out = Split::none(self.rows);
+            (0..self.rows).filter(|row| self.is_test(*row)).for_each(|row| left_out.test(row));
+            order.iter().skip(part(number + 1)).for_each(|row| left_out.test(*row));
+            fold.left_out = (left_out.test > 0).then(|| Box::new(left_out));
+            folds.push(fold);
         }
         Ok(folds)
     }
@@ -269,6 +375,40 @@ impl Split {
     pub fn words(&self) -> &[u64] {
         &self.bits
     }
+}
+
+/// By what training rows are divided for a cross-validation.
+#[derive(Debug, Clone, Copy)]
+pub enum Folds<'a> {
+    /// Each row is a test row in one of the folds, and trained on in the others; folds have the same number of rows, give or
+    /// take one.
+    Random,
+    /// As many of each class in each fold, give or take one; a label a row.
+    Classes(&'a [f32]),
+    /// The rows of a group are in one fold; the number of its group a row.
+    Groups(&'a [u32]),
+    /// Each fold is tested on rows that come after those it is trained on; the time of each row.
+    Times(&'a [i64]),
+}
+
+/// Those rows in the order of their times, of equal ones as they come.
+fn by_time(times: &[i64], rows: impl Iterator<Item = u64>) -> Result<Vec<u64>, Error> {
+    let mut order: Vec<u64> = Vec::new();
+    room::reserve(&mut order, times.len())?;
+    order.extend(rows);
+    order.sort_by_key(|row| times.get(*row as usize).copied());
+    Ok(order)
+}
+
+/// The rows of each group that count, and the group, in the order of the groups.
+fn sizes_of(groups: &[u32], counts: impl Fn(u64) -> bool) -> Vec<(u64, u32)> {
+    let mut sizes: BTreeMap<u32, u64> = BTreeMap::new();
+    for (row, group) in groups.iter().enumerate() {
+        if counts(row as u64) {
+            *sizes.entry(*group).or_default() += 1;
+        }
+    }
+    sizes.into_iter().map(|(group, size)| (size, group)).collect()
 }
 
 /// Selection sampling: how many rows are still to come, and how many of them are wanted.
@@ -372,7 +512,7 @@ mod fold_tests {
     fn each_training_row_is_tested_once() {
         let labels: Vec<f32> = (0..103).map(|row| (row % 3) as f32).collect();
         let whole = Split::last(103, TestSize::Rows(13)).unwrap();
-        let folds = whole.folds(4, Some(&labels), 7).unwrap();
+        let folds = whole.folds(4, Folds::Classes(&labels), 7).unwrap();
         for row in 0..103 {
             let tests = folds.iter().filter(|fold| fold.is_test(row)).count();
             let trains = folds.iter().filter(|fold| fold.is_train(row)).count();
@@ -386,9 +526,61 @@ mod fold_tests {
             };
             assert!([0.0, 1.0, 2.0].into_iter().all(|class| (7..=8).contains(&of_class(class))));
         }
-        assert_eq!(folds, whole.folds(4, Some(&labels), 7).unwrap());
-        assert_ne!(folds, whole.folds(4, Some(&labels), 8).unwrap());
-        assert!(whole.folds(1, None, 0).is_err() && whole.folds(91, None, 0).is_err());
+        assert_eq!(folds, whole.folds(4, Folds::Classes(&labels), 7).unwrap());
+        assert_ne!(folds, whole.folds(4, Folds::Classes(&labels), 8).unwrap());
+        assert!(whole.folds(1, Folds::Random, 0).is_err() && whole.folds(91, Folds::Random, 0).is_err());
+    }
+}
+
+#[cfg(test)]
+mod column_tests {
+    use super::*;
+
+    #[test]
+    fn groups_stay_together() {
+        let groups: Vec<u32> = (0..1000).map(|row| (row * row % 37) as u32).collect();
+        let split = Split::grouped(&groups, TestSize::Rows(250), 3).unwrap();
+        assert!(split.test_rows().abs_diff(250) < 60, "{}", split.test_rows());
+        let sides = |split: &Split, group: u32| {
+            let rows = (0..1000).filter(|row| groups[*row as usize] == group);
+            rows.fold((false, false), |(test, train), row| (test | split.is_test(row), train | split.is_train(row)))
+        };
+        assert!((0..37).all(|group| sides(&split, group) != (true, true)));
+        for fold in split.folds(5, Folds::Groups(&groups), 3).unwrap() {
+            assert!((0..37).all(|group| sides(&fold, group) != (true, true)));
+            assert!(fold.test_rows() > 100 && fold.train_rows() + fold.test_rows() == split.train_rows());
+        }
+        assert!(Split::grouped(&[4; 10], TestSize::Rows(2), 0).is_err());
+        assert_eq!(Split::grouped(&[4; 10], TestSize::Rows(0), 0).unwrap().test_rows(), 0);
+    }
+
+    #[test]
+    fn a_group_stays_on_either_side() {
+        for seed in 0..50 {
+            let split = Split::grouped(&[0, 0, 0, 0, 1], TestSize::Rows(4), seed).unwrap();
+            assert!(split.test_rows() > 0 && split.train_rows() > 0);
+        }
+    }
+
+    #[test]
+    fn the_latest_rows_are_tested_on_whatever_their_order() {
+        let times: Vec<i64> = (0..100).map(|row| (row * 37) % 100).collect();
+        let split = Split::latest(&times, TestSize::Rows(10)).unwrap();
+        assert!((0..100).all(|row| split.is_test(row) == (times[row as usize] >= 90)));
+        for (number, fold) in split.folds(4, Folds::Times(&times), 0).unwrap().iter().enumerate() {
+            let trained = (0..100).filter(|row| fold.is_train(*row)).map(|row| times[row as usize]);
+            let tested = || (0..100).filter(|row| fold.is_test(*row)).map(|row| times[row as usize]);
+            let latest = trained.max().unwrap();
+            let (first, last) = (tested().min().unwrap(), tested().max().unwrap());
+            assert_eq!((latest, first, last), (18 * (number as i64 + 1) - 1, latest + 1, latest + 18));
+            assert_eq!((fold.test_rows(), fold.train_rows()), (18, 18 * (number as u64 + 1)));
+        }
+    }
+
+    #[test]
+    fn marked_rows_are_tested_on() {
+        let split = Split::marked(&[true, false, true]);
+        assert_eq!((split.test_rows(), split.is_test(0), split.is_test(1), split.is_test(2)), (2, true, false, true));
     }
 }
 

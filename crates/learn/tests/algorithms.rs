@@ -15,7 +15,7 @@ the table in `crates/learn/src/family/mod.rs`.
 
 *Categories*: whether columns of text are taken as they are; otherwise each category becomes a feature (one-hot), unless
 `preprocess` says otherwise. *Missing*: whether NULL is taken as a missing value; otherwise NULL is an error, unless `preprocess`
-says what becomes of it.
+says what becomes of it. *Weights*: whether a column may say how much each row counts (`role`, `weight`).
 ";
 
 fn page() -> String {
@@ -24,11 +24,12 @@ fn page() -> String {
         let families: Vec<&&Family> = FAMILIES.iter().filter(|family| family.task == task).collect();
         let name = task.name();
         let _ = write!(page, "\n## {}{}\n\n", name[..1].to_uppercase(), &name[1..]);
-        page.push_str("| algorithm | categories | missing |\n|---|---|---|\n");
+        page.push_str("| algorithm | categories | missing | weights |\n|---|---|---|---|\n");
         for family in &families {
             let yes = |flag| if flag { "yes" } else { "" };
             let (categories, missing) = (yes(family.takes_categories), yes(family.takes_missing));
-            let _ = writeln!(page, "| `{}` | {categories} | {missing} |", family.name);
+            let weights = yes(family.takes_weights);
+            let _ = writeln!(page, "| `{}` | {categories} | {missing} | {weights} |", family.name);
         }
         for family in families {
             let _ = write!(page, "\n### {} ({name})\n\n", family.name);

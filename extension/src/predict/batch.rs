@@ -6,7 +6,7 @@ use pgrx::pg_sys;
 
 use crate::access::Privilege;
 use crate::error::{Error, Result};
-use crate::features::{self, Kind, Shape};
+use crate::features::{self, Kind, Many, Shape};
 use crate::memory;
 use crate::names::{self, Key, Resolved};
 use crate::sql::Call;
@@ -50,7 +50,7 @@ fn predict_batch(call: &Call) -> Result<Option<Vec<f32>>> {
         };
         (key, Kind::of(pg_sys::get_fn_expr_argtype(info, 1)))
     };
-    let Some(Kind::Array(element)) = element else {
+    let Some(Kind::Many(Many::Array(element))) = element else {
         return Err(Error::invalid("features must be an array of numbers"));
     };
     let target = names::resolve(key, Privilege::Predict)?;

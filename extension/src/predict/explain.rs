@@ -13,7 +13,7 @@ use pgrx::{PgSqlErrorCode, pg_sys};
 
 use crate::access::Privilege;
 use crate::error::{Error, Result};
-use crate::features::{self, Kind};
+use crate::features::{self, Kind, Many};
 use crate::memory;
 use crate::model::Model;
 use crate::names::{self, Key, Resolved};
@@ -109,7 +109,7 @@ fn explain_batch(call: &Call) -> Result<pg_sys::Datum> {
         };
         (key, Kind::of(pg_sys::get_fn_expr_argtype(info, 1)))
     };
-    let Some(Kind::Array(element)) = element else {
+    let Some(Kind::Many(Many::Array(element))) = element else {
         return Err(Error::invalid("features must be an array of numbers"));
     };
     let target = names::resolve(key, Privilege::Explain)?;
@@ -210,8 +210,14 @@ impl Prepared {
     fn new(model: Rc<Model>, explainer: Option<Explainer>) -> Prepared {
         let (mut features, mut categories) = (Vec::with_capacity(model.width()), Vec::new());
         for column in &model.columns {
-            for element in 1..=column.size {
-                let name = if column.size == 1 { column.name.clone() } else { format!("{}[{element}]", column.name) };
+            for element in 0..column.size {
+                let name = match column.moment {
+                    Some(moment) => {
+                        format!("{}.{}", column.name, moment.parts().get(element).copied().unwrap_or_default())
+                    }
+                    None if column.size == 1 => column.name.clone(),
+                    None => format!("{}[{}]", column.name, element + 1),
+                };
                 let values = if column.is_category() {
                     Values::Category(categories.len())
                 } else if column.is_boolean() {

@@ -3,13 +3,13 @@
 use pgrx::pg_sys;
 
 use crate::error::{Error, Result};
-use crate::features::{self, Kind, Number, TextKind, type_name};
+use crate::features::{self, Kind, Many, Moment, Number, TextKind, type_name};
 use crate::names::Resolved;
 
 /// How a call gives its features, told from the types of its arguments.
 pub enum Input {
-    /// One array, whose elements are the features.
-    Array(Number),
+    /// One array or vector, whose elements are the features.
+    Array(Many),
     /// One composite value, whose columns are found by name.
     Row(Row),
     /// One argument a column.
@@ -57,7 +57,7 @@ impl Input {
     pub fn of(types: &[pg_sys::Oid], first: usize) -> Result<Input> {
         if let [only] = types {
             match Kind::of(*only) {
-                Some(Kind::Array(number)) => return Ok(Input::Array(number)),
+                Some(Kind::Many(many)) if many.size().is_none() => return Ok(Input::Array(many)),
                 // SAFETY: a catalog look-up within a transaction.
                 None if unsafe { pg_sys::type_is_rowtype(*only) } => return Ok(Input::Row(Row::default())),
                 _ => {}
@@ -136,10 +136,9 @@ impl Input {
                     false => Err(wrong_width(target, shape.len)),
                 }
             }
-            Input::Array(number) => {
-                // SAFETY: the argument is an array of this type; the caller has seen that it is not NULL.
-                let shape =
-                    unsafe { features::read_array(arguments[first].value, *number, target.model.width(), row)? };
+            Input::Array(many) => {
+                // SAFETY: the argument is of this type; the caller has seen that it is not NULL.
+                let shape = unsafe { many.read(arguments[first].value, target.model.width(), row)? };
                 if shape.len != target.model.width() {
                     return Err(wrong_width(target, shape.len));
                 }
@@ -275,8 +274,13 @@ impl RowShape {
 }
 
 fn fit_scalars(scalars: &mut [Scalar], target: &Resolved) -> Result<()> {
-    if scalars.len() != target.model.columns.len() {
-        return Err(wrong_width(target, scalars.len()));
+    let columns = target.model.columns.len();
+    if scalars.len() != columns {
+        if columns == target.model.width() {
+            return Err(wrong_width(target, scalars.len()));
+        }
+        let text = format!("{target} takes {columns} columns, and the call gives {}", scalars.len());
+        return Err(Error::invalid(text).hint(takes(target)));
     }
     for (index, scalar) in scalars.iter_mut().enumerate() {
         scalar.feed = Some(Feed::new(scalar.argument, (scalar.type_oid, scalar.kind), index, target)?);
@@ -288,14 +292,20 @@ impl Feed {
     fn new(source: usize, (type_oid, kind): (pg_sys::Oid, Kind), index: usize, target: &Resolved) -> Result<Feed> {
         let column = &target.model.columns[index];
         let fits = match kind {
-            Kind::Text(TextKind::CString) if type_oid == pg_sys::UNKNOWNOID => true,
+            Kind::Text(TextKind::CString) if type_oid == pg_sys::UNKNOWNOID => column.moment.is_none(),
             Kind::Text(_) => column.is_category(),
             Kind::Number(_) => !column.is_category() && column.size == 1,
-            Kind::Array(_) => !column.is_category(),
+            Kind::Many(Many::Moment(moment)) => column.moment == Some(moment),
+            Kind::Many(_) => !column.is_category() && column.moment.is_none(),
         };
         if !fits {
             let trained = if column.is_category() {
                 "text".to_owned()
+            } else if let Some(moment) = column.moment {
+                match moment {
+                    Moment::Date => "a date".to_owned(),
+                    Moment::Timestamp => "a timestamp".to_owned(),
+                }
             } else if column.size == 1 {
                 "a number".to_owned()
             } else {
@@ -323,9 +333,9 @@ impl Feed {
             match self.kind {
                 Kind::Number(number) => row[self.offset] = number.read(datum),
                 Kind::Text(text) => row[self.offset] = self.category(text.read(datum)?, target)?,
-                Kind::Array(number) => {
+                Kind::Many(many) => {
                     let mut elements = Vec::with_capacity(self.size);
-                    let shape = features::read_array(datum, number, self.size, &mut elements)?;
+                    let shape = many.read(datum, self.size, &mut elements)?;
                     if shape.len != self.size {
                         let name = &target.model.columns[self.column].name;
                         return Err(Error::invalid(format!(
@@ -362,9 +372,10 @@ pub fn wrong_width(target: &Resolved, got: usize) -> Error {
 }
 
 fn takes(target: &Resolved) -> String {
-    let shown = target.model.columns.iter().take(30).map(|column| match column.size {
-        1 => column.name.clone(),
-        size => format!("{}[{size}]", column.name),
+    let shown = target.model.columns.iter().take(30).map(|column| match (column.moment, column.size) {
+        (Some(moment), _) => format!("{} ({})", column.name, moment.parts().join(", ")),
+        (None, 1) => column.name.clone(),
+        (None, size) => format!("{}[{size}]", column.name),
     });
     let more = if target.model.columns.len() > 30 { ", ..." } else { "" };
     format!("The model takes, in this order: {}{more}.", shown.collect::<Vec<_>>().join(", "))
@@ -375,5 +386,5 @@ fn cannot_be_feature(what: &str, type_oid: pg_sys::Oid) -> Error {
         pgrx::PgSqlErrorCode::ERRCODE_DATATYPE_MISMATCH,
         format!("{what} is of type {}, which cannot be a feature", type_name(type_oid)),
     )
-    .hint("Features are numbers, booleans, text, and arrays of numbers; cast or convert the value.")
+    .hint("Features are numbers, booleans, text, enums, dates, times, intervals, and arrays of numbers; cast or convert the value.")
 }

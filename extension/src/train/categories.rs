@@ -85,6 +85,27 @@ impl<K: Hash + Eq + Clone> Categories<K> {
     }
 }
 
+impl<K> Sorted<K> {
+    /// Leaves out the categories that are not `present`, by their index: what is not known has the index past the last.
+    pub fn keep(&mut self, present: &[bool]) {
+        let mut next = 0.0;
+        let numbers: Vec<Option<f32>> = present
+            .iter()
+            .map(|present| {
+                present.then(|| {
+                    next += 1.0;
+                    next - 1.0
+                })
+            })
+            .collect();
+        for index in &mut self.remap {
+            *index = numbers.get(*index as usize).copied().flatten().unwrap_or(next);
+        }
+        let mut kept = present.iter();
+        self.values.retain(|_| kept.next().copied().unwrap_or(false));
+    }
+}
+
 /// `{"value": {"value": index, "members": rows}}` in the order of the indexes.
 pub fn to_json<K>(sorted: &Sorted<K>) -> Value {
     let categories = sorted.values.iter().enumerate();
@@ -109,5 +130,9 @@ mod tests {
         assert_eq!(sorted.remap, [2.0, 1.0, 0.0]);
         let members: Vec<(&str, u64)> = sorted.values.iter().map(|c| (c.text.as_str(), c.members)).collect();
         assert_eq!(members, [("apple", 1), ("fig", 2), ("pear", 2)]);
+        let mut sorted = sorted;
+        sorted.keep(&[true, false, true]);
+        assert_eq!(sorted.remap, [1.0, 2.0, 0.0]);
+        assert_eq!(sorted.values.iter().map(|c| c.text.as_str()).collect::<Vec<_>>(), ["apple", "pear"]);
     }
 }

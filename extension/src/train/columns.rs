@@ -1,15 +1,20 @@
 //! Rows of a statement become rows of features: which column is what, and how its values are read.
 
+use learn::preprocess::Role;
+use learn::split::Split;
 use pgrx::{PgSqlErrorCode, pg_sys};
 use serde_json::{Value, json};
 
 use super::categories::{Categories, Sorted};
 use super::cursor::{Receiver, ResultColumn};
+use super::interrupts;
 use super::label::{Label, LabelReader};
+use super::roles::{Divided, DividingReader, Roles, WeightReader};
 use super::spool::{Owner, Spool};
 use super::statistics::Statistics;
+use super::view::View;
 use crate::error::{Error, Result};
-use crate::features::{self, Kind, MOST_FEATURES, Number, TextKind};
+use crate::features::{self, Kind, MOST_FEATURES, Many, Number, TextKind};
 use crate::model_meta::{FeatureColumn, LabelColumn, ModelMeta, Task};
 
 /// Past this many distinct values a text column is not a category but an identifier or free text.
@@ -30,7 +35,11 @@ pub struct Reader {
     features: Vec<FeatureReader>,
     /// Each with its position among the columns of the statement.
     labels: Vec<(usize, LabelReader)>,
-    /// Labels of the row being read after the first, which stand behind its features in the spool.
+    weight: Option<WeightReader>,
+    /// Whether a row weighs anything.
+    weighs: bool,
+    dividing: Option<DividingReader>,
+    /// Labels of the row being read after the first, and its weight, which stand behind its features in the spool.
     others: Vec<f32>,
     /// The row being read.
     row: Vec<f32>,
@@ -60,15 +69,15 @@ struct FeatureReader {
 enum Encoder {
     Number(Number),
     Text(TextKind, Categories<String>),
-    /// The size is known from the first array on.
-    Array(Number, Option<usize>),
+    /// The size of arrays is known from the first one on.
+    Many(Many, Option<usize>),
 }
 
 impl FeatureReader {
     /// Features that the column makes; 0 for arrays whose size is not known yet.
     fn size(&self) -> usize {
         match self.encoder {
-            Encoder::Array(_, size) => size.unwrap_or(0),
+            Encoder::Many(_, size) => size.unwrap_or(0),
             _ => 1,
         }
     }
@@ -79,6 +88,7 @@ impl Reader {
     pub fn new(
         task: Task,
         label_names: &[String],
+        roles: &Roles,
         columns: &[ResultColumn],
         not_null: &[String],
         progress: Box<dyn FnMut(u64)>,
@@ -86,6 +96,12 @@ impl Reader {
         let mut features = Vec::new();
         let mut labels = Vec::new();
         let mut unfit = Vec::new();
+        let (mut weight, mut dividing) = (None, None);
+        for name in roles.names() {
+            if !columns.iter().any(|column| column.name == name) || label_names.iter().any(|label| label == name) {
+                return Err(no_such_role(name, columns));
+            }
+        }
         for (index, column) in columns.iter().enumerate() {
             if columns.iter().take(index).any(|other| other.name == column.name) {
                 return Err(Error::new(
@@ -98,10 +114,22 @@ impl Reader {
                 labels.push((at, (index, LabelReader::new(task, column)?)));
                 continue;
             }
+            match roles.of_column(&column.name) {
+                Role::Feature => {}
+                Role::Ignore => continue,
+                Role::Weight => {
+                    weight = Some(WeightReader::new(column, index)?);
+                    continue;
+                }
+                role @ (Role::Test | Role::Time | Role::Group) => {
+                    dividing = Some(DividingReader::new(column, index, role)?);
+                    continue;
+                }
+            }
             let encoder = match Kind::of(column.type_oid) {
                 Some(Kind::Number(number)) => Encoder::Number(number),
                 Some(Kind::Text(kind)) => Encoder::Text(kind, Categories::new()),
-                Some(Kind::Array(number)) => Encoder::Array(number, None),
+                Some(Kind::Many(many)) => Encoder::Many(many, many.size()),
                 None => {
                     unfit.push(column);
                     continue;
@@ -134,6 +162,9 @@ impl Reader {
             task,
             features,
             labels,
+            weight,
+            weighs: false,
+            dividing,
             others: Vec::new(),
             row: Vec::new(),
             array: Vec::new(),
@@ -154,7 +185,7 @@ impl Reader {
                 let kind = match feature.encoder {
                     Encoder::Number(number) => number.into(),
                     Encoder::Text(..) => FeatureKind::Category,
-                    Encoder::Array(..) => return None,
+                    Encoder::Many(..) => return None,
                 };
                 Some((feature.name.clone(), kind))
             })
@@ -175,7 +206,7 @@ impl Reader {
         }
         if let Some(feature) = self.features.get_mut(index) {
             feature.statistics.add_missing((size * self.pending.len()) as u64);
-            if let Encoder::Array(_, known) = &mut feature.encoder {
+            if let Encoder::Many(_, known) = &mut feature.encoder {
                 *known = Some(size);
             }
         }
@@ -201,7 +232,7 @@ impl Reader {
         }
         self.pending.push((std::mem::take(&mut self.row), label));
         self.may_wait(self.features.iter().map(FeatureReader::size).sum::<usize>().max(8))?;
-        if self.features.iter().all(|feature| !matches!(feature.encoder, Encoder::Array(_, None))) {
+        if self.features.iter().all(|feature| !matches!(feature.encoder, Encoder::Many(_, None))) {
             let width = self.features.iter().map(FeatureReader::size).sum::<usize>() + self.others.len();
             let mut spool = Spool::create(width, self.owner);
             for (row, label) in self.pending.drain(..) {
@@ -220,6 +251,9 @@ impl Reader {
                 PgSqlErrorCode::ERRCODE_NO_DATA_FOUND,
                 format!("{source} has no rows to learn from"),
             ));
+        }
+        if self.weight.is_some() && !self.weighs {
+            return Err(Error::invalid("the weights of all rows are 0"));
         }
         let mut labels = Vec::with_capacity(self.labels.len());
         for (position, label) in self.labels {
@@ -250,12 +284,13 @@ impl Reader {
             .into_iter()
             .map(|feature| {
                 let size = feature.size();
-                let (array, kind, categories) = match feature.encoder {
-                    Encoder::Number(number) => (false, number.into(), None),
-                    Encoder::Array(number, _) => (true, number.into(), None),
+                let (many, kind, categories) = match feature.encoder {
+                    Encoder::Number(number) => (None, number.into(), None),
+                    Encoder::Many(many @ Many::Array(number), _) => (Some(many), number.into(), None),
+                    Encoder::Many(many, _) => (Some(many), FeatureKind::Quantity, None),
                     Encoder::Text(_, categories) => {
                         let sorted = categories.sort(|a, b| a.key.cmp(&b.key));
-                        (false, FeatureKind::Category, Some(sorted))
+                        (None, FeatureKind::Category, Some(sorted))
                     }
                 };
                 Feature {
@@ -264,14 +299,15 @@ impl Reader {
                     nullable: feature.nullable,
                     position: feature.position,
                     size,
-                    array,
+                    many,
                     kind,
                     categories,
                     statistics: feature.statistics,
                 }
             })
             .collect();
-        Ok(Data { task: self.task, spool, features, labels })
+        let divided = self.dividing.map(DividingReader::finish).unwrap_or_default();
+        Ok(Data { task: self.task, spool, features, labels, weighted: self.weight.is_some(), divided })
     }
 }
 
@@ -311,11 +347,11 @@ impl Receiver for Reader {
                         self.row.push(code as f32);
                     }
                 },
-                Encoder::Array(number, size) => {
+                Encoder::Many(many, size) => {
                     self.array.clear();
                     if let Some(datum) = value {
-                        // SAFETY: the column is an array of the number's type.
-                        let shape = unsafe { features::read_array(datum, *number, MOST_FEATURES, &mut self.array) }?;
+                        // SAFETY: the column is of the type that this was made for.
+                        let shape = unsafe { many.read(datum, MOST_FEATURES, &mut self.array) }?;
                         match *size {
                             _ if shape.len == 0 => return Err(empty_array(&feature.name)),
                             _ if shape.len > MOST_FEATURES => return Err(too_many_features(shape.len)),
@@ -326,7 +362,9 @@ impl Receiver for Reader {
                     } else if let Some(size) = *size {
                         self.array.resize(size, f32::NAN);
                     }
-                    for value in &self.array {
+                    // Of a moment the seconds, which come last, have a least and a greatest that say something.
+                    let first = if matches!(many, Many::Moment(_)) { self.array.len() - 1 } else { 0 };
+                    for value in self.array.iter().skip(first) {
                         feature.statistics.add(*value);
                     }
                     self.row.extend_from_slice(&self.array);
@@ -346,6 +384,14 @@ impl Receiver for Reader {
                 self.others.push(label);
             }
         }
+        if let Some(weight) = &self.weight {
+            let weight = weight.read(values, nulls)?;
+            self.weighs |= weight > 0.0;
+            self.others.push(weight);
+        }
+        if let Some(dividing) = &mut self.dividing {
+            dividing.read(values, nulls)?;
+        }
         self.row.extend_from_slice(&self.others);
         self.store(first)
     }
@@ -356,6 +402,12 @@ fn no_label(name: &str, columns: &[ResultColumn]) -> Error {
     let error =
         Error::new(PgSqlErrorCode::ERRCODE_UNDEFINED_COLUMN, format!("column \"{name}\", the label, does not exist"));
     if names.is_empty() { error } else { error.hint(crate::nearest::hint(name, &names)) }
+}
+
+fn no_such_role(name: &str, columns: &[ResultColumn]) -> Error {
+    let names: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
+    let text = format!("preprocess gives a role to column \"{name}\", which does not exist or is the label");
+    Error::new(PgSqlErrorCode::ERRCODE_UNDEFINED_COLUMN, text).hint(crate::nearest::hint(name, &names))
 }
 
 fn unfit_columns(columns: &[&ResultColumn]) -> Error {
@@ -372,8 +424,8 @@ fn unfit_columns(columns: &[&ResultColumn]) -> Error {
         format!("column \"{name}\" is of type {type_name}, which cannot be a feature"),
     )
     .hint(
-        "Features are numbers, booleans, text, and arrays of numbers. Leave the column out, or convert it, with a \
-         query in parentheses.",
+        "Features are numbers, booleans, text, enums, dates, times, intervals, and arrays of numbers. Leave the column \
+         out, or convert it, with a query in parentheses.",
     );
     if others.is_empty() { error } else { error.detail(format!("Nor can {}.", others.join(", "))) }
 }
@@ -387,7 +439,7 @@ fn too_many_categories(name: &str) -> Error {
 }
 
 fn unknown_size(features: &[FeatureReader], rows: &str) -> Error {
-    let unknown = features.iter().find(|feature| matches!(feature.encoder, Encoder::Array(_, None)));
+    let unknown = features.iter().find(|feature| matches!(feature.encoder, Encoder::Many(_, None)));
     let name = unknown.map_or("", |feature| feature.name.as_str());
     Error::new(
         PgSqlErrorCode::ERRCODE_NULL_VALUE_NOT_ALLOWED,
@@ -434,7 +486,9 @@ pub enum FeatureKind {
 impl From<Number> for FeatureKind {
     fn from(number: Number) -> FeatureKind {
         match number {
-            Number::Float4 | Number::Float8 | Number::Numeric => FeatureKind::Quantity,
+            Number::Float4 | Number::Float8 | Number::Numeric | Number::Time | Number::Interval => {
+                FeatureKind::Quantity
+            }
             Number::Int2 | Number::Int4 | Number::Int8 => FeatureKind::Integer,
             Number::Bool => FeatureKind::Boolean,
         }
@@ -450,7 +504,8 @@ pub struct Feature {
     pub position: usize,
     /// Features that it makes.
     pub size: usize,
-    pub array: bool,
+    /// Of a column whose values make several.
+    pub many: Option<Many>,
     pub kind: FeatureKind,
     /// Of a text column.
     pub categories: Option<Sorted<String>>,
@@ -464,12 +519,51 @@ pub struct Data {
     pub features: Vec<Feature>,
     /// One; several in a joint regression; none in a clustering or decomposition.
     pub labels: Vec<Label>,
+    /// Whether rows have weights, which stand behind the features and other labels in the spool.
+    pub weighted: bool,
+    /// Whether a column says which rows are tested on.
+    pub divided: Divided,
 }
 
 impl Data {
     /// Features of a row, as SQL gives it.
     pub fn width(&self) -> usize {
-        self.spool.width() - self.labels.len().saturating_sub(1)
+        self.spool.width() - self.labels.len().saturating_sub(1) - usize::from(self.weighted)
+    }
+
+    /// Forgets the categories that no training row has: to a model they are as unknown as those that come later, and its
+    /// metrics say so.
+    pub fn keep_categories_of(&mut self, split: &Split) -> Result<()> {
+        if split.test_rows() == 0 || self.features.iter().all(|feature| feature.categories.is_none()) {
+            return Ok(());
+        }
+        let mut position = 0;
+        let mut present = Vec::new();
+        for feature in &self.features {
+            if let Some(sorted) = &feature.categories {
+                present.push((position, vec![false; sorted.values.len()]));
+            }
+            position += feature.size;
+        }
+        let mut view = View::new(self, split, false, u64::MAX);
+        let width = view.width();
+        while let Some(part) = view.chunk()? {
+            for row in part.features.chunks_exact(width) {
+                for (position, present) in &mut present {
+                    if let Some(value) = row.get(*position).filter(|value| !value.is_nan())
+                        && let Some(present) = present.get_mut(*value as usize)
+                    {
+                        *present = true;
+                    }
+                }
+            }
+            interrupts::check();
+        }
+        let of_features = self.features.iter_mut().filter_map(|feature| feature.categories.as_mut());
+        for (sorted, (_, present)) in of_features.zip(&present) {
+            sorted.keep(present);
+        }
+        Ok(())
     }
 
     /// How many classes the label has; `None` where it is not one of classes.
@@ -478,20 +572,24 @@ impl Data {
     }
 
     /// The names of all features, unlike each other: a column's name, or its name and a number from 1 for each element
-    /// of an array.
+    /// of an array, or the part of a moment.
     pub fn feature_names(&self) -> Vec<String> {
         let mut names: Vec<String> = Vec::with_capacity(self.width());
         let columns: Vec<&str> = self.features.iter().map(|feature| feature.name.as_str()).collect();
         for feature in &self.features {
-            if !feature.array {
-                names.push(feature.name.clone());
-                continue;
-            }
+            let parts: Vec<String> = match feature.many {
+                None => {
+                    names.push(feature.name.clone());
+                    continue;
+                }
+                Some(Many::Moment(moment)) => moment.parts().iter().map(|part| (*part).to_owned()).collect(),
+                Some(Many::Array(_) | Many::Vector) => (1..=feature.size).map(|element| element.to_string()).collect(),
+            };
             let mut stem = feature.name.clone();
-            while (1..=feature.size).any(|i| columns.contains(&format!("{stem}.{i}").as_str())) {
+            while parts.iter().any(|part| columns.contains(&format!("{stem}.{part}").as_str())) {
                 stem.push('_');
             }
-            names.extend((1..=feature.size).map(|i| format!("{stem}.{i}")));
+            names.extend(parts.iter().map(|part| format!("{stem}.{part}")));
         }
         names
     }
@@ -511,7 +609,7 @@ impl Data {
                 .iter()
                 .map(|feature| FeatureColumn {
                     name: feature.name.clone(),
-                    pg_type: features::type_name(feature.type_oid),
+                    pg_type: features::type_name(features::base_type(feature.type_oid)),
                     size: u32::try_from(feature.size).unwrap_or(u32::MAX),
                     categories: feature
                         .categories
@@ -548,7 +646,7 @@ impl Data {
                 "label": false,
                 "position": feature.position,
                 "size": feature.size,
-                "array": feature.array,
+                "array": feature.many.is_some_and(|many| !matches!(many, Many::Moment(_))),
                 "statistics": statistics,
             });
             columns.push((feature.position, column));

@@ -204,7 +204,7 @@ impl Engine for Learner {
             targets: rows.data.labels.len(),
             labels: &all.labels,
             classes: all.classes,
-            weights: None,
+            weights: all.weights.as_deref(),
             categories: if categories.iter().any(Option::is_some) { &categories } else { &[] },
             seed: self.seed,
         };
@@ -234,6 +234,8 @@ struct Gathered {
     width: usize,
     features: Vec<f32>,
     labels: Vec<f32>,
+    /// One a row, where rows have weights.
+    weights: Option<Vec<f32>>,
     classes: usize,
 }
 
@@ -245,9 +247,16 @@ impl Gathered {
         let (mut features, mut labels) = (Vec::new(), Vec::new());
         memory::reserve(&mut features, count.saturating_mul(width))?;
         memory::reserve(&mut labels, count.saturating_mul(rows.data.labels.len()))?;
+        let mut weights = rows.data.weighted.then(Vec::new);
+        if let Some(weights) = &mut weights {
+            memory::reserve(weights, count)?;
+        }
         let mut read = 0;
         while let Some(part) = view.chunk()? {
             features.extend_from_slice(part.features);
+            if let (Some(weights), Some(some)) = (&mut weights, part.weights) {
+                weights.extend_from_slice(some);
+            }
             labels.extend_from_slice(part.labels);
             read += part.rows;
             interrupts::check();
@@ -263,7 +272,10 @@ impl Gathered {
                  that takes missing values, such as xgboost."
             )));
         }
-        Ok(Gathered { rows: read, width, features, labels, classes: 0 })
+        if weights.as_ref().is_some_and(|weights| weights.iter().all(|weight| *weight == 0.0)) {
+            return Err(Error::invalid("the weights of all training rows are 0"));
+        }
+        Ok(Gathered { rows: read, width, features, labels, weights, classes: 0 })
     }
 
     /// Leaves out classes that no row has, and numbers the others anew.
@@ -399,7 +411,7 @@ impl Engine for Xgboost {
 
         let mut rows = prepared.view(false, u64::MAX);
         let limit = if self.stops_early() { u64::MAX } else { PROGRESS_ROWS };
-        let mut held_out = (prepared.split.test_rows() > 0).then(|| prepared.view(true, limit));
+        let mut held_out = (prepared.split.test_rows() > 0).then(|| prepared.view(true, limit).known_only());
         let trained = learn::xgboost::train(
             &self.library,
             &params,

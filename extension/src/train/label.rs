@@ -54,6 +54,8 @@ impl Exact {
             Number::Int8 => return Some(Exact::Integer(bits as i64)),
             Number::Float8 => f64::from_bits(bits as u64),
             Number::Float4 => f64::from(f32::from_bits(bits as u32)),
+            // SAFETY: a value of the type, as the caller promises.
+            Number::Time | Number::Interval => f64::from(unsafe { number.read(datum) }),
             Number::Numeric => {
                 // SAFETY: a numeric, as the caller promises; past float8's range it becomes an infinity.
                 let double =
@@ -183,7 +185,23 @@ impl LabelReader {
                 format!("label \"{name}\" is \"{only}\" in all rows, and a classification needs two classes"),
             ));
         }
+        if let Some(Classes::Numeric(sorted)) = &classes {
+            warn_of_equals(name, sorted);
+        }
         Ok(Label { name: self.name, type_oid: self.type_oid, position: 0, statistics: self.statistics, classes })
+    }
+}
+
+/// `pgml.predict` gives classes as `real`, which does not tell all of them apart.
+fn warn_of_equals(name: &str, sorted: &Sorted<Exact>) {
+    let mut pairs = sorted.values.iter().zip(sorted.values.iter().skip(1));
+    let equal = pairs.find(|(one, other)| one.key.value() as f32 == other.key.value() as f32);
+    if let Some((one, other)) = equal {
+        super::report::warning(&format!(
+            "label \"{name}\" has the classes {} and {}, which pgml.predict gives as the same real: pgml.predict_label \
+             tells them apart",
+            one.text, other.text
+        ));
     }
 }
 

@@ -14,8 +14,10 @@ mod interrupts;
 mod label;
 mod report;
 mod request;
+mod roles;
 mod score;
 mod search;
+mod snapshot;
 mod source;
 mod spool;
 mod statistics;
@@ -24,7 +26,7 @@ mod view;
 
 use std::time::{Duration, Instant};
 
-use learn::preprocess::{Pipeline, Raw, Spec};
+use learn::preprocess::{Pipeline, Raw, Role, Spec};
 use learn::split::{Sampling, Split, Strata, TestSize};
 use pgrx::{IntoDatum, pg_sys};
 use serde_json::{Map, Value, json};
@@ -41,6 +43,7 @@ pub use engine::ALGORITHMS;
 use engine::{Engine, Fitted, Prepared, Progress};
 use report::EverySecond;
 pub use request::Request;
+use roles::Roles;
 use source::Source;
 use view::View;
 
@@ -96,7 +99,8 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
     let first = trials.first().map_or(&request.hyperparams, |trial| &trial.hyperparams);
     let mut engine = engine::open(&request.algorithm, task, first, request.seed())?;
     let mut plan = Plan::make(request, task, project.as_ref())?;
-    if engine.stops_early() && plan.snapshot.test_size == 0.0 {
+    let roles = Roles::of(&plan.snapshot.preprocess)?;
+    if engine.stops_early() && plan.snapshot.test_size == 0.0 && !roles.has(Role::Test) {
         return Err(Error::invalid("early_stopping_rounds needs test rows to stop by, and test_size is 0"));
     }
     if plan.materialize {
@@ -112,12 +116,16 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
     }
 
     activity::phase(Phase::Reading);
-    let (data, not_null) = read(&plan, task, engine.as_ref())?;
+    let (mut data, not_null) = read(&plan, &roles, task, engine.as_ref())?;
     let rows = data.spool.rows();
     activity::rows(rows);
     let size = TestSize::new(f64::from(plan.snapshot.test_size))?;
-    let split = split(&data, plan.sampling, size, request.seed())?;
-    if split.train_rows() == 0 || split.test_rows() == 0 && plan.snapshot.test_size > 0.0 {
+    let split = match data.divided.split(size, request.seed())? {
+        Some(split) => split,
+        None => split(&data, plan.sampling, size, request.seed())?,
+    };
+    let tests = plan.snapshot.test_size > 0.0 || roles.has(Role::Test);
+    if split.train_rows() == 0 || split.test_rows() == 0 && tests {
         return Err(Error::new(
             pgrx::PgSqlErrorCode::ERRCODE_NO_DATA_FOUND,
             format!(
@@ -129,6 +137,8 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
         )
         .hint("With test_size => 0 all rows are trained on, and none is tested."));
     }
+    let columns = if plan.is_new { data.columns_json(&not_null)? } else { Value::Null };
+    data.keep_categories_of(&split)?;
     let model_id = registry::next_id(c"models_id_seq")?;
     announce(request, engine.algorithm(), &data, &split, model_id);
 
@@ -178,7 +188,7 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
         if !plan.snapshot.preprocess.is_empty() {
             analysis["preprocess"] = Value::Object(plan.snapshot.preprocess.clone());
         }
-        registry::insert_snapshot(&plan.snapshot, &data.columns_json(&not_null)?, &analysis)?;
+        registry::insert_snapshot(&plan.snapshot, &columns, &analysis)?;
     }
     registry::insert_model(&NewModel {
         id: model_id,
@@ -265,8 +275,9 @@ fn prepare(plan: &Plan, data: &Data, split: &Split, engine: &dyn Engine) -> Resu
         let spec = plan.snapshot.preprocess.get(&feature.name).map(|spec| Spec::parse(&feature.name, spec));
         specs.push(spec.transpose()?.unwrap_or_default());
     }
+    let roles = Roles::of(&plan.snapshot.preprocess)?;
     for name in plan.snapshot.preprocess.keys() {
-        if !data.features.iter().any(|feature| feature.name == *name) {
+        if roles.of_column(name) == Role::Feature && !data.features.iter().any(|feature| feature.name == *name) {
             let names: Vec<String> = data.features.iter().map(|feature| feature.name.clone()).collect();
             let error = Error::new(
                 pgrx::PgSqlErrorCode::ERRCODE_UNDEFINED_COLUMN,
@@ -422,7 +433,7 @@ fn check_may_repeat(request: &Request, source: &Source, last: &Snapshot) -> Resu
 }
 
 /// Reads all rows. Gives the columns that are declared NOT NULL too.
-fn read(plan: &Plan, task: Task, engine: &dyn Engine) -> Result<(Data, Vec<String>)> {
+fn read(plan: &Plan, roles: &Roles, task: Task, engine: &dyn Engine) -> Result<(Data, Vec<String>)> {
     let described = cursor::describe(&plan.source.statement)?;
     let not_null = match plan.source.relation {
         Some(relation) => registry::not_null_columns(relation)?,
@@ -435,14 +446,15 @@ fn read(plan: &Plan, task: Task, engine: &dyn Engine) -> Result<(Data, Vec<Strin
             report::info(&format!("{rows} rows read"));
         }
     });
-    let mut reader = Reader::new(task, &plan.labels, &described, &not_null, progress)?;
-    // The sizes of arrays are not known yet, so what refers to columns is checked after the rows then.
+    let mut reader = Reader::new(task, &plan.labels, roles, &described, &not_null, progress)?;
+    // The sizes of arrays are not known yet, so what refers to columns is checked after the rows then, and where columns
+    // make several features.
     if let Some(features) = reader.scalar_features() {
         engine.rehearse(&features)?;
     }
     cursor::run(&plan.source.statement, plan.snapshot.materialized, &mut reader)?;
     let data = reader.finish(&plan.source.name)?;
-    if data.features.iter().any(|feature| feature.array) {
+    if data.features.iter().any(|feature| feature.many.is_some()) {
         engine.rehearse(&data.final_features())?;
     }
     Ok((data, not_null))

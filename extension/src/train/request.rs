@@ -84,8 +84,7 @@ impl Request {
             hyperparams,
             search,
             test_size,
-            test_sampling: Sampling::from_name(&sampling)
-                .ok_or_else(|| Error::unsupported(format!("test_sampling \"{sampling}\" is not supported")))?,
+            test_sampling: known_sampling(&sampling)?,
             automatic_deploy: call.bool(12).unwrap_or(true),
             materialize_snapshot: call.bool(13).unwrap_or(false),
             preprocess,
@@ -146,6 +145,36 @@ impl Request {
         let seed = ["random_state", "seed"].into_iter().find_map(|name| self.hyperparams.get(name));
         seed.and_then(Value::as_i64).map_or(0, i64::cast_unsigned)
     }
+}
+
+/// What a call of `pgml.snapshot` asks for.
+pub struct SnapshotRequest {
+    pub relation_name: String,
+    pub y_column_name: Option<String>,
+    pub test_size: f32,
+    pub test_sampling: Sampling,
+    pub preprocess: Map<String, Value>,
+}
+
+impl SnapshotRequest {
+    pub fn read(call: &Call) -> Result<SnapshotRequest> {
+        let relation_name =
+            call.text(0, "relation_name", LONGEST_QUERY)?.ok_or_else(|| Error::null_argument("relation_name"))?;
+        let test_size = call.f32(2).ok_or_else(|| Error::null_argument("test_size"))?;
+        TestSize::new(f64::from(test_size))?;
+        let sampling = call.enum_label(3).ok_or_else(|| Error::null_argument("test_sampling"))?;
+        Ok(SnapshotRequest {
+            relation_name,
+            y_column_name: call.text(1, "y_column_name", LONGEST_NAME)?,
+            test_size,
+            test_sampling: known_sampling(&sampling)?,
+            preprocess: object(call, 4, "preprocess")?,
+        })
+    }
+}
+
+fn known_sampling(name: &str) -> Result<Sampling> {
+    Sampling::from_name(name).ok_or_else(|| Error::unsupported(format!("test_sampling \"{name}\" is not supported")))
 }
 
 fn parse_task(name: &str) -> Result<Task> {

@@ -105,7 +105,7 @@ impl Scorer {
     pub fn predict(&self, view: &mut View<'_>, mut take: impl FnMut(&[f32], &[f32], &[f32])) -> Result<()> {
         let (width, values) = (self.model.width().max(1), self.model.num_values().max(1));
         let (mut mapped, mut out) = (Vec::new(), Vec::new());
-        while let Some(Part { rows: count, features, labels }) = view.chunk()? {
+        while let Some(Part { rows: count, features, labels, .. }) = view.chunk()? {
             let rows = match &self.features {
                 None => features,
                 Some(map) => {

@@ -100,7 +100,7 @@ pub fn run(
         Task::Classification => Some(data.spool.labels()?),
         _ => None,
     };
-    let folds = split.folds(search.folds, classes.as_deref(), request.seed())?;
+    let folds = split.folds(search.folds, data.divided.folds(classes.as_deref()), request.seed())?;
     let metric = key_metric(data.task);
     report::info(&format!("Hyperparameter searches: {}, cross validation folds: {}", trials.len(), folds.len()));
     let mut results = Results::default();

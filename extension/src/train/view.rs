@@ -19,13 +19,17 @@ pub struct View<'a> {
     spool: &'a Spool,
     split: &'a Split,
     wanted: bool,
-    /// Positions of categorical features, and the final index for each of their codes.
-    categories: Vec<(usize, &'a [f32])>,
+    /// Positions of categorical features, the final index for each of their codes, and how many a model knows.
+    categories: Vec<(usize, &'a [f32], usize)>,
+    /// Whether categories that no training row has are missing values.
+    known_only: bool,
     classes: Option<&'a [f32]>,
     /// What is done to each row.
     pipeline: Option<&'a Pipeline>,
     /// Labels of a row; those after the first stand behind its features in the spool.
     targets: usize,
+    /// Whether the last of what stands behind the features is the row's weight.
+    weighted: bool,
     /// At most so many rows.
     limit: u64,
     /// The block that comes next, and rows given so far.
@@ -35,6 +39,7 @@ pub struct View<'a> {
     unpacked: Block,
     features: Vec<f32>,
     labels: Vec<f32>,
+    weights: Vec<f32>,
     finished: Vec<f32>,
 }
 
@@ -45,6 +50,8 @@ pub struct Part<'a> {
     pub features: &'a [f32],
     /// Row by row, as many a row as there are labels.
     pub labels: &'a [f32],
+    /// One a row, of rows to train on, where a column says so.
+    pub weights: Option<&'a [f32]>,
 }
 
 impl<'a> View<'a> {
@@ -54,7 +61,7 @@ impl<'a> View<'a> {
         let mut categories = Vec::new();
         for feature in &data.features {
             if let Some(sorted) = &feature.categories {
-                categories.push((position, sorted.remap.as_slice()));
+                categories.push((position, sorted.remap.as_slice(), sorted.values.len()));
             }
             position += feature.size;
         }
@@ -63,9 +70,11 @@ impl<'a> View<'a> {
             split,
             wanted: test,
             categories,
+            known_only: false,
             classes: data.labels.first().and_then(|label| label.classes.as_ref()).map(|classes| classes.remap()),
             pipeline: None,
             targets: data.labels.len(),
+            weighted: data.weighted,
             limit,
             block: 0,
             given: 0,
@@ -73,6 +82,7 @@ impl<'a> View<'a> {
             unpacked: Block::new(),
             features: Vec::new(),
             labels: Vec::new(),
+            weights: Vec::new(),
             finished: Vec::new(),
         }
     }
@@ -83,13 +93,19 @@ impl<'a> View<'a> {
         self
     }
 
+    /// The same rows for a library that takes no categories but those it has learnt.
+    pub fn known_only(mut self) -> View<'a> {
+        self.known_only = true;
+        self
+    }
+
     /// Features of a row.
     pub fn width(&self) -> usize {
         self.pipeline.map_or(self.raw_width(), Pipeline::width)
     }
 
     fn raw_width(&self) -> usize {
-        self.spool.width() - self.targets.saturating_sub(1)
+        self.spool.width() - self.targets.saturating_sub(1) - usize::from(self.weighted)
     }
 
     pub fn first(&mut self) {
@@ -113,7 +129,8 @@ impl<'a> View<'a> {
                 self.reorder();
                 self.prepare()?;
                 let features = if self.pipeline.is_some() { &self.finished } else { &self.features };
-                return Ok(Some(Part { rows, features, labels: &self.labels }));
+                let weights = (self.weighted && !self.wanted).then_some(self.weights.as_slice());
+                return Ok(Some(Part { rows, features, labels: &self.labels, weights }));
             }
         }
         Ok(None)
@@ -148,12 +165,19 @@ impl<'a> View<'a> {
         let chunk = self.unpacked.chunk();
         self.features.clear();
         self.labels.clear();
+        self.weights.clear();
         let raw = self.raw_width();
         let mut taken = 0;
         for ((row, features), label) in (start..).zip(chunk.features.chunks_exact(width)).zip(chunk.labels) {
             if self.wants(row) && taken < room {
-                let (features, others) = features.split_at(raw);
+                let (features, mut others) = features.split_at(raw);
                 self.features.extend_from_slice(features);
+                if self.weighted
+                    && let Some((weight, rest)) = others.split_last()
+                {
+                    self.weights.push(*weight);
+                    others = rest;
+                }
                 if self.targets > 0 {
                     self.labels.push(*label);
                     self.labels.extend_from_slice(others);
@@ -166,10 +190,13 @@ impl<'a> View<'a> {
     /// From codes of appearance to final indexes.
     fn reorder(&mut self) {
         let width = self.raw_width();
-        for (position, remap) in &self.categories {
+        for (position, remap, known) in &self.categories {
             for value in self.features.iter_mut().skip(*position).step_by(width) {
                 if !value.is_nan() {
                     *value = remap.get(*value as usize).copied().unwrap_or(f32::NAN);
+                    if self.known_only && *value >= *known as f32 {
+                        *value = f32::NAN;
+                    }
                 }
             }
         }
@@ -199,7 +226,9 @@ impl Rows for View<'_> {
     fn next(&mut self) -> std::result::Result<Option<Chunk<'_>>, Stop> {
         interrupts::check_inside_library().map_err(stop)?;
         match self.chunk() {
-            Ok(part) => Ok(part.map(|part| Chunk { features: part.features, labels: part.labels, weights: None })),
+            Ok(part) => {
+                Ok(part.map(|part| Chunk { features: part.features, labels: part.labels, weights: part.weights }))
+            }
             Err(error) => Err(stop(error)),
         }
     }

@@ -69,7 +69,7 @@ SELECT * FROM training('(SELECT i AS x, i AS y FROM generate_series(1, 2000) i)'
 SELECT * FROM registry;
 
 -- Columns that cannot be features, labels that cannot be labels.
-SELECT * FROM training('(SELECT now()::date AS day, x, ''{}''::json AS doc, y FROM good)');
+SELECT * FROM training('(SELECT ''::1''::inet AS day, x, ''{}''::json AS doc, y FROM good)');
 SELECT * FROM training('(SELECT x, ARRAY[''a''] AS tags, y FROM good)');
 SELECT * FROM training('(SELECT good AS whole, y FROM good)');
 SELECT * FROM training('(SELECT x, now() AS y FROM good)');

@@ -33,6 +33,7 @@ pub(crate) const CLASSIFIER: Family = Family {
     joint: false,
     takes_categories: true,
     takes_missing: true,
+    takes_weights: true,
     fit: classification,
     form: &trees::FORM,
 };
@@ -56,6 +57,7 @@ pub(crate) const REGRESSOR: Family = Family {
     joint: false,
     takes_categories: true,
     takes_missing: true,
+    takes_weights: true,
     fit: regression,
     form: &trees::FORM,
 };

@@ -55,6 +55,7 @@ pub(crate) const AFFINITY_PROPAGATION: Family = Family {
     joint: false,
     takes_categories: false,
     takes_missing: false,
+    takes_weights: false,
     fit,
     form: &centroids::FORM,
 };

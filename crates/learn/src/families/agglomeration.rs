@@ -59,6 +59,7 @@ pub(crate) const FEATURE_AGGLOMERATION: Family = Family {
     joint: false,
     takes_categories: false,
     takes_missing: false,
+    takes_weights: false,
     fit,
     form: &witnesses::FORM,
 };

@@ -43,6 +43,7 @@ pub(crate) const CLASSIFIER: Family = Family {
     joint: true,
     takes_categories: true,
     takes_missing: true,
+    takes_weights: true,
     fit,
     form: &trees::FORM,
 };

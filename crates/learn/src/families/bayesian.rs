@@ -53,6 +53,7 @@ pub(crate) const RIDGE: Family = Family {
     joint: false,
     takes_categories: false,
     takes_missing: false,
+    takes_weights: true,
     fit: ridge,
     form: &linear::FORM,
 };
@@ -77,6 +78,7 @@ pub(crate) const RELEVANCE: Family = Family {
     joint: false,
     takes_categories: false,
     takes_missing: false,
+    takes_weights: true,
     fit: relevance,
     form: &linear::FORM,
 };

@@ -40,6 +40,7 @@ pub(crate) const BIRCH: Family = Family {
     joint: false,
     takes_categories: false,
     takes_missing: false,
+    takes_weights: false,
     fit,
     form: &centroids::FORM,
 };

@@ -54,6 +54,7 @@ pub(crate) const SPECTRAL_CO: Family = Family {
     joint: false,
     takes_categories: false,
     takes_missing: false,
+    takes_weights: false,
     fit: fit_co,
     form: &witnesses::FORM,
 };
@@ -97,6 +98,7 @@ pub(crate) const SPECTRAL_BI: Family = Family {
     joint: false,
     takes_categories: false,
     takes_missing: false,
+    takes_weights: false,
     fit: fit_bi,
     form: &witnesses::FORM,
 };

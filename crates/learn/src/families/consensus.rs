@@ -66,6 +66,7 @@ pub(crate) const RANSAC: Family = Family {
     joint: false,
     takes_categories: false,
     takes_missing: false,
+    takes_weights: true,
     fit,
     form: &linear::FORM,
 };

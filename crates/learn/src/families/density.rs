@@ -50,6 +50,7 @@ pub(crate) const DBSCAN: Family = Family {
     joint: false,
     takes_categories: false,
     takes_missing: false,
+    takes_weights: true,
     fit,
     form: &witnesses::FORM,
 };

@@ -46,6 +46,7 @@ pub(crate) const LASSO: Family = Family {
     joint: true,
     takes_categories: false,
     takes_missing: false,
+    takes_weights: true,
     fit: lasso,
     form: &linear::FORM,
 };
@@ -75,6 +76,7 @@ pub(crate) const ELASTIC_NET: Family = Family {
     joint: true,
     takes_categories: false,
     takes_missing: false,
+    takes_weights: true,
     fit: elastic_net,
     form: &linear::FORM,
 };

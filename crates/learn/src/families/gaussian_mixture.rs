@@ -81,6 +81,7 @@ pub(crate) const GAUSSIAN_MIXTURE: Family = Family {
     joint: false,
     takes_categories: false,
     takes_missing: false,
+    takes_weights: true,
     fit,
     form: &mixture::FORM,
 };

@@ -51,6 +51,7 @@ pub(crate) const REGRESSION: Family = Family {
     joint: true,
     takes_categories: false,
     takes_missing: false,
+    takes_weights: true,
     fit: regress,
     form: &kernel::FORM,
 };
@@ -81,6 +82,7 @@ pub(crate) const CLASSIFICATION: Family = Family {
     joint: false,
     fit: classify,
     form: &laplace::FORM,
+    takes_weights: false,
     ..REGRESSION
 };
 

@@ -84,6 +84,7 @@ pub(crate) const CLASSIFIER: Family = Family {
     joint: false,
     takes_categories: true,
     takes_missing: true,
+    takes_weights: true,
     fit,
     form: &trees::FORM,
 };

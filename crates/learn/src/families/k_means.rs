@@ -44,6 +44,7 @@ pub(crate) const KMEANS: Family = Family {
     joint: false,
     takes_categories: false,
     takes_missing: false,
+    takes_weights: true,
     fit,
     form: &centroids::FORM,
 };

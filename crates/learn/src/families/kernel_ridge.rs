@@ -47,6 +47,7 @@ pub(crate) const REGRESSION: Family = Family {
     joint: true,
     takes_categories: false,
     takes_missing: false,
+    takes_weights: true,
     fit,
     form: &kernel::FORM,
 };

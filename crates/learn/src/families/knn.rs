@@ -14,6 +14,7 @@ pub(crate) const REGRESSION: Family = Family {
     joint: true,
     takes_categories: false,
     takes_missing: false,
+    takes_weights: false,
     fit,
     form: &neighbours::FORM,
 };

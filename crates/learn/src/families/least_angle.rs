@@ -35,6 +35,7 @@ pub(crate) const LEAST_ANGLE: Family = Family {
     joint: false,
     takes_categories: false,
     takes_missing: false,
+    takes_weights: true,
     fit: |problem, given, control| {
         let way = Way { least: 0.0, lasso: false, positive: false, most: given.count("n_nonzero_coefs") };
         fit(problem, given, way, control)
@@ -62,6 +63,7 @@ pub(crate) const LASSO: Family = Family {
     joint: false,
     takes_categories: false,
     takes_missing: false,
+    takes_weights: true,
     fit: |problem, given, control| {
         let (least, positive) = (given.number("alpha"), given.flag("positive"));
         fit(problem, given, Way { least, lasso: true, positive, most: given.count("max_iter") }, control)

@@ -23,6 +23,7 @@ pub(crate) const LINEAR: Family = Family {
     joint: true,
     takes_categories: false,
     takes_missing: false,
+    takes_weights: true,
     fit,
     form: &linear::FORM,
 };

@@ -320,6 +320,7 @@ pub(crate) const REGRESSOR: Family = Family {
     joint: false,
     takes_categories: true,
     takes_missing: true,
+    takes_weights: true,
     fit,
     form: &trees::FORM,
 };

@@ -55,6 +55,7 @@ pub(crate) const CLASSIFIER: Family = Family {
     joint: false,
     takes_categories: false,
     takes_missing: false,
+    takes_weights: true,
     fit: classify,
     form: &linear::FORM,
 };
@@ -83,6 +84,7 @@ pub(crate) const REGRESSOR: Family = Family {
     joint: false,
     takes_categories: false,
     takes_missing: false,
+    takes_weights: true,
     fit: regress,
     form: &linear::FORM,
 };

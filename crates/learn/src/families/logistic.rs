@@ -55,6 +55,7 @@ pub(crate) const LINEAR: Family = Family {
     joint: false,
     takes_categories: false,
     takes_missing: false,
+    takes_weights: true,
     fit,
     form: &linear::FORM,
 };

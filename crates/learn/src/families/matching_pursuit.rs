@@ -32,6 +32,7 @@ pub(crate) const PURSUIT: Family = Family {
     joint: false,
     takes_categories: false,
     takes_missing: false,
+    takes_weights: true,
     fit,
     form: &linear::FORM,
 };

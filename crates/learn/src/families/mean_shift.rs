@@ -57,6 +57,7 @@ pub(crate) const MEAN_SHIFT: Family = Family {
     joint: false,
     takes_categories: false,
     takes_missing: false,
+    takes_weights: false,
     fit,
     form: &centroids::FORM,
 };

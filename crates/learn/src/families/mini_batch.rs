@@ -60,6 +60,7 @@ pub(crate) const MINI_BATCH_KMEANS: Family = Family {
     joint: false,
     takes_categories: false,
     takes_missing: false,
+    takes_weights: true,
     fit,
     form: &centroids::FORM,
 };

@@ -27,6 +27,7 @@ pub(crate) const NAIVE_BAYES: Family = Family {
     joint: false,
     takes_categories: false,
     takes_missing: false,
+    takes_weights: true,
     fit,
     form: &FORM,
 };

@@ -80,6 +80,7 @@ pub(crate) const OPTICS: Family = Family {
     joint: false,
     takes_categories: false,
     takes_missing: false,
+    takes_weights: false,
     fit,
     form: &witnesses::FORM,
 };

@@ -45,6 +45,7 @@ pub(crate) const PCA: Family = Family {
     joint: false,
     takes_categories: false,
     takes_missing: false,
+    takes_weights: false,
     fit: fit_pca,
     form: &projection::FORM,
 };
@@ -75,6 +76,7 @@ pub(crate) const TRUNCATED_SVD: Family = Family {
     joint: false,
     takes_categories: false,
     takes_missing: false,
+    takes_weights: false,
     fit: fit_svd,
     form: &projection::FORM,
 };

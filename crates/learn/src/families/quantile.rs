@@ -40,6 +40,7 @@ pub(crate) const QUANTILE: Family = Family {
     joint: false,
     takes_categories: false,
     takes_missing: false,
+    takes_weights: true,
     fit,
     form: &linear::FORM,
 };

@@ -82,6 +82,7 @@ pub(crate) const CLASSIFIER: Family = Family {
     joint: true,
     takes_categories: true,
     takes_missing: true,
+    takes_weights: true,
     fit: |problem, given, control| fit(problem, given, control, false),
     form: &trees::FORM,
 };
@@ -97,6 +98,7 @@ pub(crate) const EXTRA_CLASSIFIER: Family = Family {
     joint: true,
     takes_categories: true,
     takes_missing: true,
+    takes_weights: true,
     fit: |problem, given, control| fit(problem, given, control, true),
     form: &trees::FORM,
 };

@@ -53,6 +53,7 @@ pub(crate) const RIDGE: Family = Family {
     joint: true,
     takes_categories: false,
     takes_missing: false,
+    takes_weights: true,
     fit: regress,
     form: &linear::FORM,
 };
@@ -75,6 +76,7 @@ pub(crate) const CLASSIFIER: Family = Family {
     joint: false,
     takes_categories: false,
     takes_missing: false,
+    takes_weights: true,
     fit: classify,
     form: &linear::FORM,
 };

@@ -71,6 +71,7 @@ pub(crate) const SPECTRAL: Family = Family {
     joint: false,
     takes_categories: false,
     takes_missing: false,
+    takes_weights: false,
     fit,
     form: &witnesses::FORM,
 };

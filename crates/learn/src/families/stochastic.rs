@@ -117,6 +117,7 @@ pub(crate) const REGRESSOR: Family = Family {
     joint: false,
     takes_categories: false,
     takes_missing: false,
+    takes_weights: true,
     fit: |problem, given, control| regress(problem, given, plan(given)?, control),
     form: &linear::FORM,
 };
@@ -166,6 +167,7 @@ pub(crate) const CLASSIFIER: Family = Family {
     joint: false,
     takes_categories: false,
     takes_missing: false,
+    takes_weights: true,
     fit: |problem, given, control| classify(problem, given, plan(given)?, control),
     form: &linear::FORM,
 };
@@ -195,6 +197,7 @@ pub(crate) const PERCEPTRON: Family = Family {
     joint: false,
     takes_categories: false,
     takes_missing: false,
+    takes_weights: true,
     fit: |problem, given, control| {
         let own = Plan { loss: Loss::Hinge(0.0), rate: Rate::Constant, eta0: given.number("eta0"), ..usual(given) };
         classify(problem, given, Plan { penalty: penalty_of(given)?, ..own }, control)
@@ -230,6 +233,7 @@ pub(crate) const PASSIVE_AGGRESSIVE_REGRESSOR: Family = Family {
     joint: false,
     takes_categories: false,
     takes_missing: false,
+    takes_weights: true,
     fit: |problem, given, control| {
         let loss = Loss::Absolute(given.number("epsilon"));
         let rate = if given.word("loss") == "epsilon_insensitive" { Rate::Capped } else { Rate::Damped };
@@ -267,6 +271,7 @@ pub(crate) const PASSIVE_AGGRESSIVE_CLASSIFIER: Family = Family {
     joint: false,
     takes_categories: false,
     takes_missing: false,
+    takes_weights: true,
     fit: |problem, given, control| {
         let rate = if given.word("loss") == "hinge" { Rate::Capped } else { Rate::Damped };
         classify(problem, given, Plan { rate, eta0: given.number("C"), ..usual(given) }, control)

@@ -36,6 +36,7 @@ pub(crate) const CLASSIFICATION: Family = Family {
     joint: false,
     takes_categories: false,
     takes_missing: false,
+    takes_weights: true,
     fit: |problem, given, control| classify(problem, given, Formulation::Cost(given.number("C")), control),
     form: &kernel::FORM,
 };

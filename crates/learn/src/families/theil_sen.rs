@@ -39,6 +39,7 @@ pub(crate) const THEIL_SEN: Family = Family {
     joint: false,
     takes_categories: false,
     takes_missing: false,
+    takes_weights: true,
     fit,
     form: &linear::FORM,
 };

@@ -76,6 +76,8 @@ pub struct Family {
     pub takes_categories: bool,
     /// Whether it learns from rows with missing features.
     pub takes_missing: bool,
+    /// Whether it counts rows by [`Problem::weights`]. Where it does not, [`fit`] refuses them.
+    pub takes_weights: bool,
     /// Trains. The hyperparameters were checked against `parameters`; what only the rows can tell to be wrong is an
     /// [`Error::InvalidParameter`] of this function's.
     pub fit: fn(&Problem<'_>, &Given, &mut Control<'_>) -> Result<Model, Error>,
@@ -217,6 +219,9 @@ pub const FAMILIES: &[&Family] = &[
 /// # Errors
 /// As `family.fit`.
 pub fn fit(family: &Family, problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Result<Model, Error> {
+    if problem.weights.is_some() && !family.takes_weights {
+        return Err(Error::Task(format!("algorithm \"{}\" takes no weights of rows", family.name)));
+    }
     if problem.targets <= 1 || family.joint {
         return (family.fit)(problem, given, control);
     }

@@ -1,0 +1,257 @@
+//! Columns that are not learnt from, but say something of their rows: how much a row counts, and on which side of the split
+//! it is. `preprocess` names them: `{"sold_at": {"role": "time"}}`.
+
+use std::collections::HashMap;
+
+use learn::preprocess::{Role, Spec};
+use learn::split::{Folds, Split, TestSize};
+use pgrx::{PgSqlErrorCode, pg_sys};
+use serde_json::{Map, Value};
+
+use super::cursor::ResultColumn;
+use crate::error::{Error, Result};
+use crate::features::{self, Kind, Many, Number};
+use crate::memory;
+
+/// Which columns have roles, by what was asked to be done to columns.
+pub struct Roles(Vec<(String, Role)>);
+
+impl Roles {
+    /// At most one column weighs rows, and one splits them.
+    pub fn of(preprocess: &Map<String, Value>) -> Result<Roles> {
+        let mut roles = Vec::new();
+        for (column, spec) in preprocess {
+            roles.push((column.clone(), Spec::parse(column, spec)?.role));
+        }
+        roles.retain(|(_, role)| *role != Role::Feature);
+        let one = |what: &str, is: &dyn Fn(Role) -> bool| {
+            let mut named = roles.iter().filter(|(_, role)| is(*role)).map(|(name, _)| name);
+            match (named.next(), named.next()) {
+                (Some(first), Some(second)) => {
+                    Err(Error::invalid(format!("columns \"{first}\" and \"{second}\" both {what}, and one column can")))
+                }
+                _ => Ok(()),
+            }
+        };
+        one("weigh rows", &|role| role == Role::Weight)?;
+        one("say which rows are tested on", &|role| matches!(role, Role::Test | Role::Time | Role::Group))?;
+        Ok(Roles(roles))
+    }
+
+    /// What a column is for.
+    pub fn of_column(&self, name: &str) -> Role {
+        self.0.iter().find(|(column, _)| column == name).map_or(Role::Feature, |(_, role)| *role)
+    }
+
+    /// Whether a column has that role.
+    pub fn has(&self, wanted: Role) -> bool {
+        self.0.iter().any(|(_, role)| *role == wanted)
+    }
+
+    /// The columns that have a role.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(name, _)| name.as_str())
+    }
+}
+
+/// What divides rows into those to train on and those to test on, where a column does.
+#[derive(Default)]
+pub enum Divided {
+    /// No column.
+    #[default]
+    No,
+    /// Whether each row is tested on.
+    Tests(Vec<bool>),
+    /// Numbers that are in the order of the rows' times.
+    Times(Vec<i64>),
+    /// The number of each row's group.
+    Groups(Vec<u32>),
+}
+
+impl Divided {
+    /// The split that the column makes; `None` where there is no such column.
+    pub fn split(&self, size: TestSize, seed: u64) -> Result<Option<Split>> {
+        Ok(match self {
+            Divided::No => None,
+            Divided::Tests(marks) => Some(Split::marked(marks)),
+            Divided::Times(times) => Some(Split::latest(times, size)?),
+            Divided::Groups(groups) => Some(Split::grouped(groups, size, seed)?),
+        })
+    }
+
+    /// How a cross-validation divides the training rows.
+    pub fn folds<'a>(&'a self, classes: Option<&'a [f32]>) -> Folds<'a> {
+        match (self, classes) {
+            (Divided::Times(times), _) => Folds::Times(times),
+            (Divided::Groups(groups), _) => Folds::Groups(groups),
+            (Divided::No | Divided::Tests(_), Some(classes)) => Folds::Classes(classes),
+            (Divided::No | Divided::Tests(_), None) => Folds::Random,
+        }
+    }
+}
+
+/// Reads the column that weighs rows.
+pub struct WeightReader {
+    name: String,
+    position: usize,
+    number: Number,
+}
+
+impl WeightReader {
+    pub fn new(column: &ResultColumn, position: usize) -> Result<WeightReader> {
+        match Kind::of(column.type_oid) {
+            Some(Kind::Number(number)) => Ok(WeightReader { name: column.name.clone(), position, number }),
+            _ => Err(unfit(column, "weigh rows", "Weights are numbers.")),
+        }
+    }
+
+    /// The weight of a row: finite, and not negative.
+    pub fn read(&self, values: &[pg_sys::Datum], nulls: &[bool]) -> Result<f32> {
+        let datum = values.get(self.position).filter(|_| nulls.get(self.position) == Some(&false));
+        // SAFETY: the column is of the number's type.
+        let weight = datum.map(|datum| unsafe { self.number.read(*datum) });
+        let name = &self.name;
+        match weight {
+            Some(weight) if weight.is_finite() && weight >= 0.0 => Ok(weight),
+            Some(weight) => Err(Error::new(
+                PgSqlErrorCode::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
+                format!("column \"{name}\" weighs rows, and is {weight} in one of them"),
+            )
+            .hint("Weights are finite and not negative.")),
+            None => Err(is_null(name, "weighs rows")),
+        }
+    }
+}
+
+/// Reads the column that divides rows.
+pub struct DividingReader {
+    name: String,
+    position: usize,
+    type_oid: pg_sys::Oid,
+    key: Key,
+    divided: Divided,
+    groups: HashMap<String, u32>,
+}
+
+/// How a value is read.
+#[derive(Clone, Copy)]
+enum Key {
+    Boolean,
+    Integer(Number),
+    Float(Number),
+    Days,
+    Microseconds,
+    Text,
+}
+
+impl DividingReader {
+    pub fn new(column: &ResultColumn, position: usize, role: Role) -> Result<DividingReader> {
+        let kind = Kind::of(column.type_oid);
+        let (key, divided) = match (role, kind) {
+            (Role::Test, Some(Kind::Number(Number::Bool))) => (Key::Boolean, Divided::Tests(Vec::new())),
+            (Role::Test, _) => return Err(unfit(column, "say which rows are tested on", "Such a column is boolean.")),
+            (Role::Time, Some(Kind::Many(Many::Moment(moment)))) => {
+                let key = if moment == features::Moment::Date { Key::Days } else { Key::Microseconds };
+                (key, Divided::Times(Vec::new()))
+            }
+            (Role::Time, Some(Kind::Number(number @ (Number::Int2 | Number::Int4 | Number::Int8)))) => {
+                (Key::Integer(number), Divided::Times(Vec::new()))
+            }
+            (Role::Time, Some(Kind::Number(number @ (Number::Float4 | Number::Float8 | Number::Numeric)))) => {
+                (Key::Float(number), Divided::Times(Vec::new()))
+            }
+            (Role::Time, _) => {
+                return Err(unfit(column, "order rows by time", "Times are dates, timestamps or numbers."));
+            }
+            _ => (Key::Text, Divided::Groups(Vec::new())),
+        };
+        let name = column.name.clone();
+        Ok(DividingReader { name, position, type_oid: column.type_oid, key, divided, groups: HashMap::new() })
+    }
+
+    /// Takes note of a row.
+    pub fn read(&mut self, values: &[pg_sys::Datum], nulls: &[bool]) -> Result<()> {
+        let datum = values.get(self.position).filter(|_| nulls.get(self.position) == Some(&false));
+        let Some(&datum) = datum else { return Err(is_null(&self.name, "says on which side of the split rows are")) };
+        match &mut self.divided {
+            Divided::No => Ok(()),
+            Divided::Tests(marks) => push(marks, datum.value() as u8 != 0),
+            Divided::Times(times) => {
+                // SAFETY: the column is of the type that the key was made for.
+                let time = unsafe { self.key.time(datum) };
+                push(times, time.ok_or_else(|| is_null(&self.name, "orders rows by time"))?)
+            }
+            Divided::Groups(groups) => {
+                let text = output(self.type_oid, datum);
+                let next = u32::try_from(self.groups.len()).unwrap_or(u32::MAX);
+                let group = *self.groups.entry(text).or_insert(next);
+                push(groups, group)
+            }
+        }
+    }
+
+    pub fn finish(self) -> Divided {
+        self.divided
+    }
+}
+
+impl Key {
+    /// A number in the order of the times; `None` for NaN.
+    ///
+    /// # Safety
+    /// `datum` is of the type that the key was made for.
+    unsafe fn time(self, datum: pg_sys::Datum) -> Option<i64> {
+        let bits = datum.value();
+        match self {
+            Key::Integer(Number::Int2) => Some(i64::from(bits as i16)),
+            Key::Integer(Number::Int4) | Key::Days => Some(i64::from(bits as i32)),
+            Key::Integer(_) | Key::Microseconds => Some(bits as i64),
+            Key::Float(Number::Float8) => in_order(f64::from_bits(bits as u64)),
+            // SAFETY: as the caller promises.
+            Key::Float(number) => in_order(f64::from(unsafe { number.read(datum) })),
+            Key::Boolean | Key::Text => None,
+        }
+    }
+}
+
+/// A whole number for each float, in the same order; `None` for NaN.
+fn in_order(value: f64) -> Option<i64> {
+    let bits = (value + 0.0).to_bits().cast_signed();
+    (!value.is_nan()).then_some(if bits < 0 { bits ^ i64::MAX } else { bits })
+}
+
+fn push<T>(values: &mut Vec<T>, value: T) -> Result<()> {
+    if values.len() == values.capacity() {
+        let more = values.len().max(1024);
+        memory::reserve(values, more)?;
+    }
+    values.push(value);
+    Ok(())
+}
+
+/// A value as a cast to text gives it.
+fn output(type_oid: pg_sys::Oid, datum: pg_sys::Datum) -> String {
+    let (mut function, mut varlena) = (pg_sys::InvalidOid, false);
+    // SAFETY: the output function of the value's own type; it gives a palloc'd C string.
+    unsafe {
+        pg_sys::getTypeOutputInfo(type_oid, &mut function, &mut varlena);
+        let text = pg_sys::OidOutputFunctionCall(function, datum);
+        std::ffi::CStr::from_ptr(text).to_string_lossy().into_owned()
+    }
+}
+
+fn unfit(column: &ResultColumn, what: &str, hint: &'static str) -> Error {
+    Error::new(
+        PgSqlErrorCode::ERRCODE_DATATYPE_MISMATCH,
+        format!("column \"{}\" is of type {}, which cannot {what}", column.name, features::type_name(column.type_oid)),
+    )
+    .hint(hint)
+}
+
+fn is_null(name: &str, what: &str) -> Error {
+    Error::new(
+        PgSqlErrorCode::ERRCODE_NULL_VALUE_NOT_ALLOWED,
+        format!("column \"{name}\" {what}, and is NULL or NaN in one of them"),
+    )
+    .hint("Leave such rows out with a query in parentheses: (SELECT ... WHERE ... IS NOT NULL).")
+}

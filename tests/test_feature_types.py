@@ -1,0 +1,161 @@
+"""Columns of other types than numbers and text: dates, timestamps, times, intervals, enums, vectors."""
+
+import pytest
+
+from conftest import Database
+from devkit import Problem
+
+NEWEST_ONLY = True
+
+
+@pytest.fixture(scope="module")
+def moments(server):
+    """A database with a table of every such type, and a model of it."""
+    server.psql("CREATE DATABASE moments")
+    database = Database(server, "moments")
+    database.sql("""
+        CREATE EXTENSION pgml;
+        SET TimeZone = 'Asia/Tokyo';
+        CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy');
+        CREATE DOMAIN day_of_sale AS date;
+        CREATE TABLE sales AS
+            SELECT t::day_of_sale AS day, t AS at, t::timestamptz AS at_zone, t::time AS clock,
+                   make_interval(months => i % 30, days => i % 7, secs => i) AS took,
+                   (ARRAY['sad', 'ok', 'happy'])[1 + i % 3]::mood AS mood,
+                   extract(dow FROM t)::int * 10 + extract(hour FROM t)::int + (i % 3) AS sold
+            FROM (SELECT i, timestamp '1998-05-01' + i * interval '7 hours 13 minutes' AS t
+                  FROM generate_series(1, 3000) AS i) AS times;
+        SELECT * FROM pgml.train('sales', 'regression', 'sales', 'sold', 'xgboost', '{"n_estimators": 60}');
+    """)
+    yield database
+    server.psql("DROP DATABASE moments WITH (FORCE)")
+
+
+def refused(database, statement, message):
+    with pytest.raises(Problem, match=message):
+        database.sql(statement)
+
+
+def test_parts_of_a_moment_are_those_that_extract_gives(moments):
+    """A model that adds its features up says what they were: those of days and times over all the years there are."""
+    for of in ["year", "month", "day", "dow", "hour", "epoch"]:
+        moments.sql(f"""
+            CREATE TABLE learn_{of} AS
+                SELECT t, extract({of} FROM t)::real AS y FROM (
+                    SELECT timestamp '1990-01-01' + i * i * interval '3 hours 7 minutes' AS t
+                    FROM generate_series(1, 400) AS i) AS times;
+            SELECT * FROM pgml.train('part {of}', 'regression', 'learn_{of}', 'y', 'linear');
+        """)
+        wrong = moments.sql(f"""
+            SELECT count(*) FROM (
+                SELECT t FROM generate_series(timestamp '1995-03-01', '2006-01-01', '37 days 5 hours') AS t
+                UNION ALL SELECT t FROM generate_series(timestamp '1890-01-01', '1891-01-01', '11 hours') AS t
+            ) AS times
+            WHERE abs(pgml.predict('part {of}', t) - extract({of} FROM t)) > abs(extract({of} FROM t)) * 1e-3 + 0.02
+        """)
+        assert wrong == "0", of
+
+
+def test_a_model_learns_from_days_of_the_week_and_hours(moments):
+    assert (
+        float(
+            moments.sql(
+                "SELECT metrics->>'r2' FROM pgml.models m JOIN pgml.projects p ON p.id = m.project_id "
+                "WHERE p.name = 'sales'"
+            )
+        )
+        > 0.97
+    )
+    error = moments.sql("SELECT avg(abs(pgml.predict('sales', s) - sold)) < 1.5 FROM sales s")
+    assert error == "t"
+
+
+def test_all_ways_of_a_call_agree_in_every_time_zone(moments):
+    answers = {
+        moments.sql(f"""
+            SET TimeZone = '{zone}';
+            SELECT sum(pgml.predict('sales', s)), sum(pgml.predict('sales', day, at, at_zone, clock, took, mood))
+            FROM (SELECT day, at, timestamptz '2001-07-01 12:00+00' AS at_zone, clock, took, mood FROM sales LIMIT 50) s
+        """)
+        for zone in ["UTC", "Asia/Tokyo", "America/New_York"]
+    }
+    assert len(answers) == 1
+    one, other = answers.pop().splitlines()[-1].split("|")
+    assert one == other
+
+
+def test_features_are_named_by_their_parts(moments):
+    names = moments.sql(
+        "SELECT feature FROM sales s, pgml.explain('sales', s) WHERE s.at = (SELECT min(at) FROM sales)"
+    )
+    assert names.split()[:5] == ["day.year", "day.month", "day.day", "day.dow", "day.epoch"]
+    assert {"at.hour", "at_zone.epoch", "clock", "took", "mood"} <= set(names.split())
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        ("pgml.predict('sales', 1, at, at_zone, clock, took, mood)", 'column "day" .* was a date'),
+        ("pgml.predict('sales', at, at, at_zone, clock, took, mood)", 'column "day" .* was a date'),
+        ("pgml.predict('sales', day, day, at_zone, clock, took, mood)", 'column "at" .* was a timestamp'),
+        ("pgml.predict('sales', day, at, at_zone, clock, took)", "takes 6 columns, and the call gives 5"),
+        ("pgml.predict('sales', '2001-01-01', at, at_zone, clock, took, mood)", 'column "day" .* was a date'),
+    ],
+)
+def test_other_types_are_refused_by_name(moments, call, text):
+    refused(moments, f"SELECT {call} FROM sales LIMIT 1", text)
+
+
+def test_infinite_moments_are_refused_in_training_and_null_is_missing(moments):
+    moments.sql(
+        "CREATE TABLE endless AS SELECT CASE i WHEN 3 THEN date 'infinity' ELSE date '2000-01-01' + i END AS d, i AS y"
+        " FROM generate_series(1, 40) AS i"
+    )
+    refused(moments, "SELECT pgml.train('endless', 'regression', 'endless', 'y', 'xgboost')", '"d" is infinite')
+    assert (
+        moments.sql(
+            "SELECT pgml.predict('sales', NULL::date, at, at_zone, clock, took, mood) IS NOT NULL FROM sales LIMIT 1"
+        )
+        == "t"
+    )
+
+
+def test_vectors_of_pgvector_are_arrays(moments):
+    if moments.sql("SELECT count(*) FROM pg_available_extensions WHERE name = 'vector'") == "0":
+        pytest.skip("this PostgreSQL has no pgvector")
+    moments.sql("""
+        CREATE EXTENSION IF NOT EXISTS vector;
+        CREATE TABLE embedded AS SELECT ARRAY[i % 7, i % 5, i % 3]::vector AS v, (i % 7 + 2 * (i % 5))::real AS y
+            FROM generate_series(1, 200) AS i;
+        SELECT * FROM pgml.train('embedded', 'regression', 'embedded', 'y', 'linear');
+    """)
+    assert (
+        moments.sql("""
+        SELECT count(*) FROM embedded e WHERE pgml.predict('embedded', e) = pgml.predict('embedded', v)
+            AND pgml.predict('embedded', v) = pgml.predict('embedded', v::real[]) AND abs(pgml.predict('embedded', v) - y) < 1e-3
+    """)
+        == "200"
+    )
+    refused(moments, "SELECT pgml.predict('embedded', '[1,2]'::vector)", "takes 3 features")
+
+
+def test_classes_that_a_real_cannot_tell_apart_are_warned_of(moments):
+    with moments.connect() as connection:
+        connection.cursor().execute("""
+            SELECT pgml.train('large', 'classification', '(SELECT i::real AS a, 10000000000 + i % 2 AS y FROM generate_series(1, 40) i)',
+                              'y', 'xgboost')""")
+        said = " ".join(notice[b"M"].decode() for notice in connection.notices)
+    assert "has the classes 10000000000 and 10000000001, which pgml.predict gives as the same real" in said
+
+
+def test_categories_are_those_of_the_training_rows(moments):
+    """One that only test rows have answers as one that nobody has ever seen."""
+    moments.sql("""
+        CREATE TABLE kinds AS SELECT i % 5 = 0 AS held_out, CASE WHEN i % 5 = 0 THEN 'late' ELSE 'kind ' || i % 3 END AS kind,
+            (i % 3)::real AS y FROM generate_series(1, 200) AS i
+    """)
+    for algorithm in ["xgboost", "linear", "lightgbm"]:
+        moments.sql(f"""SELECT * FROM pgml.train('kinds {algorithm}', 'regression', 'kinds', 'y', '{algorithm}',
+                        preprocess => '{{"held_out": {{"role": "test"}}}}')""")
+        same = f"SELECT pgml.predict('kinds {algorithm}', 'late'::text) = pgml.predict('kinds {algorithm}', 'never seen'::text)"
+        assert moments.sql(same) == "t", algorithm
