@@ -405,3 +405,45 @@ def test_what_was_done_to_columns_is_done_again(gaps):
     )
     gaps.sql("SELECT pgml.train('again', algorithm => 'lasso')")
     assert gaps.sql("SELECT count(*) FROM pgml.trained_models WHERE name = 'again'") == "2"
+
+
+def test_a_search_by_successive_halving(loaded):
+    """Nine combinations on a third of the rows, the best three on all; what is given up is not tried again."""
+    loaded.sql("""
+        SELECT pgml.train('halved', 'regression', 'pgml.diabetes', 'target', 'xgboost', search => 'grid',
+            search_params => '{"max_depth": [1, 2, 3], "n_estimators": [5, 20, 60]}',
+            search_args => '{"factor": 3, "cv": 2}')""")
+    hyperparams, results = loaded.sql(
+        "SELECT hyperparams, metrics->'search_results' FROM pgml.models m JOIN pgml.projects p ON p.id = m.project_id "
+        "WHERE p.name = 'halved'"
+    ).split("|")
+    results = json.loads(results)
+    assert results["iter"] == [0] * 9 + [1] * 3
+    few, all_rows = results["n_resources"][0], results["n_resources"][-1]
+    assert (few, all_rows) == (100, 166)
+    scores = results["mean_test_score"]
+    best_of_first = sorted(range(9), key=lambda index: -scores[index])[:3]
+    assert [results["params"][index] for index in best_of_first] == results["params"][9:]
+    assert results["best_index"] >= 9 and scores[results["best_index"]] == max(scores[9:])
+    assert json.loads(hyperparams) == results["params"][results["best_index"]]
+    with pytest.raises(Problem, match='search_args "factor" cannot be 1'):
+        loaded.sql(
+            "SELECT pgml.train('halved', search => 'grid', search_params => '{\"max_depth\": [1]}', "
+            "search_args => '{\"factor\": 1}', algorithm => 'xgboost')"
+        )
+
+
+def test_what_a_search_scores_is_what_a_training_on_the_same_rows_scores(loaded):
+    """Rows that are read once for all combinations give each what reading them alone gives it."""
+
+    def scores(depths):
+        loaded.sql(f"""
+            SELECT pgml.train('alone', 'regression', 'pgml.diabetes', 'target', 'xgboost', '{{"n_estimators": 9}}',
+                search => 'grid', search_params => '{{"max_depth": {depths}, "max_bin": [16, 64]}}')""")
+        return json.loads(loaded.sql("SELECT metrics->'search_results' FROM pgml.models ORDER BY id DESC LIMIT 1"))
+
+    together = scores([1, 2, 4])
+    for depth in [1, 2, 4]:
+        alone = scores([depth])
+        for params, score in zip(alone["params"], alone["mean_test_score"], strict=True):
+            assert together["mean_test_score"][together["params"].index(params)] == score

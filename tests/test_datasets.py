@@ -4,6 +4,8 @@ import numpy
 import pytest
 from sklearn import datasets
 
+from devkit import Problem
+
 
 def expected(name):
     """The columns of `pgml.<name>`, by name."""
@@ -38,3 +40,26 @@ def test_a_data_set_is_that_of_scikit_learn(database, name):
     for index, (column, values) in enumerate(columns.items()):
         loaded = numpy.array([row[index] for row in rows], dtype=numpy.float32)
         assert numpy.array_equal(loaded, values.astype(numpy.float32)), column
+
+
+def test_each_of_two_roles_may_load_the_same_data_set(database):
+    database.sql(
+        "CREATE ROLE first_loader; CREATE ROLE second_loader; GRANT CREATE ON SCHEMA pgml TO first_loader, second_loader"
+    )
+    try:
+        loaded = [
+            database.sql(f"SET ROLE {role}; SELECT * FROM pgml.load_dataset('wine')")
+            for role in ("first_loader", "second_loader", "first_loader")
+        ]
+        assert loaded == ["pgml.wine|178"] * 3
+        assert database.sql("SELECT tableowner FROM pg_tables WHERE tablename = 'wine'") == "first_loader"
+        with database.connect() as connection:
+            cursor = connection.cursor()
+            cursor.execute("SET ROLE second_loader; SELECT * FROM pgml.load_dataset('wine')")
+            said = [notice[b"M"].decode() for notice in connection.notices]
+        assert said == ['table pgml.wine belongs to role "first_loader", and stays as it is']
+        database.sql("REVOKE SELECT ON pgml.wine FROM PUBLIC")
+        with pytest.raises(Problem, match="permission denied for table wine"):
+            database.sql("SET ROLE second_loader; SELECT * FROM pgml.load_dataset('wine')")
+    finally:
+        database.sql("DROP OWNED BY first_loader, second_loader; DROP ROLE first_loader, second_loader")

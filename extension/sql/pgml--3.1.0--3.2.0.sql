@@ -124,6 +124,12 @@ COMMENT ON FUNCTION pgml.train_joint(pg_catalog.text, pg_catalog.text, pg_catalo
     pg_catalog.bool, pg_catalog.bool, pg_catalog.jsonb)
     IS 'as pgml.train, a regression of several labels at once; pgml.predict_joint gives all of them';
 
+COMMENT ON FUNCTION pgml.load_dataset(pg_catalog.text, pg_catalog.text, pg_catalog.int8, pg_catalog.jsonb)
+    IS 'make the table pgml.<source>, which every role may read, from a built-in data set: breast_cancer, diabetes, digits, iris, linnerud, wine; a table of another role stays as it is';
+
+-- Nothing here is trained by Python, and what is inserted by hand does not say so.
+ALTER TABLE pgml.models ALTER COLUMN runtime SET DEFAULT 'rust';
+
 CREATE FUNCTION pgml.snapshot(
     relation_name pg_catalog.text,
     y_column_name pg_catalog.text DEFAULT NULL,

@@ -1,8 +1,9 @@
 //! `pgml.load_dataset`: small, well-known tables to try things on, compiled into the library.
 
-use pgrx::{IntoDatum, pg_sys};
+use pgrx::{IntoDatum, PgLogLevel, pg_sys};
 use serde_json::Value;
 
+use crate::access;
 use crate::error::{Error, Result};
 use crate::registry;
 use crate::sql::{Call, LONGEST_NAME, text_datum};
@@ -58,6 +59,16 @@ fn load_dataset(call: &Call) -> Result<pg_sys::Datum> {
             return Err(Error::invalid(format!("data set \"{source}\" takes no kwargs, and {kwargs} was given")));
         }
     }
+    if let Some(owner) = registry::other_owner(dataset.name)? {
+        let (table, owner) = (format!("pgml.{}", dataset.name), access::role_name(owner));
+        let count = registry::count_as_caller(dataset.name)?;
+        pgrx::ereport!(
+            PgLogLevel::NOTICE,
+            pgrx::PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION,
+            format!("table {table} belongs to role \"{owner}\", and stays as it is")
+        );
+        return call.rows([[Some(text_datum(&table)), count.into_datum()]]);
+    }
     let columns = dataset.columns();
     let rows: Vec<String> = dataset.csv.lines().skip(1).take(limit).map(|line| dataset.row(line)).collect();
     let definition: Vec<String> = columns.iter().map(|(name, kind)| format!("\"{name}\" {kind}")).collect();
@@ -68,9 +79,7 @@ fn load_dataset(call: &Call) -> Result<pg_sys::Datum> {
 
 fn unknown(source: &str) -> Error {
     let names: Vec<String> = DATASETS.iter().map(|dataset| dataset.name.to_owned()).collect();
-    Error::invalid(format!("data set \"{source}\" is not built in"))
-        .detail(format!("Built in are {}.", names.join(", ")))
-        .hint(crate::nearest::hint(source, &names))
+    Error::invalid(format!("data set \"{source}\" is not built in")).hint(crate::nearest::hint(source, &names))
 }
 
 impl Dataset {

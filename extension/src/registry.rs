@@ -481,8 +481,27 @@ pub fn materialize(id: i64, statement: &str) -> Result<pg_sys::Oid> {
     relation_oid(&name)
 }
 
-/// Makes the table `pgml.<name>` anew, with these column definitions and rows, both written as SQL; gives its name. A
-/// table of that name goes; the names of the registry are not for use here.
+/// The role that the table `pgml.<name>` belongs to, where there is one that the current role may not drop.
+pub fn other_owner(name: &str) -> Result<Option<pg_sys::Oid>> {
+    let name = std::ffi::CString::new(name).map_err(|error| Error::invalid(error.to_string()))?;
+    let owners: Vec<pg_sys::Oid> = select(
+        "SELECT relowner FROM pg_catalog.pg_class WHERE oid OPERATOR(pg_catalog.=) $1",
+        &[argument(find_relation(&name))],
+        |tuple| value(tuple, 1),
+    )?;
+    Ok(owners.into_iter().find(|owner| !access::role_acts_as(access::user(), *owner)))
+}
+
+/// How many rows the table `pgml.<name>` has, if the caller may read it.
+pub fn count_as_caller(name: &str) -> Result<i64> {
+    let count = Spi::connect(|client| {
+        client.select(&format!("SELECT pg_catalog.count(*) FROM pgml.{name}"), None, &[])?.first().get_one::<i64>()
+    })?;
+    Ok(count.unwrap_or(0))
+}
+
+/// Makes the table `pgml.<name>` anew, with these column definitions and rows, both written as SQL; gives its name. Every
+/// role may read the table. A table of that name goes; the names of the registry are not for use here.
 pub fn remake_table(name: &str, columns: &str, rows: &[String]) -> Result<String> {
     let table = format!("pgml.{name}");
     let relation = std::ffi::CString::new(name).map_err(|error| Error::invalid(error.to_string()))?;
@@ -490,6 +509,7 @@ pub fn remake_table(name: &str, columns: &str, rows: &[String]) -> Result<String
         run_as_caller(&format!("DROP TABLE {table}"))?;
     }
     run_as_caller(&format!("CREATE TABLE {table} ({columns})"))?;
+    run_as_caller(&format!("GRANT SELECT ON {table} TO PUBLIC"))?;
     if !rows.is_empty() {
         run_as_caller(&format!("INSERT INTO {table} VALUES {}", rows.join(", ")))?;
     }

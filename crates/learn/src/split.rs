@@ -313,6 +313,20 @@ impl Split {
         Ok(folds)
     }
 
+    /// The same test rows, and one in so many of the training rows, but `fewest` of them where there are as many.
+    pub fn thinned(&self, one_in: u64, fewest: u64, seed: u64) -> Split {
+        let wanted = (self.train_rows() / one_in.max(1)).max(fewest).min(self.train_rows());
+        let mut draw = Draw { left: self.train_rows(), wanted };
+        let mut random = Random::new(seed);
+        let mut left_out = Split::none(self.rows);
+        for row in (0..self.rows).filter(|row| !self.is_test(*row)) {
+            if !self.is_train(row) || !draw.next(&mut random) {
+                left_out.test(row);
+            }
+        }
+        Split { left_out: Some(Box::new(left_out)), ..self.clone() }
+    }
+
     /// Deals the training rows out, those of a class (and all) evenly, give or take one.
     fn deal(&self, folds: &mut [Split], mut class: impl FnMut(usize) -> usize, seed: u64) -> Result<(), Error> {
         let mut rows: Vec<(u32, u64)> = Vec::new();
@@ -549,6 +563,11 @@ mod column_tests {
         for fold in split.folds(5, Folds::Groups(&groups), 3).unwrap() {
             assert!((0..37).all(|group| sides(&fold, group) != (true, true)));
             assert!(fold.test_rows() > 100 && fold.train_rows() + fold.test_rows() == split.train_rows());
+            let thinned = fold.thinned(4, 10, 1);
+            assert_eq!((thinned.train_rows(), thinned.test_rows()), (fold.train_rows() / 4, fold.test_rows()));
+            assert!((0..1000).all(|row| !thinned.is_train(row) || fold.is_train(row)));
+            assert_eq!((0..1000).filter(|row| thinned.is_train(*row)).count() as u64, thinned.train_rows());
+            assert_eq!(fold.thinned(1000, 10_000, 1).train_rows(), fold.train_rows());
         }
         assert!(Split::grouped(&[4; 10], TestSize::Rows(2), 0).is_err());
         assert_eq!(Split::grouped(&[4; 10], TestSize::Rows(0), 0).unwrap().test_rows(), 0);

@@ -1,13 +1,14 @@
 //! The engines that train, behind one interface: the only place that knows which algorithms there are.
 
+use std::any::Any;
+use std::cell::RefCell;
 use std::path::Path;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use learn::family::{self, Control, FAMILIES, Family, Given, Problem};
-use learn::preprocess::Pipeline;
 use learn::split::Split;
-use learn::xgboost::{Algorithm, Column, ColumnKind, Columns, Library, Params, Task as LearnTask};
+use learn::xgboost::{Algorithm, Column, ColumnKind, Columns, Library, Matrices, Params, Task as LearnTask};
 use pgrx::PgSqlErrorCode;
 use serde_json::{Map, Value};
 
@@ -61,15 +62,16 @@ pub trait Engine {
 pub struct Prepared<'a> {
     pub data: &'a Data,
     pub split: &'a Split,
-    pub pipeline: Option<&'a Pipeline>,
-    /// What the model says of itself.
-    pub meta: &'a ModelMeta,
+    /// What is done to each row; what the model says of itself has that too.
+    pub meta: ModelMeta,
+    /// The rows as an engine has read them, for the next training on the same ones.
+    pub kept: RefCell<Option<Box<dyn Any>>>,
 }
 
-impl<'a> Prepared<'a> {
+impl Prepared<'_> {
     /// The rows that are tested on, or those that are not, `limit` of them at most.
-    fn view(&self, test: bool, limit: u64) -> View<'a> {
-        View::new(self.data, self.split, test, limit).prepared(self.pipeline)
+    fn view(&self, test: bool, limit: u64) -> View<'_> {
+        View::new(self.data, self.split, test, limit).prepared(self.meta.pipeline.as_ref())
     }
 
     /// Name, kind and number of categories of each feature that the engine sees.
@@ -80,7 +82,7 @@ impl<'a> Prepared<'a> {
         });
         let raw: Vec<(String, FeatureKind, usize)> =
             self.data.feature_names().into_iter().zip(kinds).map(|(name, (kind, n))| (name, kind, n)).collect();
-        let Some(pipeline) = self.pipeline else { return raw };
+        let Some(pipeline) = &self.meta.pipeline else { return raw };
         let made = pipeline.made();
         let features = made.iter().enumerate().map(|(index, (source, untouched))| {
             let Some((name, kind, categories)) = raw.get(*source) else {
@@ -178,19 +180,12 @@ impl Engine for Learner {
 
     fn train(&self, rows: &Prepared<'_>, progress: &mut dyn FnMut(&Progress<'_>)) -> Result<Fitted> {
         let mut meta = rows.meta.clone();
-        let mut all = Gathered::read(rows, self.family.takes_missing)?;
-        // Of classes without a training row nothing can be learnt, and the model does not know them.
-        if let Some(classes) = meta.labels.first_mut().and_then(|label| label.classes.as_mut()) {
-            all.only_classes_of_rows(classes);
-            if classes.len() < 2 {
-                let only = classes.first().map_or("", |class| class.text.as_str());
-                return Err(Error::new(
-                    PgSqlErrorCode::ERRCODE_NO_DATA_FOUND,
-                    format!("all training rows are of class \"{only}\", and a classification needs two classes"),
-                )
-                .hint("Give a smaller test_size, or test_sampling => 'stratified'."));
-            }
-            all.classes = classes.len();
+        let all = match rows.kept.take().and_then(|kept| kept.downcast::<Gathered>().ok()) {
+            Some(kept) => *kept,
+            None => Gathered::read(rows, self.family.takes_missing)?,
+        };
+        if let Some(label) = meta.labels.first_mut().filter(|label| label.classes.is_some()) {
+            label.classes = Some(all.classes.clone());
         }
         let categories: Vec<Option<u32>> = rows
             .features()
@@ -203,7 +198,7 @@ impl Engine for Learner {
             features: &all.features,
             targets: rows.data.labels.len(),
             labels: &all.labels,
-            classes: all.classes,
+            classes: all.classes.len(),
             weights: all.weights.as_deref(),
             categories: if categories.iter().any(Option::is_some) { &categories } else { &[] },
             seed: self.seed,
@@ -224,6 +219,7 @@ impl Engine for Learner {
         };
         let mut model = family::fit(self.family, &problem, &self.given, &mut Control::new(&mut ask))?;
         let bytes = model.to_bytes(&[(model_meta::ATTRIBUTE.to_owned(), meta.to_json())])?;
+        *rows.kept.borrow_mut() = Some(Box::new(all));
         Ok(Fitted { model: bytes, warnings: std::mem::take(&mut model.warnings) })
     }
 }
@@ -236,7 +232,8 @@ struct Gathered {
     labels: Vec<f32>,
     /// One a row, where rows have weights.
     weights: Option<Vec<f32>>,
-    classes: usize,
+    /// Those that a training row has, by whose numbers the labels go; none without classes.
+    classes: Vec<Class>,
 }
 
 impl Gathered {
@@ -275,11 +272,17 @@ impl Gathered {
         if weights.as_ref().is_some_and(|weights| weights.iter().all(|weight| *weight == 0.0)) {
             return Err(Error::invalid("the weights of all training rows are 0"));
         }
-        Ok(Gathered { rows: read, width, features, labels, weights, classes: 0 })
+        let classes = rows.meta.labels.first().and_then(|label| label.classes.clone());
+        let mut all = Gathered { rows: read, width, features, labels, weights, classes: Vec::new() };
+        if let Some(classes) = classes {
+            all.only_classes_of_rows(classes)?;
+        }
+        Ok(all)
     }
 
-    /// Leaves out classes that no row has, and numbers the others anew.
-    fn only_classes_of_rows(&mut self, classes: &mut Vec<Class>) {
+    /// Of classes without a training row nothing can be learnt, and the model does not know them: leaves them out, and
+    /// numbers the others anew.
+    fn only_classes_of_rows(&mut self, mut classes: Vec<Class>) -> Result<()> {
         let mut present = vec![false; classes.len()];
         for label in &self.labels {
             if let Some(present) = present.get_mut(*label as usize) {
@@ -299,6 +302,16 @@ impl Gathered {
         }
         let mut kept = present.into_iter();
         classes.retain(|_| kept.next().unwrap_or(true));
+        if classes.len() < 2 {
+            let only = classes.first().map_or("", |class| class.text.as_str());
+            return Err(Error::new(
+                PgSqlErrorCode::ERRCODE_NO_DATA_FOUND,
+                format!("all training rows are of class \"{only}\", and a classification needs two classes"),
+            )
+            .hint("Give a smaller test_size, or test_sampling => 'stratified'."));
+        }
+        self.classes = classes;
+        Ok(())
     }
 }
 
@@ -308,15 +321,24 @@ pub fn xgboost_version() -> Result<String> {
     Ok(format!("{major}.{minor}.{patch}"))
 }
 
-fn library() -> Result<Library> {
+/// The library that the settings name. Each that was ever named stays open, as its threads do.
+fn library() -> Result<&'static Library> {
+    thread_local! {
+        static OPEN: RefCell<Vec<(String, &'static Library)>> = const { RefCell::new(Vec::new()) };
+    }
     let path = crate::guc::xgboost_library();
     if path.is_empty() {
         // To the dynamic loader an empty path is the server itself.
         let reason = "the setting is empty".to_owned();
         return Err(learn::Error::Library { path, reason }.into());
     }
+    if let Some(open) = OPEN.with_borrow(|open| open.iter().find(|(name, _)| *name == path).map(|(_, open)| *open)) {
+        return Ok(open);
+    }
     let_threads_sleep();
-    Ok(Library::open(Path::new(&path))?)
+    let opened: &'static Library = Box::leak(Box::new(Library::open(Path::new(&path))?));
+    OPEN.with_borrow_mut(|open| open.push((path, opened)));
+    Ok(opened)
 }
 
 /// Has the threads of a training sleep while they wait for each other, unless the server's environment says otherwise.
@@ -333,7 +355,7 @@ fn let_threads_sleep() {
 const PROGRESS_ROWS: u64 = 20_000;
 
 struct Xgboost {
-    library: Library,
+    library: &'static Library,
     algorithm: Algorithm,
     task: Task,
     hyperparams: Map<String, Value>,
@@ -384,7 +406,7 @@ impl Engine for Xgboost {
     fn rehearse(&self, features: &[(String, FeatureKind)]) -> Result<()> {
         // Any number of categories will do.
         let columns = columns(features.iter().map(|(name, kind)| (name.clone(), *kind, 4)))?;
-        self.params.dry_run(&self.library, &columns).map_err(refused_hyperparameters)?;
+        self.params.dry_run(self.library, &columns).map_err(refused_hyperparameters)?;
         Ok(())
     }
 
@@ -409,30 +431,31 @@ impl Engine for Xgboost {
         let columns = columns(prepared.features().into_iter())?;
         let attributes = [(model_meta::ATTRIBUTE.to_owned(), prepared.meta.to_json())];
 
-        let mut rows = prepared.view(false, u64::MAX);
         let limit = if self.stops_early() { u64::MAX } else { PROGRESS_ROWS };
-        let mut held_out = (prepared.split.test_rows() > 0).then(|| prepared.view(true, limit).known_only());
-        let trained = learn::xgboost::train(
-            &self.library,
-            &params,
-            &columns,
-            &mut rows,
-            held_out.as_mut().map(|view| view as &mut dyn learn::rows::Rows),
-            &attributes,
-            &mut |round| {
-                // Between rounds the library is not on the stack: an ERROR may come from here.
-                interrupts::check();
-                progress(&Progress {
-                    round: round.round,
-                    rounds: round.total,
-                    metric: round.metrics.last().map(|metric| (metric.name.as_str(), metric.value)),
-                    elapsed: round.elapsed,
-                });
-                Ok(())
-            },
-        )?;
+        let kept = prepared.kept.take().and_then(|kept| kept.downcast::<(u64, Matrices<'static>)>().ok());
+        let kept = match kept.filter(|kept| kept.0 == limit && kept.1.serve(&params, &columns)) {
+            Some(kept) => kept,
+            None => {
+                let mut rows = prepared.view(false, u64::MAX);
+                let mut held_out = (prepared.split.test_rows() > 0).then(|| prepared.view(true, limit).known_only());
+                let held_out = held_out.as_mut().map(|view| view as &mut dyn learn::rows::Rows);
+                Box::new((limit, Matrices::read(self.library, &params, &columns, &mut rows, held_out)?))
+            }
+        };
+        let trained = kept.1.train(&params, &attributes, &mut |round| {
+            // Between rounds the library is not on the stack: an ERROR may come from here.
+            interrupts::check();
+            progress(&Progress {
+                round: round.round,
+                rounds: round.total,
+                metric: round.metrics.last().map(|metric| (metric.name.as_str(), metric.value)),
+                elapsed: round.elapsed,
+            });
+            Ok(())
+        })?;
         let mut warnings = params.warnings().to_vec();
         warnings.extend(trained.warnings);
+        *prepared.kept.borrow_mut() = Some(kept);
         Ok(Fitted { model: trained.model, warnings })
     }
 }

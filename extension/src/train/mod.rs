@@ -24,7 +24,8 @@ mod statistics;
 mod unlabelled;
 mod view;
 
-use std::time::{Duration, Instant};
+use std::cell::RefCell;
+use std::time::Instant;
 
 use learn::preprocess::{Pipeline, Raw, Role, Spec};
 use learn::split::{Sampling, Split, Strata, TestSize};
@@ -40,7 +41,7 @@ use crate::registry::{self, NewModel, Project, Snapshot};
 use crate::sql::{Call, text_datum};
 use columns::{Data, Reader};
 pub use engine::ALGORITHMS;
-use engine::{Engine, Fitted, Prepared, Progress};
+use engine::{Engine, Prepared};
 use report::EverySecond;
 pub use request::Request;
 use roles::Roles;
@@ -153,12 +154,17 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
         report::info(&format!("Hyperparams: {}", Value::Object(hyperparams.clone())));
     }
     let mut often = EverySecond::default();
-    let (fitted, fit_time) = fit(&plan, &data, &split, engine.as_ref(), &mut |progress| {
+    let begun = Instant::now();
+    let prepared = ready(&plan, &data, &split, engine.as_ref())?;
+    let fitted = engine.train(&prepared, &mut |progress| {
         activity::rounds(progress.round, progress.rounds, progress.elapsed);
         if often.passes() {
             report::info(&report::rounds(progress));
         }
     })?;
+    // The rows, as the engine holds them, are not needed any more.
+    drop(prepared);
+    let fit_time = begun.elapsed();
     for warning in &fitted.warnings {
         report::warning(warning);
     }
@@ -252,20 +258,10 @@ fn check_label(request: &Request, task: Task, project: Option<&Project>) -> Resu
     }
 }
 
-/// Prepares the training rows and trains on them. Gives the time that it took, too.
-fn fit(
-    plan: &Plan,
-    data: &Data,
-    split: &Split,
-    engine: &dyn Engine,
-    progress: &mut dyn FnMut(&Progress<'_>),
-) -> Result<(Fitted, Duration)> {
-    let begun = Instant::now();
+/// The rows of a split, prepared for an engine.
+fn ready<'a>(plan: &Plan, data: &'a Data, split: &'a Split, engine: &dyn Engine) -> Result<Prepared<'a>> {
     let pipeline = prepare(plan, data, split, engine)?;
-    let meta = ModelMeta { pipeline: pipeline.clone(), ..data.meta() };
-    let prepared = Prepared { data, split, pipeline: pipeline.as_ref(), meta: &meta };
-    let fitted = engine.train(&prepared, progress)?;
-    Ok((fitted, begun.elapsed()))
+    Ok(Prepared { data, split, meta: ModelMeta { pipeline, ..data.meta() }, kept: RefCell::default() })
 }
 
 /// What is done to columns before the engine sees them, learnt from the training rows.

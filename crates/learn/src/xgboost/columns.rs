@@ -43,7 +43,7 @@ pub struct Column {
 }
 
 /// The features of a row, in their order.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Columns {
     columns: Vec<Column>,
     names: Vec<CString>,

@@ -25,7 +25,7 @@ pub use columns::{Column, ColumnKind, Columns};
 pub use library::Library;
 pub use params::Params;
 pub use table::{Kind, Parameter};
-pub use train::{Metric, Round, Trained, train};
+pub use train::{Matrices, Metric, Round, Trained, train};
 
 use crate::Error;
 

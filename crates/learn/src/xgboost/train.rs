@@ -78,87 +78,165 @@ pub fn train(
     progress: &mut dyn FnMut(&Round<'_>) -> Result<(), Stop>,
 ) -> Result<Trained, Error> {
     let begun = Instant::now();
-    library.capture_log()?;
-    if let (Some(rounds), None) = (params.early_stopping_rounds(), &eval) {
-        return Err(Error::InvalidParameter {
+    let matrices = Matrices::read(library, params, columns, train, eval)?;
+    Ok(Trained { elapsed: begun.elapsed(), ..matrices.train(params, attributes, progress)? })
+}
+
+/// Rows as the library holds them: read once, for several trainings.
+pub struct Matrices<'l> {
+    library: &'l Library,
+    columns: Columns,
+    task: Task,
+    dense: bool,
+    max_bin: Option<String>,
+    train: Matrix<'l>,
+    rows: u64,
+    eval: Option<Matrix<'l>>,
+    eval_rows: u64,
+}
+
+impl<'l> Matrices<'l> {
+    /// Reads the rows to learn from, and those to measure on: see [`train`].
+    ///
+    /// # Errors
+    /// As of [`train`].
+    pub fn read(
+        library: &'l Library,
+        params: &Params,
+        columns: &Columns,
+        train: &mut dyn Rows,
+        eval: Option<&mut dyn Rows>,
+    ) -> Result<Matrices<'l>, Error> {
+        library.capture_log()?;
+        check_patience(params, eval.is_some())?;
+        params.resolve(columns)?;
+        let (train, rows) = matrix(library, params, columns, train, None, "learn from")?;
+        let (eval, eval_rows) = match eval {
+            Some(eval) => {
+                let (eval, rows) = matrix(library, params, columns, eval, Some(&train), "evaluate on")?;
+                (Some(eval), rows)
+            }
+            None => (None, 0),
+        };
+        let (dense, max_bin) = key(params);
+        Ok(Matrices {
+            library,
+            columns: columns.clone(),
+            task: params.task(),
+            dense,
+            max_bin,
+            train,
+            rows,
+            eval,
+            eval_rows,
+        })
+    }
+
+    /// Whether a training by these hyperparameters would read the rows into the same matrices.
+    pub fn serve(&self, params: &Params, columns: &Columns) -> bool {
+        (self.dense, &self.max_bin) == (key(params).0, &key(params).1)
+            && self.task == params.task()
+            && self.columns == *columns
+    }
+
+    /// Trains a model on them: see [`train`]. The matrices must [`serve`](Matrices::serve) the hyperparameters.
+    ///
+    /// # Errors
+    /// As of [`train`].
+    pub fn train(
+        &self,
+        params: &Params,
+        attributes: &[(String, String)],
+        progress: &mut dyn FnMut(&Round<'_>) -> Result<(), Stop>,
+    ) -> Result<Trained, Error> {
+        debug_assert!(self.serve(params, &self.columns), "the matrices are of other hyperparameters");
+        let begun = Instant::now();
+        self.library.capture_log()?;
+        check_patience(params, self.eval.is_some())?;
+        let settings = params.resolve(&self.columns)?;
+        let (library, columns, matrix, eval) = (self.library, &self.columns, &self.train, &self.eval);
+        let matrices: Vec<&Matrix<'_>> = std::iter::once(matrix).chain(eval.as_ref()).collect();
+        let booster = Booster::create(library, &matrices)?;
+        for (name, value) in &settings {
+            booster.set(name, value)?;
+        }
+
+        let first = Instant::now();
+        let mut patience = params.early_stopping_rounds().map(Patience::new);
+        let mut metrics = Vec::new();
+        let mut trained = 0;
+        // What a slice cannot give back: dart weighs its trees anew in every round, and gblinear has none.
+        let sliced = params.booster() == "gbtree";
+        let mut kept: Option<Booster<'_>> = None;
+        for round in 0..params.rounds() {
+            booster.update(round, matrix)?;
+            trained = round + 1;
+            metrics = match eval {
+                Some(eval) => booster.evaluate(round, eval)?,
+                None => Vec::new(),
+            };
+            let report = Round { round: trained, total: params.rounds(), metrics: &metrics, elapsed: first.elapsed() };
+            stoppable(|| progress(&report))?;
+            if let Some(patience) = &mut patience {
+                if patience.improved(round, &metrics) && !sliced {
+                    kept = Some(Booster::load(library, &booster.save()?)?);
+                }
+                if patience.is_over() {
+                    break;
+                }
+            }
+        }
+
+        let mut rounds = trained;
+        let mut finished = booster;
+        if let Some(best) = patience.as_ref().map(|patience| patience.best) {
+            rounds = best + 1;
+            if let Some(kept) = kept {
+                finished = kept;
+            } else if rounds < trained {
+                finished = finished.first(rounds)?;
+            }
+        }
+        finished.set_columns(columns)?;
+        for (name, value) in attributes {
+            finished.set_attribute(name, value)?;
+        }
+        if let Some(patience) = &patience {
+            metrics.clone_from(&patience.metrics);
+            finished.set_attribute("best_iteration", &patience.best.to_string())?;
+            finished.set_attribute("best_score", &patience.score.to_string())?;
+        }
+        Ok(Trained {
+            model: finished.save()?,
+            rounds,
+            rounds_trained: trained,
+            best_iteration: patience.as_ref().map(|patience| patience.best),
+            best_score: patience.as_ref().map(|patience| patience.score),
+            metrics,
+            rows: self.rows,
+            eval_rows: self.eval_rows,
+            elapsed: begun.elapsed(),
+            warnings: take_log(),
+        })
+    }
+}
+
+/// There must be rows to stop by.
+fn check_patience(params: &Params, evaluated: bool) -> Result<(), Error> {
+    match params.early_stopping_rounds() {
+        Some(rounds) if !evaluated => Err(Error::InvalidParameter {
             name: "early_stopping_rounds".into(),
             value: rounds.to_string(),
             allowed: "there are no held-out rows to stop by".into(),
-        });
+        }),
+        _ => Ok(()),
     }
-    let settings = params.resolve(columns)?;
+}
 
-    let (matrix, rows) = matrix(library, params, columns, train, None, "learn from")?;
-    let (eval, eval_rows) = match eval {
-        Some(eval) => {
-            let (eval, rows) = self::matrix(library, params, columns, eval, Some(&matrix), "evaluate on")?;
-            (Some(eval), rows)
-        }
-        None => (None, 0),
-    };
-    let matrices: Vec<&Matrix<'_>> = std::iter::once(&matrix).chain(eval.as_ref()).collect();
-    let booster = Booster::create(library, &matrices)?;
-    for (name, value) in &settings {
-        booster.set(name, value)?;
-    }
-
-    let first = Instant::now();
-    let mut patience = params.early_stopping_rounds().map(Patience::new);
-    let mut metrics = Vec::new();
-    let mut trained = 0;
-    // What a slice cannot give back: dart weighs its trees anew in every round, and gblinear has none.
-    let sliced = params.booster() == "gbtree";
-    let mut kept: Option<Booster<'_>> = None;
-    for round in 0..params.rounds() {
-        booster.update(round, &matrix)?;
-        trained = round + 1;
-        metrics = match &eval {
-            Some(eval) => booster.evaluate(round, eval)?,
-            None => Vec::new(),
-        };
-        let report = Round { round: trained, total: params.rounds(), metrics: &metrics, elapsed: first.elapsed() };
-        stoppable(|| progress(&report))?;
-        if let Some(patience) = &mut patience {
-            if patience.improved(round, &metrics) && !sliced {
-                kept = Some(Booster::load(library, &booster.save()?)?);
-            }
-            if patience.is_over() {
-                break;
-            }
-        }
-    }
-
-    let mut rounds = trained;
-    let mut finished = booster;
-    if let Some(best) = patience.as_ref().map(|patience| patience.best) {
-        rounds = best + 1;
-        if let Some(kept) = kept {
-            finished = kept;
-        } else if rounds < trained {
-            finished = finished.first(rounds)?;
-        }
-    }
-    finished.set_columns(columns)?;
-    for (name, value) in attributes {
-        finished.set_attribute(name, value)?;
-    }
-    if let Some(patience) = &patience {
-        metrics.clone_from(&patience.metrics);
-        finished.set_attribute("best_iteration", &patience.best.to_string())?;
-        finished.set_attribute("best_score", &patience.score.to_string())?;
-    }
-    Ok(Trained {
-        model: finished.save()?,
-        rounds,
-        rounds_trained: trained,
-        best_iteration: patience.as_ref().map(|patience| patience.best),
-        best_score: patience.as_ref().map(|patience| patience.score),
-        metrics,
-        rows,
-        eval_rows,
-        elapsed: begun.elapsed(),
-        warnings: take_log(),
-    })
+/// What decides how rows are held: whole or by their quantiles, and by how many.
+fn key(params: &Params) -> (bool, Option<String>) {
+    let dense = params.needs_all_values();
+    (dense, if dense { None } else { params.setting("max_bin").map(str::to_owned) })
 }
 
 /// Reads a source into the kind of matrix that the method needs; gives the number of rows too.
