@@ -40,8 +40,8 @@ FAMILIES = [
     ("gradient_boosting_trees", "regression", TREES + "GradientBoostingRegressor", {"n_estimators": 20}, 0.2),
     ("hist_gradient_boosting", "regression", TREES + "HistGradientBoostingRegressor", {"max_iter": 50}, 1),
     ("xgboost", "regression", "xgboost.XGBRegressor", {"n_estimators": 50, "nthread": 1}, 1),
-    ("kmeans", "clustering", "sklearn.cluster.KMeans", {"n_clusters": 8, "n_init": 1}, 1),
-    ("gaussian_mixture", "clustering", "sklearn.mixture.GaussianMixture", {"n_components": 4}, 0.1),
+    ("kmeans", "clustering", "sklearn.cluster.KMeans", {"n_clusters": 8, "n_init": 1}, 0.1),
+    ("gaussian_mixture", "clustering", "sklearn.mixture.GaussianMixture", {"n_components": 4, "reg_covar": 0.1}, 0.05),
     ("pca", "decomposition", "sklearn.decomposition.PCA", {"n_components": 4}, 1),
 ]
 NUMBERS = {"regression": "depdelayminutes", "classification": "(depdelayminutes > 15)::int"}

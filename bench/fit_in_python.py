@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy
 import pandas
+from sklearn.metrics import calinski_harabasz_score, davies_bouldin_score, silhouette_score
 from sklearn.model_selection import GridSearchCV, train_test_split
 
 
@@ -32,7 +33,12 @@ def train(asked, model):
     start = time.perf_counter()
     features = fetch(asked["copy"])
     if asked["label"] is None:
-        model.fit(features.to_numpy())
+        learnt, held_out = train_test_split(features.to_numpy(), test_size=0.25, random_state=0)
+        model.fit(learnt)
+        if asked["task"] == "clustering":
+            clusters = model.predict(held_out)
+            for measure in (silhouette_score, davies_bouldin_score, calinski_harabasz_score):
+                measure(held_out, clusters)
         return time.perf_counter() - start, model
     labels = features.pop(asked["label"]).to_numpy()
     if asked["task"] == "classification":

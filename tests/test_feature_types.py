@@ -159,3 +159,37 @@ def test_categories_are_those_of_the_training_rows(moments):
                         preprocess => '{{"held_out": {{"role": "test"}}}}')""")
         same = f"SELECT pgml.predict('kinds {algorithm}', 'late'::text) = pgml.predict('kinds {algorithm}', 'never seen'::text)"
         assert moments.sql(same) == "t", algorithm
+
+
+def test_a_column_of_many_values_is_hashed(moments):
+    """Each way of a call finds the same bucket, one that was never seen too, and a model learns from the buckets."""
+    moments.sql("""
+        CREATE TABLE shops AS SELECT 'shop ' || md5((i % 300)::text) AS shop, (i % 300 < 150)::int * 10 + i % 3 AS y
+            FROM generate_series(1, 6000) AS i
+    """)
+    for algorithm in ["xgboost", "lightgbm", "ridge"]:
+        moments.sql(f"""SELECT * FROM pgml.train('shops {algorithm}', 'regression', 'shops', 'y', '{algorithm}',
+                        preprocess => '{{"shop": {{"encode": {{"hash": 4096}}}}}}')""")
+        r2, same, other = moments.sql(f"""
+            SELECT (SELECT (metrics->>'r2')::float FROM pgml.models m JOIN pgml.projects p ON p.id = m.project_id
+                    WHERE p.name = 'shops {algorithm}'),
+                bool_and(pgml.predict('shops {algorithm}', s) = pgml.predict('shops {algorithm}', shop)),
+                pgml.predict('shops {algorithm}', 'never seen'::text) IS NOT NULL FROM shops s""").split("|")
+        assert float(r2) > 0.9 and (same, other) == ("t", "t"), algorithm
+    refused(
+        moments,
+        """SELECT pgml.train('shops ridge', preprocess => '{"shop": {"encode": {"hash": 1}}}')""",
+        "takes a number of buckets from 2 to 65536",
+    )
+    refused(
+        moments,
+        """SELECT pgml.train('n', 'regression', '(SELECT 1 AS shop, y FROM shops)', 'y',
+                        preprocess => '{"shop": {"encode": {"hash": 10}}}')""",
+        "only columns of text are encoded",
+    )
+    refused(
+        moments,
+        """SELECT pgml.train('n', 'regression', '(SELECT i::text AS key, i AS y FROM generate_series(1, 70000) i)', 'y',
+                        'xgboost')""",
+        r'preprocess => .*"key": ."encode": ."hash": 1024',
+    )

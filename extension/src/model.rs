@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use forest::Ensemble;
 use forest::ensemble::Transform;
 use learn::family::{Meaning, Stored};
-use learn::preprocess::Pipeline;
+use learn::preprocess::{Pipeline, bucket};
 
 use crate::cache::{self, Digest, Opened, Used};
 use crate::compiled::{self, Compiled};
@@ -41,6 +41,8 @@ pub struct Column {
     pub moment: Option<Moment>,
     /// The code of each category, where the column is text.
     categories: Option<HashMap<Box<str>, f32>>,
+    /// Whether a value is known by its bucket alone.
+    hashed: bool,
     /// Whether its features are 1 for true and 0 for false.
     is_boolean: bool,
 }
@@ -82,13 +84,13 @@ impl Model {
             .map_err(Error::corrupted)?;
         let mut columns = Vec::with_capacity(meta.columns.len());
         let mut width = 0;
-        for FeatureColumn { name, pg_type, size, categories } in meta.columns {
+        for FeatureColumn { name, pg_type, size, categories, hashed } in meta.columns {
             let size = size as usize;
             let categories = categories
                 .map(|names| names.into_iter().enumerate().map(|(code, name)| (name.into(), code as f32)).collect());
             let is_boolean = pg_type == "boolean" || pg_type == "boolean[]";
             let moment = Moment::named(&pg_type).filter(|moment| moment.parts().len() == size);
-            columns.push(Column { name, offset: width, size, moment, categories, is_boolean });
+            columns.push(Column { name, offset: width, size, moment, categories, hashed, is_boolean });
             width += size;
         }
         let finished = meta.pipeline.as_ref().map_or(width, Pipeline::width);
@@ -342,7 +344,10 @@ impl Model {
                     None => !own.is_category(),
                     Some(categories) => own.is_category() && names.iter().eq(categories.iter()),
                 };
-                own.name == other.name && own.size == other.size as usize && same_categories
+                own.name == other.name
+                    && own.size == other.size as usize
+                    && own.hashed == other.hashed
+                    && same_categories
             })
     }
 
@@ -443,11 +448,24 @@ impl Column {
     /// belonging to no category set. `None` where the column is not text.
     pub fn category(&self, value: &str) -> Option<f32> {
         let categories = self.categories.as_ref()?;
+        if self.hashed {
+            return Some(bucket(value, u32::try_from(categories.len()).unwrap_or(u32::MAX)) as f32);
+        }
         Some(categories.get(value).copied().unwrap_or(categories.len() as f32))
+    }
+
+    /// The code of a category by its name, which of a hashed column is that of a bucket.
+    pub fn code(&self, name: &str) -> Option<f32> {
+        let categories = self.categories.as_ref()?;
+        Some(categories.get(name).copied().unwrap_or(categories.len() as f32))
     }
 
     pub fn is_category(&self) -> bool {
         self.categories.is_some()
+    }
+
+    pub fn is_hashed(&self) -> bool {
+        self.hashed
     }
 
     pub fn is_boolean(&self) -> bool {
@@ -497,7 +515,13 @@ fn describe(ensemble: &Ensemble) -> Result<ModelMeta> {
         Some(name) => name.clone(),
         None => format!("f{index}"),
     };
-    let column = |index| FeatureColumn { name: name(index), pg_type: "real".to_owned(), size: 1, categories: None };
+    let column = |index| FeatureColumn {
+        name: name(index),
+        pg_type: "real".to_owned(),
+        size: 1,
+        categories: None,
+        hashed: false,
+    };
     Ok(ModelMeta {
         task: if classes.is_some() { Task::Classification } else { Task::Regression },
         columns: (0..ensemble.num_features).map(column).collect(),

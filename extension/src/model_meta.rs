@@ -48,6 +48,8 @@ pub struct FeatureColumn {
     /// For a text column its values in "C" order: the feature is the index. A value that is not among them is a
     /// category past the end, NULL is NaN.
     pub categories: Option<Vec<String>>,
+    /// Whether the categories are buckets: a value is in the one that `learn::preprocess::bucket` says.
+    pub hashed: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -85,12 +87,16 @@ impl ModelMeta {
             .columns
             .iter()
             .map(|column| {
-                json!({
+                let mut json = json!({
                     "name": column.name,
                     "type": column.pg_type,
                     "size": column.size,
                     "categories": column.categories,
-                })
+                });
+                if column.hashed {
+                    json["hashed"] = json!(true);
+                }
+                json
             })
             .collect();
         let mut root = json!({ "version": 1, "task": self.task.name(), "columns": columns });
@@ -132,6 +138,7 @@ impl ModelMeta {
                         .filter(|size| *size > 0)
                         .ok_or(MetaError::Field("size"))?,
                     categories: texts_field(column, "categories")?,
+                    hashed: column.get("hashed").and_then(Value::as_bool).unwrap_or(false),
                 })
             })
             .collect::<Result<Vec<_>, MetaError>>()?;
@@ -209,12 +216,19 @@ mod tests {
         ModelMeta {
             task: Task::Classification,
             columns: vec![
-                FeatureColumn { name: "petal \"width\"".into(), pg_type: "real".into(), size: 1, categories: None },
+                FeatureColumn {
+                    name: "petal \"width\"".into(),
+                    pg_type: "real".into(),
+                    size: 1,
+                    categories: None,
+                    hashed: false,
+                },
                 FeatureColumn {
                     name: "soil".into(),
                     pg_type: "text".into(),
                     size: 1,
                     categories: Some(vec!["clay".into(), "sand".into()]),
+                    hashed: false,
                 },
             ],
             labels: vec![LabelColumn {

@@ -113,10 +113,12 @@ def test_sessions_that_differ_in_spelling_alone_are_alike(ground, pipelining, na
 
         for _ in range(4):
             turns()
-        before = sum(link.asks(name) + link.asks("RESET ALL") for link in net.links)
+        # The pooler opens connections of its own too, late on a busy machine, and names parameters at their beginning.
+        links = list(net.links)
+        before = sum(link.asks(name) + link.asks("RESET ALL") for link in links)
         for _ in range(5):
             turns()
-        assert sum(link.asks(name) + link.asks("RESET ALL") for link in net.links) == before
+        assert sum(link.asks(name) + link.asks("RESET ALL") for link in links) == before
 
 
 def latin1(sql):

@@ -78,7 +78,7 @@ def test_half_a_hello_is_held_up_to_a_bound(server, certificate, direct):
             assert all(peer.is_closed() for peer in refused)
             grown = memory(pooler.process) - before
             print(f"{grown / peers:.1f} KiB a peer that is held")
-            assert grown < peers * 24
+            assert grown < peers * 32
             # They wait for the rest, and are refused with it.
             assert not any(peer.waiting(0) for peer in held)
             held[0].send(half_a_hello(16_000))

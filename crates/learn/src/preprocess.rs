@@ -24,7 +24,21 @@ pub enum Encode {
     Target,
     /// The category's place in this list, from 1; NULL is 0. A category that is not in the list is missing.
     Ordinal(Vec<String>),
+    /// One of so many categories in its place, by its [`bucket`]: for columns with more values than can be told apart.
+    Hash(u32),
 }
+
+/// In which of so many buckets a text is: its hash by FNV-1a (64 bits), modulo their number. It is the same for ever, since
+/// models know texts by it.
+pub fn bucket(text: &str, buckets: u32) -> u32 {
+    let hash = text
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
+    u32::try_from(hash % u64::from(buckets.max(1))).unwrap_or(0)
+}
+
+/// The most buckets that a column may be hashed to.
+pub const MOST_BUCKETS: u32 = 65_536;
 
 /// What a missing value becomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -170,6 +184,13 @@ fn encode(column: &str, value: &Value) -> Result<Encode, Error> {
             _ => Err(refused(column, "has \"ordinal\", which takes a list of texts")),
         };
     }
+    let hash = value.as_object().filter(|object| object.len() == 1).and_then(|object| object.get("hash"));
+    if let Some(buckets) = hash {
+        let buckets = buckets.as_u64().filter(|buckets| (2..=u64::from(MOST_BUCKETS)).contains(buckets));
+        return buckets.and_then(|buckets| u32::try_from(buckets).ok()).map(Encode::Hash).ok_or_else(|| {
+            refused(column, format!("has \"hash\", which takes a number of buckets from 2 to {MOST_BUCKETS}"))
+        });
+    }
     one_of(
         column,
         "encode",
@@ -177,7 +198,7 @@ fn encode(column: &str, value: &Value) -> Result<Encode, Error> {
         &[("native", Encode::Native), ("one_hot", Encode::OneHot), ("target", Encode::Target)],
     )
     .map_err(|error| match error {
-        Error::Columns(text) => Error::Columns(format!("{text}, or {{\"ordinal\": [...]}}")),
+        Error::Columns(text) => Error::Columns(format!("{text}, {{\"ordinal\": [...]}}, {{\"hash\": n}}")),
         error => error,
     })
 }
@@ -298,7 +319,7 @@ impl Pipeline {
         let mut steps = Vec::with_capacity(raws.len());
         for ((raw, encode), (index, mut values)) in raws.iter().zip(&asked).zip(values.into_iter().enumerate()) {
             let encoding = match encode {
-                Encode::Native => Encoding::None,
+                Encode::Native | Encode::Hash(_) => Encoding::None,
                 Encode::OneHot => Encoding::OneHot(raw.categories.map_or(0, <[String]>::len) as u32),
                 Encode::Target => {
                     let mean =
@@ -507,6 +528,7 @@ impl Step {
 
 fn encoding_of(raw: &Raw<'_>, native: bool) -> Result<Encode, Error> {
     match (&raw.spec.encode, raw.categories) {
+        (Some(Encode::Hash(_)), Some(_)) => Ok(if native { Encode::Native } else { Encode::OneHot }),
         (None, None) => Ok(Encode::Native),
         (None, Some(_)) if native => Ok(Encode::Native),
         (None, Some(_)) => Ok(Encode::OneHot),
@@ -551,6 +573,15 @@ fn mode(values: &[f32]) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn buckets_are_the_same_for_ever() {
+        // FNV-1a of the published vectors: "" is its basis, "a" and "foobar" those of its authors.
+        assert_eq!(bucket("", 1 << 16), (0xcbf2_9ce4_8422_2325_u64 % (1 << 16)) as u32);
+        assert_eq!(bucket("a", 1 << 16), (0xaf63_dc4c_8601_ec8c_u64 % (1 << 16)) as u32);
+        assert_eq!(bucket("foobar", 1 << 16), (0x8594_4171_f739_67e8_u64 % (1 << 16)) as u32);
+        assert_eq!(bucket("anything", 0), 0);
+    }
 
     fn learn(raws: &[Raw<'_>], native: bool, rows: &[f32], labels: &[f32]) -> Result<Option<Pipeline>, Error> {
         Pipeline::learn(raws, native, |take| {

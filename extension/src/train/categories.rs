@@ -106,6 +106,19 @@ impl<K> Sorted<K> {
     }
 }
 
+/// The buckets of a hashed column, which have so many rows each, as categories.
+pub fn buckets(members: Vec<u64>) -> Sorted<String> {
+    let values: Vec<Category<String>> = members
+        .into_iter()
+        .enumerate()
+        .map(|(bucket, members)| {
+            let name = format!("hash {bucket}");
+            Category { key: name.clone(), text: name, members }
+        })
+        .collect();
+    Sorted { remap: (0..values.len()).map(|bucket| bucket as f32).collect(), values }
+}
+
 /// `{"value": {"value": index, "members": rows}}` in the order of the indexes.
 pub fn to_json<K>(sorted: &Sorted<K>) -> Value {
     let categories = sorted.values.iter().enumerate();

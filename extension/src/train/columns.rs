@@ -1,11 +1,11 @@
 //! Rows of a statement become rows of features: which column is what, and how its values are read.
 
-use learn::preprocess::Role;
+use learn::preprocess::{Role, bucket};
 use learn::split::Split;
 use pgrx::{PgSqlErrorCode, pg_sys};
 use serde_json::{Value, json};
 
-use super::categories::{Categories, Sorted};
+use super::categories::{self, Categories, Sorted};
 use super::cursor::{Receiver, ResultColumn};
 use super::interrupts;
 use super::label::{Label, LabelReader};
@@ -69,6 +69,8 @@ struct FeatureReader {
 enum Encoder {
     Number(Number),
     Text(TextKind, Categories<String>),
+    /// To so many buckets, each with the number of its rows.
+    Hashed(TextKind, Vec<u64>),
     /// The size of arrays is known from the first one on.
     Many(Many, Option<usize>),
 }
@@ -128,7 +130,10 @@ impl Reader {
             }
             let encoder = match Kind::of(column.type_oid) {
                 Some(Kind::Number(number)) => Encoder::Number(number),
-                Some(Kind::Text(kind)) => Encoder::Text(kind, Categories::new()),
+                Some(Kind::Text(kind)) => match roles.buckets(&column.name) {
+                    Some(buckets) => Encoder::Hashed(kind, vec![0; buckets as usize]),
+                    None => Encoder::Text(kind, Categories::new()),
+                },
                 Some(Kind::Many(many)) => Encoder::Many(many, many.size()),
                 None => {
                     unfit.push(column);
@@ -184,7 +189,7 @@ impl Reader {
             .map(|feature| {
                 let kind = match feature.encoder {
                     Encoder::Number(number) => number.into(),
-                    Encoder::Text(..) => FeatureKind::Category,
+                    Encoder::Text(..) | Encoder::Hashed(..) => FeatureKind::Category,
                     Encoder::Many(..) => return None,
                 };
                 Some((feature.name.clone(), kind))
@@ -284,6 +289,7 @@ impl Reader {
             .into_iter()
             .map(|feature| {
                 let size = feature.size();
+                let hashed = matches!(feature.encoder, Encoder::Hashed(..));
                 let (many, kind, categories) = match feature.encoder {
                     Encoder::Number(number) => (None, number.into(), None),
                     Encoder::Many(many @ Many::Array(number), _) => (Some(many), number.into(), None),
@@ -292,6 +298,7 @@ impl Reader {
                         let sorted = categories.sort(|a, b| a.key.cmp(&b.key));
                         (None, FeatureKind::Category, Some(sorted))
                     }
+                    Encoder::Hashed(_, members) => (None, FeatureKind::Category, Some(categories::buckets(members))),
                 };
                 Feature {
                     name: feature.name,
@@ -302,6 +309,7 @@ impl Reader {
                     many,
                     kind,
                     categories,
+                    hashed,
                     statistics: feature.statistics,
                 }
             })
@@ -347,6 +355,20 @@ impl Receiver for Reader {
                         self.row.push(code as f32);
                     }
                 },
+                Encoder::Hashed(kind, members) => {
+                    let Some(datum) = value else {
+                        feature.statistics.add_missing(1);
+                        self.row.push(f32::NAN);
+                        continue;
+                    };
+                    // SAFETY: the column is of the text's type.
+                    let text = unsafe { kind.read(datum) }?;
+                    let bucket = bucket(text, u32::try_from(members.len()).unwrap_or(u32::MAX));
+                    if let Some(members) = members.get_mut(bucket as usize) {
+                        *members += 1;
+                    }
+                    self.row.push(bucket as f32);
+                }
                 Encoder::Many(many, size) => {
                     self.array.clear();
                     if let Some(datum) = value {
@@ -435,7 +457,10 @@ fn too_many_categories(name: &str) -> Error {
         PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
         format!("text column \"{name}\" has more than {MOST_CATEGORIES} distinct values"),
     )
-    .hint("That is no category. Leave the column out with a query in parentheses.")
+    .hint(format!(
+        "Such a column can be hashed, by preprocess => '{{\"{name}\": {{\"encode\": {{\"hash\": 1024}}}}}}', or left out, by \
+         '{{\"{name}\": {{\"role\": \"ignore\"}}}}'."
+    ))
 }
 
 fn unknown_size(features: &[FeatureReader], rows: &str) -> Error {
@@ -509,6 +534,8 @@ pub struct Feature {
     pub kind: FeatureKind,
     /// Of a text column.
     pub categories: Option<Sorted<String>>,
+    /// Whether its categories are buckets of a hash.
+    pub hashed: bool,
     pub statistics: Statistics,
 }
 
@@ -540,7 +567,7 @@ impl Data {
         let mut position = 0;
         let mut present = Vec::new();
         for feature in &self.features {
-            if let Some(sorted) = &feature.categories {
+            if let Some(sorted) = feature.categories.as_ref().filter(|_| !feature.hashed) {
                 present.push((position, vec![false; sorted.values.len()]));
             }
             position += feature.size;
@@ -559,7 +586,8 @@ impl Data {
             }
             interrupts::check();
         }
-        let of_features = self.features.iter_mut().filter_map(|feature| feature.categories.as_mut());
+        let of_features = self.features.iter_mut().filter(|feature| !feature.hashed);
+        let of_features = of_features.filter_map(|feature| feature.categories.as_mut());
         for (sorted, (_, present)) in of_features.zip(&present) {
             sorted.keep(present);
         }
@@ -611,6 +639,7 @@ impl Data {
                     name: feature.name.clone(),
                     pg_type: features::type_name(features::base_type(feature.type_oid)),
                     size: u32::try_from(feature.size).unwrap_or(u32::MAX),
+                    hashed: feature.hashed,
                     categories: feature
                         .categories
                         .as_ref()

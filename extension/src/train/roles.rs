@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use learn::preprocess::{Role, Spec};
+use learn::preprocess::{Encode, Role, Spec};
 use learn::split::{Folds, Split, TestSize};
 use pgrx::{PgSqlErrorCode, pg_sys};
 use serde_json::{Map, Value};
@@ -13,15 +13,23 @@ use crate::error::{Error, Result};
 use crate::features::{self, Kind, Many, Number};
 use crate::memory;
 
-/// Which columns have roles, by what was asked to be done to columns.
-pub struct Roles(Vec<(String, Role)>);
+/// What was asked to be done to columns, as far as it matters while rows are read.
+pub struct Roles {
+    roles: Vec<(String, Role)>,
+    /// Columns of text that are hashed, and to how many buckets.
+    hashed: Vec<(String, u32)>,
+}
 
 impl Roles {
     /// At most one column weighs rows, and one splits them.
     pub fn of(preprocess: &Map<String, Value>) -> Result<Roles> {
-        let mut roles = Vec::new();
+        let (mut roles, mut hashed) = (Vec::new(), Vec::new());
         for (column, spec) in preprocess {
-            roles.push((column.clone(), Spec::parse(column, spec)?.role));
+            let spec = Spec::parse(column, spec)?;
+            roles.push((column.clone(), spec.role));
+            if let Some(Encode::Hash(buckets)) = spec.encode {
+                hashed.push((column.clone(), buckets));
+            }
         }
         roles.retain(|(_, role)| *role != Role::Feature);
         let one = |what: &str, is: &dyn Fn(Role) -> bool| {
@@ -35,22 +43,27 @@ impl Roles {
         };
         one("weigh rows", &|role| role == Role::Weight)?;
         one("say which rows are tested on", &|role| matches!(role, Role::Test | Role::Time | Role::Group))?;
-        Ok(Roles(roles))
+        Ok(Roles { roles, hashed })
     }
 
     /// What a column is for.
     pub fn of_column(&self, name: &str) -> Role {
-        self.0.iter().find(|(column, _)| column == name).map_or(Role::Feature, |(_, role)| *role)
+        self.roles.iter().find(|(column, _)| column == name).map_or(Role::Feature, |(_, role)| *role)
+    }
+
+    /// To how many buckets a column is hashed.
+    pub fn buckets(&self, name: &str) -> Option<u32> {
+        self.hashed.iter().find(|(column, _)| column == name).map(|(_, buckets)| *buckets)
     }
 
     /// Whether a column has that role.
     pub fn has(&self, wanted: Role) -> bool {
-        self.0.iter().any(|(_, role)| *role == wanted)
+        self.roles.iter().any(|(_, role)| *role == wanted)
     }
 
     /// The columns that have a role.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().map(|(name, _)| name.as_str())
+        self.roles.iter().map(|(name, _)| name.as_str())
     }
 }
 

@@ -172,11 +172,14 @@ fn map_features(model: &Model, data: &Data) -> Option<Vec<Mapped>> {
     let mut mapped = Vec::new();
     for column in &model.columns {
         let (start, feature) = starts.get(column.name.as_str())?;
-        if feature.size != column.size || feature.categories.is_some() != column.is_category() {
+        if feature.size != column.size
+            || feature.categories.is_some() != column.is_category()
+            || feature.hashed != column.is_hashed()
+        {
             return None;
         }
         let codes = feature.categories.as_ref().map(|sorted| {
-            let code = |text: &str| column.category(text).unwrap_or(f32::NAN);
+            let code = |text: &str| column.code(text).unwrap_or(f32::NAN);
             sorted.values.iter().map(|category| code(&category.text)).collect::<Vec<f32>>()
         });
         for position in *start..start + feature.size {
