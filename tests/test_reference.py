@@ -1,11 +1,14 @@
-"""docs/reference/sql.md and settings.md say what the extension has: they are made from the catalog of a server.
+"""docs/reference/sql.md and settings.md say what the extension has: they are made from the catalog of a server, and the
+examples in sql.md from what a server answers to docs/reference/examples.sql.
 
-`make test UPDATE=1` writes it anew.
+`make test UPDATE=1` writes them anew.
 """
+
+import itertools
 
 import pytest
 
-from devkit import Problem, postgres
+from devkit import Problem, examples, postgres
 from devkit.places import ROOT
 
 REFERENCE = ROOT / "docs" / "reference"
@@ -57,22 +60,50 @@ def rows(database, query):
         return cursor.fetchall()
 
 
+def examples_shown(database, functions):
+    """The examples of each function as the page has them, by its name."""
+    sections = examples.read()
+    without = sorted(functions - set(sections))
+    if without:
+        pytest.fail(
+            f"docs/reference/examples.sql lacks an example of {', '.join(without)}: add a section that begins with "
+            f'"--- {without[0]}" and has a statement or two, then make test UPDATE=1',
+            pytrace=False,
+        )
+    superfluous = sorted(set(sections) - functions - {examples.SETUP})
+    if superfluous:
+        pytest.fail(f"docs/reference/examples.sql has examples of no function: {superfluous}", pytrace=False)
+    answers = examples.answers(database.server, database.name, sections)
+    shown = {name: examples.markdown(section, answers[name]) for name, section in sections.items()}
+    return shown, "\n".join(statement.sql for statement in sections[examples.SETUP].statements)
+
+
 def page(database):
     """The text of the reference page."""
+    functions = rows(database, FUNCTIONS)
+    shown, setup = examples_shown(database, {name for name, *_ in functions})
     lines = [
         "# SQL reference",
         "",
-        "Made from the comments in the extension by `make test UPDATE=1`; a test holds it to them. The hyperparameters of",
+        "Made by `make test UPDATE=1` from the comments in the extension and from what a server answers to the statements of",
+        "[examples.sql](examples.sql); a test holds it to both. The hyperparameters of",
         "`pgml.train` are in [algorithms.md](algorithms.md) and [xgboost-hyperparameters.md](xgboost-hyperparameters.md), the settings in",
         "[settings.md](settings.md).",
         "",
         "## Functions",
         "",
+        "The examples speak of these models, of built-in data sets:",
+        "",
+        f"```sql\n{setup}\n```",
+        "",
     ]
-    for name, arguments, result, volatility, parallel, comment in rows(database, FUNCTIONS):
-        returns = f" RETURNS {result}" if result else ""
-        sort = "aggregate" if name in AGGREGATES else f"{volatility}, {parallel}"
-        lines += [f"`pgml.{name}({arguments}){returns}`", f": {comment}. ({sort})", ""]
+    for name, overloads in itertools.groupby(functions, key=lambda function: function[0]):
+        lines += [f"### {name}", ""]
+        for _, arguments, result, volatility, parallel, comment in overloads:
+            returns = f" RETURNS {result}" if result else ""
+            sort = "aggregate" if name in AGGREGATES else f"{volatility}, {parallel}"
+            lines += [f"`pgml.{name}({arguments}){returns}`", f": {comment}. ({sort})", ""]
+        lines.append(shown[name])
     lines += ["## Tables and views", "", "| name | what it holds | columns |", "|---|---|---|"]
     for name, kind, comment, columns in rows(database, RELATIONS):
         lines.append(f"| `pgml.{name}` ({kind}) | {comment} | {columns} |")
@@ -110,10 +141,46 @@ def check(page, text, request):
 
 def test_the_sql_reference_is_what_the_extension_says(database, major, request):
     if major != postgres.NEWEST:
-        # The catalog functions word a few types otherwise in other versions; the extension is the same.
-        assert rows(database, FUNCTIONS)
+        # The catalog functions word a few types otherwise in other versions; the extension and its answers are the same.
+        shown, _ = examples_shown(database, {name for name, *_ in rows(database, FUNCTIONS)})
+        text = (REFERENCE / "sql.md").read_text()
+        differ = [example for name, example in shown.items() if name != examples.SETUP and example not in text]
+        assert not differ, "\n".join(differ)
         return
     check("sql.md", page(database), request)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("--- add\nSELECT 1\n--- divide\nSELECT 2;\n", "line 3: the statement before it lacks its semicolon"),
+        ("--- add\nSELECT 1\n", "the last statement lacks its semicolon"),
+        ("--- add\nSELECT 1;\n--- add\n", "line 3: there are two sections of add"),
+        ("--- add, twice\nSELECT 1;\n", "line 1: a section begins with"),
+    ],
+    ids=["semicolon", "last_semicolon", "twice", "heading"],
+)
+def test_a_section_of_examples_that_cannot_be_read_is_named(text, message):
+    with pytest.raises(Problem, match=message):
+        examples.read(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("--- add\nSELECT 1;\n\n--- divide\nSELECT 2;\nSELECT 1 / 0;\n", "section divide:\nSELECT 1 / 0;\n.*by zero"),
+        ("--- add\nSELECT 1;\n-- error\nSELECT 2;\n", "section add, does not fail:\nSELECT 2;"),
+    ],
+    ids=["fails", "does_not_fail"],
+)
+def test_an_example_that_does_not_do_what_it_is_to_is_named(database, text, message):
+    with pytest.raises(Problem, match=message):
+        examples.answers(database.server, database.name, examples.read(text))
+
+
+def test_a_function_without_an_example_is_named(database):
+    with pytest.raises(pytest.fail.Exception, match='lacks an example of no_such: add a section.*"--- no_such"'):
+        examples_shown(database, {"add", "no_such"})
 
 
 def test_the_settings_are_what_the_extension_says(database, request):

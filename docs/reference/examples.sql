@@ -1,0 +1,223 @@
+-- The examples of sql.md. `make test UPDATE=1` runs them and puts them and their output there; how a section is written is
+-- said in tools/devkit/examples.py. Keep them to a statement or two, of built-in data sets, rounded and ordered, without
+-- ids and times that differ from run to run.
+
+--- setup
+SELECT pgml.load_dataset('iris'), pgml.load_dataset('diabetes'), pgml.load_dataset('linnerud');
+CREATE TABLE flowers AS
+SELECT sepal_length, sepal_width, petal_length, petal_width,
+       (ARRAY['setosa', 'versicolor', 'virginica'])[target + 1] AS species
+FROM pgml.iris;
+SELECT pgml.train('flowers', 'classification', 'flowers', 'species', 'xgboost', '{"n_estimators": 10}');
+SELECT pgml.train('sugar', 'regression', '(SELECT bmi, bp, s5, target FROM pgml.diabetes)', 'target', 'linear');
+SELECT pgml.train_joint('body', 'regression', 'pgml.linnerud', ARRAY['weight', 'waist', 'pulse'], 'ridge');
+SELECT pgml.train('parts', 'decomposition', '(SELECT chins, situps, jumps FROM pgml.linnerud)', algorithm => 'pca',
+                  hyperparams => '{"n_components": 2}');
+
+--- train_async, committed
+SELECT pgml.train_async('sugar', algorithm => 'ridge');
+
+--- wait, committed
+SELECT pgml.wait(max(id), '1 min') FROM pgml.jobs;
+SELECT project, algorithm, status, deployed, message FROM pgml.jobs;
+-- error
+SELECT pgml.wait(1000);
+
+--- cancel, committed
+SELECT pgml.train_async('flowers', algorithm => 'xgboost', hyperparams => '{"n_estimators": 1000000}');
+SELECT pgml.cancel(max(id)) FROM pgml.jobs;
+SELECT pgml.wait(max(id), '1 min') FROM pgml.jobs;
+
+--- add
+SELECT pgml.add(ARRAY[1.0, 2, 3], ARRAY[10.0, 20, 30]) AS pairs, pgml.add(ARRAY[1.0, 2, 3], 10) AS number;
+-- error
+SELECT pgml.add(ARRAY[1.0, 2, 3], ARRAY[10.0, 20]);
+
+--- subtract
+SELECT pgml.subtract(ARRAY[10.0, 20, 30], ARRAY[1.0, 2, 3]) AS pairs, pgml.subtract(ARRAY[10.0, 20, 30], 1) AS number;
+
+--- multiply
+SELECT pgml.multiply(ARRAY[1.0, 2, 3], ARRAY[10.0, 20, 30]) AS pairs, pgml.multiply(ARRAY[1.0, 2, 3], 10) AS number;
+
+--- divide
+SELECT pgml.divide(ARRAY[10.0, 20, 30], ARRAY[2.0, 4, 5]) AS pairs, pgml.divide(ARRAY[10.0, 20, 30], 10) AS number;
+
+--- dot_product
+SELECT pgml.dot_product(ARRAY[1.0, 2, 3], ARRAY[4.0, 5, 6]);
+-- error
+SELECT pgml.dot_product(ARRAY[1.0, 2, 3], ARRAY[4.0, 5]);
+
+--- cosine_similarity
+SELECT pgml.cosine_similarity(ARRAY[1.0, 0], ARRAY[3.0, 0]) AS same, pgml.cosine_similarity(ARRAY[1.0, 0], ARRAY[0.0, 2]) AS across;
+
+--- distance_l1
+SELECT pgml.distance_l1(ARRAY[0.0, 0], ARRAY[3.0, 4]);
+
+--- distance_l2
+SELECT pgml.distance_l2(ARRAY[0.0, 0], ARRAY[3.0, 4]);
+
+--- norm_l0
+SELECT pgml.norm_l0(ARRAY[0.0, 3, -4]);
+
+--- norm_l1
+SELECT pgml.norm_l1(ARRAY[0.0, 3, -4]);
+
+--- norm_l2
+SELECT pgml.norm_l2(ARRAY[0.0, 3, -4]);
+
+--- norm_max
+SELECT pgml.norm_max(ARRAY[0.0, 3, -4]);
+
+--- normalize_l1
+SELECT pgml.normalize_l1(ARRAY[1.0, 3]);
+
+--- normalize_l2
+SELECT pgml.normalize_l2(ARRAY[3.0, 4]);
+
+--- normalize_max
+SELECT pgml.normalize_max(ARRAY[1.0, -4]);
+
+--- sum
+SELECT pgml.sum(vector) FROM (VALUES (ARRAY[1, 5]::real[]), (ARRAY[2, -7])) AS vectors (vector);
+
+--- min
+SELECT pgml.min(vector) FROM (VALUES (ARRAY[1, 5]::real[]), (ARRAY[2, -7])) AS vectors (vector);
+
+--- max
+SELECT pgml.max(vector) FROM (VALUES (ARRAY[1, 5]::real[]), (ARRAY[2, -7])) AS vectors (vector);
+
+--- min_abs
+SELECT pgml.min_abs(vector) FROM (VALUES (ARRAY[1, 5]::real[]), (ARRAY[2, -7])) AS vectors (vector);
+
+--- max_abs
+SELECT pgml.max_abs(vector) FROM (VALUES (ARRAY[1, 5]::real[]), (ARRAY[2, -7])) AS vectors (vector);
+
+--- vector_abs
+SELECT pgml.vector_abs(ARRAY[2, -7]::real[]);
+
+--- vector_min
+SELECT pgml.vector_min(ARRAY[1, 5]::real[], ARRAY[2, -7]::real[]);
+
+--- vector_max
+SELECT pgml.vector_max(ARRAY[1, 5]::real[], ARRAY[2, -7]::real[]);
+
+--- vector_min_abs
+SELECT pgml.vector_min_abs(ARRAY[1, 5]::real[], ARRAY[2, -7]::real[]);
+
+--- vector_max_abs
+SELECT pgml.vector_max_abs(ARRAY[1, 5]::real[], ARRAY[2, -7]::real[]);
+
+--- load_dataset
+SELECT * FROM pgml.load_dataset('wine');
+-- error
+SELECT * FROM pgml.load_dataset('boston');
+
+--- train
+SELECT * FROM pgml.train('grapes', 'regression', '(SELECT bmi, bp, s5, target FROM pgml.diabetes)', 'target', 'ridge',
+                         hyperparams => '{"alpha": 0.1}');
+-- error
+SELECT * FROM pgml.train('grapes', 'regression', 'no_such_table', 'target', 'ridge');
+-- error
+SELECT * FROM pgml.train('grapes', 'regression', 'pgml.diabetes', 'tarket', 'ridge');
+-- error
+SELECT * FROM pgml.train('grapes', 'regression', 'pgml.diabetes', 'target', 'ridge', '{"alhpa": 0.1}');
+-- error
+SELECT * FROM pgml.train('grapes', 'regression', 'flowers', 'species', 'ridge');
+
+--- train_joint
+SELECT * FROM pgml.train_joint('both', 'regression', '(SELECT chins, situps, weight, waist FROM pgml.linnerud)',
+                               ARRAY['weight', 'waist'], 'linear');
+
+--- predict
+SELECT pgml.predict('flowers', ARRAY[6.7, 3.1, 5.6, 2.4]) AS by_array, pgml.predict('flowers', 6.7, 3.1, 5.6, 2.4) AS one_by_one,
+       pgml.predict('flowers', '{6.7, 3.1, 5.6, 2.4}') AS by_text, pgml.predict(1, f) AS by_row
+FROM flowers f LIMIT 1;
+SELECT round(pgml.predict('sugar', d)::numeric, 1) AS predicted, target FROM pgml.diabetes d LIMIT 3;
+-- error
+SELECT pgml.predict('salt', ARRAY[0.06, 0.02, 0.02]);
+-- error
+SELECT pgml.predict('sugar', ARRAY[0.06, 0.02]);
+
+--- predict_label
+SELECT pgml.predict_label('flowers', ARRAY[6.7, 3.1, 5.6, 2.4]);
+-- error
+SELECT pgml.predict_label('sugar', ARRAY[0.06, 0.02, 0.02]);
+
+--- predict_proba
+SELECT pgml.predict_proba('flowers', ARRAY[6.7, 3.1, 5.6, 2.4])::numeric(4, 3)[];
+
+--- predict_joint
+SELECT pgml.predict_joint('body', ARRAY[5, 162, 60])::numeric(5, 1)[] AS weight_waist_pulse;
+
+--- predict_batch
+SELECT round(p::numeric, 1) AS predicted FROM pgml.predict_batch('sugar', ARRAY[[0.06, 0.02, 0.02], [-0.05, 0, 0]]::real[]) p;
+
+--- predict_agg
+SELECT species, pgml.predict_agg('flowers', sepal_length, sepal_width, petal_length, petal_width) AS classes
+FROM (SELECT *, row_number() OVER (PARTITION BY species) FROM flowers) f WHERE row_number <= 5
+GROUP BY species ORDER BY species;
+
+--- decompose
+SELECT pgml.decompose('parts', ARRAY[5, 162, 60])::numeric(6, 2)[];
+
+--- explain
+SELECT feature, value, round(contribution::numeric, 2) AS contribution FROM pgml.explain('sugar', 0.06, 0.02, 0.02);
+
+--- explain_batch
+SELECT pgml.explain_batch('sugar', ARRAY[[0.06, 0.02, 0.02], [-0.05, 0, 0]]::real[])::numeric(6, 2)[];
+
+--- deploy
+SELECT * FROM pgml.train('sugar', algorithm => 'xgboost', automatic_deploy => false);
+SELECT * FROM pgml.deploy('sugar', 'most_recent');
+SELECT * FROM pgml.deploy('sugar', 'rollback');
+-- error
+SELECT * FROM pgml.deploy(1000);
+
+--- delete_model
+SELECT pgml.delete_model(1);
+SELECT count(*) AS models FROM pgml.models WHERE id = 1;
+
+--- delete_project
+SELECT pgml.delete_project('flowers');
+-- error
+SELECT pgml.delete_project('flowers');
+
+--- rename_project
+SELECT pgml.rename_project('sugar', 'glucose');
+SELECT round(pgml.predict('glucose', ARRAY[0.06, 0.02, 0.02])::numeric, 1) AS predicted;
+
+--- grant
+SELECT pgml.grant('sugar', 'pg_monitor', 'see');
+SELECT project, grantee, privilege FROM pgml.grants WHERE project = 'sugar' ORDER BY 2;
+-- error
+SELECT pgml.grant('sugar', 'nobody_at_all', 'see');
+-- error
+SELECT pgml.grant('sugar', 'pg_monitor', 'read');
+
+--- revoke
+SELECT pgml.revoke('sugar', 'public', 'predict');
+SELECT project, grantee, privilege FROM pgml.grants WHERE project = 'sugar' ORDER BY 2;
+
+--- has_privilege
+SELECT pgml.has_privilege('sugar', 'train');
+
+--- set_owner
+SELECT pgml.set_owner('sugar', 'pg_monitor');
+SELECT name, owner FROM pgml.projects WHERE name = 'sugar';
+
+--- snapshot
+SELECT relation LIKE 'pgml.snapshot_%' AS made, y_column_name FROM pgml.snapshot('flowers', 'species');
+SELECT c->>'name' AS name, c->>'pg_type' AS type, round((c->'statistics'->>'max')::numeric, 1) AS max
+FROM (SELECT columns FROM pgml.snapshots ORDER BY id DESC LIMIT 1) s, jsonb_array_elements(s.columns) c;
+
+--- hyperparameters
+SELECT name, "default", allowed, description FROM pgml.hyperparameters() WHERE algorithm = 'ridge' AND task = 'regression';
+
+--- reset_stat_models
+SELECT pgml.reset_stat_models(1);
+
+--- version
+SELECT pgml.version();
+
+--- xgboost_version
+SELECT pgml.xgboost_version();
