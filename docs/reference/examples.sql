@@ -162,6 +162,8 @@ SELECT pgml.decompose('parts', ARRAY[5, 162, 60])::numeric(6, 2)[];
 
 --- explain
 SELECT feature, value, round(contribution::numeric, 2) AS contribution FROM pgml.explain('sugar', 0.06, 0.02, 0.02);
+-- error
+SELECT * FROM pgml.explain('parts', ARRAY[5, 162, 60]);
 
 --- explain_batch
 SELECT pgml.explain_batch('sugar', ARRAY[[0.06, 0.02, 0.02], [-0.05, 0, 0]]::real[])::numeric(6, 2)[];

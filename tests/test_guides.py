@@ -1,0 +1,78 @@
+"""The SQL in the guides of the extension runs as it stands, in its order, and prints what they show.
+
+`make test UPDATE=1` accepts what is printed. A block of SQL is run, and compared with the block behind it if that has no
+language. A guide whose statements need tables that it does not make has them in tests/guides/NAME.sql.
+"""
+
+import re
+import subprocess
+
+import pytest
+
+from devkit.places import ROOT
+from devkit.server import environment
+
+NEWEST_ONLY = True
+GUIDES = ROOT / "docs" / "guide"
+TABLES = ROOT / "tests" / "guides"
+# Those of the pooler, the driver and the fleet have tests of their own.
+NAMES = sorted(
+    path.stem for path in GUIDES.glob("*.md") if "pgml." in path.read_text() and path.stem not in ("python", "fleet")
+)
+BLOCK = re.compile(r"^```sql\n(?P<sql>.*?)^```\n(?:\n```\n(?P<shown>.*?)^```\n)?", re.MULTILINE | re.DOTALL)
+MARK = "=-=-= end of block"
+
+
+def answers(server, database, blocks):
+    """What each block of SQL prints; the first that fails is named."""
+    lines = ["\\set ON_ERROR_STOP on", "\\pset footer off", "SET client_min_messages = error;"]
+    for block in blocks:
+        lines += [block, f"\\echo {MARK}"]
+    done = subprocess.run(
+        server.psql_command(database, "--quiet"),
+        input="\n".join(lines) + "\n",
+        capture_output=True,
+        text=True,
+        env=environment(),
+        check=False,
+    )
+    printed = [part.strip("\n") for part in done.stdout.split(f"{MARK}\n")]
+    if done.returncode != 0:
+        said = "\n".join(line for line in done.stderr.splitlines() if not line.startswith("INFO:"))
+        pytest.fail(f"this block fails:\n{blocks[len(printed) - 1]}\n{said}", pytrace=False)
+    return ["".join(f"{line.rstrip()}\n" for line in part.splitlines()) for part in printed[:-1]]
+
+
+@pytest.fixture
+def empty(server):
+    """The name of a database without the extension, which a guide makes itself."""
+    name = "guide"
+    server.psql(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+    server.psql(f"CREATE DATABASE {name}")
+    yield name
+    server.psql(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_sql_of_a_guide_runs_and_prints_what_it_shows(server, empty, name, request):
+    path = GUIDES / f"{name}.md"
+    text = path.read_text()
+    found = list(BLOCK.finditer(text))
+    assert len(found) == len(re.findall(r"^\s*```sql", text, re.MULTILINE)), f"{name}.md: a block cannot be read"
+    tables = TABLES / f"{name}.sql"
+    before = tables.read_text() if tables.exists() else ""
+    if not any("CREATE EXTENSION pgml" in block["sql"] for block in found):
+        before = f"CREATE EXTENSION pgml;\n{before}"
+    printed = answers(server, empty, [before, *[block["sql"] for block in found]])[1:]
+    update = request.config.getoption("--update-expected")
+    for block, answer in zip(reversed(found), reversed(printed), strict=True):
+        if block["shown"] is not None and block["shown"] != answer:
+            if not update:
+                pytest.fail(f"{name}.md shows another answer to\n{block['sql']}than\n{answer}", pytrace=False)
+            text = text[: block.start("shown")] + answer + text[block.end("shown") :]
+    if update:
+        path.write_text(text)
+
+
+def test_there_are_guides():
+    assert {"models", "postgresml"} <= set(NAMES)
