@@ -1,14 +1,19 @@
 """The SQL in the guides of the extension runs as it stands, in its order, and prints what they show.
 
 `make test UPDATE=1` accepts what is printed. A block of SQL is run, and compared with the block behind it if that has no
-language. A guide whose statements need tables that it does not make has them in tests/guides/NAME.sql.
+language; one below a line `<!-- not run: why -->` is not. A guide whose statements need tables that it does not make has
+them in tests/guides/NAME.sql.
 """
 
+import contextlib
+import io
 import re
 import subprocess
 
+import pandas
 import pytest
 
+from devkit.client import connection
 from devkit.places import ROOT
 from devkit.server import environment
 
@@ -19,7 +24,10 @@ TABLES = ROOT / "tests" / "guides"
 NAMES = sorted(
     path.stem for path in GUIDES.glob("*.md") if "pgml." in path.read_text() and path.stem not in ("python", "fleet")
 )
-BLOCK = re.compile(r"^```sql\n(?P<sql>.*?)^```\n(?:\n```\n(?P<shown>.*?)^```\n)?", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(
+    r"^(?P<not_run><!-- not run: .*? -->\n\n?)?```sql\n(?P<sql>.*?)^```\n(?:\n```\n(?P<shown>.*?)^```\n)?",
+    re.MULTILINE | re.DOTALL,
+)
 MARK = "=-=-= end of block"
 
 
@@ -59,6 +67,7 @@ def test_the_sql_of_a_guide_runs_and_prints_what_it_shows(server, empty, name, r
     text = path.read_text()
     found = list(BLOCK.finditer(text))
     assert len(found) == len(re.findall(r"^\s*```sql", text, re.MULTILINE)), f"{name}.md: a block cannot be read"
+    found = [block for block in found if not block["not_run"]]
     tables = TABLES / f"{name}.sql"
     before = tables.read_text() if tables.exists() else ""
     if not any("CREATE EXTENSION pgml" in block["sql"] for block in found):
@@ -74,5 +83,22 @@ def test_the_sql_of_a_guide_runs_and_prints_what_it_shows(server, empty, name, r
         path.write_text(text)
 
 
+def test_the_python_that_a_guide_compares_with_runs(server, empty):
+    text = (GUIDES / "scikit-learn.md").read_text()
+    answers(server, empty, [BLOCK.search(text)["sql"]])
+    with connection(server, empty) as own:
+        cursor = own.cursor()
+        cursor.execute("SELECT * FROM homes ORDER BY id")
+        homes = pandas.DataFrame(cursor.fetchall(), columns=[column[0] for column in cursor.description])
+    (code,) = re.findall(r"^```python\n(.*?)^```\n", text, re.MULTILINE | re.DOTALL)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(code, "scikit-learn.md", "exec"), {"homes": homes})
+    # The guide says that the two split differently, and find the same.
+    shown = re.search(r"^ (0\.01) +\| +(0\.\d+)$", text, re.MULTILINE)
+    best, score = re.fullmatch(r"\{'ridge__alpha': (.*)\} (.*)\n", printed.getvalue()).groups()
+    assert best == shown[1] and abs(float(score) - float(shown[2])) < 0.01, printed.getvalue()
+
+
 def test_there_are_guides():
-    assert {"models", "postgresml"} <= set(NAMES)
+    assert {"first-model", "models", "postgresml", "scikit-learn"} <= set(NAMES)
