@@ -25,9 +25,11 @@ NAMES = sorted(
     path.stem for path in GUIDES.glob("*.md") if "pgml." in path.read_text() and path.stem not in ("python", "fleet")
 )
 BLOCK = re.compile(
-    r"^(?P<not_run><!-- not run: .*? -->\n\n?)?```sql\n(?P<sql>.*?)^```\n(?:\n```\n(?P<shown>.*?)^```\n)?",
+    r"^(?P<indent> *)(?P<not_run><!-- not run: .*? -->\n\n?)?```sql\n(?P<sql>.*?)^(?P=indent)```\n"
+    r"(?:\n```\n(?P<shown>.*?)^```\n)?",
     re.MULTILINE | re.DOTALL,
 )
+LINK = re.compile(r"\]\(([^)\s#]*)(?:#([^)\s]*))?\)")
 MARK = "=-=-= end of block"
 
 
@@ -81,6 +83,25 @@ def test_the_sql_of_a_guide_runs_and_prints_what_it_shows(server, empty, name, r
             text = text[: block.start("shown")] + answer + text[block.end("shown") :]
     if update:
         path.write_text(text)
+
+
+def anchors(path):
+    """The names of a page's headings in links."""
+    headings = re.findall(r"^#+ (.*)$", path.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings}
+
+
+def test_links_between_pages_lead_somewhere():
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("**/*.md")]
+    nowhere = []
+    for page in pages:
+        for path, anchor in LINK.findall(re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)):
+            target = page if not path else page.parent / path
+            if path.startswith("http"):
+                continue
+            if not target.exists() or (anchor and target.suffix == ".md" and anchor not in anchors(target)):
+                nowhere.append(f"{page.relative_to(ROOT)}: {path}#{anchor}")
+    assert not nowhere, "\n".join(nowhere)
 
 
 def test_the_python_that_a_guide_compares_with_runs(server, empty):

@@ -3,7 +3,8 @@
 A section begins with `--- NAME`, the name of a function without its schema. Each section runs in a transaction that
 is rolled back, so that no example changes another; one whose first line ends with `, committed` runs without, in the
 order of the file. The section `setup` runs first and stays. A statement ends with a line that ends in `;`. One after
-the line `-- error` is to fail: the page has its SQLSTATE and message, in place of an output.
+the line `-- error` is to fail: the page has its SQLSTATE and message, in place of an output. One after the line
+`-- not shown` runs, and is not on the page: what it makes is what the next statement needs.
 """
 
 import dataclasses
@@ -17,6 +18,7 @@ from devkit.server import environment
 SOURCE = ROOT / "docs" / "reference" / "examples.sql"
 SETUP = "setup"
 HEADING = re.compile(r"^--- (?P<name>\w+)(?P<committed>, committed)?$")
+SHOWN, FAILS, NOT_SHOWN = "shown", "-- error", "-- not shown"
 MARK = "=-=-= end of statement"
 PROLOGUE = """\\set ON_ERROR_STOP on
 \\pset footer off
@@ -26,10 +28,10 @@ SET client_min_messages = error;
 
 @dataclasses.dataclass
 class Statement:
-    """A statement of a section; `fails` where it is there for its error."""
+    """A statement of a section, of a kind: SHOWN with its output, FAILS, which is there for its error, or NOT_SHOWN."""
 
     sql: str
-    fails: bool = False
+    kind: str
 
 
 @dataclasses.dataclass
@@ -43,12 +45,12 @@ class Section:
 
 def read(text=None):
     """The sections of the examples by name, in their order."""
-    sections, lines, fails = {}, [], False
+    sections, lines, kind = {}, [], SHOWN
     current = None
     for number, line in enumerate((SOURCE.read_text() if text is None else text).splitlines(), 1):
         heading = HEADING.match(line)
         if heading:
-            if lines or fails:
+            if lines or kind != SHOWN:
                 raise Problem(f"examples.sql, line {number}: the statement before it lacks its semicolon")
             name = heading["name"]
             if name in sections:
@@ -56,14 +58,14 @@ def read(text=None):
             current = sections[name] = Section(name, heading["committed"] is not None or name == SETUP, [])
         elif line.startswith("---"):
             raise Problem(f'examples.sql, line {number}: a section begins with "--- NAME" or "--- NAME, committed"')
-        elif line == "-- error":
-            fails = True
+        elif line in (FAILS, NOT_SHOWN):
+            kind = line
         elif current is not None and (lines or line) and not line.startswith("--"):
             lines.append(line)
             if line.endswith(";"):
-                current.statements.append(Statement("\n".join(lines), fails))
-                lines, fails = [], False
-    if lines or fails:
+                current.statements.append(Statement("\n".join(lines), kind))
+                lines, kind = [], SHOWN
+    if lines or kind != SHOWN:
         raise Problem("examples.sql: the last statement lacks its semicolon")
     return sections
 
@@ -74,7 +76,7 @@ def script(sections):
     for section in sections.values():
         parts += [] if section.committed else ["BEGIN;"]
         for statement in section.statements:
-            parts.append(failing(statement.sql) if statement.fails else statement.sql)
+            parts.append(failing(statement.sql) if statement.kind == FAILS else statement.sql)
             parts.append(f"\\echo {MARK}")
         parts += [] if section.committed else ["ROLLBACK;"]
     return "\n".join(parts) + "\n"
@@ -105,7 +107,7 @@ def answers(server, database, sections):
         raise Problem(f"examples.sql, section {name}:\n{statement.sql}\n{said}")
     found = {name: [] for name in sections}
     for (name, statement), answer in zip(statements, printed[:-1], strict=True):
-        if statement.fails:
+        if statement.kind == FAILS:
             answer = answer.splitlines()[-1]
             if answer.startswith("00000"):
                 raise Problem(f"examples.sql, section {name}, does not fail:\n{statement.sql}")
@@ -118,10 +120,10 @@ def markdown(section, printed):
     shown = list(zip(section.statements, printed, strict=True))
     parts, failures = [], []
     for statement, answer in shown:
-        if statement.fails:
+        if statement.kind == FAILS:
             state, message = answer.split(" ", 1)
             failures.append(f"- `{state}`: {message}, by `{' '.join(statement.sql.split()).removesuffix(';')}`")
-        else:
+        elif statement.kind == SHOWN:
             parts.append(f"```sql\n{statement.sql}\n```\n\n```\n{answer}\n```\n")
     if failures:
         parts.append("Errors, among others:\n\n" + "\n".join(failures) + "\n")
