@@ -302,6 +302,7 @@ impl Worker {
             Residue::Nothing
         };
         server.residue = server.residue.max(residue);
+        server.retire |= known.is_some_and(|verdict| verdict.lasting);
         let Some(client) = server.client().and_then(|client| self.clients.get_mut(client.0)) else { return };
         client.unclear |= known.is_none_or(|verdict| verdict.opaque);
         let place = server.finished;

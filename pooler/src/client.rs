@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use balancer::Tried;
-use classify::Role;
+use classify::{Role, Words};
 use wire::startup::CancelKey;
 
 use crate::enter::Proven;
@@ -112,6 +112,8 @@ pub struct Client {
     pub told_to_wait: bool,
     /// Bytes of a long message that are still to be passed on.
     pub passing: usize,
+    /// The words of a long Query whose end has not come.
+    pub words: Option<Box<Words>>,
     /// Whether it has sent messages of the extended protocol since its last Sync.
     pub unsynced: bool,
     /// Whether its messages are thrown away.
@@ -192,6 +194,7 @@ impl Client {
             waits: None,
             told_to_wait: false,
             passing: 0,
+            words: None,
             unsynced: false,
             discard: Discard::No,
             vars: Vars::default(),

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use classify::Verdict;
+use classify::{Verdict, Words};
 use wire::backend::{self, Status};
 use wire::frame::HEADER;
 use wire::frontend::{self, Target, tag};
@@ -54,11 +54,12 @@ impl Worker {
         if client.passing > 0 {
             let server_key = client.server;
             let step = pass_on(client, server_key.and_then(|server| self.servers.get_mut(server.0)), left);
-            // The unit may have ended while its client was still within a message.
-            if client.passing == 0
-                && let Some(server) = server_key
-            {
-                self.later(After::Free(server));
+            if client.passing == 0 {
+                self.long_query_ended(key);
+                // The unit may have ended while its client was still within a message.
+                if let Some(server) = server_key {
+                    self.later(After::Free(server));
+                }
             }
             return step;
         }
@@ -262,6 +263,11 @@ impl Worker {
         let come = head.total().min(left.len());
         server.io.out().extend_from_slice(left.get(..come).unwrap_or_default());
         client.passing = head.total() - come;
+        if head.tag == tag::QUERY && !whole {
+            let mut words = Box::<Words>::default();
+            words.read(left.get(HEADER..).unwrap_or_default());
+            client.words = Some(words);
+        }
         Ok(come)
     }
 
@@ -283,6 +289,18 @@ impl Worker {
         self.shape(key, pool, sql).ok().map(|shape| shape.verdict.clone())
     }
 
+    /// The whole of a long Query has come: what its words allow is added to what its beginning allows, before the server
+    /// has all of it.
+    fn long_query_ended(&mut self, key: ClientKey) {
+        let Some(words) = self.clients.get_mut(key.0).and_then(|client| client.words.take()) else { return };
+        let Some((_, server)) = self.pair(key) else { return };
+        let Some(Request::Query(Some(verdict))) = server.requests.back_mut() else { return };
+        let verdict = Arc::make_mut(verdict);
+        words.add_to(verdict);
+        let verdict = verdict.clone();
+        self.foresee_definition(key, Some(&verdict));
+    }
+
     /// What the words at the beginning of a long Query allow.
     fn look_at_part(&mut self, key: ClientKey, sql: &[u8]) -> Option<Arc<Verdict>> {
         let pool = self.clients.get(key.0)?.pool?;
@@ -296,11 +314,12 @@ impl Worker {
     }
 
     /// How a client's session reads the text of statements now; unclear within a transaction that may have changed
-    /// settings that the server does not tell, and within one that has failed: whether it may be prepared is the server's
-    /// to say.
+    /// settings that the server does not tell, within one that has failed (whether it may be prepared is the server's to
+    /// say), and where the client may have temporary tables, which others do not mean by the same names.
     fn reading(&mut self, key: ClientKey, home: PoolKey) -> Reading {
         let Some((client, server)) = self.pair(key) else { return UNCLEAR };
-        let unclear = client.unclear || server.status == Status::Failed || sets_under_way(client, server);
+        let unclear =
+            client.unclear || client.pins.any() || server.status == Status::Failed || sets_under_way(client, server);
         if !matches!(server.state, ServerState::Lane) && unclear {
             return UNCLEAR;
         }
@@ -504,6 +523,9 @@ fn pass_on(client: &mut Client, server: Option<&mut Server>, left: &[u8]) -> Ste
     let count = client.passing.min(left.len());
     if let (Some(server), Some(part)) = (server, left.get(..count)) {
         server.io.out().extend_from_slice(part);
+        if let Some(words) = &mut client.words {
+            words.read(part);
+        }
     }
     client.passing -= count;
     Step::Took(count)

@@ -16,17 +16,37 @@ pub enum Act {
     Writes,
 }
 
-/// Locks of the session, and the origin that it replays for. (The ones of a transaction, `pg_advisory_xact_lock`, are volatile and so writes, no more.)
+/// Locks of the session, the origin that it replays for, its backup and its replication slots. (The ones of a transaction, `pg_advisory_xact_lock`, are volatile and so writes, no more.)
 const PINS: &[&str] = &[
     "pg_advisory_lock",
     "pg_advisory_lock_shared",
     "pg_advisory_unlock",
     "pg_advisory_unlock_all",
     "pg_advisory_unlock_shared",
+    "pg_backup_start",
+    "pg_backup_stop",
+    "pg_copy_logical_replication_slot",
+    "pg_copy_physical_replication_slot",
+    "pg_create_logical_replication_slot",
+    "pg_create_physical_replication_slot",
     "pg_replication_origin_session_reset",
     "pg_replication_origin_session_setup",
+    "pg_start_backup",
+    "pg_stop_backup",
     "pg_try_advisory_lock",
     "pg_try_advisory_lock_shared",
+];
+
+/// What they leave ends with the session, and nothing else ends it.
+const LASTING: &[&str] = &[
+    "pg_backup_start",
+    "pg_copy_logical_replication_slot",
+    "pg_copy_physical_replication_slot",
+    "pg_create_logical_replication_slot",
+    "pg_create_physical_replication_slot",
+    "pg_replication_origin_session_setup",
+    "pg_start_backup",
+    "setseed",
 ];
 
 const DIRTIES: &[&str] = &["set_config", "setseed"];
@@ -110,6 +130,11 @@ pub fn act(name: &str) -> Option<Act> {
         .map(|(_, act)| act)
 }
 
+/// Whether what a function of this name leaves in its session is undone by nothing but the session's end.
+pub fn lasts(name: &str) -> bool {
+    LASTING.binary_search(&name).is_ok()
+}
+
 /// Whether a parameter tells if the session's transactions are read-only.
 pub fn is_read_only(parameter: &str) -> bool {
     ["transaction_read_only", "default_transaction_read_only"].iter().any(|name| name.eq_ignore_ascii_case(parameter))
@@ -126,7 +151,7 @@ mod tests {
 
     #[test]
     fn lists_are_sorted() {
-        for list in [PINS, DIRTIES, TELLS, RUNS, WRITES, READS] {
+        for list in [PINS, LASTING, DIRTIES, TELLS, RUNS, WRITES, READS] {
             assert!(list.is_sorted(), "{list:?}");
         }
     }

@@ -67,10 +67,27 @@ volatile_aggregate AS (
     AND 'pg_catalog.internal'::pg_catalog.regtype::pg_catalog.oid OPERATOR(pg_catalog.<>)
         ALL (q.proargtypes::pg_catalog.oid[])
 ),
+-- Functions of PostgreSQL's own whose traces in a session are left by whoever calls them.
+traces AS (
+    SELECT ':funcid (' OPERATOR(pg_catalog.||) pg_catalog.string_agg(p.oid::pg_catalog.text, '|')
+        OPERATOR(pg_catalog.||) ') ' AS calls FROM pg_catalog.pg_proc p
+    WHERE p.pronamespace OPERATOR(pg_catalog.=) 'pg_catalog'::pg_catalog.regnamespace::pg_catalog.oid
+    AND p.proname OPERATOR(pg_catalog.~)
+        '^(set_config|setseed|pg_(try_)?advisory_(un)?lock(_shared|_all)?|pg_replication_origin_session_(re)?set(up)?)$'
+),
+-- Functions that an argument's default calls, and so whoever leaves the argument out.
+volatile_default AS (
+    SELECT p.oid FROM pg_catalog.pg_proc p
+    CROSS JOIN LATERAL pg_catalog.regexp_matches(p.proargdefaults::pg_catalog.text,
+        ':(?:funcid|opfuncid|aggfnoid|winfnoid) ([0-9]+)', 'g') AS m (found)
+    JOIN pg_catalog.pg_proc q ON q.oid OPERATOR(pg_catalog.=) m.found[1]::pg_catalog.oid
+    WHERE p.proargdefaults IS NOT NULL AND q.provolatile OPERATOR(pg_catalog.=) 'v'
+),
 proc AS (
     SELECT p.oid, p.pronamespace, p.proname, p.prolang, p.prosrc, p.provolatile,
         CASE WHEN p.provolatile OPERATOR(pg_catalog.=) 'v'
         OR p.oid OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT oid FROM volatile_aggregate))
+        OR p.oid OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT oid FROM volatile_default))
         -- What goes in and out passes through the types' own functions.
         OR p.prorettype OPERATOR(pg_catalog.=) ANY ((SELECT oids FROM spread)::pg_catalog.oid[])
         OR COALESCE(p.proallargtypes, p.proargtypes::pg_catalog.oid[])
@@ -80,7 +97,8 @@ proc AS (
             AND (p.pronargs OPERATOR(pg_catalog.-) p.pronargdefaults) OPERATOR(pg_catalog.<=) 1 AS attribute
     FROM pg_catalog.pg_proc p
 ),
--- What runs when a relation is written to: functions of triggers, defaults, checks and policies; 0 is what a rule does.
+-- What runs when a relation is written to: functions of triggers, defaults, checks and policies; 0 is what a rule does, or
+-- what leaves traces.
 hook AS (
     SELECT t.tgrelid AS rel, t.tgfoid AS func FROM pg_catalog.pg_trigger t
     UNION ALL
@@ -94,6 +112,17 @@ hook AS (
     LEFT JOIN pg_catalog.pg_policy p ON p.oid OPERATOR(pg_catalog.=) d.objid
         AND d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_policy'::pg_catalog.regclass::pg_catalog.oid
     WHERE d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass::pg_catalog.oid
+    UNION ALL
+    -- On PostgreSQL's own functions nothing is noted to depend.
+    SELECT e.rel, 0::pg_catalog.oid FROM (
+        SELECT adrelid, adbin::pg_catalog.text FROM pg_catalog.pg_attrdef
+        UNION ALL SELECT conrelid, conbin::pg_catalog.text FROM pg_catalog.pg_constraint WHERE conbin IS NOT NULL
+        UNION ALL SELECT tgrelid, tgqual::pg_catalog.text FROM pg_catalog.pg_trigger WHERE tgqual IS NOT NULL
+        UNION ALL SELECT polrelid, polqual::pg_catalog.text FROM pg_catalog.pg_policy WHERE polqual IS NOT NULL
+        UNION ALL SELECT polrelid, polwithcheck::pg_catalog.text FROM pg_catalog.pg_policy
+            WHERE polwithcheck IS NOT NULL
+    ) AS e (rel, tree)
+    WHERE e.tree OPERATOR(pg_catalog.~) (SELECT calls FROM traces)
 ),
 -- Where writing to a relation leads: to what refers to it, to its children, to what a view is of.
 leads AS (

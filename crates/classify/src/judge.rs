@@ -33,6 +33,8 @@ pub struct Judge<'a> {
     pub dirties: bool,
     /// It runs what is not known and may do anything to the session.
     pub opaque: bool,
+    /// It calls what leaves in its session what nothing undoes.
+    pub lasting: bool,
     /// It names what the catalog does not know.
     pub stale: bool,
     /// Names of the common table expressions in scope.
@@ -50,6 +52,7 @@ impl<'a> Judge<'a> {
             pins: false,
             dirties: false,
             opaque: catalog.is_poisoned(),
+            lasting: false,
             stale: false,
             scope: Vec::new(),
             read: Vec::new(),
@@ -683,6 +686,7 @@ impl<'a> Judge<'a> {
         };
         let known = self.catalog.function(schema, name);
         self.opaque |= known.is_some_and(|function| function.opaque);
+        self.lasting |= builtin::lasts(name);
         match builtin::act(name) {
             Some(Act::Pins) => {
                 self.pins = true;

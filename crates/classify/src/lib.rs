@@ -36,6 +36,7 @@ pub mod verdict;
 pub use catalog::{Catalog, Malformed};
 pub use classifier::Classifier;
 pub use shape::Route;
+pub use statement::Words;
 pub use verdict::{Command, Discard, Isolation, Kind, Modes, Reason, Role, Set, Value, Verdict};
 
 use pg_query::Node;

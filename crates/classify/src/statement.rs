@@ -25,6 +25,7 @@ pub fn verdict(statements: &[Parsed<'_>], catalog: &Catalog) -> Verdict {
         pins: false,
         dirties: false,
         opaque: false,
+        lasting: false,
         transaction: false,
         is_ddl: false,
         stale: false,
@@ -41,6 +42,7 @@ pub fn verdict(statements: &[Parsed<'_>], catalog: &Catalog) -> Verdict {
         whole.pins |= one.pins;
         whole.dirties |= one.dirties || one.sets();
         whole.opaque |= one.opaque;
+        whole.lasting |= one.lasting;
         whole.transaction |= one.transaction;
         whole.is_ddl |= one.is_ddl;
         whole.stale |= one.stale;
@@ -68,6 +70,7 @@ pub fn opaque(sql: &[u8], reason: Reason, catalog: &Catalog) -> Verdict {
         pins: false,
         dirties: true,
         opaque: true,
+        lasting: false,
         transaction: false,
         is_ddl: false,
         stale: false,
@@ -81,48 +84,83 @@ pub fn opaque(sql: &[u8], reason: Reason, catalog: &Catalog) -> Verdict {
     verdict
 }
 
-/// What the words of a text allow.
-#[derive(Default)]
-struct Words {
+/// What the words of a text allow, which may come in parts. A false alarm costs only speed.
+#[derive(Debug, Default)]
+pub struct Words {
+    /// The beginning of the word that the last part has ended with.
+    part: Vec<u8>,
     pins: bool,
     transaction: bool,
     ddl: bool,
 }
 
+/// Longer than any word that is looked for.
+const WORD: usize = 32;
+
 impl Words {
-    /// A false alarm costs only speed.
     fn of(sql: &[u8]) -> Self {
         let mut words = Self::default();
-        for word in sql.split(|&byte| !byte.is_ascii_alphanumeric() && byte != b'_' && byte < 128) {
-            let is = |one: &str| word.eq_ignore_ascii_case(one.as_bytes());
-            let starts =
-                |with: &str| word.get(..with.len()).is_some_and(|head| head.eq_ignore_ascii_case(with.as_bytes()));
-            match word.first().map(u8::to_ascii_lowercase) {
-                Some(b'a') => {
-                    words.ddl |= is("alter");
-                    words.transaction |= is("abort");
-                }
-                Some(b'b') => words.transaction |= is("begin"),
-                Some(b'c') => {
-                    words.ddl |= is("create");
-                    words.transaction |= is("commit");
-                }
-                Some(b'd') => words.ddl |= is("drop"),
-                Some(b'e') => words.transaction |= is("end"),
-                Some(b'h') => words.pins |= is("hold"),
-                Some(b'l') => words.pins |= is("listen") || is("load"),
-                Some(b'p') => {
-                    words.pins |=
-                        is("prepare") || starts("pg_temp") || starts("pg_advisory") || starts("pg_try_advisory");
-                    words.transaction |= is("prepare");
-                }
-                Some(b'r') => words.transaction |= is("rollback") || is("release"),
-                Some(b's') => words.transaction |= is("start") || is("savepoint"),
-                Some(b't') => words.pins |= is("temp") || is("temporary"),
-                _ => (),
+        words.read(sql);
+        words.end();
+        words
+    }
+
+    /// Reads the next part of the text.
+    pub fn read(&mut self, part: &[u8]) {
+        let mut words = part.split(|&byte| !byte.is_ascii_alphanumeric() && byte != b'_' && byte < 128).peekable();
+        while let Some(word) = words.next() {
+            let ends = words.peek().is_some();
+            if ends && self.part.is_empty() {
+                self.word(word);
+                continue;
+            }
+            let room = WORD.saturating_sub(self.part.len()).min(word.len());
+            self.part.extend_from_slice(word.get(..room).unwrap_or_default());
+            if ends {
+                self.end();
             }
         }
-        words
+    }
+
+    /// Adds what the whole text allows to the verdict on its beginning.
+    pub fn add_to(mut self, verdict: &mut Verdict) {
+        self.end();
+        verdict.pins |= self.pins;
+        verdict.transaction |= self.transaction;
+        verdict.is_ddl |= self.ddl;
+    }
+
+    fn end(&mut self) {
+        let last = std::mem::take(&mut self.part);
+        self.word(&last);
+    }
+
+    fn word(&mut self, word: &[u8]) {
+        let is = |one: &str| word.eq_ignore_ascii_case(one.as_bytes());
+        let starts = |with: &str| word.get(..with.len()).is_some_and(|head| head.eq_ignore_ascii_case(with.as_bytes()));
+        match word.first().map(u8::to_ascii_lowercase) {
+            Some(b'a') => {
+                self.ddl |= is("alter");
+                self.transaction |= is("abort");
+            }
+            Some(b'b') => self.transaction |= is("begin"),
+            Some(b'c') => {
+                self.ddl |= is("create");
+                self.transaction |= is("commit");
+            }
+            Some(b'd') => self.ddl |= is("drop"),
+            Some(b'e') => self.transaction |= is("end"),
+            Some(b'h') => self.pins |= is("hold"),
+            Some(b'l') => self.pins |= is("listen") || is("load"),
+            Some(b'p') => {
+                self.pins |= is("prepare") || starts("pg_temp") || starts("pg_advisory") || starts("pg_try_advisory");
+                self.transaction |= is("prepare");
+            }
+            Some(b'r') => self.transaction |= is("rollback") || is("release"),
+            Some(b's') => self.transaction |= is("start") || is("savepoint"),
+            Some(b't') => self.pins |= is("temp") || is("temporary"),
+            _ => (),
+        }
     }
 }
 
@@ -137,6 +175,7 @@ fn single(statement: &Node, canonical: &str, catalog: &Catalog) -> Verdict {
         pins: false,
         dirties: false,
         opaque: false,
+        lasting: false,
         transaction: false,
         is_ddl: false,
         stale: false,
@@ -197,6 +236,8 @@ fn single(statement: &Node, canonical: &str, catalog: &Catalog) -> Verdict {
         Some(NodeEnum::DeallocateStmt(deallocate)) => {
             verdict.kind = Kind::Deallocate((!deallocate.isall).then(|| deallocate.name.clone()));
             verdict.pipelinable = session;
+            // The name may be that of a statement of the protocol, which is somebody else's.
+            verdict.opaque = !deallocate.isall;
         }
         Some(NodeEnum::DeclareCursorStmt(declare)) => {
             let hold = declare.options & CURSOR_OPT_HOLD != 0;
@@ -272,6 +313,7 @@ fn single(statement: &Node, canonical: &str, catalog: &Catalog) -> Verdict {
     verdict.dirties |= judge.dirties;
     // A definition calls functions of users: of defaults, of indexes, of event triggers.
     verdict.opaque |= judge.opaque || verdict.is_ddl;
+    verdict.lasting |= judge.lasting;
     verdict.stale |= judge.stale;
     verdict
 }
@@ -293,6 +335,7 @@ fn utility(verdict: &mut Verdict, node: &NodeEnum) {
             .and_then(|into| if into.on_commit() == OnCommitAction::OncommitDrop { None } else { into.rel.as_ref() }),
         NodeEnum::ViewStmt(view) => view.view.as_ref(),
         NodeEnum::CreateSeqStmt(sequence) => sequence.sequence.as_ref(),
+        NodeEnum::CompositeTypeStmt(create) => create.typevar.as_ref(),
         _ => None,
     };
     verdict.pins = relation.is_some_and(is_temporary);
@@ -308,9 +351,15 @@ fn utility(verdict: &mut Verdict, node: &NodeEnum) {
             | NodeEnum::RefreshMatViewStmt(_)
     );
     // Made in the session's temporary schema, whatever it is.
-    if let NodeEnum::CreateFunctionStmt(create) = node {
-        verdict.pins |= crate::judge::names(&create.funcname).first().is_some_and(|name| name.starts_with("pg_temp"));
-    }
+    let made = match node {
+        NodeEnum::CreateFunctionStmt(create) => create.funcname.as_slice(),
+        NodeEnum::DefineStmt(define) => define.defnames.as_slice(),
+        NodeEnum::CreateEnumStmt(create) => create.type_name.as_slice(),
+        NodeEnum::CreateRangeStmt(create) => create.type_name.as_slice(),
+        NodeEnum::CreateDomainStmt(create) => create.domainname.as_slice(),
+        _ => &[],
+    };
+    verdict.pins |= crate::judge::names(made).first().is_some_and(|name| name.starts_with("pg_temp"));
 }
 
 fn copy_verdict(verdict: &mut Verdict, copy: &CopyStmt, judge: &mut Judge<'_>) {
@@ -379,7 +428,9 @@ fn set_verdict(verdict: &mut Verdict, set: &VariableSetStmt, canonical: &str) {
             let values: Option<Vec<String>> = set.args.iter().map(constant).collect();
             let value = values.map_or(Value::Other, |values| Value::Text(values.join(", ")));
             // Whatever is created from now on may be temporary.
-            verdict.pins = name == "search_path" && canonical.to_ascii_lowercase().contains("pg_temp");
+            verdict.pins =
+                name == "search_path" && canonical.to_ascii_lowercase().contains("pg_temp") || name == "seed";
+            verdict.lasting = name == "seed";
             Kind::Set(vec![Set::new(name, set.is_local, value, canonical)])
         }
         // FROM CURRENT: the value is not in the text.

@@ -26,6 +26,9 @@ pub struct Verdict {
     /// locks): it runs functions of users that are not known to be harmless, DO, CALL, EXECUTE, a definition, what the
     /// catalog does not know, what could not be parsed.
     pub opaque: bool,
+    /// It leaves what nothing undoes but the end of the session: the state of `random()`, a replication origin, a temporary
+    /// replication slot, a backup.
+    pub lasting: bool,
     /// It holds transaction control (BEGIN, COMMIT, SAVEPOINT ...), alone or among others.
     pub transaction: bool,
     /// It may change the catalog that verdicts rest on: ask for it again when it has been committed.

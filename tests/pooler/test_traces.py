@@ -1,0 +1,201 @@
+"""What a client's session is, or leaves, where no statement says so plainly, decides nothing for others and reaches nobody."""
+
+import contextlib
+import struct
+
+import pytest
+
+from tests.pooler.process import Pooler, wait_until
+from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, describe, direct, message, parse, query
+
+# What is tested is the pooler's own; run them on the others by `--pg` where servers differ.
+NEWEST_ONLY = True
+
+LOCK = 4713
+ORIGIN = "of_a_client"
+GROUND = f"""
+DROP TABLE IF EXISTS public.goods; CREATE TABLE public.goods (id int, label text); INSERT INTO public.goods VALUES (1, 'one');
+CREATE OR REPLACE FUNCTION set_by_default(a int, b text DEFAULT set_config('my.trace', 'of A', false)) RETURNS int
+    STABLE LANGUAGE plpgsql AS $$ BEGIN RETURN a; END $$;
+CREATE OR REPLACE FUNCTION locked_by_default(a int, b bool DEFAULT pg_try_advisory_lock({LOCK})) RETURNS int
+    STABLE LANGUAGE plpgsql AS $$ BEGIN RETURN a; END $$;
+DROP TABLE IF EXISTS defaulted, checked, numbered;
+CREATE TABLE defaulted (a int, b text DEFAULT set_config('my.trace', 'of A', false));
+CREATE TABLE checked (a int CHECK (set_config('my.trace', 'of A', false) IS NOT NULL));
+CREATE TABLE numbered (id serial, a int);
+SELECT pg_replication_origin_create('{ORIGIN}')
+    WHERE NOT EXISTS (SELECT FROM pg_replication_origin WHERE roname = '{ORIGIN}');
+"""
+# The last words of a Query of two megabytes.
+LONG = "SELECT length('{}'); ".format("x" * 2_000_000)
+LOCKS = f"SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = {LOCK}"
+TRACE = "SELECT coalesce(current_setting('my.trace', true), '')"
+
+
+@pytest.fixture(scope="module")
+def ground(server):
+    """The tables and functions."""
+    with direct(server) as looker:
+        assert "E:" not in looker.sql(GROUND)
+    return server
+
+
+@contextlib.contextmanager
+def two(server, **settings):
+    """Two clients of a pool of one connection, whose database is known."""
+    with contextlib.ExitStack() as stack:
+        pooler = stack.enter_context(Pooler(server, default_pool_size=1, **settings))
+        a, b = (stack.enter_context(Raw(pooler.port)) for _ in range(2))
+        pooler.wait_for_catalog()
+        yield a, b
+
+
+def bind_one(statement, value):
+    """A Bind with one parameter as text."""
+    body = b"\0" + statement.encode() + b"\0" + struct.pack("!hhi", 0, 1, len(value)) + value + b"\0\0"
+    return message(b"B", body)
+
+
+def test_temporary_tables_decide_nothing_for_the_statements_of_others(ground):
+    # Without DISCARD ALL the statements outlast the client that has prepared them.
+    with two(ground, server_reset_query="") as (a, b), direct(ground) as truth:
+        for client in (b, truth):
+            client.sql("SELECT label FROM goods WHERE id = 1")
+        assert a.sql("CREATE TEMP TABLE goods (id text, label int)") == "C:CREATE TABLE Z:I"
+        asked = [parse("s", "SELECT label FROM goods WHERE id = $1"), describe("s"), SYNC]
+        assert a.ask(*asked) == "1 t T Z:I"
+        a.send(message(b"X"))
+        assert b.ask(*asked) == "1 t T Z:I"
+        for sql in ("BEGIN", None, "COMMIT", None):
+            if sql:
+                assert "E:" not in b.sql(sql)
+            else:
+                assert b.ask(bind_one("s", b"1"), EXECUTE, SYNC).startswith("2 D:one C:SELECT 1 Z:")
+
+
+@pytest.mark.parametrize("parts", [1, 7])
+def test_the_end_of_a_long_query_counts(ground, parts):
+    with two(ground, pipelining=False) as (a, _), direct(ground) as truth:
+        text = query(f"{LONG} SELECT pg_advisory_lock({LOCK})")
+        cut = len(text) - 9
+        for at in range(parts):
+            # The last words come in parts too.
+            a.send(text[:cut] if at == 0 else text[cut + at - 1 : cut + at])
+        a.send(text[cut + parts - 1 :])
+        assert a.until(b"Z")
+        assert truth.value(LOCKS) == "1"
+        assert a.sql("SELECT 1") == "T D:1 C:SELECT 1 Z:I"
+        assert truth.value(LOCKS) == "1"
+    wait_for_no_locks(ground)
+
+
+def test_a_temporary_table_at_the_end_of_a_long_query_stays(ground):
+    with two(ground) as (a, _):
+        assert a.sql(f"{LONG} CREATE TEMP TABLE mine (a int)").endswith("C:CREATE TABLE Z:I")
+        assert a.sql("SELECT a FROM mine") == "T C:SELECT 0 Z:I"
+
+
+def wait_for_no_locks(server):
+    """Waits until the locks of clients that have left are gone."""
+    with direct(server) as truth:
+        wait_until(lambda: truth.value(LOCKS) == "0")
+
+
+LASTING = {
+    "origin": (
+        f"SELECT pg_replication_origin_session_setup('{ORIGIN}')",
+        "SELECT pg_replication_origin_session_is_setup()::text",
+        "false",
+    ),
+    "slot": (
+        "SELECT pg_create_physical_replication_slot('of_a_client', true, true)",
+        "SELECT count(*) FROM pg_replication_slots WHERE slot_name = 'of_a_client'",
+        "0",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", LASTING)
+def test_what_only_the_end_of_a_session_undoes_ends_with_its_client(ground, what):
+    leaves, look, nothing = LASTING[what]
+    with two(ground) as (a, b):
+        before = b.value("SELECT pg_backend_pid()")
+        assert "E:" not in a.sql(leaves)
+        assert a.value(look) != nothing
+        assert a.value("SELECT pg_backend_pid()") == before
+        a.send(message(b"X"))
+        assert b.value(look) == nothing
+        assert b.value("SELECT pg_backend_pid()") != before
+
+
+@pytest.mark.parametrize("seeds", ["SELECT setseed(0.5)", "SET seed = 0.5", "BEGIN; SET seed = 0.5; SELECT 1 / 0"])
+def test_who_seeds_random_foretells_nothing_to_others(ground, seeds):
+    with direct(ground) as truth:
+        truth.sql("SELECT setseed(0.5)")
+        foretold = truth.value("SELECT random()")
+    with two(ground) as (a, b):
+        a.sql(seeds)
+        a.send(message(b"X"))
+        assert b.value("SELECT random()") != foretold
+
+
+def test_a_seed_stays_with_its_client(ground):
+    with two(ground) as (a, _), direct(ground) as truth:
+        truth.sql("SET seed = 0.5")
+        assert a.sql("SET seed = 0.5") == "C:SET Z:I"
+        for _ in range(3):
+            assert a.value("SELECT random()") == truth.value("SELECT random()")
+
+
+@pytest.mark.parametrize("pipelining", [True, False], ids=["pipelining", "without"])
+@pytest.mark.parametrize(
+    "asks", ["SELECT set_by_default(1)", "INSERT INTO defaulted (a) VALUES (1)", "INSERT INTO checked VALUES (1)"]
+)
+def test_what_a_default_or_a_check_sets_is_not_for_others(ground, asks, pipelining):
+    with two(ground, pipelining=pipelining) as (a, b):
+        for _ in range(4):
+            assert b.value(TRACE) == ""
+        for _ in range(4):
+            assert a.sql(asks).endswith("Z:I")
+            for _ in range(2):
+                assert b.value(TRACE) == ""
+
+
+@pytest.mark.parametrize("pipelining", [True, False], ids=["pipelining", "without"])
+def test_what_a_default_of_an_argument_locks_is_released(ground, pipelining):
+    with two(ground, pipelining=pipelining) as (a, b):
+        for _ in range(4):
+            assert b.sql("SELECT 1") == "T D:1 C:SELECT 1 Z:I"
+        for _ in range(4):
+            assert a.sql("SELECT locked_by_default(1)") == "T D:1 C:SELECT 1 Z:I"
+        assert b.sql("BEGIN") == "C:BEGIN Z:T"
+        assert b.value(LOCKS) == "0"
+
+
+@pytest.mark.parametrize(
+    "makes, uses",
+    [
+        ("CREATE TYPE pg_temp.mood AS ENUM ('good')", "SELECT 'good'::pg_temp.mood"),
+        ("CREATE TYPE pg_temp.pair AS (a int, b int)", "SELECT NULL::pg_temp.pair"),
+        ("CREATE TYPE pg_temp.span AS RANGE (subtype = int)", "SELECT NULL::pg_temp.span"),
+        ("CREATE DOMAIN pg_temp.id AS int", "SELECT 1::pg_temp.id"),
+        ("CREATE AGGREGATE pg_temp.total(int) (sfunc = int4pl, stype = int)", "SELECT pg_temp.total(1)"),
+    ],
+)
+def test_temporary_types_and_aggregates_stay_with_their_client(ground, makes, uses):
+    with two(ground) as (a, _):
+        assert "E:" not in a.sql(makes)
+        for _ in range(2):
+            assert "E:" not in a.sql(uses)
+
+
+def test_nobody_deallocates_the_statements_of_others(ground):
+    with two(ground) as (a, b):
+        for _ in range(2):
+            assert b.ask(parse("", "SELECT 1"), bind(""), EXECUTE, SYNC).endswith("Z:I")
+        assert b.ask(parse("s", "INSERT INTO numbered (a) VALUES (1)"), SYNC) == "1 Z:I"
+        name = a.value("SELECT name FROM pg_prepared_statements WHERE statement LIKE 'INSERT INTO numbered%'")
+        assert a.sql(f'DEALLOCATE "{name}"') == "C:DEALLOCATE Z:I"
+        assert b.sql("BEGIN") == "C:BEGIN Z:T"
+        assert b.ask(bind("s"), EXECUTE, SYNC) == "2 C:INSERT 0 1 Z:T"
+        assert b.sql("COMMIT") == "C:COMMIT Z:I"
