@@ -35,6 +35,8 @@ pub struct Tree {
     /// One a node, or empty: how much of the training (the sum of second derivatives, XGBoost's `sum_hessian`) went
     /// through it. Predictions do without, so that the reader keeps them only for [`crate::Explainer`].
     pub covers: Vec<f32>,
+    /// One a node, or empty: what its split gained (XGBoost's `loss_changes`), kept with the covers.
+    pub gains: Vec<f32>,
     /// Which output a scalar leaf is added to. Vector leaves add to all.
     pub output: u32,
     /// Dart's weight of the tree; `None` where the booster has no weights (not the same as 1.0: the arithmetic differs).

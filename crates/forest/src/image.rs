@@ -750,7 +750,7 @@ mod tests {
         let split =
             crate::ensemble::Node::Numeric { feature: 0, threshold: 0.5, default_left: true, left: 1, right: 2 };
         let nodes = vec![split, leaf(1.0), leaf(2.0)];
-        let tree = crate::ensemble::Tree { nodes, covers: Vec::new(), output: 0, weight: None };
+        let tree = crate::ensemble::Tree { nodes, covers: Vec::new(), gains: Vec::new(), output: 0, weight: None };
         let ensemble = crate::Ensemble {
             num_features: 1,
             num_outputs: 1,

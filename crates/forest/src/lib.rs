@@ -17,6 +17,7 @@ pub mod error;
 pub mod explain;
 pub mod forest;
 mod image;
+pub mod importance;
 mod json;
 mod kernel;
 pub mod lightgbm;

@@ -22,7 +22,7 @@ pub struct ReadOptions {
     /// Keep only the rounds up to the best one of early stopping (the attribute `best_iteration`), as XGBoost's Python
     /// classes predict. Without it all trees are kept, as `XGBoosterPredictFromDense` predicts by default.
     pub best_iteration: bool,
-    /// Keep the cover of each node, for [`crate::Explainer`].
+    /// Keep the cover and the gain of each node, for [`crate::Explainer`] and [`crate::importance`].
     pub covers: bool,
 }
 

@@ -321,7 +321,7 @@ fn chain(levels: usize, features: usize, random: &mut Random) -> Tree {
     }
     nodes.push(Node::Leaf(2.0));
     covers.push(cover);
-    Tree { nodes, covers, output: 0, weight: None }
+    Tree { nodes, covers, gains: Vec::new(), output: 0, weight: None }
 }
 
 /// The contribution of one feature to a chain that splits by each feature once, leaf by leaf: the product of all other
@@ -408,8 +408,9 @@ fn what_is_too_deep_is_refused_and_not_walked() {
 fn covers_that_are_no_weights_are_refused_and_empty_nodes_are_not() {
     let split = |feature, left| Node::Numeric { feature, threshold: 0.0, default_left: true, left, right: left + 1 };
     let nodes = || vec![split(0, 1), split(1, 3), Node::Leaf(3.0), Node::Leaf(1.0), Node::Leaf(2.0)];
-    let with =
-        |covers: &[f32]| model_of(vec![Tree { nodes: nodes(), covers: covers.to_vec(), output: 0, weight: None }], 2);
+    let with = |covers: &[f32]| {
+        model_of(vec![Tree { nodes: nodes(), covers: covers.to_vec(), gains: Vec::new(), output: 0, weight: None }], 2)
+    };
     for covers in [
         &[f32::NAN, 1.0, 1.0, 1.0, 1.0][..],
         &[2.0, 1.0, -1.0, 1.0, 1.0],

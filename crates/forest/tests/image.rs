@@ -7,8 +7,13 @@ fn stump() -> Ensemble {
     let split = Node::Numeric { feature: 1, threshold: 0.5, default_left: true, left: 1, right: 2 };
     let set = Node::Categorical { feature: 0, categories: vec![1, 40], default_left: false, left: 1, right: 2 };
     let leaves = [Node::Leaf(1.0), Node::Leaf(2.0)];
-    let tree =
-        |root| Tree { nodes: [vec![root], leaves.to_vec()].concat(), covers: Vec::new(), output: 0, weight: None };
+    let tree = |root| Tree {
+        nodes: [vec![root], leaves.to_vec()].concat(),
+        covers: Vec::new(),
+        gains: Vec::new(),
+        output: 0,
+        weight: None,
+    };
     Ensemble {
         num_features: 2,
         num_outputs: 1,
@@ -105,7 +110,7 @@ fn broken_ensembles_do_not_compile() {
         (vec![Node::VectorLeaf(vec![0.0; 2])], "trees[0].nodes[0]"),
     ] {
         let mut ensemble = stump();
-        ensemble.trees = vec![Tree { nodes, covers: Vec::new(), output: 0, weight: None }];
+        ensemble.trees = vec![Tree { nodes, covers: Vec::new(), gains: Vec::new(), output: 0, weight: None }];
         let error = compile(&ensemble, &[]).unwrap_err().to_string();
         assert!(error.starts_with(path), "{error}");
     }

@@ -234,7 +234,13 @@ impl Wild {
             };
         }
         let weight = self.random.chance(0.3).then(|| self.random.unit());
-        Tree { nodes, covers: Vec::new(), output: self.random.below(self.outputs as usize) as u32, weight }
+        Tree {
+            nodes,
+            covers: Vec::new(),
+            gains: Vec::new(),
+            output: self.random.below(self.outputs as usize) as u32,
+            weight,
+        }
     }
 
     fn ensemble(&mut self, distinct: usize, depths: impl Iterator<Item = usize>) -> Ensemble {
@@ -344,7 +350,8 @@ fn models_without_trees_and_without_features() {
     };
     let (margins, values) = expected(&ensemble, &[], 5);
     check("nothing", &ensemble, &[], &margins, &values);
-    ensemble.trees = vec![Tree { nodes: vec![Node::Leaf(0.25)], covers: Vec::new(), output: 1, weight: None }; 3];
+    ensemble.trees =
+        vec![Tree { nodes: vec![Node::Leaf(0.25)], covers: Vec::new(), gains: Vec::new(), output: 1, weight: None }; 3];
     let (margins, values) = expected(&ensemble, &[], 5);
     check("only leaves", &ensemble, &[], &margins, &values);
     ensemble.num_features = 3;

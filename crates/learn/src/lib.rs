@@ -24,7 +24,7 @@ pub mod metrics;
 pub mod moment;
 pub mod nearest;
 pub mod preprocess;
-mod random;
+pub mod random;
 pub mod rows;
 pub mod search;
 mod signals;

@@ -1,10 +1,12 @@
 //! A generator of random numbers whose sequence is part of the interface: a seed means the same split for ever.
 
 /// SplitMix64 (Steele, Lea and Flood, 2014): a counter and a mixing function. Small, and good enough to draw rows by.
-pub(crate) struct Random(u64);
+#[derive(Debug, Clone)]
+pub struct Random(u64);
 
 impl Random {
-    pub(crate) fn new(seed: u64) -> Random {
+    /// The sequence of a seed.
+    pub fn new(seed: u64) -> Random {
         Random(seed)
     }
 
@@ -17,7 +19,7 @@ impl Random {
     }
 
     /// A whole number below `bound`, all equally probable to within `bound` / 2^64; 0 if `bound` is 0.
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+    pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(bound)) >> 64) as u64
     }
 }
@@ -40,7 +42,7 @@ impl Random {
     }
 
     /// Puts these in a random order, by Fisher and Yates.
-    pub(crate) fn shuffle<T>(&mut self, values: &mut [T]) {
+    pub fn shuffle<T>(&mut self, values: &mut [T]) {
         for end in (1..values.len()).rev() {
             values.swap(end, self.index(end + 1));
         }

@@ -27,7 +27,7 @@ pub(crate) struct Reader {
     pub(crate) num_outputs: u32,
     /// The last round to keep.
     pub(crate) best_iteration: Option<usize>,
-    /// Whether to keep the cover of each node.
+    /// Whether to keep the cover and the gain of each node.
     pub(crate) covers: bool,
 }
 
@@ -106,8 +106,8 @@ impl Reader {
                 info.path.index(place).invalid(format!("output {output} where there are {num_outputs}"))
             })?;
             let weight = weights.as_ref().and_then(|weights| weights.get(place)).copied();
-            let (nodes, covers) = tree::read(tree, num_features, num_outputs, covers)?;
-            *slot = Some(Tree { nodes, covers, output, weight });
+            let tree::Nodes { nodes, covers, gains } = tree::read(tree, num_features, num_outputs, covers)?;
+            *slot = Some(Tree { nodes, covers, gains, output, weight });
         }
         let trees: Vec<Tree> = trees.into_iter().flatten().collect();
         let kept = match best_iteration {

@@ -20,17 +20,20 @@ struct Arrays {
     split_type: Vec<i64>,
     /// Empty if the file has none, or nobody asks.
     cover: Vec<f32>,
+    /// The same.
+    gain: Vec<f32>,
 }
 
-/// Reads the nodes that the root reaches, in the order of the file, and their covers if
-/// these are asked for. (Pruning leaves nodes behind that
-/// nothing reaches.)
-pub(crate) fn read(
-    tree: At<'_, '_>,
-    num_features: u32,
-    num_outputs: u32,
-    covers: bool,
-) -> Result<(Vec<Node>, Vec<f32>)> {
+/// The nodes of a tree, and of each its cover and what its split gained, if these are there and asked for.
+pub(crate) struct Nodes {
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) covers: Vec<f32>,
+    pub(crate) gains: Vec<f32>,
+}
+
+/// Reads the nodes that the root reaches, in the order of the file, and their covers and gains if these are asked for.
+/// (Pruning leaves nodes behind that nothing reaches.)
+pub(crate) fn read(tree: At<'_, '_>, num_features: u32, num_outputs: u32, covers: bool) -> Result<Nodes> {
     let arrays = arrays(tree, covers)?;
     let reachable = reachable(&tree.path, &arrays)?;
     let categories = Categories::read(tree, &arrays)?;
@@ -43,7 +46,8 @@ pub(crate) fn read(
         place.push(nodes);
         nodes += u32::from(kept);
     }
-    let covers = arrays.cover.iter().zip(&reachable).filter(|(_, kept)| **kept).map(|(cover, _)| *cover).collect();
+    let kept = |of: &[f32]| of.iter().zip(&reachable).filter(|(_, kept)| **kept).map(|(value, _)| *value).collect();
+    let (covers, gains) = (kept(&arrays.cover), kept(&arrays.gain));
     let place_of = |child: i64| usize::try_from(child).ok().and_then(|child| place.get(child)).copied();
 
     let mut out = Vec::with_capacity(nodes as usize);
@@ -81,7 +85,7 @@ pub(crate) fn read(
             }
         });
     }
-    Ok((out, covers))
+    Ok(Nodes { nodes: out, covers, gains })
 }
 
 fn arrays(tree: At<'_, '_>, covers: bool) -> Result<Arrays> {
@@ -110,16 +114,17 @@ fn arrays(tree: At<'_, '_>, covers: bool) -> Result<Arrays> {
     let condition = tree.field("split_conditions")?.floats()?;
     same_length("split_conditions", condition.len())?;
     // Trees with vector leaves have none before 3.3.
-    let cover = match tree.get("sum_hessian")? {
-        Some(cover) if covers => {
-            let cover = cover.floats()?;
-            same_length("sum_hessian", cover.len())?;
-            cover
+    let asked = |name: &'static str| match tree.get(name)? {
+        Some(floats) if covers => {
+            let floats = floats.floats()?;
+            same_length(name, floats.len())?;
+            Ok(floats)
         }
-        _ => Vec::new(),
+        _ => Ok(Vec::new()),
     };
     Ok(Arrays {
-        cover,
+        cover: asked("sum_hessian")?,
+        gain: asked("loss_changes")?,
         right: ints("right_children")?,
         feature: ints("split_indices")?,
         default_left: ints("default_left")?,

@@ -17,6 +17,7 @@ mod store;
 
 pub use arrays::{Array, Element};
 pub use control::{Control, Progress};
+pub use forest::importance::Splits;
 pub use parameters::{Given, Kind, Parameter};
 pub use problem::{Problem, zeros};
 pub use store::{Model, Stored};
@@ -140,6 +141,11 @@ pub trait Predict: Send + Sync {
     /// a value is its prediction (for classes the score before it becomes a probability). False where it is not known.
     fn contributions(&self, _row: &[f32], _contributions: &mut [f32]) -> bool {
         false
+    }
+
+    /// The splits by each feature, where the model is of trees.
+    fn splits(&self) -> Option<Vec<Splits>> {
+        None
     }
 
     /// About how many multiplications or comparisons a prediction takes, to plan and to check for interrupts by.

@@ -21,8 +21,8 @@ pub fn class_of(probabilities: &[f32]) -> u32 {
     }
 }
 
-/// Scores that are kept for ROC AUC, four bytes each; beyond that it is not reported.
-const MOST_SCORES: usize = 1 << 26;
+/// Scores that are kept for ROC AUC, four bytes each, where nothing else is asked for; beyond that it is not reported.
+pub const MOST_SCORES: usize = 1 << 26;
 
 /// Counts and sums over predicted and true classes.
 ///
@@ -42,6 +42,7 @@ pub struct Classification {
     kept_truths: Vec<u32>,
     probabilities: bool,
     overflowed: bool,
+    most_scores: usize,
 }
 
 impl Classification {
@@ -59,12 +60,19 @@ impl Classification {
             kept_truths: Vec::new(),
             probabilities: true,
             overflowed: false,
+            most_scores: MOST_SCORES,
         }
+    }
+
+    /// With another bound on the scores that are kept.
+    #[must_use]
+    pub fn keeping(self, most_scores: usize) -> Classification {
+        Classification { most_scores, ..self }
     }
 
     /// Takes a row with its probabilities: of class 1 alone, or one a class.
     pub fn add(&mut self, truth: u32, probabilities: &[f32]) {
-        self.count(truth, class_of(probabilities));
+        self.count(truth, class_of(probabilities), 1);
         let of = |class: u32| match probabilities {
             [positive] if class == 1 => f64::from(*positive),
             [positive] => 1.0 - f64::from(*positive),
@@ -78,7 +86,7 @@ impl Classification {
 
         let kept: &[f32] =
             if let [_, positive] = probabilities { std::slice::from_ref(positive) } else { probabilities };
-        if self.overflowed || self.scores.len() + kept.len() > MOST_SCORES {
+        if self.overflowed || self.scores.len() + kept.len() > self.most_scores {
             self.overflowed = true;
             self.scores = Vec::new();
             self.kept_truths = Vec::new();
@@ -90,11 +98,16 @@ impl Classification {
 
     /// Takes a row without probabilities.
     pub fn add_class(&mut self, truth: u32, predicted: u32) {
-        self.count(truth, predicted);
+        self.add_classes(truth, predicted, 1);
+    }
+
+    /// Takes so many rows alike, without probabilities.
+    pub fn add_classes(&mut self, truth: u32, predicted: u32, rows: u64) {
+        self.count(truth, predicted, rows);
         self.probabilities = false;
     }
 
-    fn count(&mut self, truth: u32, predicted: u32) {
+    fn count(&mut self, truth: u32, predicted: u32, rows: u64) {
         let (truth, predicted) = (truth as usize, predicted as usize);
         let classes = truth.max(predicted).saturating_add(1);
         if classes > self.truths.len() {
@@ -102,16 +115,16 @@ impl Classification {
                 counts.resize(classes, 0);
             }
         }
-        self.rows += 1;
+        self.rows += rows;
         let increment = |counts: &mut Vec<u64>, class: usize| {
             if let Some(count) = counts.get_mut(class) {
-                *count += 1;
+                *count += rows;
             }
         };
         increment(&mut self.truths, truth);
         increment(&mut self.predictions, predicted);
         if truth == predicted {
-            self.correct += 1;
+            self.correct += rows;
             increment(&mut self.hits, truth);
         }
     }
@@ -188,8 +201,8 @@ impl Classification {
 
     /// scikit-learn's `roc_auc_score`: of class 1 if there are two classes, else the mean over the classes of each
     /// against the rest (`multi_class='ovr'`). Classes that no row is of, for which scikit-learn has no answer at all,
-    /// are left out of the mean. `None` if no class is left, a row came without probabilities, or there were more than
-    /// 67 million of them.
+    /// are left out of the mean. `None` if no class is left, a row came without probabilities, or there were more of them
+    /// than are kept.
     pub fn roc_auc(&self) -> Option<f64> {
         if !self.probabilities || self.overflowed || self.kept_truths.is_empty() {
             return None;

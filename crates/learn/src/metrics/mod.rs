@@ -7,11 +7,14 @@
 mod auc;
 mod classification;
 mod clustering;
+pub mod conformal;
+pub mod curves;
 mod decomposition;
+pub mod drift;
 mod regression;
 mod sum;
 
-pub use classification::{Classification, class_of};
+pub use classification::{Classification, MOST_SCORES, class_of};
 pub use clustering::Clustering;
 pub use decomposition::Decomposition;
 pub use regression::Regression;

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::Error;
-use crate::family::{Form, Meaning, Model, Predict, Stored};
+use crate::family::{Form, Meaning, Model, Predict, Splits, Stored};
 
 /// Stored as the arrays of its parts, `0/coefficients` for `coefficients` of the first, and the setting `parts`: the
 /// form and the settings of each.
@@ -91,6 +91,16 @@ impl Predict for Several {
             rest = others;
         }
         true
+    }
+
+    fn splits(&self) -> Option<Vec<Splits>> {
+        let mut all = vec![Splits::default(); self.width];
+        for part in &self.parts {
+            for (sum, splits) in all.iter_mut().zip(part.splits()?) {
+                *sum = sum.and(splits);
+            }
+        }
+        Some(all)
     }
 
     fn work(&self) -> usize {

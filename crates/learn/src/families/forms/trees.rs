@@ -2,9 +2,10 @@
 //! XGBoost's.
 
 use forest::double::{Grove, Link, Node, Trees};
+use forest::importance;
 
 use crate::Error;
-use crate::family::{Array, Form, Meaning, Model, Predict, Stored};
+use crate::family::{Array, Form, Meaning, Model, Predict, Splits, Stored};
 
 /// Stored as `nodes` (four numbers a node, see [`Node`]), `roots`, `values` (of the leaves), `categories`, `covers` (one
 /// a node, or none), `base` (one an output), `weights` (one a tree for a median, or none), and the settings `width`,
@@ -75,6 +76,7 @@ struct Opened {
     roots: Array<u32>,
     values: Array<f64>,
     categories: Array<u32>,
+    covers: Array<f32>,
     base: Array<f64>,
     weights: Array<f64>,
     size: usize,
@@ -94,6 +96,7 @@ fn open(stored: &Stored) -> Result<Box<dyn Predict>, Error> {
         roots: stored.array("roots")?,
         values: stored.array("values")?,
         categories: stored.array("categories")?,
+        covers: stored.array("covers")?,
         base: stored.array("base")?,
         weights: stored.array("weights")?,
         size: stored.count("size")?,
@@ -204,6 +207,10 @@ impl Predict for Opened {
                 self.link.apply(self.scale, sums, values);
             }
         }
+    }
+
+    fn splits(&self) -> Option<Vec<Splits>> {
+        Some(importance::of_trees(&self.trees(), &self.covers, self.width))
     }
 
     fn work(&self) -> usize {
