@@ -223,3 +223,62 @@ SELECT pgml.version();
 
 --- xgboost_version
 SELECT pgml.xgboost_version();
+
+--- evaluate
+SELECT jsonb_pretty(jsonb_object_agg(metric, round(value::numeric, 3)))
+FROM jsonb_each_text(pgml.evaluate('flowers', '(SELECT * FROM flowers WHERE sepal_length > 5)')) AS m (metric, value);
+-- error
+SELECT pgml.evaluate('flowers', 'pgml.iris');
+
+--- compare
+SELECT algorithm, deployed, round((metrics->>'r2')::numeric, 3) AS r2, metrics->>'rows' AS rows
+FROM pgml.compare('sugar', 'pgml.diabetes') ORDER BY algorithm LIMIT 1;
+
+--- confusion_matrix
+SELECT * FROM pgml.confusion_matrix('flowers', 'flowers') LIMIT 6;
+
+--- roc_curve
+SELECT round(threshold::numeric, 2) AS threshold, round(fpr::numeric, 3) AS fpr, round(tpr::numeric, 3) AS tpr
+FROM pgml.roc_curve('flowers', 'flowers') WHERE class = 'virginica' AND threshold < 0.5 LIMIT 3;
+
+--- precision_recall_curve
+SELECT round("precision"::numeric, 3) AS "precision", round(recall::numeric, 3) AS recall
+FROM pgml.precision_recall_curve('flowers', 'flowers') WHERE class = 'virginica' LIMIT 3;
+
+--- calibration_curve
+SELECT bin, rows, round(predicted::numeric, 2) AS predicted, round(actual::numeric, 2) AS actual
+FROM pgml.calibration_curve('flowers', 'flowers', bins => 4) WHERE class = 'versicolor';
+
+--- residual_quantiles
+SELECT label, quantile, round(residual::numeric) AS residual
+FROM pgml.residual_quantiles('sugar', 'pgml.diabetes', ARRAY[0.05, 0.5, 0.95]);
+
+--- feature_importance
+SELECT feature, round(gain::numeric, 1) AS gain, weight, round(cover::numeric, 1) AS cover FROM pgml.feature_importance('flowers');
+
+--- permutation_importance
+SELECT feature, round(importance::numeric, 2) AS importance, round(std_dev::numeric, 2) AS std_dev
+FROM pgml.permutation_importance('sugar', 'pgml.diabetes', repeats => 10);
+
+--- predict_interval
+SELECT round(prediction), round(lower) AS lower, round(upper) AS upper FROM pgml.predict_interval('sugar', ARRAY[0.05, 0.02, 0.03], 0.9);
+-- error
+SELECT pgml.predict_interval('sugar', ARRAY[0.05, 0.02, 0.03], coverage => 90);
+
+--- drift
+SELECT feature, round(psi::numeric, 2) AS psi, round(ks::numeric, 2) AS ks
+FROM pgml.drift('sugar', '(SELECT bmi, bp + 0.05 AS bp, s5 FROM pgml.diabetes)');
+
+--- sklearn_f1_score
+SELECT pgml.sklearn_f1_score(ARRAY[1, 0, 1, 1], ARRAY[1, 0, 0, 1]);
+-- error
+SELECT pgml.sklearn_f1_score(ARRAY[1, 0, 1], ARRAY[1, 0]);
+
+--- sklearn_r2_score
+SELECT pgml.sklearn_r2_score(ARRAY[3, -0.5, 2, 7], ARRAY[2.5, 0.0, 2, 8]);
+
+--- sklearn_regression_metrics
+SELECT pgml.sklearn_regression_metrics(ARRAY[3, -0.5, 2, 7], ARRAY[2.5, 0.0, 2, 8]);
+
+--- sklearn_classification_metrics
+SELECT pgml.sklearn_classification_metrics(ARRAY[0, 1, 2, 2], ARRAY[0, 2, 2, 2], 3);

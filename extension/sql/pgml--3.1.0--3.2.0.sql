@@ -198,6 +198,185 @@ COMMENT ON FUNCTION pgml.hyperparameters()
     IS 'every algorithm with its tasks and hyperparameters: name, default as JSON, what is allowed, what it does';
 
 --
+-- Knowing what a model does. Each reads a relation, or a query in parentheses, with the rights of the caller; the
+-- columns are found by the names that they had in training.
+--
+
+CREATE FUNCTION pgml.evaluate(project_name pg_catalog.text, relation_name pg_catalog.text, y_column_name pg_catalog.text DEFAULT NULL)
+    RETURNS pg_catalog.jsonb
+    AS 'MODULE_PATHNAME', 'pgml_evaluate' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000;
+COMMENT ON FUNCTION pgml.evaluate(pg_catalog.text, pg_catalog.text, pg_catalog.text)
+    IS 'metrics of the deployed model of the project on the rows of a relation, or of a query in parentheses, by their names, computed as in training (those that the rows do not define are left out), and "rows", how many there are; y_column_name is the label, or an array of several, by default that of the training. Labels must not be NULL (22004)';
+
+CREATE FUNCTION pgml.evaluate(project_name pg_catalog.text, relation_name pg_catalog.text, y_column_name pg_catalog.text[])
+    RETURNS pg_catalog.jsonb
+    AS 'MODULE_PATHNAME', 'pgml_evaluate' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000;
+COMMENT ON FUNCTION pgml.evaluate(pg_catalog.text, pg_catalog.text, pg_catalog.text[])
+    IS 'metrics of the deployed model of the project on the rows of a relation, or of a query in parentheses, by their names, computed as in training (those that the rows do not define are left out), and "rows", how many there are; y_column_name is the label, or an array of several, by default that of the training. Labels must not be NULL (22004)';
+
+CREATE FUNCTION pgml.confusion_matrix(project_name pg_catalog.text, relation_name pg_catalog.text, y_column_name pg_catalog.text DEFAULT NULL)
+    RETURNS TABLE (actual pg_catalog.text, predicted pg_catalog.text, count pg_catalog.int8)
+    AS 'MODULE_PATHNAME', 'pgml_confusion_matrix' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000 ROWS 100;
+COMMENT ON FUNCTION pgml.confusion_matrix(pg_catalog.text, pg_catalog.text, pg_catalog.text)
+    IS 'how many rows of each class of the label are predicted to be of each class by the deployed model of the project: every pair of classes, in the order of the classes; classes that the model does not know come last as actual ones';
+
+CREATE FUNCTION pgml.roc_curve(project_name pg_catalog.text, relation_name pg_catalog.text, y_column_name pg_catalog.text DEFAULT NULL)
+    RETURNS TABLE (class pg_catalog.text, threshold pg_catalog.float4, fpr pg_catalog.float8, tpr pg_catalog.float8)
+    AS 'MODULE_PATHNAME', 'pgml_roc_curve' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000 ROWS 1000;
+COMMENT ON FUNCTION pgml.roc_curve(pg_catalog.text, pg_catalog.text, pg_catalog.text)
+    IS 'the ROC curve of the deployed model of the project, of two classes for the second, of more for each against the rest: shares of the other rows (fpr) and of the rows of the class (tpr) whose probability, or score, is at least the threshold, from an infinite one downwards, without points on a line between others; NULL where there are no such rows';
+
+CREATE FUNCTION pgml.precision_recall_curve(project_name pg_catalog.text, relation_name pg_catalog.text, y_column_name pg_catalog.text DEFAULT NULL)
+    RETURNS TABLE (class pg_catalog.text, threshold pg_catalog.float4, "precision" pg_catalog.float8, recall pg_catalog.float8)
+    AS 'MODULE_PATHNAME', 'pgml_precision_recall_curve' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000 ROWS 1000;
+COMMENT ON FUNCTION pgml.precision_recall_curve(pg_catalog.text, pg_catalog.text, pg_catalog.text)
+    IS 'precision and recall of the deployed model of the project when rows whose probability, or score, is at least the threshold are called the class, of two classes the second, of more each against the rest; the last threshold is infinite, with precision 1 and recall 0';
+
+CREATE FUNCTION pgml.calibration_curve(project_name pg_catalog.text, relation_name pg_catalog.text, bins pg_catalog.int4 DEFAULT 10, y_column_name pg_catalog.text DEFAULT NULL)
+    RETURNS TABLE (class pg_catalog.text, bin pg_catalog.int4, rows pg_catalog.int8, predicted pg_catalog.float8, actual pg_catalog.float8)
+    AS 'MODULE_PATHNAME', 'pgml_calibration_curve' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000 ROWS 10;
+COMMENT ON FUNCTION pgml.calibration_curve(pg_catalog.text, pg_catalog.text, pg_catalog.int4, pg_catalog.text)
+    IS 'how far probabilities of the deployed model of the project can be believed: of the rows in each of so many bins (1 to 10000) of probabilities the mean probability and the share that is of the class, of two classes the second; NULL where a bin is empty';
+
+CREATE FUNCTION pgml.residual_quantiles(project_name pg_catalog.text, relation_name pg_catalog.text, quantiles pg_catalog.float8[] DEFAULT '{0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1}', y_column_name pg_catalog.text DEFAULT NULL)
+    RETURNS TABLE (label pg_catalog.text, quantile pg_catalog.float8, residual pg_catalog.float8)
+    AS 'MODULE_PATHNAME', 'pgml_residual_quantiles' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000 ROWS 11;
+COMMENT ON FUNCTION pgml.residual_quantiles(pg_catalog.text, pg_catalog.text, pg_catalog.float8[], pg_catalog.text)
+    IS 'quantiles (0 to 1) of the residuals, label minus prediction, of the deployed model of the project, a regression, for each label';
+
+CREATE FUNCTION pgml.evaluate(model_id pg_catalog.int8, relation_name pg_catalog.text, y_column_name pg_catalog.text DEFAULT NULL)
+    RETURNS pg_catalog.jsonb
+    AS 'MODULE_PATHNAME', 'pgml_evaluate' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000;
+COMMENT ON FUNCTION pgml.evaluate(pg_catalog.int8, pg_catalog.text, pg_catalog.text)
+    IS 'metrics of the model on the rows of a relation, or of a query in parentheses, by their names, computed as in training (those that the rows do not define are left out), and "rows", how many there are; y_column_name is the label, or an array of several, by default that of the training. Labels must not be NULL (22004)';
+
+CREATE FUNCTION pgml.evaluate(model_id pg_catalog.int8, relation_name pg_catalog.text, y_column_name pg_catalog.text[])
+    RETURNS pg_catalog.jsonb
+    AS 'MODULE_PATHNAME', 'pgml_evaluate' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000;
+COMMENT ON FUNCTION pgml.evaluate(pg_catalog.int8, pg_catalog.text, pg_catalog.text[])
+    IS 'metrics of the model on the rows of a relation, or of a query in parentheses, by their names, computed as in training (those that the rows do not define are left out), and "rows", how many there are; y_column_name is the label, or an array of several, by default that of the training. Labels must not be NULL (22004)';
+
+CREATE FUNCTION pgml.confusion_matrix(model_id pg_catalog.int8, relation_name pg_catalog.text, y_column_name pg_catalog.text DEFAULT NULL)
+    RETURNS TABLE (actual pg_catalog.text, predicted pg_catalog.text, count pg_catalog.int8)
+    AS 'MODULE_PATHNAME', 'pgml_confusion_matrix' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000 ROWS 100;
+COMMENT ON FUNCTION pgml.confusion_matrix(pg_catalog.int8, pg_catalog.text, pg_catalog.text)
+    IS 'how many rows of each class of the label are predicted to be of each class by the model: every pair of classes, in the order of the classes; classes that the model does not know come last as actual ones';
+
+CREATE FUNCTION pgml.roc_curve(model_id pg_catalog.int8, relation_name pg_catalog.text, y_column_name pg_catalog.text DEFAULT NULL)
+    RETURNS TABLE (class pg_catalog.text, threshold pg_catalog.float4, fpr pg_catalog.float8, tpr pg_catalog.float8)
+    AS 'MODULE_PATHNAME', 'pgml_roc_curve' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000 ROWS 1000;
+COMMENT ON FUNCTION pgml.roc_curve(pg_catalog.int8, pg_catalog.text, pg_catalog.text)
+    IS 'the ROC curve of the model, of two classes for the second, of more for each against the rest: shares of the other rows (fpr) and of the rows of the class (tpr) whose probability, or score, is at least the threshold, from an infinite one downwards, without points on a line between others; NULL where there are no such rows';
+
+CREATE FUNCTION pgml.precision_recall_curve(model_id pg_catalog.int8, relation_name pg_catalog.text, y_column_name pg_catalog.text DEFAULT NULL)
+    RETURNS TABLE (class pg_catalog.text, threshold pg_catalog.float4, "precision" pg_catalog.float8, recall pg_catalog.float8)
+    AS 'MODULE_PATHNAME', 'pgml_precision_recall_curve' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000 ROWS 1000;
+COMMENT ON FUNCTION pgml.precision_recall_curve(pg_catalog.int8, pg_catalog.text, pg_catalog.text)
+    IS 'precision and recall of the model when rows whose probability, or score, is at least the threshold are called the class, of two classes the second, of more each against the rest; the last threshold is infinite, with precision 1 and recall 0';
+
+CREATE FUNCTION pgml.calibration_curve(model_id pg_catalog.int8, relation_name pg_catalog.text, bins pg_catalog.int4 DEFAULT 10, y_column_name pg_catalog.text DEFAULT NULL)
+    RETURNS TABLE (class pg_catalog.text, bin pg_catalog.int4, rows pg_catalog.int8, predicted pg_catalog.float8, actual pg_catalog.float8)
+    AS 'MODULE_PATHNAME', 'pgml_calibration_curve' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000 ROWS 10;
+COMMENT ON FUNCTION pgml.calibration_curve(pg_catalog.int8, pg_catalog.text, pg_catalog.int4, pg_catalog.text)
+    IS 'how far probabilities of the model can be believed: of the rows in each of so many bins (1 to 10000) of probabilities the mean probability and the share that is of the class, of two classes the second; NULL where a bin is empty';
+
+CREATE FUNCTION pgml.residual_quantiles(model_id pg_catalog.int8, relation_name pg_catalog.text, quantiles pg_catalog.float8[] DEFAULT '{0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1}', y_column_name pg_catalog.text DEFAULT NULL)
+    RETURNS TABLE (label pg_catalog.text, quantile pg_catalog.float8, residual pg_catalog.float8)
+    AS 'MODULE_PATHNAME', 'pgml_residual_quantiles' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000 ROWS 11;
+COMMENT ON FUNCTION pgml.residual_quantiles(pg_catalog.int8, pg_catalog.text, pg_catalog.float8[], pg_catalog.text)
+    IS 'quantiles (0 to 1) of the residuals, label minus prediction, of the model, a regression, for each label';
+
+CREATE FUNCTION pgml.compare(project_name pg_catalog.text, relation_name pg_catalog.text, y_column_name pg_catalog.text DEFAULT NULL)
+    RETURNS TABLE (model_id pg_catalog.int8, algorithm pg_catalog.text, deployed pg_catalog.bool, metrics pg_catalog.jsonb, error pg_catalog.text)
+    AS 'MODULE_PATHNAME', 'pgml_compare' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000 ROWS 10;
+COMMENT ON FUNCTION pgml.compare(pg_catalog.text, pg_catalog.text, pg_catalog.text)
+    IS 'all models of the project on the same rows of a relation, or of a query in parentheses, which is read once: the metrics of each as pgml.evaluate gives them, the best first; where a model cannot be measured, metrics is NULL and error says why';
+
+CREATE FUNCTION pgml.feature_importance(project_name pg_catalog.text)
+    RETURNS TABLE (feature pg_catalog.text, gain pg_catalog.float8, weight pg_catalog.float8, cover pg_catalog.float8)
+    AS 'MODULE_PATHNAME', 'pgml_feature_importance' LANGUAGE C STABLE PARALLEL SAFE COST 100000 ROWS 20;
+COMMENT ON FUNCTION pgml.feature_importance(pg_catalog.text)
+    IS 'what the deployed model of the project, of trees, makes of each feature, the most important first: how many splits are by it (weight), and the mean of what these gained (gain) and of the training rows, or second derivatives, that went through them (cover), as get_score of XGBoost gives them; NULL where the model does not know: gain is XGBoost''s alone, and models of other kinds know none';
+
+CREATE FUNCTION pgml.permutation_importance(project_name pg_catalog.text, relation_name pg_catalog.text, repeats pg_catalog.int4 DEFAULT 5, seed pg_catalog.int8 DEFAULT 0, y_column_name pg_catalog.text DEFAULT NULL)
+    RETURNS TABLE (feature pg_catalog.text, importance pg_catalog.float8, std_dev pg_catalog.float8)
+    AS 'MODULE_PATHNAME', 'pgml_permutation_importance' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 20;
+COMMENT ON FUNCTION pgml.permutation_importance(pg_catalog.text, pg_catalog.text, pg_catalog.int4, pg_catalog.int8, pg_catalog.text)
+    IS 'how much r2 or f1 of the deployed model of the project on the rows of a relation falls when the values of one feature are put in another order, the most important first: the mean and standard deviation over so many orders (repeats, 1 to 1000), which the seed decides; of more than 128 MB of rows a sample is taken';
+
+CREATE FUNCTION pgml.feature_importance(model_id pg_catalog.int8)
+    RETURNS TABLE (feature pg_catalog.text, gain pg_catalog.float8, weight pg_catalog.float8, cover pg_catalog.float8)
+    AS 'MODULE_PATHNAME', 'pgml_feature_importance' LANGUAGE C STABLE PARALLEL SAFE COST 100000 ROWS 20;
+COMMENT ON FUNCTION pgml.feature_importance(pg_catalog.int8)
+    IS 'what the model, of trees, makes of each feature, the most important first: how many splits are by it (weight), and the mean of what these gained (gain) and of the training rows, or second derivatives, that went through them (cover), as get_score of XGBoost gives them; NULL where the model does not know: gain is XGBoost''s alone, and models of other kinds know none';
+
+CREATE FUNCTION pgml.permutation_importance(model_id pg_catalog.int8, relation_name pg_catalog.text, repeats pg_catalog.int4 DEFAULT 5, seed pg_catalog.int8 DEFAULT 0, y_column_name pg_catalog.text DEFAULT NULL)
+    RETURNS TABLE (feature pg_catalog.text, importance pg_catalog.float8, std_dev pg_catalog.float8)
+    AS 'MODULE_PATHNAME', 'pgml_permutation_importance' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 20;
+COMMENT ON FUNCTION pgml.permutation_importance(pg_catalog.int8, pg_catalog.text, pg_catalog.int4, pg_catalog.int8, pg_catalog.text)
+    IS 'how much r2 or f1 of the model on the rows of a relation falls when the values of one feature are put in another order, the most important first: the mean and standard deviation over so many orders (repeats, 1 to 1000), which the seed decides; of more than 128 MB of rows a sample is taken';
+
+ALTER TABLE pgml.models ADD COLUMN residuals pg_catalog.jsonb;
+COMMENT ON COLUMN pgml.models.residuals
+    IS 'of a regression of one label how far predictions were off on the rows held out: how many rows, and 250 of the sorted distances at most';
+
+CREATE FUNCTION pgml.predict_interval(project_name pg_catalog.text, features pg_catalog.anyelement, coverage pg_catalog.float8 DEFAULT 0.9,
+    OUT prediction pg_catalog.float4, OUT lower pg_catalog.float4, OUT upper pg_catalog.float4)
+    AS 'MODULE_PATHNAME', 'pgml_predict_interval' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 100;
+COMMENT ON FUNCTION pgml.predict_interval(pg_catalog.text, pg_catalog.anyelement, pg_catalog.float8)
+    IS 'prediction of the deployed model of the project, a regression of one label, for an array of features, or a row, whose columns are found by name, and the interval around it that holds this share (coverage, between 0 and 1) of the labels of rows like those that the training held out: split-conformal, by how far predictions for those were off; infinite where they were too few; 55000 where there were none';
+
+CREATE FUNCTION pgml.predict_interval(project_name pg_catalog.text, features pg_catalog.text, coverage pg_catalog.float8 DEFAULT 0.9,
+    OUT prediction pg_catalog.float4, OUT lower pg_catalog.float4, OUT upper pg_catalog.float4)
+    AS 'MODULE_PATHNAME', 'pgml_predict_interval' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 100;
+COMMENT ON FUNCTION pgml.predict_interval(pg_catalog.text, pg_catalog.text, pg_catalog.float8)
+    IS 'prediction of the deployed model of the project, a regression of one label, for an array of features as text, and the interval around it that holds this share (coverage, between 0 and 1) of the labels of rows like those that the training held out: split-conformal, by how far predictions for those were off; infinite where they were too few; 55000 where there were none';
+
+CREATE FUNCTION pgml.predict_interval(model_id pg_catalog.int8, features pg_catalog.anyelement, coverage pg_catalog.float8 DEFAULT 0.9,
+    OUT prediction pg_catalog.float4, OUT lower pg_catalog.float4, OUT upper pg_catalog.float4)
+    AS 'MODULE_PATHNAME', 'pgml_predict_interval' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 100;
+COMMENT ON FUNCTION pgml.predict_interval(pg_catalog.int8, pg_catalog.anyelement, pg_catalog.float8)
+    IS 'prediction of the model, a regression of one label, for an array of features, or a row, whose columns are found by name, and the interval around it that holds this share (coverage, between 0 and 1) of the labels of rows like those that the training held out: split-conformal, by how far predictions for those were off; infinite where they were too few; 55000 where there were none';
+
+CREATE FUNCTION pgml.predict_interval(model_id pg_catalog.int8, features pg_catalog.text, coverage pg_catalog.float8 DEFAULT 0.9,
+    OUT prediction pg_catalog.float4, OUT lower pg_catalog.float4, OUT upper pg_catalog.float4)
+    AS 'MODULE_PATHNAME', 'pgml_predict_interval' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 100;
+COMMENT ON FUNCTION pgml.predict_interval(pg_catalog.int8, pg_catalog.text, pg_catalog.float8)
+    IS 'prediction of the model, a regression of one label, for an array of features as text, and the interval around it that holds this share (coverage, between 0 and 1) of the labels of rows like those that the training held out: split-conformal, by how far predictions for those were off; infinite where they were too few; 55000 where there were none';
+
+CREATE FUNCTION pgml.sklearn_f1_score(ground_truth pg_catalog.float4[], y_hat pg_catalog.float4[]) RETURNS pg_catalog.float4
+    AS 'MODULE_PATHNAME', 'pgml_sklearn_f1_score' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1000;
+COMMENT ON FUNCTION pgml.sklearn_f1_score(pg_catalog.float4[], pg_catalog.float4[])
+    IS 'F1 of predicted classes (y_hat), which are whole numbers, as in scikit-learn: of class 1 if there are two classes, else the mean over the classes (macro)';
+
+CREATE FUNCTION pgml.sklearn_r2_score(ground_truth pg_catalog.float4[], y_hat pg_catalog.float4[]) RETURNS pg_catalog.float4
+    AS 'MODULE_PATHNAME', 'pgml_sklearn_r2_score' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1000;
+COMMENT ON FUNCTION pgml.sklearn_r2_score(pg_catalog.float4[], pg_catalog.float4[])
+    IS 'share of the variance of the labels that the predictions (y_hat) explain, as in scikit-learn; NULL of one label';
+
+CREATE FUNCTION pgml.sklearn_regression_metrics(ground_truth pg_catalog.float4[], y_hat pg_catalog.float4[]) RETURNS pg_catalog.jsonb
+    AS 'MODULE_PATHNAME', 'pgml_sklearn_regression_metrics' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1000;
+COMMENT ON FUNCTION pgml.sklearn_regression_metrics(pg_catalog.float4[], pg_catalog.float4[])
+    IS 'r2, and the mean squared (mse) and absolute (mae) error of predictions (y_hat), as in scikit-learn';
+
+CREATE FUNCTION pgml.sklearn_classification_metrics(ground_truth pg_catalog.float4[], y_hat pg_catalog.float4[], num_classes pg_catalog.int8) RETURNS pg_catalog.jsonb
+    AS 'MODULE_PATHNAME', 'pgml_sklearn_classification_metrics' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1000;
+COMMENT ON FUNCTION pgml.sklearn_classification_metrics(pg_catalog.float4[], pg_catalog.float4[], pg_catalog.int8)
+    IS 'f1, f1_micro, precision, recall, accuracy, mcc and, if num_classes is 2, roc_auc of predicted classes (y_hat), which are whole numbers, as in scikit-learn: of class 1 if there are two classes, else means over the classes (macro)';
+
+CREATE FUNCTION pgml.drift(project_name pg_catalog.text, relation_name pg_catalog.text)
+    RETURNS TABLE (feature pg_catalog.text, psi pg_catalog.float8, ks pg_catalog.float8)
+    AS 'MODULE_PATHNAME', 'pgml_drift_project' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000 ROWS 20;
+COMMENT ON FUNCTION pgml.drift(pg_catalog.text, pg_catalog.text)
+    IS 'how far the rows of a relation have moved from those that the deployed model of the project was trained on, for each column, the most first: the population stability index (psi; below 0.1 is little, above 0.25 much) and the Kolmogorov-Smirnov statistic (ks, 0 to 1; NULL for text); of a date or timestamp by its seconds, of an array by all its elements; 55000 where the training kept nothing to compare with';
+
+CREATE FUNCTION pgml.drift(model_id pg_catalog.int8, relation_name pg_catalog.text)
+    RETURNS TABLE (feature pg_catalog.text, psi pg_catalog.float8, ks pg_catalog.float8)
+    AS 'MODULE_PATHNAME', 'pgml_drift_model' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000 ROWS 20;
+COMMENT ON FUNCTION pgml.drift(pg_catalog.int8, pg_catalog.text)
+    IS 'how far the rows of a relation have moved from those that the model was trained on, for each column, the most first: the population stability index (psi; below 0.1 is little, above 0.25 much) and the Kolmogorov-Smirnov statistic (ks, 0 to 1; NULL for text); of a date or timestamp by its seconds, of an array by all its elements; 55000 where the training kept nothing to compare with';
+
+--
 -- Vectors: arrays of real or of double precision. Arrays of numeric, as literals make them, count as double precision.
 --
 

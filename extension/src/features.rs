@@ -72,6 +72,10 @@ impl Moment {
 }
 
 impl Many {
+    pub fn is_moment(self) -> bool {
+        matches!(self, Many::Moment(_))
+    }
+
     /// How many features each value makes, where that is the same for all values of the type.
     pub fn size(self) -> Option<usize> {
         match self {

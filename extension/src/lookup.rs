@@ -292,6 +292,21 @@ pub fn project_of_model(model: i64, snapshot: pg_sys::Snapshot) -> Result<Option
     }
 }
 
+/// How far the predictions of a model are off; null where that is not known.
+pub fn model_residuals(model: i64, snapshot: pg_sys::Snapshot) -> Result<serde_json::Value> {
+    let models = Table::open(c"models")?;
+    let id = models.attribute(c"id")?;
+    let mut found = serde_json::Value::Null;
+    // The tables of before pgml 3.2.0 do not have it.
+    let Ok(residuals) = models.attribute(c"residuals") else { return Ok(found) };
+    let value = pg_sys::Datum::from(model);
+    models.scan(c"models_pkey", id, comparison(BIGINT_EQUAL), value, snapshot, |tuple| {
+        found = models.get::<pgrx::JsonB>(tuple, residuals).map(|residuals| residuals.0).unwrap_or_default();
+        Ok(())
+    })?;
+    Ok(found)
+}
+
 /// The projects of the models that were trained on a snapshot (of data).
 pub fn projects_of_data(data: i64, snapshot: pg_sys::Snapshot) -> Result<Vec<i64>> {
     let models = Table::open(c"models")?;

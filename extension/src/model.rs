@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use forest::Ensemble;
 use forest::ensemble::Transform;
-use learn::family::{Meaning, Stored};
+use learn::family::{Meaning, Splits, Stored};
 use learn::preprocess::{Pipeline, bucket};
 
 use crate::cache::{self, Digest, Opened, Used};
@@ -351,6 +351,23 @@ impl Model {
             })
     }
 
+    /// The splits by each feature that the model sees, of trees; `stored` reads the model's bytes where the compiled model
+    /// does not tell.
+    pub fn splits(&self, stored: impl FnOnce() -> Result<Vec<u8>>) -> Result<Option<Vec<Splits>>> {
+        if let Compiled::Family(learned) = &self.compiled {
+            return Ok(learned.predict.splits());
+        }
+        let options = forest::xgboost::ReadOptions { covers: true, ..Default::default() };
+        let ensemble = forest::xgboost::read_with(&stored()?, options)
+            .map_err(|error| Error::corrupted(format!("the stored model cannot be read: {error}")))?;
+        Ok(forest::importance::of_ensemble(&ensemble))
+    }
+
+    /// The names of the features: a column's name, of an array's elements `name[1]` and so on, of a moment `name.year`.
+    pub fn feature_names(&self) -> Vec<String> {
+        self.columns.iter().flat_map(|column| (1..=column.size).map(|element| column.feature_name(element))).collect()
+    }
+
     /// Whether a model of another family than a forest.
     pub fn is_family(&self) -> bool {
         matches!(self.compiled, Compiled::Family(_))
@@ -419,6 +436,17 @@ impl Model {
         }
     }
 
+    /// Of a classification's values those that speak for a class the more the higher they are: one a class, or of two
+    /// classes that of the second. `None` where the value is the class itself.
+    pub fn class_scores<'a>(&self, values: &'a [f32]) -> Option<&'a [f32]> {
+        match (&self.answer, values) {
+            (Answer::Above(_), [score, ..]) => Some(std::slice::from_ref(score)),
+            (Answer::Largest, [_, second]) => Some(std::slice::from_ref(second)),
+            (Answer::Largest, values) => Some(values),
+            _ => None,
+        }
+    }
+
     /// The classes, in the order of the values; empty where there are none.
     pub fn classes(&self) -> &[Class] {
         self.labels.first().and_then(|label| label.classes.as_deref()).unwrap_or(&[])
@@ -444,6 +472,18 @@ fn misfit(error: forest::PredictError) -> Error {
 }
 
 impl Column {
+    /// The name of the feature that is its element of that number, from 1.
+    pub fn feature_name(&self, element: usize) -> String {
+        match self.moment {
+            Some(moment) => {
+                let part = element.checked_sub(1).and_then(|index| moment.parts().get(index)).copied();
+                format!("{}.{}", self.name, part.unwrap_or_default())
+            }
+            None if self.size == 1 => self.name.clone(),
+            None => format!("{}[{element}]", self.name),
+        }
+    }
+
     /// The code of a category: one past the known ones for a value never seen in training, which trees treat as
     /// belonging to no category set. `None` where the column is not text.
     pub fn category(&self, value: &str) -> Option<f32> {

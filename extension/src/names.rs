@@ -314,6 +314,14 @@ pub fn stored_bytes(target: &Resolved) -> Result<Vec<u8>> {
     lookup::model_bytes(model_id(&target.question, snapshot)?, snapshot)
 }
 
+/// How far the predictions are off of the model that `target` means to the query that is running; null where that is not
+/// known.
+pub fn residuals(target: &Resolved) -> Result<serde_json::Value> {
+    let _pushed = PushedSnapshot::ensure();
+    let snapshot = active_snapshot();
+    lookup::model_residuals(model_id(&target.question, snapshot)?, snapshot)
+}
+
 fn model_id(question: &Question, snapshot: pg_sys::Snapshot) -> Result<i64> {
     let Question { key, privilege, .. } = question;
     match key {

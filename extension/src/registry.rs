@@ -286,6 +286,22 @@ pub fn last_snapshot(project_id: i64) -> Result<Option<Snapshot>> {
     Ok(rows.into_iter().next())
 }
 
+/// The columns and the analysis of the snapshot that a model was trained on, as they were written down.
+pub fn snapshot_of_model(model_id: i64) -> Result<Option<(serde_json::Value, serde_json::Value)>> {
+    let rows = select(
+        "SELECT s.columns::pg_catalog.text, s.analysis::pg_catalog.text
+         FROM pgml.models m INNER JOIN pgml.snapshots s ON s.id OPERATOR(pg_catalog.=) m.snapshot_id
+         WHERE m.id OPERATOR(pg_catalog.=) $1",
+        &[argument(model_id)],
+        |tuple| {
+            let json =
+                |text: Option<String>| text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+            Ok((json(tuple.get(1)?), json(tuple.get(2)?)))
+        },
+    )?;
+    Ok(rows.into_iter().next())
+}
+
 /// What the analysis of a snapshot says was done to columns.
 fn preprocess_of(analysis: &str) -> Option<serde_json::Map<String, serde_json::Value>> {
     let analysis: serde_json::Value = serde_json::from_str(analysis).ok()?;
@@ -384,6 +400,21 @@ pub fn insert_model(model: &NewModel<'_>) -> Result<()> {
             argument(params),
             argument(args),
         ],
+        |_| Ok(()),
+    )?;
+    Ok(())
+}
+
+/// Records how far a model's predictions are off; the tables of before pgml 3.2.0 have no room for that.
+pub fn set_residuals(model_id: i64, residuals: &serde_json::Value) -> Result<()> {
+    let models = relation_oid(c"models")?;
+    // SAFETY: a catalog look-up; the name is NUL-terminated.
+    if unsafe { pg_sys::get_attnum(models, c"residuals".as_ptr()) } <= 0 {
+        return Ok(());
+    }
+    update(
+        "UPDATE pgml.models SET residuals = $2::pg_catalog.jsonb WHERE id OPERATOR(pg_catalog.=) $1",
+        &[argument(model_id), argument(residuals.to_string())],
         |_| Ok(()),
     )?;
     Ok(())

@@ -133,6 +133,28 @@ impl Call {
         self.get(index)
     }
 
+    /// A `double precision` argument.
+    pub fn f64(&self, index: usize) -> Option<f64> {
+        self.get(index)
+    }
+
+    /// An `integer` argument.
+    pub fn i32(&self, index: usize) -> Option<i32> {
+        self.get(index)
+    }
+
+    /// A `double precision[]` argument of so many elements at most, none of them NULL; `name` is what it is called in SQL.
+    pub fn f64s(&self, index: usize, name: &str, at_most: usize) -> Result<Option<Vec<f64>>> {
+        // A NULL element has no bytes in the array, but there may be only so many dimensions and bits.
+        self.bounded(index, name, 8 * at_most + 1000)?;
+        let Some(numbers) = self.get::<Vec<Option<f64>>>(index) else { return Ok(None) };
+        if numbers.len() > at_most {
+            return Err(Error::invalid(format!("{name} has {} elements, and {at_most} are the most", numbers.len())));
+        }
+        let numbers: Option<Vec<f64>> = numbers.into_iter().collect();
+        numbers.map(Some).ok_or_else(|| Error::invalid(format!("{name} must not have NULL elements")))
+    }
+
     /// A `real` argument.
     pub fn f32(&self, index: usize) -> Option<f32> {
         self.get(index)
@@ -182,6 +204,26 @@ impl Call {
         // SAFETY: see `new`.
         unsafe { (*self.fcinfo).isnull = false };
         pg_sys::Datum::from(0)
+    }
+
+    /// Returns one row: a value, or `None` for NULL, for each OUT argument of the declaration, of that argument's type.
+    pub fn record(&self, row: &[Option<pg_sys::Datum>]) -> Result<pg_sys::Datum> {
+        let mut values: Vec<pg_sys::Datum> = row.iter().map(|value| value.unwrap_or(pg_sys::Datum::from(0))).collect();
+        let mut nulls: Vec<bool> = row.iter().map(Option::is_none).collect();
+        // SAFETY: see `new`. The descriptor is the executor's answer for this very function, and has as many columns as
+        // there are values, or is refused; what is allocated lives in the call's memory context.
+        unsafe {
+            let mut descriptor: pg_sys::TupleDesc = std::ptr::null_mut();
+            pg_sys::get_call_result_type(self.fcinfo, std::ptr::null_mut(), &mut descriptor);
+            if descriptor.is_null() || usize::try_from((*descriptor).natts) != Ok(row.len()) {
+                return Err(Error::unsupported(
+                    "this function returns a row, which the context of its call cannot take",
+                ));
+            }
+            let descriptor = pg_sys::BlessTupleDesc(descriptor);
+            let tuple = pg_sys::heap_form_tuple(descriptor, values.as_mut_ptr(), nulls.as_mut_ptr());
+            Ok(pg_sys::HeapTupleHeaderGetDatum((*tuple).t_data))
+        }
     }
 
     /// Returns the rows of a function that RETURNS TABLE, all at once. Every row has a value, or `None` for NULL, for

@@ -17,10 +17,10 @@ crate::sql_function!(pgml_predict_batch_rows, predict_batch_rows);
 crate::sql_function!(pgml_predict_batch_array, predict_batch_array);
 
 /// Rows handed to the kernel between two looks for interrupts, at most.
-const ROWS_AT_ONCE: usize = 16_384;
+pub const ROWS_AT_ONCE: usize = 16_384;
 
 /// Trees walked, and values made, between two looks for interrupts: less than a second's work.
-const WORK_AT_ONCE: usize = 1 << 24;
+pub const WORK_AT_ONCE: usize = 1 << 24;
 
 /// MaxAllocSize: no SQL value is larger.
 const LARGEST_VALUE: usize = 0x3fff_ffff;

@@ -30,7 +30,7 @@ thread_local! {
 }
 
 pub struct CallSite {
-    /// Of all arguments: what the site was made for.
+    /// Of its arguments: what the site was made for.
     types: Vec<pg_sys::Oid>,
     named_by: NamedBy,
     /// The argument that names the model; the features follow it.
@@ -67,12 +67,26 @@ impl CallSite {
         name_argument: usize,
         privilege: Privilege,
     ) -> Result<&'a mut CallSite> {
+        // SAFETY: as the caller promises.
+        unsafe { CallSite::of_first(fcinfo, usize::MAX, name_argument, privilege) }
+    }
+
+    /// The same of a function that has arguments behind the features: only the first `arguments` are the site's.
+    ///
+    /// # Safety
+    /// As [`CallSite::of`].
+    pub unsafe fn of_first<'a>(
+        fcinfo: pg_sys::FunctionCallInfo,
+        arguments: usize,
+        name_argument: usize,
+        privilege: Privilege,
+    ) -> Result<&'a mut CallSite> {
         // SAFETY: fn_extra belongs to this function: NULL, or what was put there below. No other reference to it exists,
         // since a function does not call itself through the same FmgrInfo.
         unsafe {
             let info = (*fcinfo).flinfo;
             if (*info).fn_extra.is_null() {
-                let site = CallSite::take_or_make(fcinfo, name_argument, privilege)?;
+                let site = CallSite::take_or_make(fcinfo, arguments, name_argument, privilege)?;
                 let callback: *mut pg_sys::MemoryContextCallback =
                     pg_sys::MemoryContextAlloc((*info).fn_mcxt, std::mem::size_of::<pg_sys::MemoryContextCallback>())
                         .cast();
@@ -91,11 +105,13 @@ impl CallSite {
     /// As [`CallSite::of`].
     unsafe fn take_or_make(
         fcinfo: pg_sys::FunctionCallInfo,
+        arguments: usize,
         name_argument: usize,
         privilege: Privilege,
     ) -> Result<Box<CallSite>> {
         // SAFETY: as the caller promises.
-        let types = unsafe { argument_types(fcinfo) };
+        let mut types = unsafe { argument_types(fcinfo) };
+        types.truncate(arguments);
         let spare = SPARE.with_borrow_mut(|spares| {
             let fits = |site: &CallSite| {
                 site.name_argument == name_argument && site.privilege == privilege && site.types == types

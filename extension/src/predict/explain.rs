@@ -210,14 +210,8 @@ impl Prepared {
     fn new(model: Rc<Model>, explainer: Option<Explainer>) -> Prepared {
         let (mut features, mut categories) = (Vec::with_capacity(model.width()), Vec::new());
         for column in &model.columns {
-            for element in 0..column.size {
-                let name = match column.moment {
-                    Some(moment) => {
-                        format!("{}.{}", column.name, moment.parts().get(element).copied().unwrap_or_default())
-                    }
-                    None if column.size == 1 => column.name.clone(),
-                    None => format!("{}[{}]", column.name, element + 1),
-                };
+            for element in 1..=column.size {
+                let name = column.feature_name(element);
                 let values = if column.is_category() {
                     Values::Category(categories.len())
                 } else if column.is_boolean() {

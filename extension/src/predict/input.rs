@@ -42,7 +42,7 @@ pub struct Scalar {
 }
 
 /// One column's way into the row.
-struct Feed {
+pub struct Feed {
     /// The attribute or argument, from 0.
     source: usize,
     kind: Kind,
@@ -226,8 +226,7 @@ impl RowShape {
             pg_sys::MemoryContextSwitchTo(previous);
             descriptor
         };
-        let mut shape =
-            RowShape { type_oid, typmod, descriptor, feeds: Vec::with_capacity(target.model.columns.len()) };
+        let mut shape = RowShape { type_oid, typmod, descriptor, feeds: Vec::new() };
         let attributes = shape.attributes();
         let anonymous = attributes.iter().enumerate().all(|(i, (_, name, _))| *name == format!("f{}", i + 1))
             && !target.model.columns.iter().any(|column| attributes.iter().any(|(_, name, _)| *name == column.name));
@@ -239,29 +238,17 @@ impl RowShape {
             ))
             .hint(takes(target)));
         }
-        for (index, column) in target.model.columns.iter().enumerate() {
-            let found = if anonymous {
-                attributes.get(index)
-            } else {
-                attributes.iter().find(|(_, name, _)| *name == column.name)
-            };
-            let Some((source, _, attribute_type)) = found else {
-                return Err(Error::new(
-                    pgrx::PgSqlErrorCode::ERRCODE_UNDEFINED_COLUMN,
-                    format!("the row has no column \"{}\", which {target} was trained with", column.name),
-                )
-                .hint(takes(target)));
-            };
-            let Some(kind) = Kind::of(*attribute_type) else {
-                return Err(cannot_be_feature(&format!("column \"{}\"", column.name), *attribute_type));
-            };
-            shape.feeds.push(Feed::new(*source, (*attribute_type, kind), index, target)?);
-        }
+        let in_order = |index: usize, _: &str| attributes.get(index);
+        let by_name = |_: usize, name: &str| attributes.iter().find(|(_, other, _)| other == name);
+        shape.feeds = match anonymous {
+            true => Feed::all(target, in_order)?,
+            false => Feed::all(target, by_name)?,
+        };
         Ok(shape)
     }
 
     /// Number, name and type of each attribute that is not dropped.
-    fn attributes(&self) -> Vec<(usize, String, pg_sys::Oid)> {
+    fn attributes(&self) -> Vec<Attribute> {
         // SAFETY: a valid descriptor of ours; how its attributes lie in it differs between the majors, which pgrx knows.
         let descriptor = unsafe { pgrx::PgTupleDesc::from_pg_copy(self.descriptor) };
         let named = |(i, attribute): (usize, &pg_sys::FormData_pg_attribute)| {
@@ -288,7 +275,34 @@ fn fit_scalars(scalars: &mut [Scalar], target: &Resolved) -> Result<()> {
     Ok(())
 }
 
+/// Number, name and type of a column of a row.
+pub type Attribute = (usize, String, pg_sys::Oid);
+
 impl Feed {
+    /// One for each of the model's columns; `find` says, by its number and its name, which column of the row it is.
+    pub fn all<'a>(target: &Resolved, find: impl Fn(usize, &str) -> Option<&'a Attribute>) -> Result<Vec<Feed>> {
+        let mut feeds = Vec::with_capacity(target.model.columns.len());
+        for (index, column) in target.model.columns.iter().enumerate() {
+            let Some((source, _, attribute_type)) = find(index, &column.name) else {
+                return Err(Error::new(
+                    pgrx::PgSqlErrorCode::ERRCODE_UNDEFINED_COLUMN,
+                    format!("the row has no column \"{}\", which {target} was trained with", column.name),
+                )
+                .hint(takes(target)));
+            };
+            let Some(kind) = Kind::of(*attribute_type) else {
+                return Err(cannot_be_feature(&format!("column \"{}\"", column.name), *attribute_type));
+            };
+            feeds.push(Feed::new(*source, (*attribute_type, kind), index, target)?);
+        }
+        Ok(feeds)
+    }
+
+    /// The column, from 0, that it reads.
+    pub fn source(&self) -> usize {
+        self.source
+    }
+
     fn new(source: usize, (type_oid, kind): (pg_sys::Oid, Kind), index: usize, target: &Resolved) -> Result<Feed> {
         let column = &target.model.columns[index];
         let fits = match kind {
@@ -327,7 +341,7 @@ impl Feed {
     /// # Safety
     /// `datum` is a value of the type that the feed was made for, not NULL.
     #[inline]
-    unsafe fn read(&self, datum: pg_sys::Datum, target: &Resolved, row: &mut [f32]) -> Result<()> {
+    pub unsafe fn read(&self, datum: pg_sys::Datum, target: &Resolved, row: &mut [f32]) -> Result<()> {
         // SAFETY: as the caller promises.
         unsafe {
             match self.kind {

@@ -1,8 +1,9 @@
 //! The SQL functions that predict, and explain predictions.
 
 mod aggregate;
-mod batch;
-mod call_site;
+pub mod batch;
+pub mod call_site;
 mod explain;
-mod input;
+pub mod input;
+mod interval;
 mod point;

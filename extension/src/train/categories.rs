@@ -39,6 +39,11 @@ impl<K: Hash + Eq + Clone> Categories<K> {
         self.values.len()
     }
 
+    /// The category of that code.
+    pub fn get(&self, code: usize) -> Option<&Category<K>> {
+        self.values.get(code)
+    }
+
     /// The code of a value and one member more; `text` is called for a new value only. Runs of equal values, which are
     /// common in tables, cost one comparison.
     pub fn add<Q, E>(
@@ -106,13 +111,18 @@ impl<K> Sorted<K> {
     }
 }
 
+/// What the bucket of that number is called.
+pub fn bucket_name(bucket: usize) -> String {
+    format!("hash {bucket}")
+}
+
 /// The buckets of a hashed column, which have so many rows each, as categories.
 pub fn buckets(members: Vec<u64>) -> Sorted<String> {
     let values: Vec<Category<String>> = members
         .into_iter()
         .enumerate()
         .map(|(bucket, members)| {
-            let name = format!("hash {bucket}");
+            let name = bucket_name(bucket);
             Category { key: name.clone(), text: name, members }
         })
         .collect();

@@ -419,10 +419,15 @@ impl Receiver for Reader {
     }
 }
 
-fn no_label(name: &str, columns: &[ResultColumn]) -> Error {
+pub fn no_label(name: &str, columns: &[ResultColumn]) -> Error {
+    no_column(name, "the label", columns)
+}
+
+/// A column that is needed and not there; `what` it is.
+pub fn no_column(name: &str, what: &str, columns: &[ResultColumn]) -> Error {
     let names: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
     let error =
-        Error::new(PgSqlErrorCode::ERRCODE_UNDEFINED_COLUMN, format!("column \"{name}\", the label, does not exist"));
+        Error::new(PgSqlErrorCode::ERRCODE_UNDEFINED_COLUMN, format!("column \"{name}\", {what}, does not exist"));
     if names.is_empty() { error } else { error.hint(crate::nearest::hint(name, &names)) }
 }
 
@@ -667,6 +672,11 @@ impl Data {
             if let Some(sorted) = &feature.categories {
                 statistics.insert("distinct".into(), json!(sorted.values.len()));
                 statistics.insert("categories".into(), super::categories::to_json(sorted));
+                if feature.hashed {
+                    statistics.insert("hashed".into(), json!(true));
+                }
+            } else {
+                statistics.insert("quantiles".into(), feature.statistics.quantiles());
             }
             let column = json!({
                 "name": feature.name,

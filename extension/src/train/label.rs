@@ -149,8 +149,19 @@ impl LabelReader {
         }
     }
 
-    /// Refuses labels that nothing can be learnt from.
-    pub fn finish(self, rows: u64) -> Result<Label> {
+    /// Of a classification: the number and text of the class of that code.
+    pub fn class(&self, code: usize) -> Option<(Option<f64>, &str)> {
+        match &self.encoder {
+            Encoder::Number(_) => None,
+            Encoder::NumericClasses(_, classes) => {
+                classes.get(code).map(|class| (Some(class.key.value()), class.text.as_str()))
+            }
+            Encoder::TextClasses(_, classes) => classes.get(code).map(|class| (None, class.text.as_str())),
+        }
+    }
+
+    /// Refuses labels of which some are missing or infinite.
+    pub fn complete(&self, rows: u64) -> Result<()> {
         let name = &self.name;
         if self.nulls > 0 || self.nans > 0 {
             let what = match (self.nulls, self.nans) {
@@ -173,6 +184,13 @@ impl LabelReader {
                 ),
             ));
         }
+        Ok(())
+    }
+
+    /// Refuses labels that nothing can be learnt from.
+    pub fn finish(self, rows: u64) -> Result<Label> {
+        self.complete(rows)?;
+        let name = &self.name;
         let classes = match self.encoder {
             Encoder::Number(_) => None,
             Encoder::NumericClasses(_, classes) => Some(Classes::Numeric(classes.sort(|a, b| a.key.compare(b.key)))),

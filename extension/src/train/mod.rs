@@ -5,23 +5,22 @@
 //! `engine` with two `view`s of the spool -> `score` (metrics) -> the registry -> `compare` (whether to deploy).
 //! Everything happens in the caller's transaction: nothing is left of a training that fails.
 
-mod categories;
-mod columns;
+pub mod categories;
+pub mod columns;
 mod compare;
-mod cursor;
+pub mod cursor;
 mod engine;
-mod interrupts;
-mod label;
+pub mod interrupts;
+pub mod label;
 mod report;
-mod request;
+pub mod request;
 mod roles;
 mod score;
 mod search;
 mod snapshot;
-mod source;
+pub mod source;
 mod spool;
 mod statistics;
-mod unlabelled;
 mod view;
 
 use std::cell::RefCell;
@@ -173,7 +172,7 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
     let begun = Instant::now();
     let scorer = score::Scorer::new(&fitted.model, &data)?
         .ok_or_else(|| Error::corrupted("a model does not fit the rows it was trained on"))?;
-    let mut metrics = scorer.score(&data, &split)?;
+    let (mut metrics, residuals) = scorer.measure(&data, &split, true)?;
     if !metrics.is_empty() {
         report::info(&format!("Metrics: {}", report::rounded(&metrics)));
     }
@@ -209,6 +208,9 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
             (search.method.name(), text(&search.params), text(&search.args))
         }),
     })?;
+    if let Some(residuals) = residuals {
+        registry::set_residuals(model_id, &residuals)?;
+    }
     registry::insert_file(model_id, engine.path(), &fitted.model)?;
     let deployed = request.automatic_deploy && compare::is_better(&project, task, &metrics, &data, &split)?;
     if deployed {

@@ -13,7 +13,7 @@ use crate::names;
 use crate::sql::{Call, LONGEST_NAME};
 
 /// Bytes of a relation's name or of a query in its place.
-const LONGEST_QUERY: usize = 1 << 20;
+pub const LONGEST_QUERY: usize = 1 << 20;
 
 /// What a call of `pgml.train` asks for.
 pub struct Request {

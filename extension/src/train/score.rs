@@ -2,16 +2,17 @@
 
 use std::collections::HashMap;
 
-use learn::metrics::{self, Named};
+use learn::metrics::MOST_SCORES;
 use learn::split::Split;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::columns::Data;
 use super::interrupts;
 use super::view::{Part, View};
 use crate::error::{Error, Result};
+use crate::measure::Measures;
 use crate::model::Model;
-use crate::model_meta::{LabelColumn, Task};
+use crate::model_meta::LabelColumn;
 
 /// A model and how the features and classes of a training's rows map to its own.
 pub struct Scorer {
@@ -50,43 +51,24 @@ impl Scorer {
 
     /// Metrics on the test rows; empty if there are none.
     pub fn score(&self, data: &Data, split: &Split) -> Result<Map<String, Value>> {
-        if split.test_rows() == 0 {
-            return Ok(Map::new());
-        }
-        let mut view = View::new(data, split, true, u64::MAX);
-        let named = match self.model.task {
-            Task::Regression => {
-                let targets = data.labels.len().max(1);
-                let mut each = vec![metrics::Regression::new(); targets];
-                self.predict(&mut view, |_, labels, values| {
-                    for ((regression, label), value) in each.iter_mut().zip(labels).zip(values) {
-                        regression.add(f64::from(*label), f64::from(*value));
-                    }
-                })?;
-                mean_of(each.iter().map(metrics::Regression::all).collect())
-            }
-            Task::Classification => {
-                let classes = data.classes().unwrap_or(2);
-                let mut classification = metrics::Classification::new(u32::try_from(classes).unwrap_or(u32::MAX));
-                let probabilities = self.model.gives_probabilities() && self.classes.is_none();
-                self.predict(&mut view, |_, labels, values| {
-                    let label = labels.first().copied().unwrap_or(0.0) as u32;
-                    match (probabilities, values) {
-                        // Of two classes one probability is enough.
-                        (true, [_, second]) => classification.add(label, &[*second]),
-                        (true, values) => classification.add(label, values),
-                        (false, values) => classification.add_class(label, self.class(values)),
-                    }
-                })?;
-                classification.all()
-            }
-            Task::Clustering | Task::Decomposition => return super::unlabelled::score(self, &mut view),
-        };
-        Ok(to_json(named))
+        self.measure(data, split, false).map(|(metrics, _)| metrics)
     }
 
-    pub fn model(&self) -> &Model {
-        &self.model
+    /// The same; and, where asked for, what intervals around predictions are made of, if there is any.
+    pub fn measure(&self, data: &Data, split: &Split, residuals: bool) -> Result<(Map<String, Value>, Option<Value>)> {
+        if split.test_rows() == 0 {
+            return Ok((Map::new(), None));
+        }
+        let mut view = View::new(data, split, true, u64::MAX);
+        let (classes, same) = (data.classes().unwrap_or(2), self.classes.is_none());
+        let mut measures = Measures::new(&self.model, classes, same, MOST_SCORES)?;
+        if residuals {
+            measures = measures.with_residuals();
+        }
+        self.predict(&mut view, |features, labels, values| {
+            measures.add(&self.model, features, labels, values, self.class(values))
+        })?;
+        Ok((measures.all()?, measures.conformal()))
     }
 
     /// The class of the rows that the model's values speak for; one that no row has if the rows do not know it.
@@ -102,7 +84,7 @@ impl Scorer {
     }
 
     /// Calls with the features, the labels and the predicted values of each row.
-    pub fn predict(&self, view: &mut View<'_>, mut take: impl FnMut(&[f32], &[f32], &[f32])) -> Result<()> {
+    fn predict(&self, view: &mut View<'_>, mut take: impl FnMut(&[f32], &[f32], &[f32]) -> Result<()>) -> Result<()> {
         let (width, values) = (self.model.width().max(1), self.model.num_values().max(1));
         let (mut mapped, mut out) = (Vec::new(), Vec::new());
         while let Some(Part { rows: count, features, labels, .. }) = view.chunk()? {
@@ -129,26 +111,13 @@ impl Scorer {
                 for (row, values) in out.chunks_exact(values).enumerate() {
                     let labels = labels.get((first + row) * targets..(first + row + 1) * targets).unwrap_or(&[]);
                     let features = rows.get(row * width..(row + 1) * width).unwrap_or(&[]);
-                    take(features, labels, values);
+                    take(features, labels, values)?;
                 }
                 interrupts::check();
             }
         }
         Ok(())
     }
-}
-
-/// The mean of each metric over several targets.
-fn mean_of(each: Vec<Vec<Named>>) -> Vec<Named> {
-    let count = each.len().max(1) as f64;
-    let Some((first, others)) = each.split_first() else { return Vec::new() };
-    let sum = |name: &str, value: Option<f64>| {
-        others.iter().try_fold(value?, |sum, metrics| {
-            let (_, value) = metrics.iter().find(|(other, _)| *other == name)?;
-            value.map(|value| sum + value)
-        })
-    };
-    first.iter().map(|(name, value)| (*name, sum(name, *value).map(|sum| sum / count))).collect()
 }
 
 impl Mapped {
@@ -196,8 +165,4 @@ fn map_classes(theirs: &[LabelColumn], ours: &[LabelColumn]) -> Option<Vec<Optio
     }
     let index = |text: &String| ours.iter().position(|class| class.text == *text);
     Some(theirs.iter().map(|class| index(&class.text).and_then(|index| u32::try_from(index).ok())).collect())
-}
-
-pub fn to_json(metrics: Vec<Named>) -> Map<String, Value> {
-    metrics.into_iter().filter_map(|(name, value)| value.map(|value| (name.to_owned(), json!(value)))).collect()
 }

@@ -1,7 +1,9 @@
 //! What is known of a column after one pass over it: exact, and in constant memory.
 //!
-//! Median, mode, histogram and ventiles, which PostgresML stored too, need a sort of the whole column and are left out.
+//! Median, mode, histogram and ventiles, which PostgresML stored too, need a sort of the whole column and are left out; the
+//! quantiles, which `pgml.drift` goes by, are those of a sample.
 
+use learn::metrics::drift::Sample;
 use serde_json::{Map, Value, json};
 
 /// Running statistics of numbers; NaN counts as missing.
@@ -18,6 +20,7 @@ pub struct Statistics {
     shift: f64,
     sum: f64,
     squares: f64,
+    sample: Sample,
 }
 
 impl Statistics {
@@ -31,6 +34,7 @@ impl Statistics {
             }
             return;
         }
+        self.sample.add(value);
         let value = f64::from(value);
         if self.count == 0 {
             (self.min, self.max, self.shift) = (value, value, value);
@@ -59,6 +63,13 @@ impl Statistics {
     pub fn variance(&self) -> Option<f64> {
         let count = self.count as f64;
         (self.count > 0).then(|| ((self.squares - self.sum * self.sum / count) / count).max(0.0))
+    }
+
+    /// Quantiles in the middles of equal parts of the values, or all values where they are few.
+    pub fn quantiles(&self) -> Value {
+        // As few digits as tell them apart.
+        let short = |value: &f32| value.to_string().parse::<f64>().unwrap_or_default();
+        self.sample.points().iter().map(short).collect()
     }
 
     pub fn to_json(&self) -> Map<String, Value> {

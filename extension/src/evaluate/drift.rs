@@ -1,0 +1,213 @@
+//! `pgml.drift`: how far the rows of a relation have moved from those that a model was trained on.
+//!
+//! What the rows of a training were like stands in `pgml.snapshots.columns`: quantiles, and how often each category was met.
+//! These are values of the data, which only who may export reads; here nothing but two numbers a column is told.
+
+use std::collections::HashMap;
+
+use learn::metrics::drift::{Categories, Numbers};
+use learn::preprocess::bucket;
+use pgrx::{IntoDatum, PgSqlErrorCode, pg_sys};
+use serde_json::Value;
+
+use super::rows::Relation;
+use crate::access::{self, Privilege};
+use crate::error::{Error, Result};
+use crate::features::{Kind, MOST_FEATURES};
+use crate::memory::{GivenBack, OwnContext};
+use crate::names;
+use crate::registry;
+use crate::sql::{Call, text_datum};
+use crate::train::categories::bucket_name;
+use crate::train::columns::no_column;
+use crate::train::cursor::Receiver;
+
+crate::sql_function!(pgml_drift_project, of_project);
+crate::sql_function!(pgml_drift_model, of_model);
+
+/// Rows between two looks for interrupts.
+const ROWS_AT_ONCE: u64 = 4096;
+
+/// A column beside what it was in the training.
+struct Column {
+    name: String,
+    /// From 0, in the relation.
+    position: usize,
+    kind: Kind,
+    compared: Compared,
+}
+
+enum Compared {
+    Numbers(Numbers),
+    /// With the index of each category that was met in the training, or of each bucket of a hash.
+    Categories {
+        compared: Categories,
+        indexes: HashMap<String, usize>,
+        hashed: bool,
+    },
+}
+
+struct Columns {
+    columns: Vec<Column>,
+    rows: u64,
+    values: Vec<f32>,
+}
+
+/// `pgml.drift(project_name, relation_name) RETURNS TABLE (feature text, psi double precision, ks double precision)`.
+fn of_project(call: &Call) -> Result<pg_sys::Datum> {
+    let name = call.text(0, "project_name", names::LONGEST)?.ok_or_else(|| Error::null_argument("project_name"))?;
+    access::require(&name, Privilege::See)?;
+    let Some(project) = registry::find_project(&name)? else { return Err(names::no_such_project(&name)) };
+    let Some(model) = registry::deployed_model(project.id)? else {
+        return Err(Error::undefined(format!("project \"{name}\" has no deployed model"))
+            .hint("Give the id of a model, or deploy one with pgml.deploy(project_name, strategy)."));
+    };
+    drift(call, model)
+}
+
+/// The same, of `pgml.drift(model_id, relation_name)`.
+fn of_model(call: &Call) -> Result<pg_sys::Datum> {
+    let model = call.i64(0).ok_or_else(|| Error::null_argument("model_id"))?;
+    access::require_of_model(model, Privilege::See)?;
+    drift(call, model)
+}
+
+fn drift(call: &Call, model: i64) -> Result<pg_sys::Datum> {
+    let _given_back = GivenBack;
+    let mut found = {
+        let _context = OwnContext::begin(c"pgml drift");
+        let relation = Relation::of(call, 1)?;
+        let mut columns = columns_of(model, &relation)?;
+        relation.read(&mut columns)?;
+        columns.columns.into_iter().map(Column::drift).collect::<Vec<_>>()
+    };
+    let moved = |stability: &Option<f64>| stability.unwrap_or(f64::NEG_INFINITY);
+    found.sort_by(|(_, a, _), (_, b, _)| moved(b).total_cmp(&moved(a)));
+    let rows: Vec<_> = found
+        .into_iter()
+        .map(|(name, stability, distance)| [Some(text_datum(&name)), stability.into_datum(), distance.into_datum()])
+        .collect();
+    call.rows(rows)
+}
+
+/// The columns that are known from the training, where they are in the relation.
+fn columns_of(model: i64, relation: &Relation) -> Result<Columns> {
+    let (before, analysis) = registry::snapshot_of_model(model)?.unwrap_or_default();
+    let rows = analysis.get("samples").and_then(Value::as_u64).unwrap_or(0);
+    let mut columns = Vec::new();
+    for column in before.as_array().into_iter().flatten() {
+        let (Some(name), Some(statistics)) = (column.get("name").and_then(Value::as_str), column.get("statistics"))
+        else {
+            continue;
+        };
+        if column.get("label").and_then(Value::as_bool) == Some(true) {
+            continue;
+        }
+        let size = match column.get("array").and_then(Value::as_bool) {
+            Some(true) => column.get("size").and_then(Value::as_u64).unwrap_or(1),
+            _ => 1,
+        };
+        let Some(compared) = Compared::with(statistics, rows.saturating_mul(size)) else { continue };
+        let Some(position) = relation.columns().iter().position(|other| other.name == name) else {
+            return Err(no_column(name, "which the model was trained with", relation.columns()));
+        };
+        let type_oid = relation.columns().get(position).map_or(pg_sys::InvalidOid, |column| column.type_oid);
+        let fits = match (Kind::of(type_oid), &compared) {
+            (Some(kind @ Kind::Text(_)), Compared::Categories { .. }) => Some(kind),
+            (Some(kind @ (Kind::Number(_) | Kind::Many(_))), Compared::Numbers(_)) => Some(kind),
+            _ => None,
+        };
+        let Some(kind) = fits else {
+            return Err(Error::new(
+                PgSqlErrorCode::ERRCODE_DATATYPE_MISMATCH,
+                format!(
+                    "column \"{name}\" is of type {}, and was of another kind in training",
+                    crate::features::type_name(type_oid)
+                ),
+            )
+            .hint("Cast it to the type that the model was trained with."));
+        };
+        columns.push(Column { name: name.to_owned(), position, kind, compared });
+    }
+    if columns.is_empty() {
+        return Err(Error::new(
+            PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+            format!("what the rows were like that model {model} was trained on is not known"),
+        )
+        .hint("It was trained by an older version of pgml, or elsewhere: train it again."));
+    }
+    Ok(Columns { columns, rows: 0, values: Vec::new() })
+}
+
+impl Compared {
+    /// What the statistics of a column say of so many values; `None` where they say too little.
+    fn with(statistics: &Value, values: u64) -> Option<Compared> {
+        let missing = statistics.get("missing").and_then(Value::as_u64).unwrap_or(0);
+        if let Some(categories) = statistics.get("categories").and_then(Value::as_object) {
+            let members = |category: &Value| category.get("members").and_then(Value::as_u64).unwrap_or(0);
+            let all: Vec<u64> = categories.values().map(members).collect();
+            let (compared, indexes) = Categories::new(&all, missing);
+            let hashed = statistics.get("hashed").and_then(Value::as_bool) == Some(true);
+            let indexes = categories.keys().cloned().zip(indexes).collect();
+            return Some(Compared::Categories { compared, indexes, hashed });
+        }
+        let points = statistics.get("quantiles")?.as_array()?;
+        let points: Vec<f32> = points.iter().filter_map(|point| Some(point.as_f64()? as f32)).collect();
+        Some(Compared::Numbers(Numbers::new(&points, missing as f64 / values.max(1) as f64)))
+    }
+}
+
+impl Column {
+    /// The name, the population stability index and the Kolmogorov-Smirnov statistic.
+    fn drift(self) -> (String, Option<f64>, Option<f64>) {
+        match self.compared {
+            Compared::Numbers(numbers) => (self.name, numbers.population_stability(), numbers.kolmogorov_smirnov()),
+            Compared::Categories { compared, .. } => (self.name, compared.population_stability(), None),
+        }
+    }
+}
+
+impl Receiver for Columns {
+    fn row(&mut self, values: &[pg_sys::Datum], nulls: &[bool]) -> Result<()> {
+        self.rows += 1;
+        if self.rows.is_multiple_of(ROWS_AT_ONCE) {
+            crate::train::interrupts::check();
+        }
+        for column in &mut self.columns {
+            let datum = match (values.get(column.position), nulls.get(column.position)) {
+                (Some(datum), Some(false)) => Some(*datum),
+                _ => None,
+            };
+            match (&mut column.compared, column.kind, datum) {
+                (Compared::Numbers(numbers), _, None) => numbers.add(f32::NAN),
+                (Compared::Numbers(numbers), Kind::Number(number), Some(datum)) => {
+                    // SAFETY: the column is of the number's type, and not NULL.
+                    numbers.add(unsafe { number.read(datum) });
+                }
+                (Compared::Numbers(numbers), Kind::Many(many), Some(datum)) => {
+                    self.values.clear();
+                    // SAFETY: the column is of the type that this was made for, and not NULL.
+                    unsafe { many.read(datum, MOST_FEATURES, &mut self.values)? };
+                    // Of a moment the seconds, which come last, are compared.
+                    let first = if many.is_moment() { self.values.len().saturating_sub(1) } else { 0 };
+                    self.values.iter().skip(first).for_each(|value| numbers.add(*value));
+                }
+                (Compared::Categories { compared, .. }, _, None) => compared.add_missing(),
+                (Compared::Categories { compared, indexes, hashed }, Kind::Text(kind), Some(datum)) => {
+                    // SAFETY: the column is of the text's type, and not NULL.
+                    let text = unsafe { kind.read(datum) }?;
+                    let index = match hashed {
+                        true => {
+                            let bucket = bucket(text, u32::try_from(indexes.len()).unwrap_or(u32::MAX));
+                            indexes.get(&bucket_name(bucket as usize))
+                        }
+                        false => indexes.get(text),
+                    };
+                    compared.add(index.copied());
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,141 @@
+//! `pgml.evaluate` and `pgml.compare`: the metrics of a training, on any rows.
+
+use learn::metrics::MOST_SCORES;
+use pgrx::{IntoDatum, JsonB, pg_sys};
+use serde_json::{Map, Value, json};
+
+use super::rows::{self, Member, Relation, Take};
+use crate::access::{self, Privilege};
+use crate::deploy::key_metric;
+use crate::error::{Error, Result};
+use crate::measure::Measures;
+use crate::memory::{GivenBack, OwnContext};
+use crate::model::Model;
+use crate::names::{self, Key};
+use crate::registry::{self, Candidate};
+use crate::sql::{Call, text_datum};
+use crate::train::cursor::Receiver;
+
+crate::sql_function!(pgml_evaluate, evaluate);
+crate::sql_function!(pgml_compare, compare);
+
+impl Take for Measures {
+    fn row(&mut self, model: &Model, features: &[f32], labels: &[f32], values: &[f32]) -> Result<()> {
+        let class = model.class_index(values).and_then(|class| u32::try_from(class).ok()).unwrap_or(0);
+        self.add(model, features, labels, values, class)
+    }
+}
+
+/// `pgml.evaluate(project or model, relation_name, y_column_name) RETURNS jsonb`.
+fn evaluate(call: &Call) -> Result<pg_sys::Datum> {
+    let _given_back = GivenBack;
+    let metrics = {
+        let _context = OwnContext::begin(c"pgml evaluation");
+        let target = super::target(call, Privilege::Predict)?;
+        let relation = Relation::of(call, 1)?;
+        let labels = super::labels(call, 2)?;
+        let measures = Measures::new(&target.model, target.model.classes().len(), true, MOST_SCORES)?;
+        let mut member = Member::new(target, &relation, labels.as_deref(), measures)?;
+        rows::run(&relation, &mut member)?;
+        described(&member)?
+    };
+    Ok(JsonB(Value::Object(metrics)).into_datum().unwrap_or(pg_sys::Datum::from(0)))
+}
+
+/// The metrics, and of how many rows they are.
+fn described(member: &Member<Measures>) -> Result<Map<String, Value>> {
+    let mut metrics = match member.rows() {
+        0 => Map::new(),
+        _ => member.taker.all()?,
+    };
+    metrics.insert("rows".to_owned(), json!(member.rows()));
+    Ok(metrics)
+}
+
+/// A model of a project that is measured beside others, or why it cannot be.
+struct Entrant {
+    candidate: Candidate,
+    member: std::result::Result<Member<Measures>, String>,
+}
+
+impl Entrant {
+    /// Goes on with the model unless an error of its own has ended that.
+    fn go_on(&mut self, work: impl FnOnce(&mut Member<Measures>) -> Result<()>) -> Result<()> {
+        let Ok(member) = &mut self.member else { return Ok(()) };
+        match work(member) {
+            Err(Error::Report(report)) => self.member = Err(report.message),
+            outcome => outcome?,
+        }
+        Ok(())
+    }
+
+    fn metrics(&self) -> Result<Option<Map<String, Value>>> {
+        self.member.as_ref().ok().map(described).transpose()
+    }
+}
+
+/// The rows go to all of them.
+struct Entrants(Vec<Entrant>);
+
+impl Receiver for Entrants {
+    fn row(&mut self, values: &[pg_sys::Datum], nulls: &[bool]) -> Result<()> {
+        self.0.iter_mut().try_for_each(|entrant| entrant.go_on(|member| member.row(values, nulls)))
+    }
+}
+
+/// `pgml.compare(project_name, relation_name, y_column_name) RETURNS TABLE (model_id bigint, algorithm text, deployed
+/// boolean, metrics jsonb, error text)`: the best first. One reading of the relation gives all models the same rows.
+fn compare(call: &Call) -> Result<pg_sys::Datum> {
+    let _given_back = GivenBack;
+    let name = call.text(0, "project_name", names::LONGEST)?.ok_or_else(|| Error::null_argument("project_name"))?;
+    access::require(&name, Privilege::Predict)?;
+    access::require(&name, Privilege::See)?;
+    let Some(project) = registry::find_project(&name)? else { return Err(names::no_such_project(&name)) };
+    let deployed = registry::deployed_model(project.id)?;
+    let relation = Relation::of(call, 1)?;
+    let labels = super::labels(call, 2)?;
+    let mut models = registry::models(project.id)?;
+    models.retain(|model| model.status == "successful");
+    let count = models.len().max(1);
+    let mut entrants = Entrants(Vec::with_capacity(count));
+    for candidate in models {
+        pgrx::check_for_interrupts!();
+        let enter = || {
+            let target = names::resolve(Key::Model(candidate.id), Privilege::Predict)?;
+            let measures = Measures::new(&target.model, target.model.classes().len(), true, MOST_SCORES / count)?;
+            Ok(Member::new(target, &relation, labels.as_deref(), measures)?.sharing(count))
+        };
+        let member = match enter() {
+            Ok(member) => Ok(member),
+            Err(Error::Report(report)) => Err(report.message),
+            Err(caught) => return Err(caught),
+        };
+        entrants.0.push(Entrant { candidate, member });
+    }
+    relation.read(&mut entrants)?;
+    let mut ranked = Vec::with_capacity(count);
+    for mut entrant in entrants.0 {
+        entrant.go_on(Member::finish)?;
+        let metrics = entrant.metrics()?;
+        let metric = entrant.member.as_ref().ok().map(|member| key_metric(member.target.model.task));
+        let score = metrics.as_ref().zip(metric).and_then(|(metrics, metric)| metrics.get(metric)?.as_f64());
+        ranked.push((score.unwrap_or(f64::NEG_INFINITY), metrics, entrant));
+    }
+    // The newest came first, and stays so among equals.
+    ranked.sort_by(|(a, _, first), (b, _, second)| {
+        b.total_cmp(a).then(first.member.is_err().cmp(&second.member.is_err()))
+    });
+    let rows: Vec<_> = ranked
+        .into_iter()
+        .map(|(_, metrics, Entrant { candidate, member })| {
+            [
+                candidate.id.into_datum(),
+                Some(text_datum(&candidate.algorithm)),
+                (deployed == Some(candidate.id)).into_datum(),
+                metrics.and_then(|metrics| JsonB(Value::Object(metrics)).into_datum()),
+                member.err().map(|message| text_datum(&message)),
+            ]
+        })
+        .collect();
+    call.rows(rows)
+}

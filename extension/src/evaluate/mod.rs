@@ -1,0 +1,40 @@
+//! Knowing what a model does: its metrics on any rows, curves, what its features matter.
+//!
+//! A relation is read with the rights of the caller, who names it, and predicted by the model in blocks: `rows`. What is
+//! told of the model is what the caller may have of its project: who may predict could work out by itself all that is
+//! told of predictions for rows of its own.
+
+mod curves;
+mod drift;
+mod importance;
+mod metrics;
+mod rows;
+mod sklearn;
+
+use pgrx::pg_sys;
+
+use crate::access::Privilege;
+use crate::error::{Error, Result};
+use crate::names::{self, Key, Resolved};
+use crate::predict::call_site::project_key;
+use crate::sql::{Call, LONGEST_NAME};
+
+/// The model that the first argument names, a project's name or a model's id, for a caller with that privilege.
+fn target(call: &Call, privilege: Privilege) -> Result<Resolved> {
+    // SAFETY: the call is running.
+    let by_id = unsafe { pg_sys::get_fn_expr_argtype((*call.fcinfo()).flinfo, 0) } == pg_sys::INT8OID;
+    let Some(name) = call.datum(0) else {
+        return Err(Error::null_argument(if by_id { "model_id" } else { "project_name" }));
+    };
+    let key = match by_id {
+        true => Key::Model(name.value() as i64),
+        // SAFETY: a text, as declared, and not NULL.
+        false => unsafe { project_key(name)? },
+    };
+    names::resolve(key, privilege)
+}
+
+/// The label columns, if the argument of that number names any.
+fn labels(call: &Call, argument: usize) -> Result<Option<Vec<String>>> {
+    call.texts(argument, "y_column_name", LONGEST_NAME)
+}
