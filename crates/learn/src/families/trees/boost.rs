@@ -77,7 +77,7 @@ pub(crate) fn boost(
     let mut losses = if boosting.early.is_some() { vec![run.measure(measured)] } else { Vec::new() };
     for round in 0..boosting.rounds {
         run.derive(&train, &mut sums, &mut seconds);
-        let rows = run.draw(&train, random)?;
+        let (rows, others) = run.draw(&train, random)?;
         for output in 0..outputs {
             let part = output * problem.rows..(output + 1) * problem.rows;
             let (sums, seconds) = (&sums[part.clone()], &seconds[part]);
@@ -87,7 +87,7 @@ pub(crate) fn boost(
             let values: Vec<f64> = (0..tree.leaves.len())
                 .map(|leaf| boosting.rate * run.answer(&tree, leaf, sums, seconds, grower.growth().l2))
                 .collect();
-            run.add(&tree, &values, output, rows.len(), control)?;
+            run.add(&tree, &values, output, &[&others, &held], control)?;
             push(&mut ensemble, &tree, &values)?;
         }
         control.progress(round as u64 + 1, boosting.rounds as u64)?;
@@ -192,18 +192,19 @@ impl Run<'_> {
         }
     }
 
-    /// The rows of a round.
-    fn draw(&self, train: &[u32], random: &mut Random) -> Result<Vec<u32>, Error> {
+    /// The rows of a round, and the others.
+    fn draw(&self, train: &[u32], random: &mut Random) -> Result<(Vec<u32>, Vec<u32>), Error> {
         let mut rows = Vec::new();
         room::reserve(&mut rows, train.len())?;
         rows.extend_from_slice(train);
         let size = ((self.boosting.subsample * train.len() as f64) as usize).max(1);
+        let mut others = Vec::new();
         if size < rows.len() {
             random.shuffle(&mut rows);
-            rows.truncate(size);
+            others = rows.split_off(size);
             rows.sort_unstable();
         }
-        Ok(rows)
+        Ok((rows, others))
     }
 
     /// What a leaf says.
@@ -230,27 +231,25 @@ impl Run<'_> {
         if second.abs() < 1e-150 { 0.0 } else { factor * first / second }
     }
 
-    /// Adds a tree's values to the scores of all rows.
+    /// Adds a tree's values to the scores of the rows that it has grown from, and of others.
     fn add(
         &mut self,
         tree: &Tree,
         values: &[f64],
         output: usize,
-        drawn: usize,
+        others: &[&[u32]],
         control: &mut Control<'_>,
     ) -> Result<(), Error> {
         let outputs = self.boosting.loss.scores();
-        if drawn == self.problem.rows {
-            for (leaf, value) in values.iter().enumerate() {
-                for row in tree.rows_of(leaf) {
-                    self.scores[*row as usize * outputs + output] += value;
-                }
+        for (leaf, value) in values.iter().enumerate() {
+            for row in tree.rows_of(leaf) {
+                self.scores[*row as usize * outputs + output] += value;
             }
-            return Ok(());
         }
-        for row in 0..self.problem.rows {
-            self.scores[row * outputs + output] += values[tree.leaf_of(self.problem.row(row))];
-            if row % 100_000 == 0 {
+        for (number, row) in others.iter().copied().flatten().enumerate() {
+            let leaf = tree.leaf_of(self.problem.row(*row as usize));
+            self.scores[*row as usize * outputs + output] += values[leaf];
+            if number % 100_000 == 0 {
                 control.check()?;
             }
         }

@@ -468,7 +468,8 @@ impl<'a> Grower<'a> {
     fn add_up(&mut self, feature: usize, rows: &[u32], cells: &mut [f64]) -> Codes {
         let codes = self.bins.codes(feature);
         if self.stride == HEAD + 1 {
-            return one_sum(codes, rows, &self.weights, &self.sums, &self.classes, cells);
+            one_sum(codes, rows, &self.weights, &self.sums, &self.classes, cells);
+            return codes_in(codes, rows, cells);
         }
         let mut occupied = [0; 4];
         let count = self.stride - HEAD;
@@ -693,30 +694,34 @@ fn threshold(lower: &[f32], upper: &[f32], codes: &[u8], drawn: Option<f64>) -> 
 }
 
 /// Adds up rows with one sum each by their codes.
-fn one_sum(codes: &[u8], rows: &[u32], weights: &[f64], sums: &[f64], classes: &[u32], cells: &mut [f64]) -> Codes {
-    let mut occupied = [0; 4];
+fn one_sum(codes: &[u8], rows: &[u32], weights: &[f64], sums: &[f64], classes: &[u32], cells: &mut [f64]) {
     let (cells, _) = cells.as_chunks_mut::<{ HEAD + 1 }>();
-    let Ok(cells) = <&mut [[f64; HEAD + 1]; CODES]>::try_from(cells) else { return occupied };
+    let Ok(cells) = <&mut [[f64; HEAD + 1]; CODES]>::try_from(cells) else { return };
     if classes.is_empty() {
         for ((row, weight), sum) in rows.iter().zip(weights).zip(sums) {
-            let code = codes[*row as usize];
-            add(&mut occupied, code);
-            let cell = &mut cells[usize::from(code)];
+            let cell = &mut cells[usize::from(codes[*row as usize])];
             cell[0] += 1.0;
             cell[1] += weight;
             cell[2] += sum;
         }
     } else {
         for ((row, weight), class) in rows.iter().zip(weights).zip(classes) {
-            let code = codes[*row as usize];
-            add(&mut occupied, code);
-            let cell = &mut cells[usize::from(code)];
+            let cell = &mut cells[usize::from(codes[*row as usize])];
             cell[0] += 1.0;
             cell[1] += weight;
             cell[2] += weight * f64::from(*class);
         }
     }
-    occupied
+}
+
+/// The codes of these rows: looked up in the cells where there are many rows.
+fn codes_in(codes: &[u8], rows: &[u32], cells: &[f64]) -> Codes {
+    if rows.len() >= CODES {
+        return occupied(cells, HEAD + 1);
+    }
+    let mut found = [0; 4];
+    rows.iter().for_each(|row| add(&mut found, codes[*row as usize]));
+    found
 }
 
 /// The codes that have rows.
