@@ -97,9 +97,10 @@ impl Worker {
                 return Step::More;
             }
             self.answered(key, head.tag);
+            // The rest of it may come when somebody else has the connection.
+            let astray = self.is_astray(key, head.tag);
             let Some(server) = self.servers.get_mut(key.0) else { return Step::Took(left.len()) };
-            let lane = matches!(server.state, State::Lane);
-            let on = !ours && server.client().is_some() && !(head.tag == tag::NOTIFICATION_RESPONSE && lane);
+            let on = !ours && server.client().is_some() && !astray;
             let client = server.client().and_then(|client| self.clients.get_mut(client.0));
             if let (true, Some(out)) = (on, sink(server, client)) {
                 out.extend_from_slice(left);
@@ -189,16 +190,10 @@ impl Worker {
             }
             _ => (),
         }
-        let Some(server) = self.servers.get(key.0) else { return Ok(()) };
-        let lane = matches!(server.state, State::Lane);
-        // Who listens has a connection to itself; what comes in a lane is for nobody, whose work may be under way.
-        if lane && tag == tag::NOTIFICATION_RESPONSE {
+        if self.is_astray(key, tag) {
             return Ok(());
         }
-        // Such as that the server goes down: nobody has work there, and no client is tied to the connection.
-        if stray(tag) && server.requests.is_empty() && (lane || self.may_be_given_back(key)) {
-            return Ok(());
-        }
+        let lane = self.servers.get(key.0).is_some_and(|server| matches!(server.state, State::Lane));
         if tag == tag::COMMAND_COMPLETE && !lane {
             self.leaves(key, End::Command(backend::command_complete(body)?));
         }
@@ -241,6 +236,18 @@ impl Worker {
         }
         self.answered(key, tag);
         Ok(())
+    }
+
+    /// Whether a message of this type is for nobody.
+    fn is_astray(&self, key: ServerKey, tag: u8) -> bool {
+        let Some(server) = self.servers.get(key.0) else { return true };
+        let lane = matches!(server.state, State::Lane);
+        // Who listens has a connection to itself; what comes in a lane is for nobody, whose work may be under way.
+        if lane && tag == tag::NOTIFICATION_RESPONSE {
+            return true;
+        }
+        // Such as that the server goes down: nobody has work there, and no client is tied to the connection.
+        stray(tag) && server.requests.is_empty() && (lane || self.may_be_given_back(key))
     }
 
     fn answered_pair(&mut self, key: ServerKey) -> Option<(&mut Server, &mut Client)> {

@@ -302,6 +302,26 @@ SAID = {
     "an error": (error("22012", "division by zero"), error("22012", "division by zero")),
     "a row and an error": (columns("a") + row("x") + error("22012", "zero"), BOUND + row("x") + error("22012", "zero")),
 }
+
+
+def test_a_long_message_behind_an_answer_does_not_reach_the_next_client():
+    notice = message(b"N", b"SNOTICE\0C00000\0M" + b"y" * 300_000 + b"\0\0")
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(Scripted())
+        pooler = stack.enter_context(Pooler(server, default_pool_size=1, pipelining=False))
+        x, y = (stack.enter_context(Raw(pooler.port)) for _ in range(2))
+        x.send(query("SELECT 'of x'"))
+        session = server.session(0)
+        session.unit()
+        # It is cut when the connection can go to another.
+        session.send(answer("of x") + notice[:100_000])
+        assert x.ask() == "T D:of x C:SELECT 1 Z:I"
+        y.send(query("SELECT 'of y'"))
+        session.unit()
+        session.send(notice[100_000:] + answer("of y"))
+        assert y.ask() == "T D:of y C:SELECT 1 Z:I"
+
+
 DEATHS = {
     "farewell": lambda session: (session.send(TERMINATED), end(session.socket)),
     "close": lambda session: end(session.socket),

@@ -199,3 +199,24 @@ def test_nobody_deallocates_the_statements_of_others(ground):
         assert b.sql("BEGIN") == "C:BEGIN Z:T"
         assert b.ask(bind("s"), EXECUTE, SYNC) == "2 C:INSERT 0 1 Z:T"
         assert b.sql("COMMIT") == "C:COMMIT Z:I"
+
+
+@pytest.mark.parametrize("extended", [False, True], ids=["simple", "extended"])
+def test_who_releases_locks_keeps_no_connection(ground, extended):
+    # asyncpg says the first each time that a connection goes back to its pool.
+    resets = "SELECT pg_advisory_unlock_all(); CLOSE ALL; UNLISTEN *; RESET ALL;"
+    with two(ground) as (a, b):
+        for sql in [resets, f"SELECT pg_advisory_unlock({LOCK})", f"SELECT pg_advisory_unlock_shared({LOCK})"]:
+            if not extended or sql is not resets:
+                asked = [parse("", sql), bind(""), EXECUTE, SYNC] if extended else [query(sql)]
+                assert a.ask(*asked).endswith("Z:I")
+            assert b.sql("SELECT 1") == "T D:1 C:SELECT 1 Z:I"
+
+
+def test_who_takes_a_lock_keeps_it_until_it_has_released_all(ground):
+    with two(ground) as (a, _), direct(ground) as truth:
+        assert "E:" not in a.sql(f"SELECT pg_advisory_lock({LOCK}), pg_advisory_lock({LOCK})")
+        assert a.value(f"SELECT pg_advisory_unlock({LOCK})") == "t"
+        assert truth.value(LOCKS) == "1"
+        assert a.value(f"SELECT pg_advisory_unlock({LOCK})") == "t"
+        assert truth.value(LOCKS) == "0"

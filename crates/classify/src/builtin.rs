@@ -4,8 +4,10 @@
 /// What a function of this name does, in whatever schema it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Act {
-    /// Takes or releases something that the session keeps, such as an advisory lock.
+    /// Takes something that the session keeps, such as an advisory lock.
     Pins,
+    /// Releases what the session has kept, if there is anything.
+    Releases,
     /// Changes parameters of the session.
     Dirties,
     /// Tells the value of a parameter that it is given the name of.
@@ -20,21 +22,25 @@ pub enum Act {
 const PINS: &[&str] = &[
     "pg_advisory_lock",
     "pg_advisory_lock_shared",
-    "pg_advisory_unlock",
-    "pg_advisory_unlock_all",
-    "pg_advisory_unlock_shared",
     "pg_backup_start",
-    "pg_backup_stop",
     "pg_copy_logical_replication_slot",
     "pg_copy_physical_replication_slot",
     "pg_create_logical_replication_slot",
     "pg_create_physical_replication_slot",
-    "pg_replication_origin_session_reset",
     "pg_replication_origin_session_setup",
     "pg_start_backup",
-    "pg_stop_backup",
     "pg_try_advisory_lock",
     "pg_try_advisory_lock_shared",
+];
+
+/// asyncpg releases all locks each time that a connection goes back to its pool: that binds nothing.
+const RELEASES: &[&str] = &[
+    "pg_advisory_unlock",
+    "pg_advisory_unlock_all",
+    "pg_advisory_unlock_shared",
+    "pg_backup_stop",
+    "pg_replication_origin_session_reset",
+    "pg_stop_backup",
 ];
 
 /// What they leave ends with the session, and nothing else ends it.
@@ -124,10 +130,17 @@ const READS: &[&str] = &[
 
 /// What a function of this name does beyond its volatility.
 pub fn act(name: &str) -> Option<Act> {
-    [(PINS, Act::Pins), (DIRTIES, Act::Dirties), (TELLS, Act::Tells), (RUNS, Act::Runs), (WRITES, Act::Writes)]
-        .into_iter()
-        .find(|(names, _)| names.binary_search(&name).is_ok())
-        .map(|(_, act)| act)
+    [
+        (PINS, Act::Pins),
+        (RELEASES, Act::Releases),
+        (DIRTIES, Act::Dirties),
+        (TELLS, Act::Tells),
+        (RUNS, Act::Runs),
+        (WRITES, Act::Writes),
+    ]
+    .into_iter()
+    .find(|(names, _)| names.binary_search(&name).is_ok())
+    .map(|(_, act)| act)
 }
 
 /// Whether what a function of this name leaves in its session is undone by nothing but the session's end.
@@ -151,7 +164,7 @@ mod tests {
 
     #[test]
     fn lists_are_sorted() {
-        for list in [PINS, LASTING, DIRTIES, TELLS, RUNS, WRITES, READS] {
+        for list in [PINS, RELEASES, LASTING, DIRTIES, TELLS, RUNS, WRITES, READS] {
             assert!(list.is_sorted(), "{list:?}");
         }
     }

@@ -692,6 +692,7 @@ impl<'a> Judge<'a> {
                 self.pins = true;
                 return self.writes(Reason::SessionState);
             }
+            Some(Act::Releases) => return self.writes(Reason::SessionState),
             Some(Act::Dirties) => {
                 self.dirties = true;
                 return self.writes(Reason::SessionState);
