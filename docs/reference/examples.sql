@@ -27,6 +27,8 @@ SELECT pgml.wait(1000);
 SELECT pgml.train_async('flowers', algorithm => 'xgboost', hyperparams => '{"n_estimators": 1000000}');
 SELECT pgml.cancel(max(id)) FROM pgml.jobs;
 SELECT pgml.wait(max(id), '1 min') FROM pgml.jobs;
+-- error
+SELECT pgml.cancel(1000);
 
 --- add
 SELECT pgml.add(ARRAY[1.0, 2, 3], ARRAY[10.0, 20, 30]) AS pairs, pgml.add(ARRAY[1.0, 2, 3], 10) AS number;
@@ -35,6 +37,8 @@ SELECT pgml.add(ARRAY[1.0, 2, 3], ARRAY[10.0, 20]);
 
 --- subtract
 SELECT pgml.subtract(ARRAY[10.0, 20, 30], ARRAY[1.0, 2, 3]) AS pairs, pgml.subtract(ARRAY[10.0, 20, 30], 1) AS number;
+-- error
+SELECT pgml.subtract(ARRAY[10.0, 20, 30], ARRAY[1.0, 2]);
 
 --- multiply
 SELECT pgml.multiply(ARRAY[1.0, 2, 3], ARRAY[10.0, 20, 30]) AS pairs, pgml.multiply(ARRAY[1.0, 2, 3], 10) AS number;
@@ -79,6 +83,8 @@ SELECT pgml.normalize_max(ARRAY[1.0, -4]);
 
 --- sum
 SELECT pgml.sum(vector) FROM (VALUES (ARRAY[1, 5]::real[]), (ARRAY[2, -7])) AS vectors (vector);
+-- error
+SELECT pgml.sum(vector) FROM (VALUES (ARRAY[1, 5]::real[]), (ARRAY[2])) AS vectors (vector);
 
 --- min
 SELECT pgml.min(vector) FROM (VALUES (ARRAY[1, 5]::real[]), (ARRAY[2, -7])) AS vectors (vector);
@@ -123,10 +129,22 @@ SELECT * FROM pgml.train('grapes', 'regression', 'pgml.diabetes', 'tarket', 'rid
 SELECT * FROM pgml.train('grapes', 'regression', 'pgml.diabetes', 'target', 'ridge', '{"alhpa": 0.1}');
 -- error
 SELECT * FROM pgml.train('grapes', 'regression', 'flowers', 'species', 'ridge');
+-- error
+SELECT * FROM pgml.train('raisins');
+-- error
+SELECT * FROM pgml.train('grapes', 'regression', 'pgml.diabetes', 'target', 'ridge', '{"alpha": -1}');
+-- error
+SELECT * FROM pgml.train('bunches', 'clustering', 'pgml.diabetes', NULL, 'ridge');
+-- not shown
+SET LOCAL ROLE pg_monitor;
+-- error
+SELECT * FROM pgml.train('sugar', algorithm => 'ridge');
 
 --- train_joint
 SELECT * FROM pgml.train_joint('both', 'regression', '(SELECT chins, situps, weight, waist FROM pgml.linnerud)',
                                ARRAY['weight', 'waist'], 'linear');
+-- error
+SELECT * FROM pgml.train_joint('groups', 'classification', 'pgml.linnerud', ARRAY['weight', 'waist'], 'linear');
 
 --- predict
 SELECT pgml.predict('flowers', ARRAY[6.7, 3.1, 5.6, 2.4]) AS by_array, pgml.predict('flowers', 6.7, 3.1, 5.6, 2.4) AS one_by_one,
@@ -137,6 +155,12 @@ SELECT round(pgml.predict('sugar', d)::numeric, 1) AS predicted, target FROM pgm
 SELECT pgml.predict('salt', ARRAY[0.06, 0.02, 0.02]);
 -- error
 SELECT pgml.predict('sugar', ARRAY[0.06, 0.02]);
+-- error
+SELECT pgml.predict('sugar', i) FROM pgml.iris i;
+-- error
+SELECT pgml.predict('sugar', NULL::real, 0.02, 0.02);
+-- error
+SELECT pgml.predict('body', ARRAY[5, 162, 60]);
 
 --- predict_label
 SELECT pgml.predict_label('flowers', ARRAY[6.7, 3.1, 5.6, 2.4]);
@@ -145,12 +169,18 @@ SELECT pgml.predict_label('sugar', ARRAY[0.06, 0.02, 0.02]);
 
 --- predict_proba
 SELECT pgml.predict_proba('flowers', ARRAY[6.7, 3.1, 5.6, 2.4])::numeric(4, 3)[];
+-- error
+SELECT pgml.predict_proba('sugar', ARRAY[0.06, 0.02, 0.02]);
 
 --- predict_joint
 SELECT pgml.predict_joint('body', ARRAY[5, 162, 60])::numeric(5, 1)[] AS weight_waist_pulse;
+-- error
+SELECT pgml.predict_joint('flowers', ARRAY[6.7, 3.1, 5.6, 2.4]);
 
 --- predict_batch
 SELECT round(p::numeric, 1) AS predicted FROM pgml.predict_batch('sugar', ARRAY[[0.06, 0.02, 0.02], [-0.05, 0, 0]]::real[]) p;
+-- error
+SELECT * FROM pgml.predict_batch('sugar', ARRAY[0.06, 0.02, 0.02, 0.01]::real[]);
 
 --- predict_agg
 SELECT species, pgml.predict_agg('flowers', sepal_length, sepal_width, petal_length, petal_width) AS classes
@@ -159,11 +189,17 @@ GROUP BY species ORDER BY species;
 
 --- decompose
 SELECT pgml.decompose('parts', ARRAY[5, 162, 60])::numeric(6, 2)[];
+-- error
+SELECT pgml.decompose('sugar', ARRAY[0.06, 0.02, 0.02]);
 
 --- explain
 SELECT feature, value, round(contribution::numeric, 2) AS contribution FROM pgml.explain('sugar', 0.06, 0.02, 0.02);
 -- error
 SELECT * FROM pgml.explain('parts', ARRAY[5, 162, 60]);
+-- not shown
+SET LOCAL ROLE pg_monitor;
+-- error
+SELECT * FROM pgml.explain('sugar', 0.06, 0.02, 0.02);
 
 --- explain_batch
 SELECT pgml.explain_batch('sugar', ARRAY[[0.06, 0.02, 0.02], [-0.05, 0, 0]]::real[])::numeric(6, 2)[];
@@ -174,10 +210,20 @@ SELECT * FROM pgml.deploy('sugar', 'most_recent');
 SELECT * FROM pgml.deploy('sugar', 'rollback');
 -- error
 SELECT * FROM pgml.deploy(1000);
+-- error
+SELECT * FROM pgml.deploy('body', 'rollback');
+-- error
+SELECT * FROM pgml.deploy('body', 'best_score', 'xgboost');
+-- not shown
+SET LOCAL ROLE pg_monitor;
+-- error
+SELECT * FROM pgml.deploy('body', 'best_score');
 
 --- delete_model
 SELECT pgml.delete_model(1);
 SELECT count(*) AS models FROM pgml.models WHERE id = 1;
+-- error
+SELECT pgml.delete_model(1000);
 
 --- delete_project
 SELECT pgml.delete_project('flowers');
@@ -187,6 +233,8 @@ SELECT pgml.delete_project('flowers');
 --- rename_project
 SELECT pgml.rename_project('sugar', 'glucose');
 SELECT round(pgml.predict('glucose', ARRAY[0.06, 0.02, 0.02])::numeric, 1) AS predicted;
+-- error
+SELECT pgml.rename_project('glucose', 'body');
 
 --- grant
 SELECT pgml.grant('sugar', 'pg_monitor', 'see');
@@ -195,6 +243,10 @@ SELECT project, grantee, privilege FROM pgml.grants WHERE project = 'sugar' ORDE
 SELECT pgml.grant('sugar', 'nobody_at_all', 'see');
 -- error
 SELECT pgml.grant('sugar', 'pg_monitor', 'read');
+-- not shown
+SET LOCAL ROLE pg_monitor;
+-- error
+SELECT pgml.grant('sugar', 'pg_monitor', 'train');
 
 --- revoke
 SELECT pgml.revoke('sugar', 'public', 'predict');
@@ -202,15 +254,21 @@ SELECT project, grantee, privilege FROM pgml.grants WHERE project = 'sugar' ORDE
 
 --- has_privilege
 SELECT pgml.has_privilege('sugar', 'train');
+-- error
+SELECT pgml.has_privilege('sugar', 'read');
 
 --- set_owner
 SELECT pgml.set_owner('sugar', 'pg_monitor');
 SELECT name, owner FROM pgml.projects WHERE name = 'sugar';
+-- error
+SELECT pgml.set_owner('body', 'nobody_at_all');
 
 --- snapshot
 SELECT relation LIKE 'pgml.snapshot_%' AS made, y_column_name FROM pgml.snapshot('flowers', 'species');
 SELECT c->>'name' AS name, c->>'pg_type' AS type, round((c->'statistics'->>'max')::numeric, 1) AS max
 FROM (SELECT columns FROM pgml.snapshots ORDER BY id DESC LIMIT 1) s, jsonb_array_elements(s.columns) c;
+-- error
+SELECT * FROM pgml.snapshot('flowers', 'colour');
 
 --- hyperparameters
 SELECT name, "default", allowed, description FROM pgml.hyperparameters() WHERE algorithm = 'ridge' AND task = 'regression';

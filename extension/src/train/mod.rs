@@ -85,9 +85,7 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
     access::require_training(&request.project_name, request.automatic_deploy)?;
     let project = registry::find_project(&request.project_name)?;
     let task = task_of(request, project.as_ref())?;
-    if task.has_label() != request.y_column_name.is_some() && (!task.has_label() || request.relation_name.is_some()) {
-        check_label(request, task, project.as_ref())?;
-    }
+    check_label(request, task, project.as_ref())?;
     let algorithm = ALGORITHMS.iter().position(|name| *name == request.algorithm).unwrap_or(ALGORITHMS.len());
     let _shown =
         activity::Shown::begin(id, project.as_ref().map(|project| project.id), &request.project_name, algorithm);
@@ -243,21 +241,26 @@ fn task_of(request: &Request, project: Option<&Project>) -> Result<Task> {
     }
 }
 
-/// A label where the task has none, and the other way round.
+/// Refuses a label where the task has none, none where a new project needs one, and several of a classification.
 fn check_label(request: &Request, task: Task, project: Option<&Project>) -> Result<()> {
-    if !task.has_label() {
+    let labels = request.y_column_name.as_ref().map_or(0, Vec::len);
+    if labels > 0 && !task.has_label() {
         return Err(Error::invalid(format!("task {} takes no y_column_name", task.name())).hint(
             "Leave y_column_name out. A column that is not to be learnt from is left out with a query in parentheses.",
         ));
     }
-    match project {
-        // The label of the snapshot before.
-        Some(_) => Ok(()),
-        None => Err(Error::invalid(format!(
+    if labels > 1 && task == Task::Classification {
+        return Err(Error::unsupported(format!("a classification has one label, and y_column_name has {labels}"))
+            .hint("Train a project for each label."));
+    }
+    // Later trainings have the label of the snapshot before.
+    if labels == 0 && task.has_label() && request.relation_name.is_some() && project.is_none() {
+        return Err(Error::invalid(format!(
             "the first training of project \"{}\" needs a y_column_name, the label",
             request.project_name
-        ))),
+        )));
     }
+    Ok(())
 }
 
 /// The rows of a split, prepared for an engine.
