@@ -733,3 +733,34 @@ CREATE AGGREGATE pgml.max_abs(pg_catalog.float8[]) (
     FINALFUNC = pgml.vector_abs
 );
 COMMENT ON AGGREGATE pgml.max_abs(pg_catalog.float8[]) IS 'the greatest absolute value of each element';
+
+--
+-- Models in and out
+--
+
+CREATE FUNCTION pgml.import_model(
+    project_name pg_catalog.text,
+    data pg_catalog.bytea,
+    format pg_catalog.text DEFAULT NULL,
+    task pg_catalog.text DEFAULT NULL,
+    features pg_catalog.text[] DEFAULT NULL,
+    classes pg_catalog.text[] DEFAULT NULL,
+    sample pg_catalog.jsonb DEFAULT NULL,
+    expected pg_catalog.jsonb DEFAULT NULL,
+    deploy pg_catalog.bool DEFAULT NULL
+) RETURNS TABLE (project pg_catalog.text, task pg_catalog.text, algorithm pg_catalog.text, deployed pg_catalog.bool,
+    model_id pg_catalog.int8)
+    AS 'MODULE_PATHNAME', 'pgml_import_model' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION pgml.import_model(pg_catalog.text, pg_catalog.bytea, pg_catalog.text, pg_catalog.text,
+    pg_catalog.text[], pg_catalog.text[], pg_catalog.jsonb, pg_catalog.jsonb, pg_catalog.bool)
+    IS 'store a model that was trained elsewhere in the project, which is made if there is none: XGBoost''s JSON or UBJSON, LightGBM''s text, CatBoost''s JSON (numbers only, symmetric trees), or what pgml.export_model gives, of 256 MB at most. format (xgboost, lightgbm, catboost, safetensors) is told by the bytes, task by the model''s objective; features names the columns in the order of the model, by default those in the model, or f0, f1, ..., classes the classes in its order, by default 0, 1, .... A sample row (a JSON array in that order, or an object) with what the library predicts for it (a number, for two classes the probability of the second; an array; or the class as a text) must agree to 0.00001, or nothing is stored. It is deployed if deploy is true, or NULL and nothing is deployed yet. Needs train, and deploy where it is deployed, on a project that is there. Errors: 22P03 for bytes that are no such model, 0A000 for one that cannot be taken, 22023 for names that do not agree, 22000 for another prediction';
+
+CREATE FUNCTION pgml.export_model(model_id pg_catalog.int8, format pg_catalog.text DEFAULT NULL) RETURNS pg_catalog.bytea
+    AS 'MODULE_PATHNAME', 'pgml_export_model' LANGUAGE C STABLE PARALLEL RESTRICTED;
+COMMENT ON FUNCTION pgml.export_model(pg_catalog.int8, pg_catalog.text)
+    IS 'the model as the file of the library that reads it: XGBoost''s UBJSON (or its JSON, with format json), LightGBM''s text for lightgbm, CatBoost''s JSON for a model that was imported from it, safetensors for all others; format safetensors gives any but XGBoost''s with all that predictions need, for pgml.import_model. A library sees the features after preprocess, and classes as 0, 1, .... Needs export on the project. Errors: 0A000 for a format that the model does not have';
+
+CREATE FUNCTION pgml.export_model(project_name pg_catalog.text, format pg_catalog.text DEFAULT NULL) RETURNS pg_catalog.bytea
+    AS 'MODULE_PATHNAME', 'pgml_export_project' LANGUAGE C STABLE PARALLEL RESTRICTED;
+COMMENT ON FUNCTION pgml.export_model(pg_catalog.text, pg_catalog.text)
+    IS 'the deployed model of the project as the file of the library that reads it, as pgml.export_model(model_id, format)';

@@ -7,6 +7,7 @@ mod activity;
 mod algorithms;
 mod backends;
 mod cache;
+mod carry;
 mod compiled;
 mod dataset;
 mod deploy;

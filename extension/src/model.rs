@@ -9,6 +9,7 @@ use learn::family::{Meaning, Splits, Stored};
 use learn::preprocess::{Pipeline, bucket};
 
 use crate::cache::{self, Digest, Opened, Used};
+use crate::carry::outline::{Given, Outline};
 use crate::compiled::{self, Compiled};
 use crate::error::{Error, Result};
 use crate::features::{MOST_FEATURES, Moment};
@@ -545,32 +546,5 @@ fn describe(ensemble: &Ensemble) -> Result<ModelMeta> {
     if let Some(json) = ensemble.attributes.get(model_meta::ATTRIBUTE) {
         return ModelMeta::from_json(json).map_err(|error| Error::corrupted(error.to_string()));
     }
-    let classes = match ensemble.transform {
-        Transform::Softmax | Transform::Argmax => Some(ensemble.num_outputs),
-        Transform::Hinge => Some(2),
-        _ if ensemble.objective.starts_with("binary:") => Some(2),
-        _ => None,
-    };
-    let name = |index: u32| match ensemble.feature_names.get(index as usize) {
-        Some(name) => name.clone(),
-        None => format!("f{index}"),
-    };
-    let column = |index| FeatureColumn {
-        name: name(index),
-        pg_type: "real".to_owned(),
-        size: 1,
-        categories: None,
-        hashed: false,
-    };
-    Ok(ModelMeta {
-        task: if classes.is_some() { Task::Classification } else { Task::Regression },
-        columns: (0..ensemble.num_features).map(column).collect(),
-        labels: vec![LabelColumn {
-            name: "label".to_owned(),
-            pg_type: "real".to_owned(),
-            classes: classes
-                .map(|count| (0..count).map(|index| Class { text: index.to_string(), value: index as f32 }).collect()),
-        }],
-        pipeline: None,
-    })
+    Outline::of_ensemble(ensemble).meta(&Given::default())
 }

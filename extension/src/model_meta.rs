@@ -11,15 +11,21 @@ use serde_json::{Map, Value, json};
 /// Booster attribute that holds the JSON.
 pub const ATTRIBUTE: &str = "pgml";
 
+/// Attribute of a stored model of a family that names its algorithm, which its form does not tell.
+pub const ALGORITHM: &str = "algorithm";
+
 /// Where a model's bytes stand in `pgml.files`: as XGBoost saves it.
 pub const XGBOOST_PATH: &str = "model.ubj";
+
+/// The same, of a model that was saved as text and brought here so.
+pub const XGBOOST_TEXT_PATH: &str = "model.json";
 
 /// Where a model's bytes stand in `pgml.files`: as other families are stored.
 pub const FAMILY_PATH: &str = "model.safetensors";
 
 /// Whether a model's bytes stand there; a model has one of them.
 pub fn is_model_path(path: &str) -> bool {
-    path == XGBOOST_PATH || path == FAMILY_PATH
+    path == XGBOOST_PATH || path == FAMILY_PATH || path == XGBOOST_TEXT_PATH
 }
 
 /// Versions of the description that are read. The first knew one label and no preprocessing, and is still written where

@@ -366,7 +366,8 @@ pub fn ensure_project(name: &str, task: &str) -> Result<Project> {
 pub struct NewModel<'a> {
     pub id: i64,
     pub project_id: i64,
-    pub snapshot_id: i64,
+    /// What it was trained on, where that is known.
+    pub snapshot_id: Option<i64>,
     pub num_features: i32,
     pub algorithm: &'a str,
     pub hyperparams: String,

@@ -108,17 +108,21 @@ impl Call {
     /// An argument that is a `text` or a `text[]`, with at most 1,000 texts of so many bytes each; `name` is what it is
     /// called in SQL.
     pub fn texts(&self, index: usize, name: &str, at_most: usize) -> Result<Option<Vec<String>>> {
-        const MOST: usize = 1000;
         // SAFETY: the call is running.
         let is_array =
             unsafe { pg_sys::get_fn_expr_argtype((*self.fcinfo).flinfo, index as i32) } == pg_sys::TEXTARRAYOID;
         if !is_array {
             return Ok(self.text(index, name, at_most)?.map(|text| vec![text]));
         }
-        self.bounded(index, name, MOST * at_most)?;
+        self.text_array(index, name, 1000, at_most)
+    }
+
+    /// A `text[]` argument of at most `most` texts of so many bytes each; `name` is what it is called in SQL.
+    pub fn text_array(&self, index: usize, name: &str, most: usize, at_most: usize) -> Result<Option<Vec<String>>> {
+        self.bounded(index, name, most.saturating_mul(at_most))?;
         let Some(texts) = self.get::<Vec<Option<String>>>(index) else { return Ok(None) };
-        if texts.len() > MOST {
-            return Err(Error::invalid(format!("{name} has {} elements, and {MOST} are the most", texts.len())));
+        if texts.len() > most {
+            return Err(Error::invalid(format!("{name} has {} elements, and {most} are the most", texts.len())));
         }
         let texts: Option<Vec<String>> = texts.into_iter().collect();
         let Some(texts) = texts else { return Err(Error::invalid(format!("{name} must not have NULL elements"))) };
@@ -126,6 +130,13 @@ impl Call {
             Some(text) => Err(too_long(name, text.len(), at_most)),
             None => Ok(Some(texts)),
         }
+    }
+
+    /// A `bytea` argument of so many bytes at most; `name` is what it is called in SQL.
+    pub fn bytes(&self, index: usize, name: &str, at_most: usize) -> Result<Option<Vec<u8>>> {
+        let datum = self.bounded(index, name, at_most)?;
+        // SAFETY: a bytea, as declared.
+        Ok(datum.and_then(|datum| unsafe { Vec::<u8>::from_datum(datum, false) }))
     }
 
     /// A `bigint` argument.

@@ -13,6 +13,8 @@ pub struct Model {
     pub width: usize,
     /// One a feature; empty where it has no name.
     pub feature_names: Vec<String>,
+    /// The classes, in the order of the outputs, as texts; empty where the file does not say.
+    pub class_names: Vec<String>,
     /// As in the file: `Logloss`.
     pub objective: String,
     /// The trees; a leaf has a value an output.
@@ -70,7 +72,7 @@ pub fn read(bytes: &[u8]) -> Result<Model> {
     for feature in features {
         feature_names[feature.column] = feature.name;
     }
-    Ok(Model { width, feature_names, objective, grove, base, link })
+    Ok(Model { width, feature_names, class_names: class_names(&root)?, objective, grove, base, link })
 }
 
 /// A feature of numbers, in the order of the trees' own numbers.
@@ -120,6 +122,17 @@ fn objective(root: &At<'_, '_>) -> Result<String> {
     let Some(params) = info.get("params")? else { return Ok(String::new()) };
     let Ok(Some(loss)) = params.get("loss_function") else { return Ok(String::new()) };
     Ok(loss.field("type")?.string()?.to_owned())
+}
+
+/// The names, each at the place of its output.
+fn class_names(root: &At<'_, '_>) -> Result<Vec<String>> {
+    let Some(info) = root.get("model_info")? else { return Ok(Vec::new()) };
+    let Some(params) = info.get("class_params")? else { return Ok(Vec::new()) };
+    let Some(list) = params.get("class_names")? else { return Ok(Vec::new()) };
+    if let Ok(numbers) = list.doubles() {
+        return Ok(numbers.iter().map(f64::to_string).collect());
+    }
+    list.strings()
 }
 
 fn push(tree: &At<'_, '_>, features: &[Feature], scale: f64, grove: &mut Grove) -> Result<()> {

@@ -22,6 +22,30 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Value<'_>> {
     }
 }
 
+/// The bytes of the value of a field of an object, the last of that name; `None` where there is none.
+pub(crate) fn member<'a>(object: &'a [u8], name: &str) -> Result<Option<&'a [u8]>> {
+    let text = std::str::from_utf8(object).map_err(|error| Error::Syntax {
+        format: "JSON",
+        offset: error.valid_up_to(),
+        what: "not UTF-8".into(),
+    })?;
+    let mut parser = Parser { text, at: 0, budget: Budget::of(object) };
+    parser.skip_space();
+    if parser.peek() != Some(b'{') {
+        return Err(parser.expected("an object"));
+    }
+    let mut found = None;
+    parser.fields(|parser, key| {
+        let start = parser.at;
+        parser.value(1)?;
+        if key == name {
+            found = object.get(start..parser.at);
+        }
+        Ok(())
+    })?;
+    Ok(found)
+}
+
 struct Parser<'a> {
     text: &'a str,
     at: usize,
@@ -86,10 +110,19 @@ impl<'a> Parser<'a> {
 
     fn object(&mut self, depth: u32) -> Result<Value<'a>> {
         let mut fields = Vec::new();
+        self.fields(|parser, key| {
+            fields.push((key, parser.value(depth + 1)?));
+            Ok(())
+        })?;
+        Ok(Value::Object(fields))
+    }
+
+    /// Calls `each` with every key of the object whose brace is next, where its value begins.
+    fn fields(&mut self, mut each: impl FnMut(&mut Self, Cow<'a, str>) -> Result<()>) -> Result<()> {
         self.at += 1;
         self.skip_space();
         if self.eat(b'}') {
-            return Ok(Value::Object(fields));
+            return Ok(());
         }
         loop {
             self.skip_space();
@@ -102,10 +135,10 @@ impl<'a> Parser<'a> {
                 return Err(self.expected("':'"));
             }
             self.skip_space();
-            fields.push((key, self.value(depth + 1)?));
+            each(self, key)?;
             self.skip_space();
             if self.eat(b'}') {
-                return Ok(Value::Object(fields));
+                return Ok(());
             }
             if !self.eat(b',') {
                 return Err(self.expected("',' or '}'"));

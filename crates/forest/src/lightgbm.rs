@@ -8,6 +8,8 @@ use std::collections::HashMap;
 
 use crate::double::{Grove, Link, MOST_FEATURES, Node, ZERO_IS_MISSING, threshold_of};
 use crate::error::{Error, Result};
+use crate::json;
+use crate::value::At;
 
 /// A model of LightGBM's.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,6 +18,8 @@ pub struct Model {
     pub width: usize,
     /// One a feature.
     pub feature_names: Vec<String>,
+    /// For a feature of pandas' categories those, by their codes; `None` for others. One a feature, or none at all.
+    pub categories: Vec<Option<Vec<String>>>,
     /// As in the file: `binary sigmoid:1`. Empty where it is the caller's own.
     pub objective: String,
     /// The trees, those of a round one after another, an output each.
@@ -46,7 +50,17 @@ pub fn read(bytes: &[u8]) -> Result<Model> {
         return Err(Error::Format("a LightGBM model begins with a line \"tree\"".into()));
     }
     let text = std::str::from_utf8(bytes).map_err(|_| Error::Format("the model is not UTF-8".into()))?;
-    let text = text.split("\nend of trees").next().unwrap_or(text);
+    // What was cut off on its way would be another model.
+    let (text, rest) = text.split_once("\nend of trees").ok_or_else(|| Error::Invalid {
+        path: "end of trees".into(),
+        what: "missing: the model is not whole".into(),
+    })?;
+    if rest.contains("\nparameters:") && !rest.contains("\nend of parameters") {
+        return Err(Error::Invalid {
+            path: "end of parameters".into(),
+            what: "missing: the model is not whole".into(),
+        });
+    }
     let mut sections = text.split("\nTree=");
     let header = Section::new("header", sections.next().unwrap_or(""));
     let outputs = header.count("num_tree_per_iteration")?.max(1);
@@ -66,11 +80,43 @@ pub fn read(bytes: &[u8]) -> Result<Model> {
         Tree::read(&section, width)?.push(&section, &mut grove)?;
     }
     let trees = grove.trees().len();
+    if header.maybe("tree_sizes").is_some_and(|sizes| sizes.split_whitespace().count() != trees) {
+        return Err(header.wrong("tree_sizes", "does not have a size a tree"));
+    }
     if !trees.is_multiple_of(outputs) {
         return Err(header.wrong("num_tree_per_iteration", "does not divide the number of trees"));
     }
     let divisor = if header.maybe("average_output").is_some() { (trees / outputs).max(1) as f64 } else { 1.0 };
-    Ok(Model { width, feature_names, objective, grove, divisor, link, scale })
+    let categories = categories(rest, width)?;
+    Ok(Model { width, feature_names, categories, objective, grove, divisor, link, scale })
+}
+
+/// What the Python package writes behind the trees: which features are categories, and pandas' names of those.
+fn categories(rest: &str, width: usize) -> Result<Vec<Option<Vec<String>>>> {
+    let line = |start: &str| rest.lines().find_map(|line| line.trim().strip_prefix(start));
+    let wrong = |what: &str| Error::Invalid { path: "pandas_categorical".into(), what: what.into() };
+    let names = match line("pandas_categorical:") {
+        None | Some("null" | "[]") => return Ok(Vec::new()),
+        Some(names) => json::parse(names.as_bytes())?,
+    };
+    let root = At::root(&names);
+    let listed = line("[categorical_feature:").unwrap_or("").trim_end_matches(']');
+    let features: Vec<usize> = listed.split(',').filter_map(|feature| feature.trim().parse().ok()).collect();
+    let lists = root.items()?;
+    if features.len() != lists.len() || features.iter().any(|feature| *feature >= width) {
+        return Err(wrong("does not have a list for each feature of categories"));
+    }
+    let mut categories = vec![None; width];
+    for (index, (feature, value)) in features.into_iter().zip(lists).enumerate() {
+        let list = At { value, path: root.path.index(index) };
+        // A number that is a category's name is not its code, by which trees split.
+        let names = list.strings().map_err(|_| Error::Unsupported {
+            path: format!("pandas_categorical[{index}]"),
+            what: "a list of categories that are not texts".into(),
+        })?;
+        categories[feature] = Some(names);
+    }
+    Ok(categories)
 }
 
 /// What an objective makes of the scores.
@@ -310,13 +356,14 @@ mod tests {
             ("max_feature_idx=1", "max_feature_idx=4294967295"),
             ("num_tree_per_iteration=1", "num_tree_per_iteration=2"),
             ("is_linear=0", "is_linear=1"),
+            ("tree_sizes=1", "tree_sizes=1 1"),
         ] {
             let damaged = MODEL.replace(from, to);
             assert_ne!(damaged, MODEL);
             assert!(read(damaged.as_bytes()).is_err(), "{to}");
         }
-        for end in 0..MODEL.len() {
-            let _ = read(&MODEL.as_bytes()[..end]);
+        for end in 0..MODEL.len() - 1 {
+            assert!(read(&MODEL.as_bytes()[..end]).is_err(), "{end}");
         }
     }
 }

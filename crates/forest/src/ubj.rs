@@ -17,6 +17,24 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Value<'_>> {
     if parser.at == bytes.len() { Ok(value) } else { Err(parser.error("expected the end of the file")) }
 }
 
+/// The bytes of the value of a field of an object, marker and all, the last of that name; `None` where there is none.
+pub(crate) fn member<'a>(object: &'a [u8], name: &str) -> Result<Option<&'a [u8]>> {
+    let mut parser = Parser { bytes: object, at: 0, budget: Budget::of(object) };
+    if !parser.eat(b'{') {
+        return Err(parser.error("expected an object"));
+    }
+    let mut found = None;
+    parser.fields(|parser, key, marker| {
+        let start = parser.at - 1;
+        parser.value(marker, 1)?;
+        if key == name {
+            found = object.get(start..parser.at);
+        }
+        Ok(())
+    })?;
+    Ok(found)
+}
+
 struct Parser<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -146,17 +164,28 @@ impl<'a> Parser<'a> {
     }
 
     fn object(&mut self, depth: u32) -> Result<Value<'a>> {
+        let mut fields = Vec::new();
+        self.fields(|parser, key, marker| {
+            fields.push((key, parser.value(marker, depth + 1)?));
+            Ok(())
+        })?;
+        Ok(Value::Object(fields))
+    }
+
+    /// Calls `each` with every key of the object whose brace was just read, and the marker of its value, which was read too.
+    fn fields(&mut self, mut each: impl FnMut(&mut Self, Cow<'a, str>, u8) -> Result<()>) -> Result<()> {
         if self.peek() == Some(b'$') {
             return Err(self.error("an object of one type of values: XGBoost writes none"));
         }
         let count = self.count()?;
-        let mut fields = Vec::new();
-        while self.more(count, fields.len(), b'}') {
+        let mut read = 0;
+        while self.more(count, read, b'}') {
             let key = self.string()?;
             let marker = self.marker()?;
-            fields.push((key, self.value(marker, depth + 1)?));
+            each(self, key, marker)?;
+            read += 1;
         }
-        Ok(Value::Object(fields))
+        Ok(())
     }
 
     fn array(&mut self, depth: u32) -> Result<Value<'a>> {

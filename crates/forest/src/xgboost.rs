@@ -6,15 +6,16 @@
 //! and child is checked against the rest.
 
 mod booster;
+pub mod document;
 mod objective;
 mod tree;
 
 use std::collections::BTreeMap;
 
 use crate::ensemble::Ensemble;
-use crate::error::{Error, Result};
-use crate::value::{At, Value, shorten};
-use crate::{json, ubj};
+use crate::error::Result;
+use crate::value::{At, shorten};
+use document::Syntax;
 
 /// What a caller may want otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,29 +47,16 @@ pub fn read(bytes: &[u8]) -> Result<Ensemble> {
 /// Reads a model.
 ///
 /// # Errors
-/// [`Error::Format`] for something that is neither JSON nor UBJSON, [`Error::Syntax`] where it breaks off or is
-/// malformed, [`Error::Invalid`] where it contradicts itself, [`Error::Unsupported`] for an objective or a booster
+/// [`crate::Error::Format`] for something that is neither JSON nor UBJSON, [`crate::Error::Syntax`] where it breaks off or is
+/// malformed, [`crate::Error::Invalid`] where it contradicts itself, [`crate::Error::Unsupported`] for an objective or a booster
 /// that this crate does not know.
 pub fn read_with(bytes: &[u8], options: ReadOptions) -> Result<Ensemble> {
-    let value = parse(bytes)?;
+    let value = Syntax::of(bytes)?.parse(bytes)?;
     let root = At::root(&value);
     // The state in a pickle holds the model beside the training configuration.
     match root.get("Model")? {
         Some(model) => ensemble(model, bytes.len(), options),
         None => ensemble(root, bytes.len(), options),
-    }
-}
-
-fn parse(bytes: &[u8]) -> Result<Value<'_>> {
-    let space = bytes.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
-    match bytes.get(space..).unwrap_or_default() {
-        [] => Err(Error::Format("it is empty".into())),
-        [b'{', b'"' | b'}' | b' ' | b'\t' | b'\n' | b'\r', ..] => json::parse(bytes),
-        [b'{', ..] if space == 0 => ubj::parse(bytes),
-        [b'b', b'i', b'n', b'f', ..] => {
-            Err(Error::Format("it is of XGBoost's old binary format; save it again as JSON or UBJSON".into()))
-        }
-        _ => Err(Error::Format("it is neither JSON nor UBJSON".into())),
     }
 }
 

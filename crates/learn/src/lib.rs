@@ -10,6 +10,7 @@
 //! * [`label`]: classes as numbers.
 //! * [`metrics`]: how good predictions are, as scikit-learn defines it.
 //! * [`family`]: all algorithms that are trained here, behind one interface; a file each in `families/`.
+//! * [`foreign`]: models that other libraries have saved.
 //! * [`lightgbm`]: the LightGBM engine: the library by `dlopen`.
 //! * [`xgboost`]: the XGBoost engine: the library by `dlopen`, its hyperparameters, and the training itself.
 
@@ -18,6 +19,7 @@
 mod error;
 mod families;
 pub mod family;
+pub mod foreign;
 pub mod label;
 pub mod lightgbm;
 pub mod metrics;

@@ -218,7 +218,10 @@ impl Engine for Learner {
             Ok(())
         };
         let mut model = family::fit(self.family, &problem, &self.given, &mut Control::new(&mut ask))?;
-        let bytes = model.to_bytes(&[(model_meta::ATTRIBUTE.to_owned(), meta.to_json())])?;
+        let bytes = model.to_bytes(&[
+            (model_meta::ATTRIBUTE.to_owned(), meta.to_json()),
+            (model_meta::ALGORITHM.to_owned(), self.family.name.to_owned()),
+        ])?;
         *rows.kept.borrow_mut() = Some(Box::new(all));
         Ok(Fitted { model: bytes, warnings: std::mem::take(&mut model.warnings) })
     }

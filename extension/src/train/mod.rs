@@ -196,7 +196,7 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
     registry::insert_model(&NewModel {
         id: model_id,
         project_id: project.id,
-        snapshot_id: plan.snapshot.id,
+        snapshot_id: Some(plan.snapshot.id),
         num_features: i32::try_from(data.width()).unwrap_or(i32::MAX),
         algorithm: engine.algorithm(),
         hyperparams: Value::Object(hyperparams.clone()).to_string(),

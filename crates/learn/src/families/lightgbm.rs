@@ -10,6 +10,7 @@ use super::forms::trees::{self, Ensemble};
 use super::usual::{NOT_NEGATIVE, POSITIVE};
 use crate::Error;
 use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Task};
+use crate::foreign::with_source;
 use crate::lightgbm::train;
 
 const MANY: i64 = i32::MAX as i64;
@@ -406,7 +407,7 @@ fn fit(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Resul
     let (parameters, rounds) = parameters(problem, given)?;
     let trained = train(problem, &parameters, rounds, control)?;
     let model = forest::lightgbm::read(&trained.text).map_err(|error| Error::LightGbm(error.to_string()))?;
-    let model = Ensemble::from(model).model();
+    let model = with_source(Ensemble::from(model).model(), "lightgbm", trained.text.as_ref());
     Ok(trained.warnings.into_iter().fold(model, Model::warn))
 }
 

@@ -142,6 +142,7 @@ fn form_of(name: &str) -> Option<&'static Form> {
 
 /// A model as it was stored, its arrays where they lie.
 pub struct Stored {
+    bytes: Bytes,
     form: &'static Form,
     settings: Map<String, Value>,
     attributes: HashMap<String, String>,
@@ -182,7 +183,7 @@ impl Stored {
             .iter()
             .map(|(name, view)| (name.to_owned(), (view.dtype(), bytes.slice_ref(view.data()))))
             .collect();
-        Ok(Stored { form, settings, attributes, arrays })
+        Ok(Stored { bytes, form, settings, attributes, arrays })
     }
 
     /// A part of this model, which has arrays of its own (`0/means`), and a form and settings.
@@ -194,7 +195,12 @@ impl Stored {
         let prefix = format!("{index}/");
         let own = self.arrays.iter().filter_map(|(name, array)| Some((name.strip_prefix(&prefix)?, array)));
         let arrays = own.map(|(name, array)| (name.to_owned(), array.clone())).collect();
-        Ok(Stored { form, settings, attributes: HashMap::new(), arrays })
+        Ok(Stored { bytes: self.bytes.clone(), form, settings, attributes: HashMap::new(), arrays })
+    }
+
+    /// All of it, as it was stored; of a part, what it is a part of.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
     }
 
     /// What was added to the model when it was written.

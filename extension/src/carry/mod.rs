@@ -1,0 +1,12 @@
+//! Models that come and go as their libraries save them: what was trained in a notebook predicts here, and the other way
+//! round.
+//!
+//! The way of a model in: `read` tells the format, reads the bytes by the readers of `crates/forest` and `crates/learn`, and
+//! has the model describe itself by its `outline` -> `sample` holds it to a prediction that is known -> `import` stores and
+//! deploys it. `export` is the way out.
+
+mod export;
+mod import;
+pub mod outline;
+mod read;
+mod sample;
