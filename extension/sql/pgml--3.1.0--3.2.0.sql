@@ -764,3 +764,11 @@ CREATE FUNCTION pgml.export_model(project_name pg_catalog.text, format pg_catalo
     AS 'MODULE_PATHNAME', 'pgml_export_project' LANGUAGE C STABLE PARALLEL RESTRICTED;
 COMMENT ON FUNCTION pgml.export_model(pg_catalog.text, pg_catalog.text)
     IS 'the deployed model of the project as the file of the library that reads it, as pgml.export_model(model_id, format)';
+
+CREATE FUNCTION pgml.import_postgresml(
+    schema_name pg_catalog.text DEFAULT 'postgresml'
+) RETURNS TABLE (project pg_catalog.text, old_model_id pg_catalog.int8, model_id pg_catalog.int8,
+    algorithm pg_catalog.text, outcome pg_catalog.text, reason pg_catalog.text)
+    AS 'MODULE_PATHNAME', 'pgml_import_postgresml' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION pgml.import_postgresml(pg_catalog.text)
+    IS 'bring the models of a PostgresML 2.x, whose tables (projects, snapshots, models, files, deployments) stand in the schema, into projects of the same names, which are made where there are none, with hyperparameters and metrics: those of XGBoost and LightGBM. The model that answered there is deployed where nothing is yet. A row a model says what became of it: deployed, imported, there (of an earlier call), or left, and why. Needs SELECT on the tables, and on projects that are there what pgml.import_model does. Errors: 3F000 for a schema that does not exist, 42P01 for one without the tables';

@@ -69,6 +69,14 @@ impl Error {
         self
     }
 
+    /// The message, to be told beside others; PostgreSQL's own errors go on.
+    pub fn message(self) -> Result<String> {
+        match self {
+            Error::Report(report) => Ok(report.message),
+            caught => Err(caught),
+        }
+    }
+
     /// Raises the ERROR, none of its texts longer than a page, whatever they quote. Call it where nothing is left to clean up but what unwinding drops.
     #[track_caller]
     pub fn raise(self) -> ! {

@@ -93,7 +93,8 @@ fn run_as_caller(statement: &str) -> Result<()> {
     Ok(())
 }
 
-fn collect<T>(table: SpiTupleTable, row: &mut impl FnMut(&SpiHeapTupleData) -> SpiResult<T>) -> Result<Vec<T>> {
+/// What `row` makes of each row.
+pub fn collect<T>(table: SpiTupleTable, row: &mut impl FnMut(&SpiHeapTupleData) -> SpiResult<T>) -> Result<Vec<T>> {
     let mut rows = Vec::with_capacity(table.len());
     for tuple in table {
         rows.push(row(&tuple)?);
@@ -434,6 +435,18 @@ pub fn insert_file(model_id: i64, path: &str, bytes: &[u8]) -> Result<()> {
         )?;
     }
     Ok(())
+}
+
+/// Whether a model of the project has these bytes.
+pub fn has_file(project_id: i64, bytes: &[u8]) -> Result<bool> {
+    let found: Vec<i64> = select(
+        "SELECT m.id FROM pgml.models m INNER JOIN pgml.files f ON f.model_id OPERATOR(pg_catalog.=) m.id
+         WHERE m.project_id OPERATOR(pg_catalog.=) $1
+         AND f.digest OPERATOR(pg_catalog.=) pg_catalog.sha256($2) AND f.part OPERATOR(pg_catalog.=) 0 LIMIT 1",
+        &[argument(project_id), argument(bytes.get(..PART_BYTES).unwrap_or(bytes))],
+        |tuple| value(tuple, 1),
+    )?;
+    Ok(!found.is_empty())
 }
 
 /// Gives a role (0 for PUBLIC) a privilege on a project.

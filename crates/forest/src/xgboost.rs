@@ -7,6 +7,7 @@
 
 mod booster;
 pub mod document;
+pub mod legacy;
 mod objective;
 mod tree;
 

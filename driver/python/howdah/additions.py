@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Optional, TypeVar, Union
 
-from . import notifications, retry, training
+from . import models, notifications, retry, training
 
 _T = TypeVar("_T")
 
@@ -153,3 +153,78 @@ class ConnectionAdditions:
         ... )
         """
         return await training.train(self, project_name, progress=progress, timeout=timeout, options=options)
+
+    async def import_model(
+        self, project_name: str, model: Any, *, timeout: Optional[float] = None, **options: Any
+    ) -> Any:
+        """Store a model that was trained here as a model of a project on the server, by `pgml.import_model`.
+
+        Parameters
+        ----------
+        project_name : str
+            The project, which is made if there is none.
+        model : object
+            A model of XGBoost, LightGBM or CatBoost, by their own or by scikit-learn's interface; the bytes of one as
+            its library saves it; or the path of such a file.
+        timeout : float, optional
+            Seconds for the import.
+        **options
+            The other arguments of `pgml.import_model` by name: `format`, `task`, `features` and `classes` (sequences of
+            names; the classes that a model of scikit-learn's interface knows are taken from it), `sample` (a row: a
+            sequence, an array or a dict by features; NaN and None are missing), `expected` (what the model predicts for
+            it: a number, a sequence or the class), and `deploy` (a bool).
+
+        Returns
+        -------
+        Record
+            The `project`, its `task`, the `algorithm`, whether the model is `deployed`, and its `model_id`.
+
+        Raises
+        ------
+        PostgresError
+            The model cannot be read, its names do not agree, or it predicts something else for the sample.
+        TypeError
+            An option that `pgml.import_model` has not, or something that is no model.
+
+        Examples
+        --------
+        >>> booster = xgboost.train({"objective": "reg:squarederror"}, xgboost.DMatrix(matrix, delays))
+        >>> await connection.import_model(
+        ...     "flights",
+        ...     booster,
+        ...     features=["distance", "hour"],
+        ...     sample=matrix[0],
+        ...     expected=booster.inplace_predict(matrix[:1])[0],
+        ... )
+        """
+        return await models.import_model(self, project_name, model, timeout=timeout, options=options)
+
+    async def export_model(
+        self, model: Union[str, int], *, format: Optional[str] = None, timeout: Optional[float] = None
+    ) -> bytes:
+        """Fetch a model from the server as the file of the library that reads it, by `pgml.export_model`.
+
+        Parameters
+        ----------
+        model : str or int
+            A project, whose deployed model is meant, or the id of a model.
+        format : str, optional
+            `json` for an XGBoost model as JSON, `safetensors` for any but XGBoost's with all that `import_model` needs.
+        timeout : float, optional
+            Seconds for the round trip.
+
+        Returns
+        -------
+        bytes
+            The file: UBJSON of XGBoost, text of LightGBM, JSON of CatBoost, safetensors of all others.
+
+        Raises
+        ------
+        PostgresError
+            There is no such model, it has no such format, or it may not be exported.
+
+        Examples
+        --------
+        >>> booster = xgboost.Booster(model_file=bytearray(await connection.export_model("flights")))
+        """
+        return await models.export_model(self, model, format=format, timeout=timeout)

@@ -18,7 +18,7 @@ use crate::sql::{Call, LONGEST_NAME, text_datum};
 crate::sql_function!(pgml_import_model, import_model);
 
 /// Bytes of a model: read in seconds, and within memory that is in proportion.
-const LONGEST_MODEL: usize = 256 << 20;
+pub const LONGEST_MODEL: usize = 256 << 20;
 
 /// Classes of a model.
 const MOST_CLASSES: usize = 1 << 16;
@@ -42,7 +42,7 @@ fn import_model(call: &Call) -> Result<pg_sys::Datum> {
 
     let data = call.bytes(1, "data", LONGEST_MODEL)?.ok_or_else(required("data"))?;
     let format = format.unwrap_or_else(|| Format::of(&data));
-    let carried = read::read(data, format, &Given { task, features, classes })?;
+    let carried = read::read(data, format, &Given { task, features, classes, sizes: Vec::new() })?;
     match (given(sample), given(expected)) {
         (Some(sample), Some(expected)) => sample::check(&carried.model, &sample, &expected)?,
         (None, None) => {}

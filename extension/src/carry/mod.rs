@@ -3,10 +3,11 @@
 //!
 //! The way of a model in: `read` tells the format, reads the bytes by the readers of `crates/forest` and `crates/learn`, and
 //! has the model describe itself by its `outline` -> `sample` holds it to a prediction that is known -> `import` stores and
-//! deploys it. `export` is the way out.
+//! deploys it. `export` is the way out. `postgresml` brings whole schemas of PostgresML's.
 
 mod export;
 mod import;
 pub mod outline;
+mod postgresml;
 mod read;
 mod sample;

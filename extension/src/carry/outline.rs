@@ -31,6 +31,8 @@ pub struct Outline {
 pub struct Given {
     pub task: Option<Task>,
     pub features: Option<Vec<String>>,
+    /// How many features each of them is, where some are arrays; or none at all.
+    pub sizes: Vec<u32>,
     pub classes: Option<Vec<String>>,
 }
 
@@ -94,6 +96,17 @@ impl Outline {
         let names = match (&given.features, self.names.is_empty()) {
             (None, false) => self.names.clone(),
             (None, true) => (0..self.width).map(|index| format!("f{index}")).collect(),
+            (Some(names), _) if given.sizes.iter().any(|size| *size != 1) => {
+                let width = given.sizes.iter().map(|size| *size as usize).sum::<usize>();
+                if width != self.width {
+                    return Err(Error::invalid(format!(
+                        "the columns have {width} features, and the model has {}",
+                        self.width
+                    )));
+                }
+                check_features(names, given.sizes.len(), &[])?;
+                return Ok(names.iter().zip(&given.sizes).map(|(name, size)| quantity(name, *size)).collect());
+            }
             (Some(given), _) => {
                 check_features(given, self.width, &self.names)?;
                 given.clone()
@@ -103,9 +116,11 @@ impl Outline {
         Ok(names
             .into_iter()
             .map(|name| {
-                let categories = categories.next().flatten();
-                let pg_type = if categories.is_some() { "text" } else { "real" };
-                FeatureColumn { name, pg_type: pg_type.to_owned(), size: 1, categories }
+                let quantity = quantity(&name, 1);
+                match categories.next().flatten() {
+                    Some(names) => FeatureColumn { pg_type: "text".to_owned(), categories: Some(names), ..quantity },
+                    None => quantity,
+                }
             })
             .collect())
     }
@@ -138,6 +153,12 @@ impl Outline {
         let classes = names.into_iter().zip(values).map(|(text, value)| Class { text, value }).collect();
         Ok(vec![label("label".to_owned(), pg_type, Some(classes))])
     }
+}
+
+/// A column of numbers, or of arrays of so many.
+fn quantity(name: &str, size: u32) -> FeatureColumn {
+    let pg_type = if size == 1 { "real" } else { "real[]" };
+    FeatureColumn { name: name.to_owned(), pg_type: pg_type.to_owned(), size, categories: None }
 }
 
 /// That these are names for the features of a model, and those of the model, where it has any.

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use forest::xgboost::document::{self, Syntax};
+use forest::xgboost::legacy;
 use learn::family::Stored;
 use learn::foreign::{self, Foreign};
 use pgrx::PgSqlErrorCode;
@@ -73,6 +74,10 @@ pub fn read(bytes: Vec<u8>, format: Format, given: &Given) -> Result<Carried> {
 }
 
 fn xgboost(bytes: Vec<u8>, given: &Given) -> Result<Carried> {
+    let bytes = match legacy::is_one(&bytes) {
+        true => legacy::to_json(&bytes).map_err(refused)?.into_bytes(),
+        false => bytes,
+    };
     let ensemble = forest::xgboost::read(&bytes).map_err(refused)?;
     let (bytes, meta) = match ensemble.attributes.get(model_meta::ATTRIBUTE) {
         Some(json) => {
@@ -155,6 +160,6 @@ fn refused(error: forest::Error) -> Error {
             PgSqlErrorCode::ERRCODE_INVALID_BINARY_REPRESENTATION,
             format!("the model cannot be read: {error}"),
         )
-        .hint("Models are taken as XGBoost (JSON or UBJSON), LightGBM (text), CatBoost (JSON) and pgml.export_model save them."),
+        .hint("Models are taken as XGBoost (JSON, UBJSON or its old binary format), LightGBM (text), CatBoost (JSON) and pgml.export_model save them."),
     }
 }

@@ -166,7 +166,7 @@ fn write_value(json: &mut String, value: &Value<'_>) {
     }
 }
 
-fn write_list<T>(
+pub(super) fn write_list<T>(
     json: &mut String,
     (open, close): (char, char),
     items: impl Iterator<Item = T>,
@@ -182,7 +182,7 @@ fn write_list<T>(
     json.push(close);
 }
 
-fn write_number(json: &mut String, number: Number<'_>) {
+pub(super) fn write_number(json: &mut String, number: Number<'_>) {
     let _ = match number {
         Number::Text(text) => write!(json, "{text}"),
         Number::Int(number) => write!(json, "{number}"),
@@ -194,7 +194,7 @@ fn write_number(json: &mut String, number: Number<'_>) {
     };
 }
 
-fn write_string(json: &mut String, text: &str) {
+pub(super) fn write_string(json: &mut String, text: &str) {
     json.push('"');
     for character in text.chars() {
         match character {

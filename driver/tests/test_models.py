@@ -1,0 +1,100 @@
+"""Models that go from Python to the server and come back; the extension has to be in the server, as `make test` has it."""
+
+import sys
+from pathlib import Path
+
+import howdah
+import numpy
+import pytest
+import xgboost
+
+from devkit.setup import LIGHTGBM
+
+RANDOM = numpy.random.default_rng(3)
+MATRIX = RANDOM.normal(size=(120, 3)).astype(numpy.float32)
+TARGET = MATRIX @ numpy.array([1.0, 2.0, -1.0])
+LABELS = numpy.array(["late", "early", "on time"])[numpy.digitize(TARGET, [-1, 1])]
+PARAMS = {"nthread": 1, "max_depth": 3}
+
+
+@pytest.fixture
+async def connection(spec, server):
+    """A connection to a database with the extension."""
+    server.psql("drop database if exists carried")
+    server.psql("create database carried")
+    server.psql("create extension pgml", "carried")
+    connection = await howdah.connect(**{**spec, "database": "carried"})
+    yield connection
+    await connection.close()
+
+
+@pytest.fixture
+def lightgbm():
+    """LightGBM's Python package, as `make setup` unpacks it."""
+    sys.path.insert(0, str(LIGHTGBM))
+    try:
+        import lightgbm
+
+        yield lightgbm
+    finally:
+        sys.path.remove(str(LIGHTGBM))
+
+
+async def test_a_booster_goes_and_comes_back(connection, tmp_path):
+    booster = xgboost.train(PARAMS, xgboost.DMatrix(MATRIX, TARGET, nthread=1), 8)
+    expected = booster.inplace_predict(MATRIX)
+    row = MATRIX[0].copy()
+    row[1] = numpy.nan
+    known = booster.inplace_predict(row[None])[0]
+    made = await connection.import_model("p", booster, features=["a", "b", "c"], sample=row, expected=known)
+    assert tuple(made)[:4] == ("p", "regression", "xgboost", True)
+    assert numpy.array_equal(await connection.predict("p", MATRIX), expected)
+    named = dict(zip("cba", row[::-1], strict=True))
+    again = await connection.import_model("p", booster, features=list("abc"), sample=named, expected=known)
+    assert again["deployed"] is False
+    for model, format in [("p", None), (made["model_id"], None), ("p", "json")]:
+        back = xgboost.Booster({"nthread": 1}, bytearray(await connection.export_model(model, format=format)))
+        assert numpy.array_equal(back.inplace_predict(MATRIX), expected)
+    path = tmp_path / "model.json"
+    booster.save_model(path)
+    for given in (path, str(path), path.read_bytes(), bytearray(path.read_bytes())):
+        await connection.import_model("q", given, deploy=True)
+        assert numpy.array_equal(await connection.predict("q", MATRIX), expected)
+
+
+async def test_classifiers_bring_their_classes(connection, lightgbm):
+    codes = numpy.unique(LABELS, return_inverse=True)[1]
+    first = xgboost.XGBClassifier(n_estimators=5, n_jobs=1, max_depth=3).fit(MATRIX, codes)
+    await connection.import_model("x", first)
+    found = await connection.predict_proba("x", MATRIX)
+    assert numpy.array_equal(found, first.predict_proba(MATRIX))
+    assert numpy.array_equal(await connection.predict("x", MATRIX), first.predict(MATRIX))
+    second = lightgbm.LGBMClassifier(n_estimators=5, n_jobs=1, verbose=-1, num_leaves=5).fit(MATRIX, LABELS)
+    sample, answer = MATRIX[7], second.predict_proba(MATRIX[7:8])[0]
+    await connection.import_model("l", second, sample=sample, expected=answer)
+    await connection.import_model(
+        "l", second.booster_, classes=second.classes_, sample=sample, expected=str(second.predict(sample[None])[0])
+    )
+    found = await connection.fetchval("select pgml.predict_label('l', $1::real[])", sample.tolist())
+    assert found == second.predict(sample[None])[0]
+    text = (await connection.export_model("l")).decode()
+    assert numpy.array_equal(lightgbm.Booster(model_str=text).predict(MATRIX), second.booster_.predict(MATRIX))
+
+
+async def test_what_is_wrong_is_an_error(connection):
+    booster = xgboost.train(PARAMS, xgboost.DMatrix(MATRIX, TARGET, nthread=1), 2)
+    with pytest.raises(TypeError, match="expected a model of XGBoost"):
+        await connection.import_model("p", {"not": "a model"})
+    with pytest.raises(TypeError, match="unexpected keyword argument 'feature'"):
+        await connection.import_model("p", booster, feature=["a"])
+    with pytest.raises(FileNotFoundError):
+        await connection.import_model("p", Path("/nowhere/model.ubj"))
+    with pytest.raises(howdah.DataError, match="predicts"):
+        await connection.import_model("p", booster, sample=MATRIX[0], expected=99)
+    with pytest.raises(howdah.PostgresError):
+        await connection.import_model("p", b"nothing")
+    with pytest.raises(howdah.PostgresError):
+        await connection.export_model("p")
+    with pytest.raises(howdah.PostgresError):
+        await connection.export_model(17)
+    assert await connection.fetchval("select count(*) from pgml.projects") == 0
