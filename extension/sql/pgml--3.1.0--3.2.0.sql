@@ -772,3 +772,13 @@ CREATE FUNCTION pgml.import_postgresml(
     AS 'MODULE_PATHNAME', 'pgml_import_postgresml' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION pgml.import_postgresml(pg_catalog.text)
     IS 'bring the models of a PostgresML 2.x, whose tables (projects, snapshots, models, files, deployments) stand in the schema, into projects of the same names, which are made where there are none, with hyperparameters and metrics: those of XGBoost and LightGBM. The model that answered there is deployed where nothing is yet. A row a model says what became of it: deployed, imported, there (of an earlier call), or left, and why. Needs SELECT on the tables, and on projects that are there what pgml.import_model does. Errors: 3F000 for a schema that does not exist, 42P01 for one without the tables';
+
+CREATE FUNCTION pgml.export_sql(model_id pg_catalog.int8) RETURNS pg_catalog.text
+    AS 'MODULE_PATHNAME', 'pgml_export_sql_model' LANGUAGE C STABLE PARALLEL RESTRICTED;
+COMMENT ON FUNCTION pgml.export_sql(pg_catalog.int8)
+    IS 'the model as an expression of plain SQL over its columns, CASE in CASE, for where there is no extension: a real, in a classification the probability of each class as real[]. It equals pgml.predict, or pgml.predict_proba, but for the rounding of float32. Of trees only, up to 10,000 nodes and 64 levels, without preprocess. Needs export on the project. Errors: 54000 for a larger model, 0A000 for one that cannot be said so';
+
+CREATE FUNCTION pgml.export_sql(project_name pg_catalog.text) RETURNS pg_catalog.text
+    AS 'MODULE_PATHNAME', 'pgml_export_sql_project' LANGUAGE C STABLE PARALLEL RESTRICTED;
+COMMENT ON FUNCTION pgml.export_sql(pg_catalog.text)
+    IS 'the deployed model of the project as an expression of plain SQL over its columns, as pgml.export_sql(model_id)';

@@ -542,7 +542,7 @@ pub fn compile(stored: &[u8]) -> Result<Vec<u8>> {
 
 /// What training wrote into the model; for a model that was trained elsewhere, what can be told from the model itself:
 /// its feature names, and classes 0, 1, 2, ... where its objective makes classes.
-fn describe(ensemble: &Ensemble) -> Result<ModelMeta> {
+pub fn describe(ensemble: &Ensemble) -> Result<ModelMeta> {
     if let Some(json) = ensemble.attributes.get(model_meta::ATTRIBUTE) {
         return ModelMeta::from_json(json).map_err(|error| Error::corrupted(error.to_string()));
     }

@@ -4,6 +4,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use forest::xgboost::{ReadOptions, read_with};
 use forest::{Ensemble, Explainer, Forest, Form, Kernel, compile_as};
+use learn::family::{Predict, Stored};
+use learn::foreign::Foreign;
 
 /// A row with more features, or an answer of more values, tells nothing that a shorter one does not.
 const WIDEST: usize = 4096;
@@ -132,4 +134,39 @@ fn rows(input: &[u8], features: usize, outputs: usize) -> Option<Vec<f32>> {
             })
             .collect(),
     )
+}
+
+/// A model in another library's format: what is read, is stored, opened again and predicts.
+pub fn foreign(read: Result<Foreign, forest::Error>) {
+    let Ok(foreign) = read else { return };
+    let bytes = foreign.model.to_bytes(&[]).expect("what is read can be stored");
+    let stored = Stored::read(bytes.into()).expect("what was stored can be read");
+    // Without features there is nothing to open.
+    if foreign.width > 0 {
+        let opened = stored.open().expect("what was read can be opened");
+        assert_eq!((opened.width(), opened.values()), (foreign.width, foreign.outputs));
+        walk(opened.as_ref());
+    }
+}
+
+/// A stored model, which may come from anybody: what opens, predicts within its bounds.
+pub fn stored(bytes: &[u8]) {
+    let Ok(stored) = Stored::read(bytes.to_vec().into()) else { return };
+    if let Ok(opened) = stored.open() {
+        walk(opened.as_ref());
+    }
+}
+
+fn walk(model: &dyn Predict) {
+    let (width, values) = (model.width(), model.values());
+    if width > WIDEST || values > WIDEST || model.work() > 1 << 24 {
+        return;
+    }
+    let numbers = [0.0, 1.0, -0.5, 1e30, -1e-40, f32::NAN];
+    let numbers = if model.takes_missing() { &numbers[..] } else { &numbers[..5] };
+    let rows: Vec<f32> = (0..3 * width).map(|index| numbers[index % numbers.len()]).collect();
+    let mut out = vec![0.0; 3 * values];
+    model.predict_rows(&rows, &mut out);
+    model.predict(&rows[..width], &mut out[..values]);
+    model.contributions(&rows[..width], &mut vec![0.0; values * (width + 1)]);
 }

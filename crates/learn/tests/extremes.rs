@@ -32,6 +32,7 @@ fn extremes(kind: &Kind) -> Vec<Value> {
         }
         Kind::Flag => vec![json!(true), json!(false)],
         Kind::Choice(words) => words.iter().map(|word| json!(word)).collect(),
+        Kind::Model => vec![json!(1), json!("deployed")],
         Kind::Classes => vec![json!(3), json!(1000), json!(1001), json!(100_000), json!(u32::MAX)],
         _ => Vec::new(),
     }

@@ -12,6 +12,7 @@ use learn::xgboost::{Algorithm, Column, ColumnKind, Columns, Library, Matrices, 
 use pgrx::PgSqlErrorCode;
 use serde_json::{Map, Value};
 
+use super::base::Base;
 use super::columns::{Data, FeatureKind};
 use super::interrupts::{self, Interrupted};
 use super::view::View;
@@ -66,6 +67,8 @@ pub struct Prepared<'a> {
     pub meta: ModelMeta,
     /// The rows as an engine has read them, for the next training on the same ones.
     pub kept: RefCell<Option<Box<dyn Any>>>,
+    /// The model that the training goes on from.
+    pub base: Option<&'a Base>,
 }
 
 impl Prepared<'_> {
@@ -445,7 +448,11 @@ impl Engine for Xgboost {
                 Box::new((limit, Matrices::read(self.library, &params, &columns, &mut rows, held_out)?))
             }
         };
-        let trained = kept.1.train(&params, &attributes, &mut |round| {
+        if let Some(base) = prepared.base {
+            base.check(&prepared.meta, &params)?;
+        }
+        let from = prepared.base.map(|base| base.bytes.as_slice());
+        let trained = kept.1.go_on(from, &params, &attributes, &mut |round| {
             // Between rounds the library is not on the stack: an ERROR may come from here.
             interrupts::check();
             progress(&Progress {

@@ -5,6 +5,7 @@
 //! `engine` with two `view`s of the spool -> `score` (metrics) -> the registry -> `compare` (whether to deploy).
 //! Everything happens in the caller's transaction: nothing is left of a training that fails.
 
+mod base;
 pub mod categories;
 pub mod columns;
 mod compare;
@@ -38,6 +39,7 @@ use crate::memory::{GivenBack, OwnContext};
 use crate::model_meta::{ModelMeta, Task};
 use crate::registry::{self, NewModel, Project, Snapshot};
 use crate::sql::{Call, text_datum};
+use base::Base;
 use columns::{Data, Reader};
 pub use engine::ALGORITHMS;
 use engine::{Engine, Prepared};
@@ -96,6 +98,7 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
     // Searched for, those that are given alone may not be possible.
     let first = trials.first().map_or(&request.hyperparams, |trial| &trial.hyperparams);
     let mut engine = engine::open(&request.algorithm, task, first, request.seed())?;
+    let base = Base::find(request, project.as_ref())?;
     let mut plan = Plan::make(request, task, project.as_ref())?;
     let roles = Roles::of(&plan.snapshot.preprocess)?;
     if engine.stops_early() && plan.snapshot.test_size == 0.0 && !roles.has(Role::Test) {
@@ -152,7 +155,7 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
     }
     let mut often = EverySecond::default();
     let begun = Instant::now();
-    let prepared = ready(&plan, &data, &split, engine.as_ref())?;
+    let prepared = Prepared { base: base.as_ref(), ..ready(&plan, &data, &split, engine.as_ref())? };
     let fitted = engine.train(&prepared, &mut |progress| {
         activity::rounds(progress.round, progress.rounds, progress.elapsed);
         if often.passes() {
@@ -266,7 +269,7 @@ fn check_label(request: &Request, task: Task, project: Option<&Project>) -> Resu
 /// The rows of a split, prepared for an engine.
 fn ready<'a>(plan: &Plan, data: &'a Data, split: &'a Split, engine: &dyn Engine) -> Result<Prepared<'a>> {
     let pipeline = prepare(plan, data, split, engine)?;
-    Ok(Prepared { data, split, meta: ModelMeta { pipeline, ..data.meta() }, kept: RefCell::default() })
+    Ok(Prepared { data, split, meta: ModelMeta { pipeline, ..data.meta() }, kept: RefCell::default(), base: None })
 }
 
 /// What is done to columns before the engine sees them, learnt from the training rows.

@@ -36,16 +36,21 @@ impl<'l> Booster<'l> {
 
     /// A stored model.
     pub(super) fn load(library: &'l Library, model: &[u8]) -> Result<Booster<'l>, Error> {
+        let booster = Booster::create(library, &[])?;
+        booster.become_model(model)?;
+        Ok(booster)
+    }
+
+    /// Takes over the trees, the intercept and the attributes of a stored model.
+    pub(super) fn become_model(&self, model: &[u8]) -> Result<(), Error> {
         // The library looks at the first two bytes unasked, and ends the process if they are not there.
         if model.len() < 2 || !model.starts_with(b"{") {
             return Err(Error::Refused("the model is neither JSON nor UBJ".into()));
         }
-        let booster = Booster::create(library, &[])?;
         // SAFETY: the pointer and the length are those of `model`, which the call only reads.
-        library.call(|functions| unsafe {
-            (functions.booster_load)(booster.handle, model.as_ptr().cast(), model.len() as Size)
-        })?;
-        Ok(booster)
+        self.library.call(|functions| unsafe {
+            (functions.booster_load)(self.handle, model.as_ptr().cast(), model.len() as Size)
+        })
     }
 
     /// Sets a parameter; the library looks at the value at the first round.
@@ -81,6 +86,13 @@ impl<'l> Booster<'l> {
         // SAFETY: both are strings that the call copies.
         self.library
             .call(|functions| unsafe { (functions.booster_attribute)(self.handle, name.as_ptr(), value.as_ptr()) })
+    }
+
+    /// Takes a text away that is stored beside the model, if it is there.
+    pub(super) fn forget_attribute(&self, name: &str) -> Result<(), Error> {
+        let name = c_string(name);
+        // SAFETY: a string that the call reads; without a value the attribute goes.
+        self.library.call(|functions| unsafe { (functions.booster_attribute)(self.handle, name.as_ptr(), ptr::null()) })
     }
 
     /// Stores the names and types of the features in the model.

@@ -107,6 +107,17 @@ impl Params {
                 self.warnings.push(format!("hyperparameter \"{}\" changes nothing: {reason}", given.name));
             }
             (_, Kind::Refused(reason)) => return Err(given.wrong(reason)),
+            (_, kind @ Kind::Model) => {
+                let is_model =
+                    given.value.as_i64().is_some_and(|id| id > 0) || given.value.as_str() == Some("deployed");
+                match (is_model, self.algorithm) {
+                    (false, _) => return Err(given.wrong(kind.allowed())),
+                    (true, Algorithm::XgboostRandomForest) => {
+                        return Err(given.wrong("a random forest has one round, and none to go on with"));
+                    }
+                    (true, Algorithm::Xgboost) => {}
+                }
+            }
             ("n_estimators", kind) => self.rounds = given.count(kind)?,
             ("early_stopping_rounds", kind) => {
                 if self.algorithm == Algorithm::XgboostRandomForest {
@@ -186,6 +197,9 @@ impl Params {
         let measured = !self.metrics.is_empty() || self.setting("disable_default_eval_metric") != Some("1");
         if let (false, Some(given)) = (measured, named("early_stopping_rounds")) {
             return Err(given.wrong("there is no metric to stop by"));
+        }
+        if let (Some(given), Some(_)) = (named("early_stopping_rounds"), named("xgb_model")) {
+            return Err(given.wrong("a training that goes on from a model does not stop early"));
         }
         let multiclass = self.objective().starts_with("multi:");
         if let (false, Some(metric), Some(given)) =

@@ -58,6 +58,8 @@ pub enum Kind {
     Updater,
     /// As many as there are classes; only there because others ask for it.
     Classes,
+    /// A model to go on from, which the caller finds: its id, or `deployed`.
+    Model,
     /// Accepted and without any effect, for the reason given.
     Ignored(&'static str),
     /// Known, but not possible here, for the reason given.
@@ -108,6 +110,7 @@ impl Kind {
             Kind::Interactions => "a list of lists of column names or of positions from 0".into(),
             Kind::Updater => "names of updaters with commas between them".into(),
             Kind::Classes => "the number of classes of the label".into(),
+            Kind::Model => "the id of a model, or \"deployed\"".into(),
             Kind::Ignored(_) => "anything".into(),
             Kind::Refused(reason) => reason.into(),
         }
@@ -238,6 +241,13 @@ pub(super) static TABLE: &[Parameter] = &[
         at_least(0.0),
         "1",
         "The weight of rows of the positive class, for two unbalanced classes.",
+    ),
+    row(
+        "xgb_model",
+        &[],
+        Kind::Model,
+        "none",
+        "The model to go on from, by new rows of the same columns and classes: its id, or \"deployed\".",
     ),
     row("num_class", &[], Kind::Classes, "counted from the labels", "The number of classes."),
     row(

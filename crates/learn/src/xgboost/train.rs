@@ -149,6 +149,21 @@ impl<'l> Matrices<'l> {
         attributes: &[(String, String)],
         progress: &mut dyn FnMut(&Round<'_>) -> Result<(), Stop>,
     ) -> Result<Trained, Error> {
+        self.go_on(None, params, attributes, progress)
+    }
+
+    /// As [`train`](Matrices::train); with a model of the same columns, outputs and objective, in XGBoost's JSON or UBJ,
+    /// the rounds are added to its own, as XGBoost's `train` does with `xgb_model`.
+    ///
+    /// # Errors
+    /// As of [`train`]; [`Error::Refused`] for a model that the library cannot read.
+    pub fn go_on(
+        &self,
+        from: Option<&[u8]>,
+        params: &Params,
+        attributes: &[(String, String)],
+        progress: &mut dyn FnMut(&Round<'_>) -> Result<(), Stop>,
+    ) -> Result<Trained, Error> {
         debug_assert!(self.serve(params, &self.columns), "the matrices are of other hyperparameters");
         let begun = Instant::now();
         self.library.capture_log()?;
@@ -157,6 +172,13 @@ impl<'l> Matrices<'l> {
         let (library, columns, matrix, eval) = (self.library, &self.columns, &self.train, &self.eval);
         let matrices: Vec<&Matrix<'_>> = std::iter::once(matrix).chain(eval.as_ref()).collect();
         let booster = Booster::create(library, &matrices)?;
+        if let Some(model) = from {
+            booster.become_model(model)?;
+            // Of a training that stopped early; the rounds to come count, too.
+            for name in ["best_iteration", "best_score", "best_ntree_limit"] {
+                booster.forget_attribute(name)?;
+            }
+        }
         for (name, value) in &settings {
             booster.set(name, value)?;
         }

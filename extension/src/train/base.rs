@@ -1,0 +1,126 @@
+//! The model that a training goes on from: the hyperparameter `xgb_model`.
+
+use learn::family::Stored;
+use learn::xgboost::Params;
+use pgrx::PgSqlErrorCode;
+use serde_json::Value;
+
+use super::request::Request;
+use crate::access::{self, Privilege};
+use crate::error::{Error, Result};
+use crate::model::describe;
+use crate::model_meta::ModelMeta;
+use crate::registry::{self, Project};
+use crate::{lookup, names};
+
+/// A stored model of XGBoost's, and what a training must have in common with it.
+pub struct Base {
+    id: i64,
+    pub bytes: Vec<u8>,
+    meta: ModelMeta,
+    objective: String,
+    booster: &'static str,
+}
+
+impl Base {
+    /// The model that the hyperparameters name; `None` where they name none.
+    pub fn find(request: &Request, project: Option<&Project>) -> Result<Option<Base>> {
+        let id = match request.hyperparams.get("xgb_model") {
+            // Other algorithms have no such hyperparameter, and say so.
+            _ if request.algorithm != "xgboost" => return Ok(None),
+            None | Some(Value::Null) => return Ok(None),
+            Some(Value::String(word)) if word == "deployed" => deployed(request, project)?,
+            Some(value) => match value.as_i64() {
+                Some(id) => id,
+                None => return Ok(None),
+            },
+        };
+        if request.search.is_some() {
+            return Err(Error::invalid("a search does not go on from a model").hint("Leave xgb_model or search out."));
+        }
+        // Of the project itself, whoever trains it may build on what is there.
+        let own = project.is_some_and(|project| {
+            registry::project_of_model(id).is_ok_and(|of| of.is_some_and(|of| of.id == project.id))
+        });
+        if !own {
+            access::require_of_model(id, Privilege::Export)?;
+        }
+        Base::read(id).map(Some)
+    }
+
+    fn read(id: i64) -> Result<Base> {
+        let bytes = names::with_latest(|snapshot| lookup::model_bytes(id, snapshot))?;
+        if bytes.is_empty() {
+            return Err(names::no_such_model(id));
+        }
+        if Stored::is_one(&bytes) {
+            return Err(Error::invalid(format!("model {id} is not one of XGBoost's, which xgboost could go on from")));
+        }
+        let ensemble = forest::xgboost::read(&bytes)
+            .map_err(|error| Error::corrupted(format!("the stored model cannot be read: {error}")))?;
+        let meta = describe(&ensemble)?;
+        let weighted = ensemble.trees.iter().any(|tree| tree.weight.is_some());
+        let booster = if ensemble.linear.is_some() {
+            "gblinear"
+        } else if weighted {
+            "dart"
+        } else {
+            "gbtree"
+        };
+        Ok(Base { id, bytes, meta, objective: ensemble.objective, booster })
+    }
+
+    /// That the rows of this training have the same features and classes, and it the same aim.
+    pub fn check(&self, meta: &ModelMeta, params: &Params) -> Result<()> {
+        let id = self.id;
+        let differs = |what: String| {
+            let code = PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE;
+            Err(Error::new(code, format!("training cannot go on from model {id}: {what}")))
+        };
+        if self.meta.pipeline != meta.pipeline {
+            return differs("what preprocess does to the columns is not the same".to_owned());
+        }
+        if self.meta.columns.len() != meta.columns.len() {
+            let (own, new) = (self.meta.columns.len(), meta.columns.len());
+            return differs(format!("it has {own} columns, and the rows have {new}"));
+        }
+        for (own, new) in self.meta.columns.iter().zip(&meta.columns) {
+            if own.name != new.name || own.size != new.size {
+                return differs(format!(
+                    "its column \"{}\" ({} features) is \"{}\" ({}) of the rows",
+                    own.name, own.size, new.name, new.size
+                ));
+            }
+            if own.categories != new.categories || own.hashed != new.hashed {
+                return differs(format!("column \"{}\" has other categories", own.name));
+            }
+        }
+        let classes = |meta: &ModelMeta| -> Option<Vec<String>> {
+            let classes = meta.labels.first()?.classes.as_ref()?;
+            Some(classes.iter().map(|class| class.text.clone()).collect())
+        };
+        let (own, new) = (classes(&self.meta), classes(meta));
+        if own != new {
+            let list = |classes: Option<Vec<String>>| classes.unwrap_or_default().join(", ");
+            return differs(format!("its classes are {}, and those of the rows {}", list(own), list(new)));
+        }
+        if self.objective != params.objective() {
+            return differs(format!(
+                "its objective is \"{}\", and this one's \"{}\"",
+                self.objective,
+                params.objective()
+            ));
+        }
+        if self.booster != params.booster() {
+            return differs(format!("its booster is \"{}\", and this one's \"{}\"", self.booster, params.booster()));
+        }
+        Ok(())
+    }
+}
+
+fn deployed(request: &Request, project: Option<&Project>) -> Result<i64> {
+    let name = &request.project_name;
+    let missing = || Error::undefined(format!("project \"{name}\" has no deployed model to go on from"));
+    let project = project.ok_or_else(missing)?;
+    registry::deployed_model(project.id)?.ok_or_else(missing)
+}
