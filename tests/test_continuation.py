@@ -25,7 +25,12 @@ def ask(database):
         for name, part in (("old", OLD), ("new", NEW)):
             ask(f"CREATE TABLE {name} (a real, b real, c real, y real, k int)")
             for row, y in zip(FEATURES[part], TARGET[part], strict=True):
-                ask(f"INSERT INTO {name} VALUES (%s, %s, %s, %s, %s)", *map(float, row), float(y), int(y > 0) + int(y > 2))
+                ask(
+                    f"INSERT INTO {name} VALUES (%s, %s, %s, %s, %s)",
+                    *map(float, row),
+                    float(y),
+                    int(y > 0) + int(y > 2),
+                )
         yield ask
 
 
@@ -37,7 +42,9 @@ def matrix(part, label=TARGET):
 def rows(ask, project):
     cells = ["{" + ",".join(map(repr, map(float, row))) + "}" for row in FEATURES]
     found = ask(
-        "SELECT pgml.predict(%s, u.r::real[]) FROM unnest(%s::text[]) WITH ORDINALITY u(r, i) ORDER BY i", project, cells
+        "SELECT pgml.predict(%s, u.r::real[]) FROM unnest(%s::text[]) WITH ORDINALITY u(r, i) ORDER BY i",
+        project,
+        cells,
     )
     return numpy.array([value for (value,) in found], dtype=numpy.float32)
 
@@ -80,19 +87,29 @@ def test_what_does_not_fit_is_an_error(ask):
     base = ask("SELECT * FROM pgml.import_model('p', %s::bytea)", bytes(first.save_raw("ubj")))[0][4]
     classes = ask("SELECT k FROM old GROUP BY k HAVING count(*) > 2")
     assert len(classes) == 3
-    ask("SELECT pgml.train('k', 'classification', '(SELECT a, b, c, k FROM old)', 'k', 'xgboost', '{\"n_estimators\": 2}')")
+    ask(
+        "SELECT pgml.train('k', 'classification', '(SELECT a, b, c, k FROM old)', 'k', 'xgboost', '{\"n_estimators\": 2}')"
+    )
     three = ask("SELECT max(id) FROM pgml.models")[0][0]
     ask("SELECT pgml.train('r', 'regression', '(SELECT a, b, c, y FROM old)', 'y', 'ridge')")
     ridge = ask("SELECT max(id) FROM pgml.models")[0][0]
     for statement, state, message in [
         (go_on("p", base, "(SELECT a, b, y FROM new)"), "22023", "it has 3 columns, and the rows have 2"),
-        (go_on("p", base, "(SELECT a, c, b, y FROM new)"), "22023", 'its column "b" (1 features) is "c" (1) of the rows'),
+        (
+            go_on("p", base, "(SELECT a, c, b, y FROM new)"),
+            "22023",
+            'its column "b" (1 features) is "c" (1) of the rows',
+        ),
         (go_on("p", base, "(SELECT a, b, c::text AS c, y FROM new)"), "22023", 'column "c" has other categories'),
         (go_on("p", base, more=', "objective": "reg:absoluteerror"'), "22023", 'its objective is "reg:squarederror"'),
         (go_on("p", base, more=', "booster": "dart"'), "22023", 'its booster is "gbtree"'),
         (go_on("p", base, more=', "early_stopping_rounds": 2'), "22023", "does not stop early"),
         (go_on("k", three, "(SELECT a, b, c, k FROM new WHERE k < 2)", "k", "classification"), "22023", ""),
-        (go_on("k", three, "(SELECT a, b, c, k + 1 AS k FROM new)", "k", "classification"), "22023", "its classes are 0, 1, 2"),
+        (
+            go_on("k", three, "(SELECT a, b, c, k + 1 AS k FROM new)", "k", "classification"),
+            "22023",
+            "its classes are 0, 1, 2",
+        ),
         (go_on("p", ridge), "22023", "is not one of XGBoost"),
         (go_on("p", 123456), "42704", "123456"),
         (go_on("p", -1), "22023", "xgb_model"),
@@ -100,7 +117,11 @@ def test_what_does_not_fit_is_an_error(ask):
         (go_on("z", '"deployed"'), "42704", 'project "z" has no deployed model'),
         (go_on("p", base).replace("'xgboost'", "'ridge'"), "22023", ""),
         (go_on("p", base).replace("'xgboost'", "'xgboost_random_forest'"), "22023", "random forest"),
-        (go_on("p", base).replace("test_size => 0", "search => 'grid', search_params => '{\"eta\": [0.1, 0.2]}'"), "22023", "search"),
+        (
+            go_on("p", base).replace("test_size => 0", "search => 'grid', search_params => '{\"eta\": [0.1, 0.2]}'"),
+            "22023",
+            "search",
+        ),
     ]:
         with pytest.raises(pg8000.dbapi.DatabaseError) as raised:
             ask(statement)

@@ -12,6 +12,7 @@ import numpy
 import polars
 import pyarrow
 import pytest
+import xgboost
 
 GUIDE = pathlib.Path(__file__).parents[2] / "docs" / "guide" / "python.md"
 # Takes asyncpg's place for the rest of the process: the tests of users' stacks do that in one of their own.
@@ -41,7 +42,7 @@ async def test_the_examples_run_as_printed(server, monkeypatch):
         raise Printed
 
     names = {"asyncio": asyncio, "howdah": howdah, "duckdb": duckdb, "numpy": numpy, "polars": polars}
-    names |= {"pyarrow": pyarrow, "print": display}
+    names |= {"pyarrow": pyarrow, "xgboost": xgboost, "print": display}
     for example in re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL):
         if ELSEWHERE in example:
             continue

@@ -18,14 +18,12 @@ PARAMS = {"nthread": 1, "max_depth": 3}
 
 
 @pytest.fixture
-async def connection(spec, server):
-    """A connection to a database with the extension."""
+def carried(spec, server):
+    """How to connect to a database with the extension."""
     server.psql("drop database if exists carried")
     server.psql("create database carried")
     server.psql("create extension pgml", "carried")
-    connection = await howdah.connect(**{**spec, "database": "carried"})
-    yield connection
-    await connection.close()
+    return {**spec, "database": "carried"}
 
 
 @pytest.fixture
@@ -40,7 +38,8 @@ def lightgbm():
         sys.path.remove(str(LIGHTGBM))
 
 
-async def test_a_booster_goes_and_comes_back(connection, tmp_path):
+async def test_a_booster_goes_and_comes_back(carried, tmp_path):
+    connection = await howdah.connect(**carried)
     booster = xgboost.train(PARAMS, xgboost.DMatrix(MATRIX, TARGET, nthread=1), 8)
     expected = booster.inplace_predict(MATRIX)
     row = MATRIX[0].copy()
@@ -53,16 +52,20 @@ async def test_a_booster_goes_and_comes_back(connection, tmp_path):
     again = await connection.import_model("p", booster, features=list("abc"), sample=named, expected=known)
     assert again["deployed"] is False
     for model, format in [("p", None), (made["model_id"], None), ("p", "json")]:
-        back = xgboost.Booster({"nthread": 1}, bytearray(await connection.export_model(model, format=format)))
+        back = xgboost.Booster(
+            {"nthread": 1}, model_file=bytearray(await connection.export_model(model, format=format))
+        )
         assert numpy.array_equal(back.inplace_predict(MATRIX), expected)
     path = tmp_path / "model.json"
     booster.save_model(path)
     for given in (path, str(path), path.read_bytes(), bytearray(path.read_bytes())):
         await connection.import_model("q", given, deploy=True)
         assert numpy.array_equal(await connection.predict("q", MATRIX), expected)
+    await connection.close()
 
 
-async def test_classifiers_bring_their_classes(connection, lightgbm):
+async def test_classifiers_bring_their_classes(carried, lightgbm):
+    connection = await howdah.connect(**carried)
     codes = numpy.unique(LABELS, return_inverse=True)[1]
     first = xgboost.XGBClassifier(n_estimators=5, n_jobs=1, max_depth=3).fit(MATRIX, codes)
     await connection.import_model("x", first)
@@ -79,9 +82,11 @@ async def test_classifiers_bring_their_classes(connection, lightgbm):
     assert found == second.predict(sample[None])[0]
     text = (await connection.export_model("l")).decode()
     assert numpy.array_equal(lightgbm.Booster(model_str=text).predict(MATRIX), second.booster_.predict(MATRIX))
+    await connection.close()
 
 
-async def test_what_is_wrong_is_an_error(connection):
+async def test_what_is_wrong_is_an_error(carried):
+    connection = await howdah.connect(**carried)
     booster = xgboost.train(PARAMS, xgboost.DMatrix(MATRIX, TARGET, nthread=1), 2)
     with pytest.raises(TypeError, match="expected a model of XGBoost"):
         await connection.import_model("p", {"not": "a model"})
@@ -98,3 +103,4 @@ async def test_what_is_wrong_is_an_error(connection):
     with pytest.raises(howdah.PostgresError):
         await connection.export_model(17)
     assert await connection.fetchval("select count(*) from pgml.projects") == 0
+    await connection.close()
