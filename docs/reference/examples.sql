@@ -282,7 +282,6 @@ SELECT pgml.version();
 --- xgboost_version
 SELECT pgml.xgboost_version();
 
-<<<<<<< HEAD
 --- evaluate
 SELECT jsonb_pretty(jsonb_object_agg(metric, round(value::numeric, 3)))
 FROM jsonb_each_text(pgml.evaluate('flowers', '(SELECT * FROM flowers WHERE sepal_length > 5)')) AS m (metric, value);
@@ -341,7 +340,7 @@ SELECT pgml.sklearn_regression_metrics(ARRAY[3, -0.5, 2, 7], ARRAY[2.5, 0.0, 2, 
 
 --- sklearn_classification_metrics
 SELECT pgml.sklearn_classification_metrics(ARRAY[0, 1, 2, 2], ARRAY[0, 2, 2, 2], 3);
-=======
+
 --- import_model
 SELECT project, task, algorithm, deployed
 FROM pgml.import_model('irises', pgml.export_model('flowers'), sample => '[5.1, 3.5, 1.4, 0.2]', expected => '"setosa"');
@@ -357,6 +356,7 @@ SELECT substr(pgml.export_model('flowers', format => 'json'), 1, 12) AS begins;
 SELECT pgml.export_model('flowers', format => 'lightgbm');
 
 --- export_sql
+-- not shown
 SELECT pgml.train('small', 'regression', '(SELECT bmi, target FROM pgml.diabetes)', 'target', 'xgboost',
                   '{"n_estimators": 1, "max_depth": 1}');
 SELECT pgml.export_sql('small');
@@ -364,15 +364,20 @@ SELECT pgml.export_sql('small');
 SELECT pgml.export_sql('sugar');
 
 --- import_postgresml
+-- not shown
 CREATE SCHEMA postgresml;
+-- not shown
 CREATE TABLE postgresml.projects AS SELECT 1 AS id, 'old' AS name, 'regression' AS task;
+-- not shown
 CREATE TABLE postgresml.snapshots AS SELECT 1 AS id, NULL::jsonb AS columns;
+-- not shown
 CREATE TABLE postgresml.models AS
 SELECT 1 AS id, 1 AS project_id, 1 AS snapshot_id, 3 AS num_features, 'ridge' AS algorithm, 'python' AS runtime,
        '{}'::jsonb AS hyperparams, 'successful' AS status, '{}'::jsonb AS metrics;
+-- not shown
 CREATE TABLE postgresml.files AS SELECT 1 AS model_id, 'estimator.rmp' AS path, 0 AS part, '\x80042e'::bytea AS data;
+-- not shown
 CREATE TABLE postgresml.deployments AS SELECT 1 AS id, 1 AS project_id, 1 AS model_id;
 SELECT * FROM pgml.import_postgresml();
 -- error
 SELECT * FROM pgml.import_postgresml('nothing');
->>>>>>> a707033 (Show models in and out at work in the reference and the guides)

@@ -116,24 +116,15 @@ def answers(server, database, sections):
 
 
 def markdown(section, printed):
-    """A section as the page has it: statements with their output, then what fails; what prints nothing is before the next."""
+    """A section as the page has it: statements with their output, then what fails."""
     shown = list(zip(section.statements, printed, strict=True))
-    parts, failures, silent = [], [], []
+    parts, failures = [], []
     for statement, answer in shown:
         if statement.kind == FAILS:
             state, message = answer.split(" ", 1)
             failures.append(f"- `{state}`: {message}, by `{' '.join(statement.sql.split()).removesuffix(';')}`")
-<<<<<<< HEAD
         elif statement.kind == SHOWN:
             parts.append(f"```sql\n{statement.sql}\n```\n\n```\n{answer}\n```\n")
-=======
-        elif not answer:
-            silent.append(statement.sql)
-        else:
-            sql = "\n".join([*silent, statement.sql])
-            silent.clear()
-            parts.append(f"```sql\n{sql}\n```\n\n```\n{answer}\n```\n")
->>>>>>> a707033 (Show models in and out at work in the reference and the guides)
     if failures:
         parts.append("Errors, among others:\n\n" + "\n".join(failures) + "\n")
     return "\n".join(parts)
