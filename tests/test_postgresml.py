@@ -10,7 +10,7 @@ import pytest
 from devkit.places import ROOT
 
 BINARY = ROOT / "crates" / "forest" / "tests" / "models" / "binary"
-ROWS = json.loads((BINARY / "known.json").read_text())
+ROWS = json.loads((BINARY / "predictions.txt").read_text())
 
 # As sql/schema.sql of PostgresML 2.10 declares them, but for what the guide leaves out: enums come as text.
 SCHEMA = """

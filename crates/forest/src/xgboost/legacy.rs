@@ -114,8 +114,11 @@ impl Header {
     }
 }
 
+/// Names and texts.
+type Attributes = Vec<(String, String)>;
+
 /// The attributes, and the objective with its parameters, which stands among them.
-fn attributes(reader: &mut Reader<'_>) -> Result<(Vec<(String, String)>, Option<String>)> {
+fn attributes(reader: &mut Reader<'_>) -> Result<(Attributes, Option<String>)> {
     let (mut attributes, mut objective) = (Vec::new(), None);
     for _ in 0..reader.length(16)? {
         let (name, text) = (reader.string()?, reader.string()?);
