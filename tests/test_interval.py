@@ -1,10 +1,14 @@
 """pgml.predict_interval: intervals hold the share of fresh labels that they promise."""
 
+import json
 import math
 
+import numpy as np
 import pytest
+import xgboost
 
 from test_evaluate import OWNER, STRANGER, fetch, loaded, state  # noqa: F401
+from test_importance import booster
 
 NEWEST_ONLY = True
 
@@ -69,6 +73,32 @@ def test_the_distances_are_those_of_the_held_out_rows(trained):
     )
     # The rank is at least 0.8 * 1001, rounded up to the next of 250 that are kept of the 1000.
     assert upper - prediction == pytest.approx(distances[804 - 1][0], abs=1e-5)
+
+
+def test_several_quantiles_come_from_one_model(trained):
+    """Each is below its share of fresh labels, and all are what the library predicts."""
+    trained.sql("""
+        SELECT pgml.train('quantiles', 'regression', 'noisy', 'y', 'xgboost', '{"objective": "reg:quantileerror",
+            "quantile_alpha": [0.1, 0.5, 0.9], "n_estimators": 60, "max_depth": 3, "learning_rate": 0.2}')
+    """)
+    rows = fetch(trained, "SELECT a, b, y, pgml.predict_joint('quantiles', f) FROM fresh f")
+    predicted = np.array([row[3] for row in rows])
+    below = (np.array([[row[2]] for row in rows]) <= predicted).mean(axis=0)
+    assert below == pytest.approx([0.1, 0.5, 0.9], abs=0.05)
+    model = trained.sql("SELECT max(id) FROM pgml.models")
+    names = booster(trained, model).feature_names
+    library = booster(trained, model).predict(
+        xgboost.DMatrix(np.array([row[:2] for row in rows], dtype=np.float32), feature_names=names)
+    )
+    assert (library == predicted.astype(np.float32)).all()
+    # The median is what is measured, and no single value stands for three.
+    evaluated = json.loads(trained.sql("SELECT pgml.evaluate('quantiles', 'fresh')"))
+    error = np.abs(np.array([row[2] for row in rows]) - predicted[:, 1]).mean()
+    assert evaluated["mean_absolute_error"] == pytest.approx(error, rel=1e-4)
+    assert state(trained, OWNER, "SELECT pgml.predict('quantiles', ARRAY[1, 2])") == "0A000"
+    wrong = "SELECT pgml.train('quantiles', hyperparams => '{\"objective\": \"reg:quantileerror\", \"quantile_alpha\": %s}', algorithm => 'xgboost')"
+    for alpha in ("[0.5, 0.1]", "[]", "[0.5, 2]", "[0.5, 0.5]", "[null]"):
+        assert state(trained, "postgres", wrong % alpha) == "22023", alpha
 
 
 def test_too_few_rows_promise_nothing(loaded):  # noqa: F811

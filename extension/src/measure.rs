@@ -62,6 +62,7 @@ impl Measures {
     pub fn add(&mut self, model: &Model, row: &[f32], labels: &[f32], values: &[f32], class: u32) -> Result<()> {
         match &mut self.sums {
             Sums::Regression(each) => {
+                let values = model.estimates(values);
                 for ((sums, label), value) in each.iter_mut().zip(labels).zip(values) {
                     sums.add(f64::from(*label), f64::from(*value));
                 }

@@ -437,6 +437,14 @@ impl Model {
         }
     }
 
+    /// Of a regression's values those that stand for its labels: of several quantiles of one label the middle one.
+    pub fn estimates<'a>(&self, values: &'a [f32]) -> &'a [f32] {
+        match (self.labels.len(), values.len()) {
+            (1, several) if several > 1 => values.get(several / 2..several / 2 + 1).unwrap_or(values),
+            _ => values,
+        }
+    }
+
     /// Of a classification's values those that speak for a class the more the higher they are: one a class, or of two
     /// classes that of the second. `None` where the value is the class itself.
     pub fn class_scores<'a>(&self, values: &'a [f32]) -> Option<&'a [f32]> {

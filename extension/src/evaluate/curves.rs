@@ -233,9 +233,9 @@ struct Residuals {
 }
 
 impl Take for Residuals {
-    fn row(&mut self, _model: &Model, _features: &[f32], labels: &[f32], values: &[f32]) -> Result<()> {
+    fn row(&mut self, model: &Model, _features: &[f32], labels: &[f32], values: &[f32]) -> Result<()> {
         let count = self.labels.len().max(1);
-        for ((residuals, label), value) in self.labels.iter_mut().zip(labels).zip(values) {
+        for ((residuals, label), value) in self.labels.iter_mut().zip(labels).zip(model.estimates(values)) {
             if residuals.len() * count >= MOST_KEPT {
                 return Err(Error::new(
                     PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED,

@@ -153,6 +153,7 @@ impl Params {
             }
             (_, Kind::Metrics) => self.metrics = given.metrics()?,
             (_, Kind::BaseScore) => self.settings.push((row.name, given.base_score(self.task)?)),
+            (_, Kind::Quantiles) => self.settings.push((row.name, given.quantiles()?)),
             (_, Kind::Updater) => self.settings.push((row.name, given.updaters(linear)?)),
             (_, Kind::Monotone) => {
                 self.monotone = Some((given.monotone()?, given.name.into(), given.value.clone()));
@@ -236,10 +237,11 @@ impl Params {
         }
     }
 
-    /// Trees that are grown in each round, those of all classes.
+    /// Trees that are grown in each round, those of all classes or quantiles.
     fn trees_a_round(&self) -> u64 {
         let number = |name| self.setting(name).and_then(|text| text.parse().ok()).unwrap_or(1);
-        u64::saturating_mul(number("num_parallel_tree"), number("num_class"))
+        let quantiles = self.setting("quantile_alpha").map_or(1, |text| text.split(',').count() as u64);
+        u64::saturating_mul(number("num_parallel_tree"), number("num_class")).saturating_mul(quantiles)
     }
 
     /// The algorithm they are for.

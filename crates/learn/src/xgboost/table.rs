@@ -18,6 +18,9 @@ pub struct Parameter {
     pub about: &'static str,
 }
 
+/// Quantiles that one model may predict; each takes a tree a round.
+pub(super) const MOST_QUANTILES: usize = 100;
+
 /// What a hyperparameter takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
@@ -50,6 +53,8 @@ pub enum Kind {
     Metrics,
     /// A number, or a list of one number a class.
     BaseScore,
+    /// A number from 0 to 1, or a list of several.
+    Quantiles,
     /// One of -1, 0 and 1 for every column: a list, or an object by column name.
     Monotone,
     /// Lists of columns that may be used together, each a list of names or of positions from 0.
@@ -104,6 +109,9 @@ impl Kind {
             Kind::Objective => "one of the objectives of the task".into(),
             Kind::Metrics => "the name of a metric, or a list of such names".into(),
             Kind::BaseScore => "a number, or a list of one number a class".into(),
+            Kind::Quantiles => {
+                format!("a number from 0 to 1, or a list of {MOST_QUANTILES} such numbers at most, in ascending order")
+            }
             Kind::Monotone => {
                 "a list of -1, 0 or 1 for every column, or an object from column names to -1, 0 or 1".into()
             }
@@ -253,9 +261,9 @@ pub(super) static TABLE: &[Parameter] = &[
     row(
         "quantile_alpha",
         &[],
-        fraction(),
+        Kind::Quantiles,
         "none",
-        "The quantile that objective reg:quantileerror predicts, 0.5 for the median.",
+        "The quantile that objective reg:quantileerror predicts, 0.5 for the median, or several.",
     ),
     row(
         "tweedie_variance_power",

@@ -116,7 +116,7 @@ fn valid(row: &Parameter) -> Option<Value> {
         (_, Kind::Flag) => json!(true),
         (_, Kind::Choice(words)) => json!(words[0]),
         (_, Kind::Metrics) => json!(["mae", "rmse"]),
-        (_, Kind::BaseScore) => json!(0.5),
+        (_, Kind::BaseScore | Kind::Quantiles) => json!(0.5),
         (_, Kind::Monotone) => json!([1, 0]),
         (_, Kind::Interactions) => json!([[0, 1]]),
         (_, Kind::Ignored(_)) => json!("whatever"),

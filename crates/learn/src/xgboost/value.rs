@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::table::{At, Kind, METRICS, objectives};
+use super::table::{At, Kind, METRICS, MOST_QUANTILES, objectives};
 use super::{Columns, Task};
 use crate::Error;
 use crate::nearest::nearest;
@@ -121,6 +121,19 @@ impl Given<'_> {
             (value, _) => number(value),
         };
         text.ok_or_else(|| self.wrong(Kind::BaseScore.allowed()))
+    }
+
+    /// A quantile, or several in ascending order.
+    pub(super) fn quantiles(&self) -> Result<String, Error> {
+        let quantile = |value: &Value| value.as_f64().filter(|number| (0.0..=1.0).contains(number));
+        let text = match self.value {
+            Value::Array(list) if (1..=MOST_QUANTILES).contains(&list.len()) => {
+                let numbers: Option<Vec<f64>> = list.iter().map(quantile).collect();
+                numbers.filter(|numbers| numbers.is_sorted_by(|a, b| a < b)).map(|numbers| format!("{numbers:?}"))
+            }
+            value => quantile(value).map(|number| format!("{number:?}")),
+        };
+        text.ok_or_else(|| self.wrong(Kind::Quantiles.allowed()))
     }
 
     /// Updaters that exist, for trees or for a linear model.
