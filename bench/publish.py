@@ -23,6 +23,8 @@ PUBLISHED = {
 SETTINGS = {
     "predict-point": ["bench/predict_point.py", "bench/flights.py"],
     "predict-memory": ["bench/predict_memory.py", "bench/booster_processes.py", "bench/flights.py"],
+    "families": ["bench/families.py", "bench/fit_in_python.py", "bench/flights.py"],
+    "search": ["bench/search.py", "bench/fit_in_python.py", "bench/flights.py"],
     "many-models": ["bench/many_models.py", "bench/booster_processes.py", "bench/flights.py"],
     "predict-scan": ["bench/predict_scan.py", "bench/flights.py"],
     "pooler": ["bench/pooler.py", "bench/orm.sql"],
