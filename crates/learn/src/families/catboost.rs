@@ -484,11 +484,11 @@ impl<'a> Training<'a> {
             let label = f64::from(self.problem.labels[row]);
             self.drawn[row] = drawn * self.weights[row];
             let scores = &self.scores[row * outputs..(row + 1) * outputs];
-            for output in 0..outputs {
-                let (first, _) = self.settings.loss.derivatives(scores, output, label, f64::INFINITY);
+            let (drawn, derivatives) = (self.drawn[row], &mut self.derivatives[row * outputs..]);
+            self.settings.loss.derivatives(scores, label, f64::INFINITY, |output, first, _| {
                 squares += first * first;
-                self.derivatives[row * outputs + output] = first * self.drawn[row];
-            }
+                derivatives[output] = first * drawn;
+            });
         }
         // It fades as the model grows.
         let rows = self.problem.rows as f64;
@@ -578,12 +578,11 @@ impl<'a> Training<'a> {
                     *score = self.scores[row * outputs + output] + answers[at + output];
                 }
                 let label = f64::from(self.problem.labels[row]);
-                for output in 0..outputs {
-                    let (first, second) = self.settings.loss.derivatives(&scores, output, label, f64::INFINITY);
+                self.settings.loss.derivatives(&scores, label, f64::INFINITY, |output, first, second| {
                     let sum = &mut sums[at + output];
                     sum.0 += self.weights[row] * first;
                     sum.1 += self.weights[row] * second;
-                }
+                });
             }
             for (answer, (first, second)) in answers.iter_mut().zip(&sums) {
                 let least = second + l2;

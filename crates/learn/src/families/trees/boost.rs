@@ -14,6 +14,9 @@ use crate::families::forms::trees::Ensemble;
 use crate::family::{Control, Problem};
 use crate::random::Random;
 
+/// Scores that are looked at between two looks for the end of the training.
+const STEP: usize = 100_000;
+
 /// How trees are boosted.
 pub(crate) struct Boosting {
     pub(crate) loss: Loss,
@@ -76,7 +79,7 @@ pub(crate) fn boost(
     let measured = if held.is_empty() { &train } else { &held };
     let mut losses = if boosting.early.is_some() { vec![run.measure(measured)] } else { Vec::new() };
     for round in 0..boosting.rounds {
-        run.derive(&train, &mut sums, &mut seconds);
+        run.derive(&train, &mut sums, &mut seconds, control)?;
         let (rows, others) = run.draw(&train, random)?;
         for output in 0..outputs {
             let part = output * problem.rows..(output + 1) * problem.rows;
@@ -174,22 +177,37 @@ impl Run<'_> {
     }
 
     /// The derivatives of all rows, times their weights, output by output.
-    fn derive(&mut self, rows: &[u32], sums: &mut [f64], seconds: &mut [f64]) {
+    fn derive(
+        &mut self,
+        rows: &[u32],
+        sums: &mut [f64],
+        seconds: &mut [f64],
+        control: &mut Control<'_>,
+    ) -> Result<(), Error> {
         if let Loss::Huber(share) = self.boosting.loss {
             let mut errors: Vec<(f64, f64)> =
                 rows.iter().map(|row| (self.error(*row).abs(), self.weights[*row as usize])).collect();
             self.delta = quantile(&mut errors, share);
         }
-        for output in 0..self.boosting.loss.scores() {
+        // With many classes a row takes as long as many.
+        let step = (STEP / self.boosting.loss.scores()).max(1);
+        for rows in rows.chunks(step) {
+            control.check()?;
             for row in rows {
                 let weight = self.weights[*row as usize];
-                let scores = self.scores_of(*row);
-                let (first, second) = self.boosting.loss.derivatives(scores, output, self.label(*row), self.delta);
-                let at = output * self.problem.rows + *row as usize;
-                sums[at] = weight * first;
-                seconds[at] = weight * second;
+                self.boosting.loss.derivatives(
+                    self.scores_of(*row),
+                    self.label(*row),
+                    self.delta,
+                    |output, first, second| {
+                        let at = output * self.problem.rows + *row as usize;
+                        sums[at] = weight * first;
+                        seconds[at] = weight * second;
+                    },
+                );
             }
         }
+        Ok(())
     }
 
     /// The rows of a round, and the others.
@@ -254,5 +272,41 @@ impl Run<'_> {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::families::testing::classification;
+
+    #[test]
+    fn many_classes_are_looked_at_with_an_ear_for_the_end() {
+        let (rows, classes) = (3000, 400);
+        let labels: Vec<f32> = (0..rows).map(|row| (row % classes) as f32).collect();
+        let problem = classification(&labels, 1, &labels);
+        let boosting =
+            Boosting { loss: Loss::Softmax(classes), rate: 0.1, rounds: 1, subsample: 1.0, newton: false, early: None };
+        let weights = vec![1.0; rows];
+        let mut run = Run {
+            problem: &problem,
+            boosting: &boosting,
+            weights: &weights,
+            scores: vec![0.0; rows * classes],
+            delta: f64::INFINITY,
+        };
+        let all: Vec<u32> = (0..rows as u32).collect();
+        let (mut sums, mut seconds) = (vec![0.0; rows * classes], vec![0.0; rows * classes]);
+        let mut checks = 0;
+        let mut ask = |_| {
+            checks += 1;
+            Ok(())
+        };
+        run.derive(&all, &mut sums, &mut seconds, &mut Control::new(&mut ask)).unwrap();
+        assert!(checks >= rows * classes / STEP, "{checks}");
+        let share = 1.0 / classes as f64;
+        // Output by output: the first row is of class 0, the second of class 1.
+        assert!((sums[0] - (1.0 - share)).abs() < 1e-12 && (sums[rows] + share).abs() < 1e-12);
+        assert!((sums[rows + 1] - (1.0 - share)).abs() < 1e-12);
     }
 }

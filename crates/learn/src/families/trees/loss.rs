@@ -57,10 +57,24 @@ impl Loss {
         }
     }
 
-    /// The first derivative, with its sign turned, and the second, for output `output` of a row with these scores.
+    /// Calls with each output, the first derivative, with its sign turned, and the second, of a row with these scores.
     /// `delta` is where the error turns linear, see [`Loss::Huber`].
-    pub(crate) fn derivatives(self, scores: &[f64], output: usize, label: f64, delta: f64) -> (f64, f64) {
-        let score = scores[output];
+    pub(crate) fn derivatives(self, scores: &[f64], label: f64, delta: f64, mut take: impl FnMut(usize, f64, f64)) {
+        if let Loss::Softmax(_) = self {
+            // What the scores have in common is worked out once a row, not once an output: there may be many classes.
+            let (largest, sum) = softmax(scores);
+            for (output, score) in scores.iter().enumerate() {
+                let share = (score - largest).exp() / sum;
+                take(output, f64::from(u8::from(label == output as f64)) - share, share * (1.0 - share));
+            }
+        } else if let Some(score) = scores.first() {
+            let (first, second) = self.of_one(*score, label, delta);
+            take(0, first, second);
+        }
+    }
+
+    /// The derivatives of a loss of one score.
+    fn of_one(self, score: f64, label: f64, delta: f64) -> (f64, f64) {
         match self {
             Loss::Squared => (label - score, 1.0),
             Loss::Absolute => (sign(label - score), 1.0),
@@ -71,7 +85,7 @@ impl Loss {
                 let ratio = label * (-score).exp();
                 (ratio - 1.0, ratio)
             }
-            Loss::Logistic => {
+            Loss::Logistic | Loss::Softmax(_) => {
                 let share = logistic(score);
                 (label - share, share * (1.0 - share))
             }
@@ -79,10 +93,6 @@ impl Loss {
                 let signed = 2.0 * label - 1.0;
                 let loss = (-signed * score).exp();
                 (signed * loss, loss)
-            }
-            Loss::Softmax(_) => {
-                let share = share_of(scores, output);
-                (f64::from(u8::from(label == output as f64)) - share, share * (1.0 - share))
             }
         }
     }
@@ -136,10 +146,15 @@ fn logistic(score: f64) -> f64 {
     1.0 / (1.0 + (-score).exp())
 }
 
+/// The largest score, and the sum of what the others are beside it.
+fn softmax(scores: &[f64]) -> (f64, f64) {
+    let largest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    (largest, scores.iter().map(|score| (score - largest).exp()).sum())
+}
+
 /// The probability that softmax gives an output.
 fn share_of(scores: &[f64], output: usize) -> f64 {
-    let largest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let sum: f64 = scores.iter().map(|score| (score - largest).exp()).sum();
+    let (largest, sum) = softmax(scores);
     (scores[output] - largest).exp() / sum
 }
 
@@ -182,14 +197,23 @@ mod tests {
             (Loss::Exponential, vec![0.3], 0.0),
             (Loss::Softmax(3), vec![0.3, -0.2, 1.0], 1.0),
         ] {
+            let derivatives = |scores: &[f64]| {
+                let mut all = Vec::new();
+                loss.derivatives(scores, label, 1.0, |output, first, second| {
+                    assert_eq!(output, all.len());
+                    all.push((first, second));
+                });
+                assert_eq!(all.len(), loss.scores());
+                all
+            };
             for output in 0..loss.scores() {
                 let moved = |by: f64| {
                     let mut scores = scores.clone();
                     scores[output] += by;
-                    (loss.of(&scores, label, 1.0), loss.derivatives(&scores, output, label, 1.0))
+                    (loss.of(&scores, label, 1.0), derivatives(&scores)[output])
                 };
                 let ((less, before), (more, after)) = (moved(-step), moved(step));
-                let (first, second) = loss.derivatives(&scores, output, label, 1.0);
+                let (first, second) = derivatives(&scores)[output];
                 assert!((first + (more - less) / (2.0 * step)).abs() < 1e-6, "{loss:?}");
                 let constant = matches!(loss, Loss::Absolute | Loss::Huber(_) | Loss::Quantile(_));
                 assert!(constant || (second + (after.0 - before.0) / (2.0 * step)).abs() < 1e-6, "{loss:?}");
