@@ -47,7 +47,7 @@ const GAUSSIAN: &[&str] = &["{}", r#"{"kernel": "matern", "nu": 2.5}"#, r#"{"ker
 /// Few values, so that there are equal rows, constant columns and, seldom, very large numbers.
 fn problem_of<'a>(
     random: &mut Random,
-    task: Task,
+    family: &Family,
     features: &'a mut Vec<f32>,
     labels: &'a mut Vec<f32>,
     weights: &'a mut Vec<f32>,
@@ -57,7 +57,7 @@ fn problem_of<'a>(
     let kinds = 1 + random.index(4);
     *features = (0..rows * width).map(|_| (random.index(kinds) as f32 - 1.0) / 2.0 * scale).collect();
     let classes = 1 + random.index(rows.min(4));
-    *labels = match task {
+    *labels = match family.task {
         // Each class has a row.
         Task::Classification => (0..rows).map(|row| (row % classes) as f32).collect(),
         _ => (0..rows).map(|_| random.normal() as f32 * scale.min(1e20)).collect(),
@@ -70,8 +70,8 @@ fn problem_of<'a>(
         features,
         targets: 1,
         labels,
-        classes: if task == Task::Classification { classes } else { 0 },
-        weights: (random.index(3) == 0).then_some(weights),
+        classes: if family.task == Task::Classification { classes } else { 0 },
+        weights: (random.index(3) == 0 && family.takes_weights).then_some(weights),
         categories: &[],
         seed: random.bits(),
     }
@@ -102,7 +102,7 @@ fn attack(times: usize, seed: u64) {
     for time in 0..times {
         let (family, hyperparams) = FAMILIES[random.index(FAMILIES.len())];
         let hyperparams = hyperparams[random.index(hyperparams.len())];
-        let problem = problem_of(&mut random, family.task, &mut features, &mut labels, &mut weights);
+        let problem = problem_of(&mut random, family, &mut features, &mut labels, &mut weights);
         let mut checks = 0u32;
         let mut ask = |_| {
             checks += 1;
