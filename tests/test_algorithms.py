@@ -447,3 +447,14 @@ def test_what_a_search_scores_is_what_a_training_on_the_same_rows_scores(loaded)
         alone = scores([depth])
         for params, score in zip(alone["params"], alone["mean_test_score"], strict=True):
             assert together["mean_test_score"][together["params"].index(params)] == score
+
+
+def test_a_model_that_takes_no_missing_values_does_not_keep_others_from_being_trained(database):
+    database.sql("CREATE TABLE t AS SELECT i::real AS a, (i % 7)::real AS b, 2.0 * i AS y FROM generate_series(1, 200) i")
+    train = "SELECT deployed FROM pgml.train('p', 'regression', 't', 'y', '{}')"
+    assert database.sql("SELECT deployed FROM pgml.train('p', 'regression', 't', 'y', 'linear')") == "t"
+    database.sql("UPDATE t SET b = NULL WHERE a::int % 5 = 0")
+    # The deployed model is the better one, of rows that it can predict; and those it can no longer.
+    assert database.sql(train.format("xgboost")) == "t"
+    assert database.sql("SELECT count(pgml.predict('p', t)) FROM t") == "200"
+    assert database.sql(train.format("lightgbm")) in "tf"

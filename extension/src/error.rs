@@ -55,6 +55,14 @@ impl Error {
         Error::new(PgSqlErrorCode::ERRCODE_DATA_CORRUPTED, message)
     }
 
+    /// The SQLSTATE, of an error of ours.
+    pub fn code(&self) -> Option<PgSqlErrorCode> {
+        match self {
+            Error::Report(report) => Some(report.code),
+            Error::Caught(_) => None,
+        }
+    }
+
     pub fn detail(mut self, detail: impl Into<String>) -> Error {
         if let Error::Report(report) = &mut self {
             report.detail = Some(detail.into());

@@ -2,6 +2,7 @@
 //! on the test rows of this training.
 
 use learn::split::Split;
+use pgrx::PgSqlErrorCode;
 use serde_json::{Map, Value};
 
 use super::columns::Data;
@@ -29,7 +30,17 @@ pub fn is_better(
         ));
         return Ok(false);
     };
-    let (current, where_from) = match on_these_rows(deployed, name, data, split)? {
+    let current = match on_these_rows(deployed, name, data, split) {
+        Err(error) if error.code() == Some(PgSqlErrorCode::ERRCODE_NULL_VALUE_NOT_ALLOWED) => {
+            report::warning(&format!(
+                "model {deployed}, which is deployed, takes no missing values and cannot predict all test rows: it is \
+                 replaced"
+            ));
+            return Ok(true);
+        }
+        other => other?,
+    };
+    let (current, where_from) = match current {
         Some(score) => (Some(score), "on the same rows"),
         // Other features, so the rows of its own training are all there is to go by.
         None => (recorded(project, deployed, name)?, "when it was trained"),
