@@ -458,3 +458,9 @@ def test_a_model_that_takes_no_missing_values_does_not_keep_others_from_being_tr
     assert database.sql(train.format("xgboost")) == "t"
     assert database.sql("SELECT count(pgml.predict('p', t)) FROM t") == "200"
     assert database.sql(train.format("lightgbm")) in "tf"
+
+
+def test_postgresml_called_a_clustering_a_cluster(database):
+    database.sql("SELECT pgml.load_dataset('iris')")
+    features = "(SELECT sepal_length, petal_length FROM pgml.iris)"
+    assert database.sql(f"SELECT task FROM pgml.train('c', 'cluster', '{features}')") == "clustering"

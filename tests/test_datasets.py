@@ -63,3 +63,17 @@ def test_each_of_two_roles_may_load_the_same_data_set(database):
             database.sql("SET ROLE second_loader; SELECT * FROM pgml.load_dataset('wine')")
     finally:
         database.sql("DROP OWNED BY first_loader, second_loader; DROP ROLE first_loader, second_loader")
+
+
+def test_what_was_made_of_a_data_set_outlives_its_next_loading(database):
+    database.sql("SELECT pgml.load_dataset('digits'); CREATE VIEW images AS SELECT image FROM pgml.digits")
+    before = database.sql("SELECT oid FROM pg_class WHERE relname = 'digits'")
+    assert database.sql("SELECT rows FROM pgml.load_dataset('digits', \"limit\" => 10)") == "10"
+    assert database.sql("SELECT count(*), array_ndims((SELECT image FROM images LIMIT 1)) FROM images") == "10|2"
+    assert database.sql("SELECT oid FROM pg_class WHERE relname = 'digits'") == before
+    # A table that has become another one is made anew, unless something depends on it.
+    database.sql("ALTER TABLE pgml.digits ADD COLUMN note text")
+    with pytest.raises(Problem, match="other objects depend on it"):
+        database.sql("SELECT pgml.load_dataset('digits')")
+    database.sql("DROP VIEW images")
+    assert database.sql("SELECT rows FROM pgml.load_dataset('digits')") == "1797"

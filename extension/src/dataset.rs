@@ -35,7 +35,7 @@ static DATASETS: [Dataset; 6] = [
 ];
 
 /// Type of a column whose values are lines of pixels with blanks between them, each pixel a digit of base 17.
-const IMAGE: &str = "smallint[][]";
+const IMAGE: &str = "smallint[]";
 
 /// `pgml.load_dataset(source, subset, limit, kwargs)`.
 fn load_dataset(call: &Call) -> Result<pg_sys::Datum> {

@@ -545,16 +545,37 @@ pub fn count_as_caller(name: &str) -> Result<i64> {
     Ok(count.unwrap_or(0))
 }
 
+/// Names and types of a plain table's columns, as its definition has them; `None` for anything else.
+fn columns_of_table(relation: pg_sys::Oid) -> Result<Option<String>> {
+    let found: Vec<String> = select(
+        "SELECT pg_catalog.string_agg(pg_catalog.format('\"%s\" %s', attname, \
+             pg_catalog.format_type(atttypid, atttypmod)), ', ' ORDER BY attnum) \
+         FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) a.attrelid \
+         WHERE a.attrelid OPERATOR(pg_catalog.=) $1 AND attnum OPERATOR(pg_catalog.>) 0 AND NOT attisdropped \
+             AND c.relkind OPERATOR(pg_catalog.=) 'r'::pg_catalog.\"char\" \
+         GROUP BY c.oid",
+        &[argument(relation)],
+        |tuple| value(tuple, 1),
+    )?;
+    Ok(found.into_iter().next())
+}
+
 /// Makes the table `pgml.<name>` anew, with these column definitions and rows, both written as SQL; gives its name. Every
-/// role may read the table. A table of that name goes; the names of the registry are not for use here.
+/// role may read the table. A table of that name goes; the names of the registry are not for use here. One with the same
+/// columns stays, with the views on it, and only its rows go.
 pub fn remake_table(name: &str, columns: &str, rows: &[String]) -> Result<String> {
     let table = format!("pgml.{name}");
-    let relation = std::ffi::CString::new(name).map_err(|error| Error::invalid(error.to_string()))?;
-    if find_relation(&relation) != pg_sys::InvalidOid {
-        run_as_caller(&format!("DROP TABLE {table}"))?;
+    let name = std::ffi::CString::new(name).map_err(|error| Error::invalid(error.to_string()))?;
+    let relation = find_relation(&name);
+    if relation != pg_sys::InvalidOid && columns_of_table(relation)?.as_deref() == Some(columns) {
+        run_as_caller(&format!("TRUNCATE {table}"))?;
+    } else {
+        if relation != pg_sys::InvalidOid {
+            run_as_caller(&format!("DROP TABLE {table}"))?;
+        }
+        run_as_caller(&format!("CREATE TABLE {table} ({columns})"))?;
+        run_as_caller(&format!("GRANT SELECT ON {table} TO PUBLIC"))?;
     }
-    run_as_caller(&format!("CREATE TABLE {table} ({columns})"))?;
-    run_as_caller(&format!("GRANT SELECT ON {table} TO PUBLIC"))?;
     if !rows.is_empty() {
         run_as_caller(&format!("INSERT INTO {table} VALUES {}", rows.join(", ")))?;
     }

@@ -178,7 +178,9 @@ fn known_sampling(name: &str) -> Result<Sampling> {
 }
 
 fn parse_task(name: &str) -> Result<Task> {
-    Task::parse(name).ok_or_else(|| {
+    // PostgresML called it so before it was a clustering.
+    let known = if name == "cluster" { Some(Task::Clustering) } else { Task::parse(name) };
+    known.ok_or_else(|| {
         Error::unsupported(format!("task \"{name}\" is not supported"))
             .detail("Supported are regression, classification, clustering and decomposition.")
     })
