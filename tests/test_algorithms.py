@@ -464,3 +464,15 @@ def test_postgresml_called_a_clustering_a_cluster(database):
     database.sql("SELECT pgml.load_dataset('iris')")
     features = "(SELECT sepal_length, petal_length FROM pgml.iris)"
     assert database.sql(f"SELECT task FROM pgml.train('c', 'cluster', '{features}')") == "clustering"
+
+
+def test_many_features_are_prepared_in_a_time_that_grows_with_them(database):
+    """And not with their square: 300,000 would take minutes, deaf to a timeout."""
+    database.sql(
+        "CREATE TABLE wide AS SELECT array_agg(random()::real) AS v, i::real AS y"
+        " FROM generate_series(1, 8) i, generate_series(1, 300000) GROUP BY i"
+    )
+    database.sql(
+        "SET statement_timeout = '60s'; SELECT pgml.train('w', 'regression', 'wide', 'y', 'ridge',"
+        ' preprocess => \'{"v": {"scale": "standard"}}\')'
+    )

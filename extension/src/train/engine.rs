@@ -87,13 +87,20 @@ impl Prepared<'_> {
             self.data.feature_names().into_iter().zip(kinds).map(|(name, (kind, n))| (name, kind, n)).collect();
         let Some(pipeline) = &self.meta.pipeline else { return raw };
         let made = pipeline.made();
+        // What was made of a feature stands together: where it begins, and how much it is.
+        let mut parts = vec![(0, 0); pipeline.raw_width()];
+        for (index, (source, _)) in made.iter().enumerate() {
+            if let Some((first, count)) = parts.get_mut(*source) {
+                *first = if *count == 0 { index } else { *first };
+                *count += 1;
+            }
+        }
         let features = made.iter().enumerate().map(|(index, (source, untouched))| {
             let Some((name, kind, categories)) = raw.get(*source) else {
                 return (format!("f{index}"), FeatureKind::Quantity, 0);
             };
-            let first = made.iter().position(|(other, _)| other == source).unwrap_or(index);
-            let alone = made.iter().filter(|(other, _)| other == source).count() == 1;
-            match (untouched, alone) {
+            let (first, count) = parts.get(*source).copied().unwrap_or((index, 1));
+            match (untouched, count == 1) {
                 (true, _) => (name.clone(), *kind, *categories),
                 (false, true) => (name.clone(), FeatureKind::Quantity, 0),
                 (false, false) => (format!("{name}={}", index - first), FeatureKind::Quantity, 0),
