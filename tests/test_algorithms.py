@@ -476,3 +476,17 @@ def test_many_features_are_prepared_in_a_time_that_grows_with_them(database):
         "SET statement_timeout = '60s'; SELECT pgml.train('w', 'regression', 'wide', 'y', 'ridge',"
         ' preprocess => \'{"v": {"scale": "standard"}}\')'
     )
+
+
+@pytest.mark.parametrize("algorithm", ["linear", "knn", "random_forest"])
+def test_every_algorithm_takes_the_seed_of_the_split(loaded, algorithm):
+    def metrics(hyperparams):
+        trained = f"FROM pgml.train('seeded_{algorithm}', 'regression', 'pgml.diabetes', 'target', '{algorithm}',"
+        loaded.sql(f"SELECT * {trained} hyperparams => '{hyperparams}')")
+        return loaded.sql("SELECT metrics->'r2' FROM pgml.models ORDER BY id DESC LIMIT 1")
+
+    one, other = metrics('{"random_state": 1}'), metrics('{"seed": 2}')
+    assert one != other
+    assert (metrics('{"seed": 1}'), metrics('{"random_state": 2}')) == (one, other)
+    with pytest.raises(Problem, match='"seed" cannot be "x"'):
+        metrics('{"seed": "x"}')

@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 use super::base::Base;
 use super::columns::{Data, FeatureKind};
 use super::interrupts::{self, Interrupted};
+use super::request::SEEDS;
 use super::view::View;
 use crate::error::{Error, Result};
 use crate::memory;
@@ -171,8 +172,28 @@ impl Learner {
                 offered.copied().collect::<Vec<_>>().join(", ")
             ))
         })?;
-        Ok(Learner { family, given: Given::check(family.parameters, hyperparams)?, seed })
+        let given = Given::check(family.parameters, &without_seed(family, hyperparams)?)?;
+        Ok(Learner { family, given, seed })
     }
+}
+
+/// The hyperparameters without those that seed the split, where the algorithm itself leaves nothing to chance.
+fn without_seed(family: &Family, hyperparams: &Map<String, Value>) -> Result<Map<String, Value>> {
+    let mut rest = hyperparams.clone();
+    for name in SEEDS {
+        if family.parameters.iter().any(|parameter| parameter.name == name) {
+            continue;
+        }
+        match rest.remove(name) {
+            Some(value) if !value.is_i64() && !value.is_null() => {
+                return Err(Error::invalid(format!(
+                    "hyperparameter \"{name}\" cannot be {value}: it is a whole number, which seeds the split"
+                )));
+            }
+            _ => {}
+        }
+    }
+    Ok(rest)
 }
 
 impl Engine for Learner {

@@ -15,6 +15,9 @@ use crate::sql::{Call, LONGEST_NAME};
 /// Bytes of a relation's name or of a query in its place.
 pub const LONGEST_QUERY: usize = 1 << 20;
 
+/// Hyperparameters that seed the split, and what is random in the training.
+pub const SEEDS: [&str; 2] = ["random_state", "seed"];
+
 /// What a call of `pgml.train` asks for.
 pub struct Request {
     pub project_name: String,
@@ -142,7 +145,7 @@ impl Request {
 
     /// Seed of the split, the one that the hyperparameters give the training too: 0 if they do not.
     pub fn seed(&self) -> u64 {
-        let seed = ["random_state", "seed"].into_iter().find_map(|name| self.hyperparams.get(name));
+        let seed = SEEDS.into_iter().find_map(|name| self.hyperparams.get(name));
         seed.and_then(Value::as_i64).map_or(0, i64::cast_unsigned)
     }
 }
