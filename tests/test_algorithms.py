@@ -450,7 +450,9 @@ def test_what_a_search_scores_is_what_a_training_on_the_same_rows_scores(loaded)
 
 
 def test_a_model_that_takes_no_missing_values_does_not_keep_others_from_being_trained(database):
-    database.sql("CREATE TABLE t AS SELECT i::real AS a, (i % 7)::real AS b, 2.0 * i AS y FROM generate_series(1, 200) i")
+    database.sql(
+        "CREATE TABLE t AS SELECT i::real AS a, (i % 7)::real AS b, 2.0 * i AS y FROM generate_series(1, 200) i"
+    )
     train = "SELECT deployed FROM pgml.train('p', 'regression', 't', 'y', '{}')"
     assert database.sql("SELECT deployed FROM pgml.train('p', 'regression', 't', 'y', 'linear')") == "t"
     database.sql("UPDATE t SET b = NULL WHERE a::int % 5 = 0")

@@ -122,6 +122,8 @@ SHORT = {
     "explaining": "SELECT count(*) FROM pgml.explain('large', 1, 2, 3)",
     "a batch": "SELECT count(*) FROM pgml.predict_batch('large', array_fill(1::real, ARRAY[6000000]))",
     "an aggregate": "SELECT array_length(pgml.predict_agg('large', i, i, i), 1) FROM generate_series(1, 6000000) i",
+    "dense algebra": "SELECT pgml.train('dense', 'regression', '(SELECT array_agg(sin(i * j)) AS a, i AS y "
+    "FROM generate_series(1, 500) i, generate_series(1, 400) j GROUP BY i)', 'y', 'linear')",
     "text": "SELECT pgml.train('text', 'regression', '(SELECT md5(i::text) || repeat(''-'', 300) AS a, i AS y "
     "FROM generate_series(1, 60000) i)', 'y', 'xgboost', '{\"n_estimators\": 1}')",
 }

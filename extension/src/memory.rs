@@ -165,7 +165,7 @@ fn end_connection(bytes: usize) -> ! {
     static ENDING: AtomicBool = AtomicBool::new(false);
     const FORMAT: &CStr = c"Failed on request of %zu bytes in pgml.";
     if !ENDING.swap(true, Ordering::Relaxed) {
-        // SAFETY: the main thread of a backend, which is where Rust allocates; the strings end with a zero byte, and the
+        // SAFETY: the main thread of a backend, where Rust allocates but for threads that rest instead; the strings end with a zero byte, and the
         // format takes a size. FATAL runs the callbacks of the end of a backend and exits.
         unsafe {
             if errstart(pgrx::PgLogLevel::FATAL as c_int, std::ptr::null()) {

@@ -10,7 +10,7 @@ mod recent;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 pub use recent::{Bounds, Recent};
 
@@ -45,6 +45,13 @@ static WAY_OUT: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 
 thread_local! {
     static ASKED: Cell<bool> = const { Cell::new(false) };
+    static HELPS: Cell<Option<&'static AtomicBool>> = const { Cell::new(None) };
+}
+
+/// Has this thread, which works for another and has nothing else to do, rest for ever where an allocation of it fails: the
+/// way out is for the thread that the program is about. `failed` is set then.
+pub fn rest_on_failure(failed: &'static AtomicBool) {
+    HELPS.set(Some(failed));
 }
 
 /// While it lives, a failure is an answer.
@@ -74,6 +81,12 @@ impl Allocator {
 
     #[cold]
     fn failed(size: usize) {
+        if let Some(failed) = HELPS.get().filter(|_| !ASKED.get()) {
+            failed.store(true, Ordering::Release);
+            loop {
+                std::thread::sleep(std::time::Duration::from_secs(3600));
+            }
+        }
         let way_out = WAY_OUT.load(Ordering::Acquire);
         if !way_out.is_null() && !ASKED.get() {
             // SAFETY: what was stored is a function of this type.

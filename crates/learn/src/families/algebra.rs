@@ -1,8 +1,10 @@
 //! What linear families share: rows around their means, and least squares.
 
 use faer::linalg::matmul::triangular::{self, BlockStructure};
-use faer::{Accum, Mat, MatRef, Par};
+use faer::linalg::solvers::{SelfAdjointEigen, Svd};
+use faer::{Accum, Mat, MatRef, Par, Side};
 
+use super::apart::apart;
 use crate::Error;
 use crate::family::{Control, Problem, zeros};
 
@@ -101,14 +103,33 @@ pub(crate) fn feature_means(problem: &Problem<'_>) -> Vec<f64> {
     sums
 }
 
+/// The singular values and vectors of a matrix.
+pub(crate) fn singular_values(matrix: Mat<f64>, control: &mut Control<'_>) -> Result<Svd<f64>, Error> {
+    let (rows, columns) = (matrix.nrows() as f64, matrix.ncols() as f64);
+    let found = apart(4.0 * rows * columns * rows.min(columns), control, move || matrix.thin_svd())?;
+    found.map_err(|_| Error::Diverged("the singular values were not found"))
+}
+
+/// The eigenvalues, the smallest first, and vectors of a symmetric matrix, of which the lower triangle counts.
+pub(crate) fn eigenvalues(matrix: Mat<f64>, control: &mut Control<'_>) -> Result<SelfAdjointEigen<f64>, Error> {
+    let size = matrix.nrows() as f64;
+    let found = apart(4.0 * size * size * size, control, move || matrix.self_adjoint_eigen(Side::Lower))?;
+    found.map_err(|_| Error::Diverged("the eigenvalues were not found"))
+}
+
 /// The coefficients of least squares, the shortest where several are best: `features.ncols()` by `targets.ncols()`.
 ///
 /// By the singular values of the features, those below `eps * max(rows, columns)` of the largest taken for zero.
-pub(crate) fn least_squares(features: MatRef<'_, f64>, targets: MatRef<'_, f64>) -> Result<Mat<f64>, Error> {
-    let svd = features.thin_svd().map_err(|_| Error::Diverged("the singular values were not found"))?;
+pub(crate) fn least_squares(
+    features: Mat<f64>,
+    targets: MatRef<'_, f64>,
+    control: &mut Control<'_>,
+) -> Result<Mat<f64>, Error> {
+    let (rows, columns) = (features.nrows(), features.ncols());
+    let svd = singular_values(features, control)?;
     let singular = svd.S().column_vector();
     let largest = singular.iter().copied().fold(0.0, f64::max);
-    let least = largest * f64::EPSILON * features.nrows().max(features.ncols()) as f64;
+    let least = largest * f64::EPSILON * rows.max(columns) as f64;
     let mut projected = svd.U().transpose() * targets;
     for (row, value) in singular.iter().enumerate() {
         let factor = if *value > least { 1.0 / value } else { 0.0 };

@@ -5,7 +5,7 @@
 use faer::linalg::solvers::Solve;
 use faer::{Mat, Side};
 
-use super::algebra::{Centred, Moments, labels, weights};
+use super::algebra::{Centred, Moments, eigenvalues, labels, singular_values, weights};
 use super::forms::linear::{self, Link};
 use super::usual::told_whether_converged;
 use super::usual::{COUNT, FIT_INTERCEPT, NOT_NEGATIVE, POSITIVE, ignored, linear_model, takes};
@@ -137,18 +137,15 @@ fn ridge(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Res
     let weights = weights(problem);
     let total = weights.as_ref().map_or(problem.rows as f64, |weights| weights.iter().sum());
     let (directions, intercept_of): (Directions, Box<Intercept>) = if problem.width <= problem.rows {
-        let moments = Moments::new(problem, &labels(problem), weights.as_deref(), intercept, control)?;
-        let eigen = moments
-            .gram
-            .self_adjoint_eigen(Side::Lower)
-            .map_err(|_| Error::Diverged("the principal directions were not found"))?;
+        let mut moments = Moments::new(problem, &labels(problem), weights.as_deref(), intercept, control)?;
+        let eigen = eigenvalues(std::mem::replace(&mut moments.gram, Mat::new()), control)?;
         let products = (eigen.U().transpose() * &moments.products).col_as_slice(0).to_vec();
         let sizes = eigen.S().column_vector().iter().map(|size| size.max(0.0)).collect();
         let directions = Directions { basis: eigen.U().to_owned(), sizes, products, square: moments.squares[0] };
         (directions, Box::new(move |coefficients| moments.intercept(coefficients, 0)))
     } else {
-        let centred = Centred::new(problem, intercept)?;
-        let svd = centred.features.thin_svd().map_err(|_| Error::Diverged("the singular values were not found"))?;
+        let mut centred = Centred::new(problem, intercept)?;
+        let svd = singular_values(std::mem::replace(&mut centred.features, Mat::new()), control)?;
         let singular: Vec<f64> = svd.S().column_vector().iter().copied().collect();
         let projected = svd.U().transpose() * &centred.targets;
         let products = projected.col_as_slice(0).iter().zip(&singular).map(|(value, size)| value * size).collect();

@@ -6,6 +6,7 @@
 
 use faer::Mat;
 
+use super::algebra::singular_values;
 use super::distance::squared;
 use super::forms::witnesses;
 use super::groups::{self, RANDOM_STATE};
@@ -116,7 +117,7 @@ fn fit_co(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Re
     control.check()?;
     let scaled = scale(at_least(problem.matrix()?, 0.0));
     let count = (clusters as f64).log2().ceil() as usize;
-    let (left, right) = singular_vectors(&scaled.matrix, 1, count)?;
+    let (left, right) = singular_vectors(scaled.matrix, 1, count, control)?;
     let width = left.first().map_or(0, Vec::len);
     // Rows and features together.
     let places: Vec<f64> = left
@@ -146,7 +147,7 @@ fn fit_bi(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Re
         "log" => (logarithms(at_least(matrix, 1.0)), 0),
         _ => (bistochastic(at_least(matrix, 0.0), control)?, 1),
     };
-    let (_, right) = singular_vectors(&scaled, left_out, components)?;
+    let (_, right) = singular_vectors(scaled, left_out, components, control)?;
     let mut random = groups::random(problem, given);
     let chosen = piecewise(&right, columns, best, given, &mut random, control)?;
     let mut places = Vec::new();
@@ -293,9 +294,14 @@ fn logarithms(mut matrix: Mat<f64>) -> Mat<f64> {
 type Vectors = Vec<Vec<f64>>;
 
 /// So many singular vectors after the first ones that are left out: a row each of the matrix, and of its transpose.
-fn singular_vectors(matrix: &Mat<f64>, left_out: usize, count: usize) -> Result<(Vectors, Vectors), Error> {
-    let svd = matrix.thin_svd().map_err(|_| Error::Diverged("the singular values were not found"))?;
+fn singular_vectors(
+    matrix: Mat<f64>,
+    left_out: usize,
+    count: usize,
+    control: &mut Control<'_>,
+) -> Result<(Vectors, Vectors), Error> {
     let end = (left_out + count).min(matrix.nrows().min(matrix.ncols()));
+    let svd = singular_values(matrix, control)?;
     let rows = |vectors: faer::MatRef<'_, f64>| -> Vectors {
         (0..vectors.nrows()).map(|row| (left_out..end).map(|column| vectors[(row, column)]).collect()).collect()
     };

@@ -82,7 +82,7 @@ struct Line {
 
 impl Line {
     /// The least squares of some rows.
-    fn through(problem: &Problem<'_>, rows: &[usize]) -> Result<Line, Error> {
+    fn through(problem: &Problem<'_>, rows: &[usize], control: &mut Control<'_>) -> Result<Line, Error> {
         let features: Vec<f32> = rows.iter().flat_map(|row| problem.row(*row)).copied().collect();
         let labels: Vec<f32> = rows.iter().map(|row| problem.labels[*row]).collect();
         let weights: Option<Vec<f32>> = problem.weights.map(|weights| rows.iter().map(|row| weights[*row]).collect());
@@ -93,8 +93,9 @@ impl Line {
             weights: weights.as_deref().filter(|weights| weights.iter().any(|weight| *weight > 0.0)),
             ..*problem
         };
-        let centred = Centred::new(&part, true)?;
-        let solution: Mat<f64> = least_squares(centred.features.as_ref(), centred.targets.as_ref())?;
+        let mut centred = Centred::new(&part, true)?;
+        let features = std::mem::replace(&mut centred.features, Mat::new());
+        let solution = least_squares(features, centred.targets.as_ref(), control)?;
         let coefficients = solution.col_as_slice(0).to_vec();
         Ok(Line { intercept: centred.intercept(&coefficients, 0), coefficients })
     }
@@ -166,7 +167,7 @@ fn fit(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Resul
             let other = index + random.index(rows - index);
             order.swap(index, other);
         }
-        let line = Line::through(problem, &order[..sample])?;
+        let line = Line::through(problem, &order[..sample], control)?;
         let agrees = |row: &usize| {
             let error = (labels[*row] - line.at(problem, *row)).abs();
             (if squared { error * error } else { error }) <= threshold
@@ -190,7 +191,7 @@ fn fit(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Resul
     let Some((agree, _)) = best else {
         return Err(given.refuse("residual_threshold", "no trial had a row within it: a larger one is needed"));
     };
-    let line = Line::through(problem, &agree)?;
+    let line = Line::through(problem, &agree, control)?;
     linear_model(problem, line.coefficients, vec![line.intercept], Link::Identity)
 }
 

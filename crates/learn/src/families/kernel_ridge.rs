@@ -116,7 +116,7 @@ fn fit(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Resul
             }
             None if problem.rows <= MOST_SINGULAR => {
                 let matrix = weighted(&kernel, &tiles, &roots, alpha, control)?;
-                least_squares(matrix.as_ref(), right.as_ref())?
+                least_squares(matrix, right.as_ref(), control)?
             }
             None => return Err(given.refuse("alpha", "with this kernel there is no one solution; a larger one helps")),
         };

@@ -1,6 +1,8 @@
 //! Ordinary least squares: the linear function with the least sum of squared errors, the one with the shortest
 //! coefficients where several have it.
 
+use faer::Mat;
+
 use super::algebra::{Centred, feature_means, least_squares};
 use super::forms::linear::{self, Link};
 use crate::Error;
@@ -29,9 +31,10 @@ pub(crate) const LINEAR: Family = Family {
 };
 
 fn fit(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Result<Model, Error> {
-    let centred = Centred::new(problem, given.flag("fit_intercept"))?;
+    let mut centred = Centred::new(problem, given.flag("fit_intercept"))?;
     control.check()?;
-    let solution = least_squares(centred.features.as_ref(), centred.targets.as_ref())?;
+    let features = std::mem::replace(&mut centred.features, Mat::new());
+    let solution = least_squares(features, centred.targets.as_ref(), control)?;
     let mut coefficients = Vec::with_capacity(problem.targets * problem.width);
     let mut intercepts = Vec::with_capacity(problem.targets);
     for target in 0..problem.targets {

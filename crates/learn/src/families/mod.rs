@@ -5,6 +5,7 @@ pub(crate) mod affinity_propagation;
 pub(crate) mod agglomeration;
 mod algebra;
 mod aliases;
+mod apart;
 #[cfg(test)]
 mod attack;
 pub(crate) mod bagging;

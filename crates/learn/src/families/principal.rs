@@ -4,9 +4,9 @@
 //! Both come from the exact singular values, of the products of the features where there are many more rows than those,
 //! which is faster by far. The sign of a component is such that its weight of largest size is positive.
 
-use faer::{Mat, Side};
+use faer::Mat;
 
-use super::algebra::feature_means;
+use super::algebra::{eigenvalues, feature_means, singular_values};
 use super::forms::projection;
 use super::groups::{self, RANDOM_STATE};
 use crate::Error;
@@ -184,9 +184,7 @@ fn of_products(problem: &Problem<'_>, around: &[f64], control: &mut Control<'_>)
         let part = block.subcols(0, count);
         faer::linalg::matmul::matmul(products.as_mut(), faer::Accum::Add, part, part.transpose(), 1.0, faer::Par::Seq);
     }
-    let eigen = products
-        .self_adjoint_eigen(Side::Lower)
-        .map_err(|_| Error::Diverged("the eigenvalues of the products of features were not found"))?;
+    let eigen = eigenvalues(products, control)?;
     // They come the smallest first.
     let vectors = eigen.U().reverse_cols().to_owned();
     let squares: Vec<f64> = eigen.S().column_vector().iter().rev().copied().collect();
@@ -200,7 +198,7 @@ fn of_rows(problem: &Problem<'_>, around: &[f64], control: &mut Control<'_>) -> 
         matrix.col_as_slice_mut(column).iter_mut().for_each(|value| *value -= mean);
     }
     control.check()?;
-    let svd = matrix.thin_svd().map_err(|_| Error::Diverged("the singular values were not found"))?;
+    let svd = singular_values(matrix, control)?;
     let squares = svd.S().column_vector().iter().map(|value| value * value).collect();
     Ok((svd.V().to_owned(), squares))
 }

@@ -4,7 +4,7 @@
 use faer::linalg::solvers::Solve;
 use faer::{Mat, Side};
 
-use super::algebra::{Centred, Moments, labels, weights};
+use super::algebra::{Centred, Moments, labels, singular_values, weights};
 use super::coordinate::{Costs, Products, Settings, descend};
 use super::forms::linear::{self, Link};
 use super::usual::{CLASS_WEIGHT, FIT_INTERCEPT, NOT_NEGATIVE, class_weights, ignored, linear_model};
@@ -163,7 +163,7 @@ fn fit(
     };
     let solution = match solution {
         Some(solution) => solution,
-        None => by_singular_values(&centred, alphas)?,
+        None => by_singular_values(&centred, alphas, control)?,
     };
     for target in 0..alphas.len() {
         let column = solution.col_as_slice(target);
@@ -217,8 +217,8 @@ fn by_rows(centred: &Centred, alphas: &[f64], control: &mut Control<'_>) -> Resu
 }
 
 /// By the singular values of the features: always there, and the shortest of several solutions.
-fn by_singular_values(centred: &Centred, alphas: &[f64]) -> Result<Mat<f64>, Error> {
-    let svd = centred.features.thin_svd().map_err(|_| Error::Diverged("the singular values were not found"))?;
+fn by_singular_values(centred: &Centred, alphas: &[f64], control: &mut Control<'_>) -> Result<Mat<f64>, Error> {
+    let svd = singular_values(centred.features.clone(), control)?;
     let singular = svd.S().column_vector();
     let largest = singular.iter().copied().fold(0.0, f64::max);
     let least = largest * f64::EPSILON * centred.features.nrows().max(centred.features.ncols()) as f64;

@@ -61,7 +61,7 @@ fn fit(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Resul
     if combinations(rows.len(), count) <= most {
         let mut set: Vec<usize> = (0..count).collect();
         loop {
-            solver.add(&set.iter().map(|index| rows[*index]).collect::<Vec<_>>())?;
+            solver.add(&set.iter().map(|index| rows[*index]).collect::<Vec<_>>(), control)?;
             pace.spend(size * size * count, control)?;
             // The next set in lexicographic order.
             let Some(last) = (0..count).rev().find(|place| set[*place] < rows.len() - count + place) else { break };
@@ -73,7 +73,7 @@ fn fit(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Resul
     } else {
         let mut draws = Draws::new(problem, rows, Random::new(seed(problem, given)));
         for _ in 0..most as u64 {
-            solver.add(&draws.draw(count))?;
+            solver.add(&draws.draw(count), control)?;
             pace.spend(size * size * count, control)?;
         }
     }
@@ -145,7 +145,7 @@ struct Solver<'a> {
 
 impl Solver<'_> {
     /// Adds the solution of a set of rows.
-    fn add(&mut self, set: &[usize]) -> Result<(), Error> {
+    fn add(&mut self, set: &[usize], control: &mut Control<'_>) -> Result<(), Error> {
         let width = self.problem.width;
         let mut matrix = zeros(set.len(), self.size + 1)?;
         for (index, row) in set.iter().enumerate() {
@@ -163,7 +163,7 @@ impl Solver<'_> {
             self.solutions.extend(solution);
             return Ok(());
         }
-        let solution = least_squares(matrix.subcols(0, self.size), matrix.subcols(self.size, 1))?;
+        let solution = least_squares(matrix.subcols(0, self.size).to_owned(), matrix.subcols(self.size, 1), control)?;
         self.solutions.extend_from_slice(solution.col_as_slice(0));
         Ok(())
     }
