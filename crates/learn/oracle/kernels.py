@@ -1,6 +1,6 @@
 """As linear.py, for what predicts by distances or kernels: nearest neighbours, support vectors, Gaussian processes.
 
-    python crates/learn/oracle/kernels.py > crates/learn/oracle/kernels.json
+python crates/learn/oracle/kernels.py > crates/learn/oracle/kernels.json
 """
 
 import json
@@ -16,6 +16,7 @@ linear.ROWS = 30
 
 
 def nearest_neighbours():
+    """Cases of algorithm knn."""
     # Cases in which rows are as near as others are left out: which of them count is each library's own choice.
     options = [
         {},
@@ -37,6 +38,7 @@ def nearest_neighbours():
 
 
 def support_vectors():
+    """Cases of algorithms svm and nu_svm."""
     kernels = [{}, {"kernel": "linear"}, {"kernel": "poly", "coef0": 1.0}, {"kernel": "sigmoid", "gamma": 0.01}]
     for kernel in kernels:
         hyperparams = {**kernel, "tol": 1e-6}
@@ -60,6 +62,7 @@ def support_vectors():
 
 
 def ridges():
+    """Cases of algorithm kernel_ridge."""
     options = [
         {},
         {"kernel": "rbf", "alpha": 0.5},
@@ -74,6 +77,7 @@ def ridges():
 
 
 def gaussian_processes():
+    """Cases of algorithm gaussian_process."""
     regressor, classifier = gaussian_process.GaussianProcessRegressor, gaussian_process.GaussianProcessClassifier
     yield regress("gaussian_process", regressor, hyperparams={"optimizer": None})
     yield regress("gaussian_process", regressor, hyperparams={"alpha": 0.5, "normalize_y": True}, probe=2e-3)

@@ -20,6 +20,7 @@ def units(count):
 
 
 def measure(data, task, name, model, train, labels, test):
+    """Prints how long a model takes to train and to predict."""
     begun = time.perf_counter()
     model.fit(train, labels)
     fitted = time.perf_counter()

@@ -171,6 +171,8 @@ cases = [
     case("spectral_bi", "breast_cancer", False, 0.95, method="log", n_clusters=[2, 3]),
     case("spectral_bi", "breast_cancer", False, 0.95, method="scale"),
 ]
-lines = {name: ",\n".join(map(json.dumps, found)) for name, found in (("groups", cases), ("components", decompositions))}
+lines = {
+    name: ",\n".join(map(json.dumps, found)) for name, found in (("groups", cases), ("components", decompositions))
+}
 tables = ",\n".join(f'"{name}": [\n{text}\n]' for name, text in lines.items())
 print(f'{{"scikit-learn": "{sklearn.__version__}",\n{tables}}}')
