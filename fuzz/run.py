@@ -29,8 +29,8 @@ MORE_SEEDS = {
     "model_json": "crates/forest/tests/models/[0-9]*",
     "model_ubj": "crates/forest/tests/models/[0-9]*",
     "model_state": "crates/forest/tests/models/[0-9]*",
-    "model_binary": "crates/forest/tests/models/binary/*.bin",
-    "model_catboost": "tests/carry/catboost_*.json",
+    "model_binary": "crates/forest/tests/models/binary",
+    "model_catboost": "tests/carry",
     "image": "crates/forest/tests/images/*",
 }
 

@@ -17,7 +17,7 @@ fuzz_target!(|data: &[u8]| {
             tag::PARSE => {
                 if let Ok(parse) = frontend::parse(body) {
                     frontend::write_parse(&mut again, parse.name, parse.definition);
-                    howdah_pooler::fuzzing::prepare(parse.definition, parse.query);
+                    howdah_pooler::fuzzing::prepare(parse.definition);
                 }
             }
             tag::BIND => {
