@@ -286,6 +286,8 @@ pub fn project_of_model(model: i64, snapshot: pg_sys::Snapshot) -> Result<Option
         found = models.get(tuple, project_id);
         Ok(())
     })?;
+    // One table at a time: an update of the extension locks them in another order.
+    drop(models);
     match found {
         Some(id) => project(id, snapshot),
         None => Ok(None),

@@ -210,10 +210,12 @@ def test_a_server_that_is_starting_up_is_waited_for(own):
         (own.data / "standby.signal").touch()
         give_to_server_user(own.data / "standby.signal")
         own.settings["hot_standby"] = "off"
+        # The server has said that it is shutting down, too.
+        said = len(pooler.log.read_text())
         starting = threading.Thread(target=own.start, args=(True, own.port))
         starting.start()
         client.send(query("SELECT 2"))
-        wait_until(lambda: "the database system is" in pooler.log.read_text())
+        wait_until(lambda: "the database system is" in pooler.log.read_text()[said:])
         assert starting.is_alive()
         own.run_as_server("pg_ctl", "promote", "-D", str(own.data))
         assert errors(client.until(b"Z")) == []
