@@ -4,6 +4,8 @@ Run by `make test`, which builds the extension first and passes `--pg` for each 
 a library or a client that is missing is an error here, never a skipped test.
 """
 
+import contextlib
+
 import pytest
 
 from devkit import postgres
@@ -60,14 +62,22 @@ def server(major):
         yield running
 
 
+@contextlib.contextmanager
+def fresh(server, name):
+    """A database of that name with the extension, for as long as the context."""
+    server.psql(f"CREATE DATABASE {name}")
+    try:
+        server.psql("CREATE EXTENSION pgml", name)
+        yield Database(server, name)
+    finally:
+        server.psql(f"DROP DATABASE {name} WITH (FORCE)")
+
+
 @pytest.fixture
 def database(server, request):
     """A fresh database with the extension."""
-    name = f"t_{abs(hash(request.node.nodeid)) % 10**12}"
-    server.psql(f"CREATE DATABASE {name}")
-    server.psql("CREATE EXTENSION pgml", name)
-    yield Database(server, name)
-    server.psql(f"DROP DATABASE {name} WITH (FORCE)")
+    with fresh(server, f"t_{abs(hash(request.node.nodeid)) % 10**12}") as made:
+        yield made
 
 
 class Cluster:

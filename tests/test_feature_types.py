@@ -2,7 +2,7 @@
 
 import pytest
 
-from conftest import Database
+from conftest import fresh
 from devkit import Problem
 
 NEWEST_ONLY = True
@@ -11,24 +11,21 @@ NEWEST_ONLY = True
 @pytest.fixture(scope="module")
 def moments(server):
     """A database with a table of every such type, and a model of it."""
-    server.psql("CREATE DATABASE moments")
-    database = Database(server, "moments")
-    database.sql("""
-        CREATE EXTENSION pgml;
-        SET TimeZone = 'Asia/Tokyo';
-        CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy');
-        CREATE DOMAIN day_of_sale AS date;
-        CREATE TABLE sales AS
-            SELECT t::day_of_sale AS day, t AS at, t::timestamptz AS at_zone, t::time AS clock,
-                   make_interval(months => i % 30, days => i % 7, secs => i) AS took,
-                   (ARRAY['sad', 'ok', 'happy'])[1 + i % 3]::mood AS mood,
-                   extract(dow FROM t)::int * 10 + extract(hour FROM t)::int + (i % 3) AS sold
-            FROM (SELECT i, timestamp '1998-05-01' + i * interval '7 hours 13 minutes' AS t
-                  FROM generate_series(1, 3000) AS i) AS times;
-        SELECT * FROM pgml.train('sales', 'regression', 'sales', 'sold', 'xgboost', '{"n_estimators": 60}');
-    """)
-    yield database
-    server.psql("DROP DATABASE moments WITH (FORCE)")
+    with fresh(server, "moments") as database:
+        database.sql("""
+            SET TimeZone = 'Asia/Tokyo';
+            CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy');
+            CREATE DOMAIN day_of_sale AS date;
+            CREATE TABLE sales AS
+                SELECT t::day_of_sale AS day, t AS at, t::timestamptz AS at_zone, t::time AS clock,
+                       make_interval(months => i % 30, days => i % 7, secs => i) AS took,
+                       (ARRAY['sad', 'ok', 'happy'])[1 + i % 3]::mood AS mood,
+                       extract(dow FROM t)::int * 10 + extract(hour FROM t)::int + (i % 3) AS sold
+                FROM (SELECT i, timestamp '1998-05-01' + i * interval '7 hours 13 minutes' AS t
+                      FROM generate_series(1, 3000) AS i) AS times;
+            SELECT * FROM pgml.train('sales', 'regression', 'sales', 'sold', 'xgboost', '{"n_estimators": 60}');
+        """)
+        yield database
 
 
 def refused(database, statement, message):

@@ -126,10 +126,12 @@ impl Kind {
         };
         if element == pg_sys::InvalidOid {
             // SAFETY: as above.
-            return match unsafe { pg_sys::type_is_enum(base) } {
-                true => Some(Kind::Text(TextKind::Enum)),
-                false if is_vector(base) => Some(Kind::Many(Many::Vector)),
-                false => Kind::of_built_in(base),
+            return match unsafe { pg_sys::get_typtype(base) } as u8 {
+                pg_sys::TYPTYPE_ENUM => Some(Kind::Text(TextKind::Enum)),
+                // Rows are asked for here by every query that predicts from them: what a type belongs to takes a scan.
+                pg_sys::TYPTYPE_COMPOSITE => None,
+                _ if is_vector(base) => Some(Kind::Many(Many::Vector)),
+                _ => Kind::of_built_in(base),
             };
         }
         // SAFETY: as above.
@@ -188,13 +190,30 @@ impl Number {
             Number::Int8 => bits as i64 as f32,
             Number::Bool => f32::from(u8::from(bits as u8 != 0)),
             // SAFETY: a numeric, as the caller promises.
-            Number::Numeric => unsafe { numeric(datum) },
+            Number::Numeric => unsafe { numeric(datum) as f32 },
             Number::Time => (bits as i64 as f64 / 1e6) as f32,
             Number::Interval => {
                 // SAFETY: an interval, as the caller promises.
                 let interval = unsafe { &*datum.cast_mut_ptr::<pg_sys::Interval>() };
                 moment::seconds_of_interval(interval.month, interval.day, interval.time)
             }
+        }
+    }
+
+    /// The value as float64, which tells more apart than features do; whole numbers past 2^53 are rounded.
+    ///
+    /// # Safety
+    /// `datum` is a value of this type, not NULL.
+    pub unsafe fn double(self, datum: pg_sys::Datum) -> f64 {
+        let bits = datum.value();
+        match self {
+            Number::Float8 => f64::from_bits(bits as u64),
+            Number::Int4 => f64::from(bits as i32),
+            Number::Int8 => bits as i64 as f64,
+            // SAFETY: a numeric, as the caller promises.
+            Number::Numeric => unsafe { numeric(datum) },
+            // SAFETY: as the caller promises.
+            _ => f64::from(unsafe { self.read(datum) }),
         }
     }
 
@@ -213,10 +232,24 @@ impl Number {
 
 /// # Safety
 /// `datum` is a numeric.
-unsafe fn numeric(datum: pg_sys::Datum) -> f32 {
+unsafe fn numeric(datum: pg_sys::Datum) -> f64 {
     // SAFETY: as the caller promises; a value past float8's range becomes an infinity, not an ERROR.
     let double = unsafe { pgrx::direct_function_call_as_datum(pg_sys::numeric_float8_no_overflow, &[Some(datum)]) };
-    double.map_or(f32::NAN, |double| f64::from_bits(double.value() as u64) as f32)
+    double.map_or(f64::NAN, |double| f64::from_bits(double.value() as u64))
+}
+
+/// A value as its type prints it.
+///
+/// # Safety
+/// `datum` is a value of that type, not NULL.
+pub unsafe fn printed(type_oid: pg_sys::Oid, datum: pg_sys::Datum) -> String {
+    let (mut function, mut varlena) = (pg_sys::InvalidOid, false);
+    // SAFETY: the output function of the value's own type; it gives a palloc'd C string.
+    unsafe {
+        pg_sys::getTypeOutputInfo(type_oid, &mut function, &mut varlena);
+        let text = pg_sys::OidOutputFunctionCall(function, datum);
+        std::ffi::CStr::from_ptr(text).to_string_lossy().into_owned()
+    }
 }
 
 /// The bytes of a `text` value.
@@ -355,14 +388,15 @@ unsafe fn element(at: *const u8, number: Number) -> f32 {
 fn is_vector(type_oid: pg_sys::Oid) -> bool {
     // SAFETY: catalog look-ups within a transaction; a name that is not null is a palloc'd C string.
     unsafe {
+        if type_name(type_oid).rsplit('.').next() != Some("vector") {
+            return false;
+        }
         let extension = pg_sys::getExtensionOfObject(pg_sys::TypeRelationId, type_oid);
         if extension == pg_sys::InvalidOid {
             return false;
         }
         let name = pg_sys::get_extension_name(extension);
-        !name.is_null()
-            && std::ffi::CStr::from_ptr(name) == c"vector"
-            && type_name(type_oid).rsplit('.').next() == Some("vector")
+        !name.is_null() && std::ffi::CStr::from_ptr(name) == c"vector"
     }
 }
 
@@ -401,7 +435,7 @@ unsafe fn read_varlena_elements(array: *mut pg_sys::ArrayType, out: &mut Vec<f32
             &mut count,
         );
         for i in 0..usize::try_from(count).unwrap_or(0) {
-            out.push(if *nulls.add(i) { f32::NAN } else { numeric(*values.add(i)) });
+            out.push(if *nulls.add(i) { f32::NAN } else { numeric(*values.add(i)) as f32 });
         }
         pg_sys::pfree(values.cast());
         pg_sys::pfree(nulls.cast());

@@ -161,7 +161,7 @@ impl Spec {
         if spec.role != Role::Feature && spec != (Spec { role: spec.role, ..Spec::default() }) {
             return Err(refused(
                 column,
-                "has a \"role\", so the column is not learnt from, and nothing else is done to it",
+                "cannot have encode, impute or scale beside this \"role\": the column is not learnt from",
             ));
         }
         Ok(spec)

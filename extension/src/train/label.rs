@@ -52,16 +52,8 @@ impl Exact {
             Number::Int2 => return Some(Exact::Integer(i64::from(bits as i16))),
             Number::Int4 => return Some(Exact::Integer(i64::from(bits as i32))),
             Number::Int8 => return Some(Exact::Integer(bits as i64)),
-            Number::Float8 => f64::from_bits(bits as u64),
-            Number::Float4 => f64::from(f32::from_bits(bits as u32)),
             // SAFETY: a value of the type, as the caller promises.
-            Number::Time | Number::Interval => f64::from(unsafe { number.read(datum) }),
-            Number::Numeric => {
-                // SAFETY: a numeric, as the caller promises; past float8's range it becomes an infinity.
-                let double =
-                    unsafe { pgrx::direct_function_call_as_datum(pg_sys::numeric_float8_no_overflow, &[Some(datum)]) };
-                double.map_or(f64::NAN, |double| f64::from_bits(double.value() as u64))
-            }
+            _ => unsafe { number.double(datum) },
         };
         if float.is_nan() { None } else { Some(Exact::Float((float + 0.0).to_bits())) }
     }
@@ -134,8 +126,9 @@ impl LabelReader {
                 };
                 self.statistics.add(exact.value() as f32);
                 let type_oid = self.type_oid;
-                let code =
-                    classes.add(&exact, |exact| *exact, || short(&self.name, output(type_oid, *number, datum)))?;
+                // SAFETY: the column is of that type.
+                let text = || short(&self.name, unsafe { text_of(type_oid, *number, datum) });
+                let code = classes.add(&exact, |exact| *exact, text)?;
                 few_classes(&self.name, classes.len())?;
                 Ok(code as f32)
             }
@@ -244,16 +237,14 @@ fn short(name: &str, text: String) -> Result<String> {
 }
 
 /// A value as a cast to text gives it.
-fn output(type_oid: pg_sys::Oid, number: Number, datum: pg_sys::Datum) -> String {
-    if number == Number::Bool {
-        return (datum.value() as u8 != 0).to_string();
-    }
-    let (mut function, mut varlena) = (pg_sys::InvalidOid, false);
-    // SAFETY: the output function of the value's own type; it gives a palloc'd C string.
-    unsafe {
-        pg_sys::getTypeOutputInfo(type_oid, &mut function, &mut varlena);
-        let text = pg_sys::OidOutputFunctionCall(function, datum);
-        std::ffi::CStr::from_ptr(text).to_string_lossy().into_owned()
+///
+/// # Safety
+/// `datum` is a value of that type, not NULL.
+unsafe fn text_of(type_oid: pg_sys::Oid, number: Number, datum: pg_sys::Datum) -> String {
+    match number {
+        Number::Bool => (datum.value() as u8 != 0).to_string(),
+        // SAFETY: as the caller promises.
+        _ => unsafe { features::printed(type_oid, datum) },
     }
 }
 

@@ -174,6 +174,12 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
     let scorer = score::Scorer::new(&fitted.model, &data)?
         .ok_or_else(|| Error::corrupted("a model does not fit the rows it was trained on"))?;
     let (mut metrics, residuals) = scorer.measure(&data, &split, true)?;
+    if task == Task::Regression && metrics.get("mean_absolute_error").is_some_and(Value::is_null) {
+        report::warning(
+            "the model predicts values that are not finite for some of the held-out rows: scale or bound the features and \
+             the label",
+        );
+    }
     if !metrics.is_empty() {
         report::info(&format!("Metrics: {}", report::rounded(&metrics)));
     }

@@ -35,9 +35,9 @@ impl Roles {
         let one = |what: &str, is: &dyn Fn(Role) -> bool| {
             let mut named = roles.iter().filter(|(_, role)| is(*role)).map(|(name, _)| name);
             match (named.next(), named.next()) {
-                (Some(first), Some(second)) => {
-                    Err(Error::invalid(format!("columns \"{first}\" and \"{second}\" both {what}, and one column can")))
-                }
+                (Some(first), Some(second)) => Err(Error::invalid(format!(
+                    "columns \"{first}\" and \"{second}\" both {what}: only one column may"
+                ))),
                 _ => Ok(()),
             }
         };
@@ -195,7 +195,8 @@ impl DividingReader {
                 push(times, time.ok_or_else(|| is_null(&self.name, "orders rows by time"))?)
             }
             Divided::Groups(groups) => {
-                let text = output(self.type_oid, datum);
+                // SAFETY: the column is of that type.
+                let text = unsafe { features::printed(self.type_oid, datum) };
                 let next = u32::try_from(self.groups.len()).unwrap_or(u32::MAX);
                 let group = *self.groups.entry(text).or_insert(next);
                 push(groups, group)
@@ -219,9 +220,8 @@ impl Key {
             Key::Integer(Number::Int2) => Some(i64::from(bits as i16)),
             Key::Integer(Number::Int4) | Key::Days => Some(i64::from(bits as i32)),
             Key::Integer(_) | Key::Microseconds => Some(bits as i64),
-            Key::Float(Number::Float8) => in_order(f64::from_bits(bits as u64)),
             // SAFETY: as the caller promises.
-            Key::Float(number) => in_order(f64::from(unsafe { number.read(datum) })),
+            Key::Float(number) => in_order(unsafe { number.double(datum) }),
             Key::Boolean | Key::Text => None,
         }
     }
@@ -240,17 +240,6 @@ fn push<T>(values: &mut Vec<T>, value: T) -> Result<()> {
     }
     values.push(value);
     Ok(())
-}
-
-/// A value as a cast to text gives it.
-fn output(type_oid: pg_sys::Oid, datum: pg_sys::Datum) -> String {
-    let (mut function, mut varlena) = (pg_sys::InvalidOid, false);
-    // SAFETY: the output function of the value's own type; it gives a palloc'd C string.
-    unsafe {
-        pg_sys::getTypeOutputInfo(type_oid, &mut function, &mut varlena);
-        let text = pg_sys::OidOutputFunctionCall(function, datum);
-        std::ffi::CStr::from_ptr(text).to_string_lossy().into_owned()
-    }
 }
 
 fn unfit(column: &ResultColumn, what: &str, hint: &'static str) -> Error {
