@@ -261,10 +261,6 @@ impl Reader {
         reading.ended = Some(now);
         let Some(knowledge) = reading.knowledge.upgrade() else { return };
         if let Some(rows) = &answer.rows {
-            if reading.fingerprint.is_none() {
-                let (count, took) = (rows.len(), reading.took.as_secs_f64());
-                crate::info!("{}: the catalog is read, {count} rows in {took:.3} s", reading.place);
-            }
             let mut hasher = DefaultHasher::new();
             rows.hash(&mut hasher);
             let digest = hasher.finish();
@@ -282,8 +278,12 @@ impl Reader {
         }
         reading.failures = 0;
         reading.failure.clear();
-        reading.fingerprint = Some(answer.fingerprint);
         knowledge.confirm(changes, reading.begun);
+        // Said when the workers go by it, not before.
+        if let (None, Some(rows)) = (reading.fingerprint.replace(answer.fingerprint), &answer.rows) {
+            let (count, took) = (rows.len(), reading.took.as_secs_f64());
+            crate::info!("{}: the catalog is read, {count} rows in {took:.3} s", reading.place);
+        }
     }
 
     /// A round has failed: what has come of it is thrown away.
