@@ -413,6 +413,54 @@ def test_catboosts_models_predict_as_catboost(ask):
     )
 
 
+def explained(ask, project, rows):
+    """The contributions to each output, of rows given as numbers: rows, outputs, features and the bias."""
+    found = ask(f"SELECT pgml.explain_batch('{project}', %s::real[])", "{" + ",".join(map(array, rows)) + "}")[0][0]
+    found = numpy.array(found, dtype=numpy.float64)
+    return found.reshape(len(rows), -1, found.shape[-1])
+
+
+def test_lightgbms_models_are_explained_as_lightgbm_does(ask, lightgbm):
+    for kind, (params, label) in LIGHTGBM_KINDS.items():
+        own = gbm(lightgbm, label, names=["a", "b", "c", "d"], **params)
+        import_model(ask, kind, own.model_to_string().encode())
+        expected = own.predict(FEATURES[:30], pred_contrib=True).reshape(30, -1, 5)
+        # LightGBM adds up what a forest's trees contribute, and predicts their mean.
+        trees = own.num_trees() if kind == "forest" else 1
+        expected = expected / trees
+        found = explained(ask, kind, FEATURES[:30])
+        assert numpy.abs(found - expected).max() < 1e-6 * numpy.abs(expected).max(), kind
+        raw = own.predict(FEATURES[:30], raw_score=True).reshape(30, -1) / trees
+        assert numpy.abs(found.sum(axis=2) - raw).max() < 3e-6 * numpy.abs(raw).max(), kind
+        found = {row[0]: row[1:] for row in ask(f"SELECT * FROM pgml.feature_importance('{kind}')")}
+        totals = zip("abcd", own.feature_importance("gain"), own.feature_importance("split"), strict=True)
+        for name, gain, splits in totals:
+            assert found[name][1] == splits
+            # LightGBM writes six digits of a gain.
+            assert found[name][0] * splits == pytest.approx(gain, rel=1e-5), (kind, name)
+
+
+def test_a_model_without_counts_is_not_explained(ask, lightgbm):
+    text = gbm(lightgbm, TARGET).model_to_string()
+    lines = [
+        line for line in text.split("\n") if not line.startswith(("internal_count=", "leaf_count=", "split_gain="))
+    ]
+    import_model(ask, "bare", "\n".join(lines).encode())
+    state, message = error(ask, "SELECT pgml.explain('bare', %s::real[])", array(FEATURES[0]))
+    assert state == "0A000" and "cannot be explained" in message
+    counts = ask("SELECT count(gain), sum(weight), count(cover) FROM pgml.feature_importance('bare')")[0]
+    assert counts[0] == 0 and counts[1] > 10 and counts[2] == 0
+
+
+def test_catboosts_models_are_explained_as_catboost_does(ask):
+    known = json.loads((CARRY / "catboost.json").read_text())
+    rows = numpy.array([[numpy.nan if value is None else value for value in row] for row in known["rows"][:10]])
+    for kind in ("regression", "two", "three"):
+        import_model(ask, kind, (CARRY / f"catboost_{kind}.json").read_bytes())
+        expected = numpy.array(known[f"{kind}_contributions"]).reshape(10, -1, 4)
+        assert numpy.abs(explained(ask, kind, rows) - expected).max() < 1e-6 * numpy.abs(expected).max(), kind
+
+
 def test_what_is_damaged_of_other_libraries_is_an_error(ask, lightgbm):
     text = gbm(lightgbm, TARGET, rounds=2).model_to_string().encode()
     cat = (CARRY / "catboost_two.json").read_bytes()

@@ -73,10 +73,12 @@ def test_trees_of_other_kinds_know_their_splits(loaded, algorithm):  # noqa: F81
     loaded.sql("SELECT pgml.train('of trees', 'regression', 'pgml.diabetes', 'target', '{}')".format(algorithm))
     model = loaded.sql("SELECT max(id) FROM pgml.models")
     found = importance(loaded, model)
-    assert len(found) == 10 and all(row[1] is None for row in found) and sum(row[2] for row in found) > 50
-    assert [row[2] for row in found] == sorted((row[2] for row in found), reverse=True)
-    if algorithm in ("random_forest", "gradient_boosting_trees", "lightgbm"):
-        assert all(0 < row[3] <= 442 for row in found if row[2])
+    assert len(found) == 10 and sum(row[2] for row in found) > 50
+    assert all(0 < row[3] <= 442 for row in found if row[2])
+    # The noise by which catboost chooses splits leaves no gain to tell of.
+    by = 2 if algorithm == "catboost" else 1
+    assert all((row[1] is None) == (algorithm == "catboost") for row in found)
+    assert [row[by] for row in found] == sorted((row[by] for row in found), reverse=True)
 
 
 def test_a_model_without_trees_has_none(loaded):  # noqa: F811

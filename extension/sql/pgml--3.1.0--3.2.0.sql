@@ -296,7 +296,7 @@ CREATE FUNCTION pgml.feature_importance(project_name pg_catalog.text)
     RETURNS TABLE (feature pg_catalog.text, gain pg_catalog.float8, weight pg_catalog.float8, cover pg_catalog.float8)
     AS 'MODULE_PATHNAME', 'pgml_feature_importance' LANGUAGE C STABLE PARALLEL SAFE COST 100000 ROWS 20;
 COMMENT ON FUNCTION pgml.feature_importance(pg_catalog.text)
-    IS 'what the deployed model of the project, of trees, makes of each feature, the most important first: how many splits are by it (weight), and the mean of what these gained (gain) and of the training rows, or second derivatives, that went through them (cover), as get_score of XGBoost gives them; NULL where the model does not know: gain is XGBoost''s alone, and models of other kinds know none';
+    IS 'what the deployed model of the project, of trees, makes of each feature, the most important first: how many splits are by it (weight), and the mean of what these gained (gain) and of the training rows, or second derivatives, that went through them (cover), as get_score of XGBoost gives them; NULL where the model does not know: catboost has no gain, an imported model what its file has, and models of other kinds know none';
 
 CREATE FUNCTION pgml.permutation_importance(project_name pg_catalog.text, relation_name pg_catalog.text, repeats pg_catalog.int4 DEFAULT 5, seed pg_catalog.int8 DEFAULT 0, y_column_name pg_catalog.text DEFAULT NULL)
     RETURNS TABLE (feature pg_catalog.text, importance pg_catalog.float8, std_dev pg_catalog.float8)
@@ -308,7 +308,7 @@ CREATE FUNCTION pgml.feature_importance(model_id pg_catalog.int8)
     RETURNS TABLE (feature pg_catalog.text, gain pg_catalog.float8, weight pg_catalog.float8, cover pg_catalog.float8)
     AS 'MODULE_PATHNAME', 'pgml_feature_importance' LANGUAGE C STABLE PARALLEL SAFE COST 100000 ROWS 20;
 COMMENT ON FUNCTION pgml.feature_importance(pg_catalog.int8)
-    IS 'what the model, of trees, makes of each feature, the most important first: how many splits are by it (weight), and the mean of what these gained (gain) and of the training rows, or second derivatives, that went through them (cover), as get_score of XGBoost gives them; NULL where the model does not know: gain is XGBoost''s alone, and models of other kinds know none';
+    IS 'what the model, of trees, makes of each feature, the most important first: how many splits are by it (weight), and the mean of what these gained (gain) and of the training rows, or second derivatives, that went through them (cover), as get_score of XGBoost gives them; NULL where the model does not know: catboost has no gain, an imported model what its file has, and models of other kinds know none';
 
 CREATE FUNCTION pgml.permutation_importance(model_id pg_catalog.int8, relation_name pg_catalog.text, repeats pg_catalog.int4 DEFAULT 5, seed pg_catalog.int8 DEFAULT 0, y_column_name pg_catalog.text DEFAULT NULL)
     RETURNS TABLE (feature pg_catalog.text, importance pg_catalog.float8, std_dev pg_catalog.float8)

@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use forest::Ensemble;
 use forest::ensemble::Transform;
+use forest::{Ensemble, Explainer};
 use learn::family::{Meaning, Splits, Stored};
 use learn::preprocess::{Pipeline, bucket};
 
@@ -315,6 +315,18 @@ impl Model {
         Ok(Some(contributions))
     }
 
+    /// What explains a model of trees, the outputs of the first before those of the next; `stored` reads the bytes of a
+    /// forest, whose compiled model does not tell. None of a model that is not of trees.
+    pub fn explainers(
+        &self,
+        stored: impl FnOnce() -> Result<Vec<u8>>,
+    ) -> Result<std::result::Result<Vec<Explainer>, forest::Error>> {
+        Ok(match &self.compiled {
+            Compiled::Forest(_) => Explainer::read(&stored()?).map(|explainer| vec![explainer]),
+            Compiled::Family(learned) => learned.predict.explainers(),
+        })
+    }
+
     /// The row that the model sees for a row that SQL gives.
     pub fn finish(&self, row: &[f32], finished: &mut Vec<f32>) -> Result<()> {
         finished.clear();
@@ -367,11 +379,6 @@ impl Model {
     /// The names of the features: a column's name, of an array's elements `name[1]` and so on, of a moment `name.year`.
     pub fn feature_names(&self) -> Vec<String> {
         self.columns.iter().flat_map(|column| (1..=column.size).map(|element| column.feature_name(element))).collect()
-    }
-
-    /// Whether a model of another family than a forest.
-    pub fn is_family(&self) -> bool {
-        matches!(self.compiled, Compiled::Family(_))
     }
 
     /// The predicted class as text, as the label column prints it.

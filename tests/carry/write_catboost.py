@@ -1,7 +1,8 @@
 """Writes the CatBoost models of this folder: `python tests/carry/write_catboost.py`, where catboost 1.2.10 is installed.
 
 CatBoost is too large for `make test`, so what it saved and predicted is kept here: `NAME.json` is a model as it saves it,
-and `catboost.json` has rows (null where a feature is missing) and what each model predicts for them.
+and `catboost.json` has rows (null where a feature is missing), what each model predicts for them, and its SHAP values of the
+first ten.
 """
 
 import json
@@ -34,4 +35,5 @@ for name, labels in LABELS.items():
         answers = model.predict_proba(rows)
     model.save_model(str(HERE / f"catboost_{name}.json"), format="json")
     kept[name] = answers.tolist()
+    kept[f"{name}_contributions"] = model.get_feature_importance(Pool(rows[:10]), type="ShapValues").tolist()
 (HERE / "catboost.json").write_text(json.dumps(kept) + "\n")

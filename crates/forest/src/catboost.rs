@@ -1,7 +1,7 @@
 //! Reads CatBoost's models in its JSON format, as far as their trees are symmetric and split numbers only: what it keeps
 //! of categories is hashed, and is refused.
 
-use crate::double::{Grove, Link, MOST_FEATURES, Node};
+use crate::double::{Grove, Link, MOST_FEATURES, Node, Noted};
 use crate::error::{Error, Result};
 use crate::json;
 use crate::value::At;
@@ -141,15 +141,16 @@ fn push(tree: &At<'_, '_>, features: &[Feature], scale: f64, grove: &mut Grove) 
     if splits.len() > DEEPEST {
         return Err(list.invalid("has more levels than CatBoost allows"));
     }
-    let (levels, leaves, size) = (splits.len(), 1_usize << splits.len(), grove.size);
+    let (leaves, size) = (1_usize << splits.len(), grove.size);
     let values = tree.field("leaf_values")?;
     let numbers = values.doubles()?;
     if numbers.len() != leaves * size || numbers.iter().any(|value| !value.is_finite()) {
         return Err(values.invalid(format!("expected {} finite numbers", leaves * size)));
     }
     let mut nodes = Vec::new();
-    for (level, item) in splits.iter().enumerate() {
-        let split = At { value: item, path: list.path.index(level) };
+    // In a leaf's number, CatBoost has the last split in the highest bit: so it is the root, where explanations begin.
+    for (level, (index, item)) in splits.iter().enumerate().rev().enumerate() {
+        let split = At { value: item, path: list.path.index(index) };
         let kind = split.field("split_type")?;
         if kind.string()? != "FloatFeature" {
             return Err(kind.path.unsupported(format!("a split of type {}", kind.string()?)));
@@ -169,13 +170,31 @@ fn push(tree: &At<'_, '_>, features: &[Feature], scale: f64, grove: &mut Grove) 
         }
     }
     nodes.extend((0..leaves as u32).map(Node::leaf));
-    // In a leaf's number, CatBoost has the first level in the lowest bit; here it is in the highest.
-    let mut ordered = Vec::with_capacity(numbers.len());
-    for leaf in 0..leaves {
-        let theirs = (0..levels).fold(0, |theirs, level| theirs | (leaf >> (levels - 1 - level) & 1) << level);
-        ordered.extend(numbers[theirs * size..(theirs + 1) * size].iter().map(|value| value * scale));
+    let values: Vec<f64> = numbers.iter().map(|value| value * scale).collect();
+    let covers = leaf_weights(tree, leaves)?.map_or_else(Vec::new, |weights| covers(&weights));
+    let noted = Noted { covers: &covers, gains: &[] };
+    grove.push(&nodes, &[], noted, &values).map_err(|_| tree.invalid("is more than there is memory for"))
+}
+
+/// The weight of the training rows in each leaf, where the file has it.
+fn leaf_weights(tree: &At<'_, '_>, leaves: usize) -> Result<Option<Vec<f64>>> {
+    let Some(field) = tree.get("leaf_weights")? else { return Ok(None) };
+    let weights = field.doubles()?;
+    match weights.len() {
+        0 => Ok(None),
+        count if count == leaves => Ok(Some(weights)),
+        _ => Err(field.invalid(format!("expected {leaves} numbers"))),
     }
-    grove.push(&nodes, &[], &[], &ordered).map_err(|_| tree.invalid("is more than there is memory for"))
+}
+
+/// The weight of the training rows that came to each node of a symmetric tree whose levels lie one after another, by
+/// those of its leaves.
+pub fn covers(weights: &[f64]) -> Vec<f32> {
+    let mut levels = vec![weights.to_vec()];
+    while let Some(level) = levels.last().filter(|level| level.len() > 1) {
+        levels.push(level.chunks(2).map(|pair| pair.iter().sum()).collect());
+    }
+    levels.iter().rev().flatten().map(|weight| *weight as f32).collect()
 }
 
 #[cfg(test)]

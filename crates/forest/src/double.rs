@@ -63,6 +63,12 @@ impl Node {
         self.feature == LEAF
     }
 
+    /// Whether it splits by a threshold, and only NaN is missing.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.feature & (CATEGORIES | ZERO_IS_MISSING) == 0
+    }
+
     /// The feature that a split looks at.
     #[inline]
     pub fn column(&self) -> u32 {
@@ -85,6 +91,22 @@ pub struct Trees<'a> {
     pub outputs: usize,
     /// Values of a leaf: `outputs`, or 1, and then tree `t` adds to output `t % outputs`.
     pub size: usize,
+}
+
+/// Which way a value goes at a split that is not plain.
+pub(crate) fn goes_left(node: &Node, categories: &[u32], value: f32) -> bool {
+    let missing = node.feature & MISSING_LEFT != 0;
+    if value.is_nan() {
+        return missing;
+    }
+    if node.feature & CATEGORIES == 0 {
+        return if value.abs() <= ZERO { missing } else { value < f32::from_bits(node.threshold) };
+    }
+    let set = node.threshold as usize;
+    let words = &categories[set + 1..set + 1 + categories[set] as usize];
+    let category = value as i64;
+    let word = usize::try_from(category / 32).ok().filter(|_| value > -1.0).and_then(|word| words.get(word));
+    word.map_or(missing, |word| word >> (category % 32) & 1 == 1)
 }
 
 /// The largest float32 threshold for which `x < threshold` is what `x <= limit` is in float64, for every finite x.
@@ -157,31 +179,15 @@ impl Trees<'_> {
     /// Where a row goes at a node that is not a leaf.
     #[inline]
     fn child(&self, node: &Node, value: f32) -> u32 {
-        let left = if node.feature & (CATEGORIES | ZERO_IS_MISSING) == 0 {
+        let left = if node.is_plain() {
             match value.is_nan() {
                 true => node.feature & MISSING_LEFT != 0,
                 false => value < f32::from_bits(node.threshold),
             }
         } else {
-            self.goes_left(node, value)
+            goes_left(node, self.categories, value)
         };
         if left { node.left } else { node.right }
-    }
-
-    /// As [`Self::child`], for the splits that are not plain.
-    fn goes_left(&self, node: &Node, value: f32) -> bool {
-        let missing = node.feature & MISSING_LEFT != 0;
-        if value.is_nan() {
-            return missing;
-        }
-        if node.feature & CATEGORIES == 0 {
-            return if value.abs() <= ZERO { missing } else { value < f32::from_bits(node.threshold) };
-        }
-        let set = node.threshold as usize;
-        let words = &self.categories[set + 1..set + 1 + self.categories[set] as usize];
-        let category = value as i64;
-        let word = usize::try_from(category / 32).ok().filter(|_| value > -1.0).and_then(|word| words.get(word));
-        word.map_or(missing, |word| word >> (category % 32) & 1 == 1)
     }
 
     /// The leaf where a row ends in a tree: the index of its first value.
@@ -238,6 +244,15 @@ impl Trees<'_> {
     }
 }
 
+/// What the training noted of each node of a tree, which predictions do without: one a node, or none.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Noted<'a> {
+    /// See [`Grove::covers`].
+    pub covers: &'a [f32],
+    /// See [`Grove::gains`].
+    pub gains: &'a [f32],
+}
+
 /// Trees on their way to be stored: what [`Trees`] borrows, owned.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grove {
@@ -251,6 +266,8 @@ pub struct Grove {
     pub categories: Vec<u32>,
     /// How much of the training went through each node; one a node, or none at all.
     pub covers: Vec<f32>,
+    /// What the split of each node gained, 0 for a leaf; one a node, or none at all.
+    pub gains: Vec<f32>,
     /// See [`Trees::outputs`].
     pub outputs: usize,
     /// See [`Trees::size`].
@@ -266,6 +283,7 @@ impl Grove {
             values: Vec::new(),
             categories: Vec::new(),
             covers: Vec::new(),
+            gains: Vec::new(),
             outputs,
             size,
         }
@@ -291,7 +309,7 @@ impl Grove {
         &mut self,
         nodes: &[Node],
         categories: &[u32],
-        covers: &[f32],
+        noted: Noted<'_>,
         values: &[f64],
     ) -> Result<(), room::NoRoom> {
         let bytes = size_of_val(nodes) + size_of_val(values);
@@ -304,7 +322,15 @@ impl Grove {
         let size = number(self.size)?;
         room::reserve(&mut self.nodes, nodes.len())?;
         room::reserve(&mut self.values, values.len())?;
-        room::reserve(&mut self.covers, covers.len())?;
+        // What one tree lacks is not known of the others either: the arrays have one a node.
+        for (own, new) in [(&mut self.covers, noted.covers), (&mut self.gains, noted.gains)] {
+            if own.len() == self.nodes.len() && new.len() == nodes.len() {
+                room::reserve(own, new.len())?;
+                own.extend_from_slice(new);
+            } else {
+                own.clear();
+            }
+        }
         self.nodes.extend(nodes.iter().map(|node| {
             if node.is_leaf() {
                 return Node::leaf(first_value + node.left * size);
@@ -314,7 +340,6 @@ impl Grove {
         }));
         self.values.extend_from_slice(values);
         self.categories.extend_from_slice(categories);
-        self.covers.extend_from_slice(covers);
         self.roots.push(end);
         Ok(())
     }

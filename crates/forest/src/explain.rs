@@ -23,6 +23,7 @@
 
 mod walk;
 
+use crate::double::{self, Trees};
 use crate::ensemble::{Ensemble, Linear, Node, Tree};
 use crate::error::{Error, Result};
 use crate::forest::PredictError;
@@ -94,6 +95,11 @@ enum Kind {
         set: u32,
         default_left: bool,
     },
+    /// As [`double::Node`] has it, but for the set, which is one of the tree's sets.
+    Flagged {
+        feature: u32,
+        threshold: u32,
+    },
     /// What it adds, dart's weight included.
     Leaf(f64),
     /// The first of its values.
@@ -115,34 +121,54 @@ impl Explainer {
     /// [`Error::Unsupported`] if the file lacks the cover of a node (`sum_hessian`), as models with vector leaves of
     /// before XGBoost 3.3 do, if the covers are no weights, or if a tree is thousands of levels deep.
     pub fn new(ensemble: &Ensemble) -> Result<Self> {
-        let outputs = ensemble.num_outputs as usize;
         let mut bias: Vec<f64> = ensemble.base_margin.iter().map(|base| f64::from(*base)).collect();
-        bias.resize(outputs, 0.0);
-        let mut trees = Vec::with_capacity(ensemble.trees.len());
+        bias.resize(ensemble.num_outputs as usize, 0.0);
+        let trees = ensemble.trees.iter().map(|tree| (tree, "sum_hessian"));
+        let mut explainer = Self::of_shapes(trees, ensemble.num_features as usize, bias)?;
+        if let Some(linear) = &ensemble.linear {
+            for (bias, own) in explainer.bias.iter_mut().zip(&linear.bias) {
+                *bias += f64::from(*own);
+            }
+            explainer.linear = Some(linear.clone());
+        }
+        Ok(explainer)
+    }
+
+    /// Prepares trees that are summed in double precision and were checked, for rows of so many features: each output is
+    /// its base and what its trees add up to, divided by `divisor`. `covers` has one a node.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn of_trees(trees: &Trees<'_>, covers: &[f32], width: usize, base: &[f64], divisor: f64) -> Result<Self> {
+        let mut bias = base.to_vec();
+        bias.resize(trees.outputs, 0.0);
+        let ranges = trees.roots.windows(2).enumerate();
+        let shapes =
+            ranges.map(|(index, range)| (DoubleTree { trees, covers, index, first: range[0], divisor }, "cover"));
+        Self::of_shapes(shapes, width, bias)
+    }
+
+    /// Of trees, and what each calls its covers.
+    fn of_shapes<S: Shape>(
+        shapes: impl Iterator<Item = (S, &'static str)>,
+        num_features: usize,
+        mut bias: Vec<f64>,
+    ) -> Result<Self> {
+        let mut trees = Vec::new();
         let (mut features, mut levels) = (0, 0);
-        for (t, tree) in ensemble.trees.iter().enumerate() {
+        for (t, (tree, covers)) in shapes.enumerate() {
+            let outputs = bias.len();
             let mut builder = Builder { tree, outputs, bias: &mut bias, features: 0, levels: 0 };
             let steps = builder.steps().map_err(|what| Error::Unsupported {
-                path: format!("trees[{t}].sum_hessian"),
+                path: format!("trees[{t}].{covers}"),
                 what: format!("explaining a model {what}"),
             })?;
             features = features.max(builder.features);
             levels = levels.max(builder.levels);
             trees.push(steps);
         }
-        if let Some(linear) = &ensemble.linear {
-            for (bias, own) in bias.iter_mut().zip(&linear.bias) {
-                *bias += f64::from(*own);
-            }
-        }
-        Ok(Self {
-            num_features: ensemble.num_features as usize,
-            num_outputs: outputs,
-            bias,
-            trees,
-            linear: ensemble.linear.clone(),
-            walk: Walk::new(features, levels),
-        })
+        let walk = Walk::new(features, levels);
+        Ok(Self { num_features, num_outputs: bias.len(), bias, trees, linear: None, walk })
     }
 
     /// Values that a row has.
@@ -250,9 +276,134 @@ fn add_linear(linear: &Linear, row: &[f32], sums: &mut [f64]) {
     }
 }
 
+/// A tree, whatever library it is of.
+trait Shape {
+    /// Nodes that it has; the root is number 0.
+    fn len(&self) -> usize;
+
+    /// The training rows that came to a node, or the sum of their second derivatives.
+    fn cover(&self, node: u32) -> Option<f32>;
+
+    /// Which output its leaves add to; `None` where a leaf adds to several.
+    fn output(&self) -> Option<usize>;
+
+    /// A node; sets of categories are put behind `sets`. `None` where there is no such node.
+    fn part(&self, node: u32, sets: &mut Vec<Box<[u32]>>) -> Option<Part>;
+
+    /// What a leaf adds, and to which output.
+    fn leaf(&self, node: u32, add: &mut dyn FnMut(usize, f64));
+}
+
+/// A node of a [`Shape`].
+enum Part {
+    Split { feature: u32, left: u32, right: u32, kind: Kind },
+    Leaf,
+}
+
+impl Shape for &Tree {
+    fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    fn cover(&self, node: u32) -> Option<f32> {
+        self.covers.get(node as usize).copied()
+    }
+
+    fn output(&self) -> Option<usize> {
+        let vector = self.nodes.iter().any(|node| matches!(node, Node::VectorLeaf(_)));
+        (!vector).then_some(self.output as usize)
+    }
+
+    fn part(&self, node: u32, sets: &mut Vec<Box<[u32]>>) -> Option<Part> {
+        Some(match self.nodes.get(node as usize)? {
+            Node::Numeric { feature, threshold, default_left, left, right } => {
+                let kind = Kind::Numeric { feature: *feature, threshold: *threshold, default_left: *default_left };
+                Part::Split { feature: *feature, left: *left, right: *right, kind }
+            }
+            Node::Categorical { feature, categories, default_left, left, right } => {
+                sets.push(categories.as_slice().into());
+                let set = (sets.len() - 1) as u32;
+                let kind = Kind::Categorical { feature: *feature, set, default_left: *default_left };
+                Part::Split { feature: *feature, left: *left, right: *right, kind }
+            }
+            Node::Leaf(_) | Node::VectorLeaf(_) => Part::Leaf,
+        })
+    }
+
+    fn leaf(&self, node: u32, add: &mut dyn FnMut(usize, f64)) {
+        let weight = f64::from(self.weight.unwrap_or(1.0));
+        match self.nodes.get(node as usize) {
+            Some(Node::Leaf(value)) => add(self.output as usize, f64::from(*value) * weight),
+            Some(Node::VectorLeaf(values)) => {
+                values.iter().enumerate().for_each(|(output, value)| add(output, f64::from(*value) * weight));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A tree among others that are summed in double precision.
+struct DoubleTree<'a> {
+    trees: &'a Trees<'a>,
+    covers: &'a [f32],
+    index: usize,
+    /// Its root among all nodes.
+    first: u32,
+    divisor: f64,
+}
+
+impl DoubleTree<'_> {
+    fn node(&self, node: u32) -> Option<&double::Node> {
+        self.trees.nodes.get(self.first as usize + node as usize)
+    }
+}
+
+impl Shape for DoubleTree<'_> {
+    fn len(&self) -> usize {
+        self.trees.roots.get(self.index + 1).map_or(0, |end| (end - self.first) as usize)
+    }
+
+    fn cover(&self, node: u32) -> Option<f32> {
+        self.covers.get(self.first as usize + node as usize).copied()
+    }
+
+    fn output(&self) -> Option<usize> {
+        (self.trees.size == 1).then_some(self.index % self.trees.outputs)
+    }
+
+    fn part(&self, node: u32, sets: &mut Vec<Box<[u32]>>) -> Option<Part> {
+        let node = self.node(node)?;
+        if node.is_leaf() {
+            return Some(Part::Leaf);
+        }
+        let feature = node.column();
+        let default_left = node.feature & double::MISSING_LEFT != 0;
+        let kind = if node.is_plain() {
+            Kind::Numeric { feature, threshold: f32::from_bits(node.threshold), default_left }
+        } else if node.feature & double::CATEGORIES != 0 {
+            let set = node.threshold as usize;
+            let words = *self.trees.categories.get(set)? as usize;
+            sets.push(self.trees.categories.get(set..set + 1 + words)?.into());
+            Kind::Flagged { feature: node.feature, threshold: (sets.len() - 1) as u32 }
+        } else {
+            Kind::Flagged { feature: node.feature, threshold: node.threshold }
+        };
+        Some(Part::Split { feature, left: node.left - self.first, right: node.right - self.first, kind })
+    }
+
+    fn leaf(&self, node: u32, add: &mut dyn FnMut(usize, f64)) {
+        let Some(first) = self.node(node).map(|node| node.left as usize) else { return };
+        let values = self.trees.values.get(first..first + self.trees.size).unwrap_or_default();
+        match self.output() {
+            Some(output) => values.iter().for_each(|value| add(output, value / self.divisor)),
+            None => values.iter().enumerate().for_each(|(output, value)| add(output, value / self.divisor)),
+        }
+    }
+}
+
 /// Turns one tree into steps.
-struct Builder<'a> {
-    tree: &'a Tree,
+struct Builder<'a, S> {
+    tree: S,
     outputs: usize,
     /// What the tree's mean is added to.
     bias: &'a mut [f64],
@@ -282,23 +433,22 @@ struct Visit {
     is_left: bool,
 }
 
-impl Builder<'_> {
+impl<S: Shape> Builder<'_, S> {
     fn steps(&mut self) -> std::result::Result<Steps, String> {
-        let nodes = &self.tree.nodes;
-        if nodes.len() > 1 && self.tree.covers.len() != nodes.len() {
-            return Err("without the cover of every node".to_owned());
-        }
-        let vector = nodes.iter().any(|node| matches!(node, Node::VectorLeaf(_)));
         let mut tree = Steps {
-            steps: Vec::with_capacity(nodes.len()),
+            steps: Vec::with_capacity(self.tree.len()),
             sets: Vec::new(),
             vectors: Vec::new(),
-            output: (!vector).then_some(self.tree.output as usize),
+            output: self.tree.output(),
         };
         let mut path: Vec<Edge> = vec![Edge { feature: u32::MAX, share: 1.0, features: 0, reached: 1.0 }];
         let mut open: Vec<usize> = Vec::new();
         let mut visits = vec![Visit { node: 0, level: 0, feature: u32::MAX, part: 1.0, is_left: true }];
         while let Some(Visit { node, level, feature, part, is_left }) = visits.pop() {
+            // Nodes that share their children would be visited along each way, of which there may be 2 to the levels.
+            if tree.steps.len() >= self.tree.len() {
+                return Err("with a node that is the child of two".to_owned());
+            }
             let close = open.split_off(level.min(open.len()));
             let here = tree.steps.len();
             for step in close {
@@ -323,7 +473,11 @@ impl Builder<'_> {
                 return Err(format!("with a tree of more than {LEVELS_AT_MOST} levels"));
             }
             let reached = path.last().map_or(1.0, |edge| edge.reached);
-            let kind = self.kind(node, reached, &mut tree)?;
+            let part = self.tree.part(node, &mut tree.sets).ok_or("with a child that does not exist")?;
+            let kind = match &part {
+                Part::Split { kind, .. } => *kind,
+                Part::Leaf => self.leaf(node, reached, &mut tree),
+            };
             tree.steps.push(Step {
                 share,
                 edge_feature: feature,
@@ -333,12 +487,10 @@ impl Builder<'_> {
                 kind,
                 is_left,
             });
-            if let Some(Node::Numeric { feature, left, right, .. } | Node::Categorical { feature, left, right, .. }) =
-                nodes.get(node as usize)
-            {
-                let parts = self.parts(node, *left, *right)?;
-                for (node, part, is_left) in [(*right, parts[1], false), (*left, parts[0], true)] {
-                    visits.push(Visit { node, level: level + 1, feature: *feature, part, is_left });
+            if let Part::Split { feature, left, right, .. } = part {
+                let parts = self.parts(node, left, right)?;
+                for (node, part, is_left) in [(right, parts[1], false), (left, parts[0], true)] {
+                    visits.push(Visit { node, level: level + 1, feature, part, is_left });
                 }
             }
         }
@@ -349,53 +501,30 @@ impl Builder<'_> {
         Ok(tree)
     }
 
-    fn kind(&mut self, node: u32, reached: f64, tree: &mut Steps) -> std::result::Result<Kind, String> {
-        let weight = f64::from(self.tree.weight.unwrap_or(1.0));
-        let mut add = |output: usize, value: f64| {
+    /// A leaf, whose value is weighed by the share of the training rows that came to it for the bias.
+    fn leaf(&mut self, node: u32, reached: f64, steps: &mut Steps) -> Kind {
+        let first = steps.vectors.len();
+        let mut sum = 0.0;
+        if steps.output.is_none() {
+            steps.vectors.resize(first + self.outputs, 0.0);
+        }
+        self.tree.leaf(node, &mut |output, value| {
             if let Some(bias) = self.bias.get_mut(output) {
                 *bias += reached * value;
             }
-        };
-        Ok(match self.tree.nodes.get(node as usize) {
-            None => return Err("with a child that does not exist".to_owned()),
-            Some(Node::Numeric { feature, threshold, default_left, .. }) => {
-                Kind::Numeric { feature: *feature, threshold: *threshold, default_left: *default_left }
+            sum += value;
+            if let Some(own) = steps.vectors.get_mut(first + output) {
+                *own += value;
             }
-            Some(Node::Categorical { feature, categories, default_left, .. }) => {
-                tree.sets.push(categories.as_slice().into());
-                let set = (tree.sets.len() - 1) as u32;
-                Kind::Categorical { feature: *feature, set, default_left: *default_left }
-            }
-            Some(Node::Leaf(value)) => {
-                let value = f64::from(*value) * weight;
-                add(self.tree.output as usize, value);
-                match tree.output {
-                    Some(_) => Kind::Leaf(value),
-                    None => {
-                        let first = tree.vectors.len();
-                        tree.vectors.resize(first + self.outputs, 0.0);
-                        if let Some(own) = tree.vectors.get_mut(first + self.tree.output as usize) {
-                            *own = value;
-                        }
-                        Kind::VectorLeaf(first)
-                    }
-                }
-            }
-            Some(Node::VectorLeaf(values)) => {
-                let first = tree.vectors.len();
-                tree.vectors.extend(values.iter().map(|value| f64::from(*value) * weight));
-                tree.vectors.resize(first + self.outputs, 0.0);
-                values.iter().enumerate().for_each(|(o, value)| add(o, f64::from(*value) * weight));
-                Kind::VectorLeaf(first)
-            }
-        })
+        });
+        if steps.output.is_some() { Kind::Leaf(sum) } else { Kind::VectorLeaf(first) }
     }
 
     /// The parts of a node's training rows that go left and right. As XGBoost, by the node's own cover, from which the
     /// children's sum may differ by rounding. Where no training row came, both ways count alike.
     fn parts(&self, node: u32, left: u32, right: u32) -> std::result::Result<[f64; 2], String> {
-        let cover = |node: u32| match self.tree.covers.get(node as usize) {
-            Some(cover) if cover.is_finite() && *cover >= 0.0 => Ok(f64::from(*cover)),
+        let cover = |node: u32| match self.tree.cover(node) {
+            Some(cover) if cover.is_finite() && cover >= 0.0 => Ok(f64::from(cover)),
             Some(cover) => Err(format!("with a cover of {cover}")),
             None => Err("without the cover of every node".to_owned()),
         };

@@ -1,6 +1,6 @@
 //! What the splits of a model's trees tell of its features.
 
-use crate::double::Trees;
+use crate::double::{Noted, Trees};
 use crate::ensemble::{Ensemble, Node};
 
 /// The splits by one feature.
@@ -54,13 +54,12 @@ pub fn of_ensemble(ensemble: &Ensemble) -> Option<Vec<Splits>> {
     Some(splits)
 }
 
-/// The same of trees that are summed in double precision and were checked, for rows of so many features; `covers` has one
-/// a node, or none.
-pub fn of_trees(trees: &Trees<'_>, covers: &[f32], width: usize) -> Vec<Splits> {
+/// The same of trees that are summed in double precision and were checked, for rows of so many features.
+pub fn of_trees(trees: &Trees<'_>, noted: Noted<'_>, width: usize) -> Vec<Splits> {
     let mut splits = vec![Splits::default(); width];
     for (index, node) in trees.nodes.iter().enumerate().filter(|(_, node)| !node.is_leaf()) {
         if let Some(splits) = splits.get_mut(node.column() as usize) {
-            splits.add(None, covers.get(index).copied());
+            splits.add(noted.gains.get(index).copied(), noted.covers.get(index).copied());
         }
     }
     splits

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use crate::double::{Grove, Link, MOST_FEATURES, Node, ZERO_IS_MISSING, threshold_of};
+use crate::double::{Grove, Link, MOST_FEATURES, Node, Noted, ZERO_IS_MISSING, threshold_of};
 use crate::error::{Error, Result};
 use crate::json;
 use crate::value::At;
@@ -194,6 +194,7 @@ struct Tree {
     values: Vec<f64>,
     counts: Vec<f32>,
     leaf_counts: Vec<f32>,
+    gains: Vec<f32>,
     boundaries: Vec<u32>,
     sets: Vec<u32>,
 }
@@ -224,7 +225,7 @@ impl Tree {
         if boundaries.windows(2).any(|pair| pair[0] > pair[1]) {
             return Err(section.wrong("cat_boundaries", "does not ascend"));
         }
-        // Counts are for explanations only, and older files lack them.
+        // Counts and gains are for explanations only, and older files lack them.
         let tree = Tree {
             features: section.values("split_feature", splits)?,
             thresholds: section.values("threshold", splits)?,
@@ -234,6 +235,7 @@ impl Tree {
             values,
             counts: section.values("internal_count", splits).unwrap_or_default(),
             leaf_counts: section.values("leaf_count", leaves).unwrap_or_default(),
+            gains: section.values("split_gain", splits).unwrap_or_default(),
             boundaries,
             sets: words,
         };
@@ -247,10 +249,10 @@ impl Tree {
     fn push(&self, section: &Section<'_>, grove: &mut Grove) -> Result<()> {
         let total = 2 * self.values.len() - 1;
         let mut nodes = vec![Node::leaf(0)];
-        let mut covers = Vec::new();
+        let mut covers = vec![0.0];
+        let mut gains = vec![0.0];
         let mut categories = Vec::new();
         let mut open = vec![(0, if self.features.is_empty() { -1 } else { 0 })];
-        covers.push(0.0);
         while let Some((at, child)) = open.pop() {
             if child < 0 {
                 let leaf = !child as usize;
@@ -269,12 +271,17 @@ impl Tree {
             let first = nodes.len();
             nodes[at] = self.node(section, split, first as u32, &mut categories)?;
             covers[at] = self.counts.get(split).copied().unwrap_or(0.0);
+            gains[at] = self.gains.get(split).copied().unwrap_or(0.0);
             nodes.extend([Node::leaf(0), Node::leaf(0)]);
             covers.extend([0.0, 0.0]);
+            gains.extend([0.0, 0.0]);
             open.push((first + 1, self.right[split]));
             open.push((first, self.left[split]));
         }
-        let pushed = grove.push(&nodes, &categories, &covers, &self.values);
+        // A stump has neither, and needs none.
+        let covers = if self.counts.is_empty() && nodes.len() > 1 { &[][..] } else { &covers };
+        let gains = if self.gains.is_empty() && nodes.len() > 1 { &[][..] } else { &gains };
+        let pushed = grove.push(&nodes, &categories, Noted { covers, gains }, &self.values);
         pushed.map_err(|_| section.wrong("num_leaves", "is more than there is memory for"))
     }
 

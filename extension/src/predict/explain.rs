@@ -38,8 +38,8 @@ thread_local! {
 
 struct Prepared {
     model: Rc<Model>,
-    /// Of a forest; a model of another family knows its contributions itself.
-    explainer: Option<Explainer>,
+    /// Of a model of trees, the outputs of the first before those of the next; any other knows its contributions itself.
+    explainers: Vec<Explainer>,
     /// One a feature.
     features: Vec<Feature>,
     /// What each output speaks for.
@@ -127,12 +127,24 @@ fn explain_batch(call: &Call) -> Result<pg_sys::Datum> {
     Ok(array)
 }
 
-fn explain_forest(explainer: &Explainer, rows: &[f32], out: &mut [f32]) -> Result<()> {
-    explainer
-        .explain(rows, out, || {
+/// The contributions of one row, by each in turn.
+fn explain_trees(explainers: &[Explainer], row: &[f32], out: &mut [f32]) -> Result<()> {
+    let mut rest = out;
+    for explainer in explainers {
+        let (own, others) = rest.split_at_mut_checked(explainer.num_values()).ok_or_else(misfit)?;
+        let explained = explainer.explain(row, own, || {
             pgrx::check_for_interrupts!();
-        })
-        .map_err(|error| Error::new(PgSqlErrorCode::ERRCODE_INTERNAL_ERROR, error.to_string()))
+        });
+        explained.map_err(|error| Error::new(PgSqlErrorCode::ERRCODE_INTERNAL_ERROR, error.to_string()))?;
+        rest = others;
+    }
+    if rest.is_empty() { Ok(()) } else { Err(misfit()) }
+}
+
+/// The outputs that are explained are not those of the compiled model.
+#[cold]
+fn misfit() -> Error {
+    Error::corrupted("the stored model is not what it was when it was compiled")
 }
 
 /// What explains the model that `target` means, made at the first call.
@@ -147,14 +159,9 @@ fn prepare(target: &Resolved) -> Result<Rc<Prepared>> {
         return Ok(prepared);
     }
     let _given_back = memory::GivenBack;
-    let explainer = match target.model.is_family() {
-        true => None,
-        false => {
-            let stored = names::stored_bytes(target)?;
-            Some(Explainer::read(&stored).map_err(|error| cannot_explain(target, &error))?)
-        }
-    };
-    let prepared = Rc::new(Prepared::new(target.model.clone(), explainer));
+    let explainers = target.model.explainers(|| names::stored_bytes(target))?;
+    let explainers = explainers.map_err(|error| cannot_explain(target, &error))?;
+    let prepared = Rc::new(Prepared::new(target.model.clone(), explainers));
     PREPARED.with_borrow_mut(|kept| {
         if kept.len() == KEPT {
             kept.remove(0);
@@ -170,33 +177,31 @@ fn cannot_explain(target: &Resolved, error: &forest::Error) -> Error {
     }
     Error::unsupported(format!("the predictions of {target} cannot be explained"))
         .detail(format!("{error}."))
-        .hint("An explanation needs to know how many training rows came to each node of a tree, which XGBoost stores with its models; models with several targets in one tree have it since XGBoost 3.3.")
+        .hint("An explanation needs to know how many training rows came to each node of a tree. A model that was imported has that where its library saved it: XGBoost as sum_hessian (of trees for several targets since 3.3), LightGBM as internal_count and leaf_count, CatBoost as leaf_weights. pgml.feature_importance and pgml.permutation_importance do without.")
 }
 
 impl Prepared {
     /// Contributions of one row's features and the bias, those of an output together.
     fn explain_into(&self, target: &Resolved, row: &[f32], out: &mut [f32]) -> Result<()> {
         let (outputs, width) = (self.outputs.len(), row.len() + 1);
-        let contributions = match &self.explainer {
-            Some(explainer) => {
-                if self.model.sources().is_none() {
-                    return explain_forest(explainer, row, out);
-                }
+        let contributions = match self.explainers.is_empty() {
+            false if self.model.sources().is_none() => return explain_trees(&self.explainers, row, out),
+            false => {
                 let mut finished = Vec::new();
                 self.model.finish(row, &mut finished)?;
-                let mut contributions = memory::filled(0.0, explainer.num_values())?;
-                explain_forest(explainer, &finished, &mut contributions)?;
+                let mut contributions = memory::filled(0.0, self.explainers.iter().map(Explainer::num_values).sum())?;
+                explain_trees(&self.explainers, &finished, &mut contributions)?;
                 contributions
             }
-            None => self.model.contributions(row)?.ok_or_else(|| {
+            true => self.model.contributions(row)?.ok_or_else(|| {
                 Error::unsupported(format!("the predictions of {target} cannot be explained"))
-                    .hint("Explained are linear models and those of XGBoost.")
+                    .hint("Explained are linear models and those of trees.")
             })?,
         };
         // A feature's share is that of all features that were made of it.
         let sources = self.model.sources().unwrap_or_else(|| (0..row.len()).collect());
         if contributions.len() != outputs * (sources.len() + 1) || out.len() != outputs * width {
-            return Err(Error::corrupted(format!("{target} is not what it was when it was compiled")));
+            return Err(misfit());
         }
         out.fill(0.0);
         for (made, out) in contributions.chunks_exact(sources.len() + 1).zip(out.chunks_exact_mut(width)) {
@@ -207,7 +212,7 @@ impl Prepared {
         Ok(())
     }
 
-    fn new(model: Rc<Model>, explainer: Option<Explainer>) -> Prepared {
+    fn new(model: Rc<Model>, explainers: Vec<Explainer>) -> Prepared {
         let (mut features, mut categories) = (Vec::with_capacity(model.width()), Vec::new());
         for column in &model.columns {
             for element in 1..=column.size {
@@ -225,9 +230,12 @@ impl Prepared {
                 categories.push(column.category_names().into_iter().map(Into::into).collect());
             }
         }
-        let count = explainer.as_ref().map_or(model.num_values(), Explainer::num_outputs);
+        let count = match explainers.is_empty() {
+            true => model.num_values(),
+            false => explainers.iter().map(Explainer::num_outputs).sum(),
+        };
         let outputs = (0..count).map(|output| model.output_name(output, count)).collect();
-        Prepared { model, explainer, features, outputs, categories }
+        Prepared { model, explainers, features, outputs, categories }
     }
 
     /// A feature's value as SQL writes it; `None` where it is missing, or a category that training did not meet.

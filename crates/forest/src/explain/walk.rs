@@ -1,6 +1,7 @@
 //! One row through one tree: products down, sums up, at every point of the quadrature at once.
 
 use super::{Kind, Step, Steps};
+use crate::double;
 use crate::kernel::keys::CATEGORY_LIMIT;
 
 /// The points of the quadrature between 0 and 1, as many as the model's longest path needs.
@@ -173,7 +174,7 @@ impl<const N: usize> Quadrature<N> {
             let value = match step.kind {
                 Kind::Leaf(value) => value,
                 Kind::VectorLeaf(first) => tree.vectors.get(first + output).copied().unwrap_or_default(),
-                Kind::Numeric { .. } | Kind::Categorical { .. } => {
+                Kind::Numeric { .. } | Kind::Categorical { .. } | Kind::Flagged { .. } => {
                     own[0] = Level {
                         product,
                         sum: [0.0; N],
@@ -245,6 +246,13 @@ impl Steps {
                 } else {
                     !((0.0..CATEGORY_LIMIT).contains(&x) && set.binary_search(&(x as u32)).is_ok())
                 }
+            }
+            Kind::Flagged { feature, threshold } => {
+                let by_set = feature & double::CATEGORIES != 0;
+                let set = self.sets.get(threshold as usize).filter(|_| by_set).map(|set| &**set).unwrap_or_default();
+                let threshold = if by_set { 0 } else { threshold };
+                let node = double::Node { feature, threshold, left: 0, right: 0 };
+                double::goes_left(&node, set, value(node.column()))
             }
             Kind::Leaf(_) | Kind::VectorLeaf(_) => true,
         }

@@ -9,7 +9,7 @@
 //! use by default where it runs on processors), and draws rows by Bernoulli's or the Bayesian bootstrap rather than with
 //! minimal variance.
 
-use forest::double::{Link, Node};
+use forest::double::{Link, Node, Noted};
 
 use super::aliases::{Row, count, names, row};
 use super::forms::trees::{self, Ensemble};
@@ -266,8 +266,9 @@ fn fit(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Resul
     let mut training = Training::new(problem, &settings, &columns, weights, &base)?;
     for iteration in 0..settings.iterations {
         let (splits, values) = training.tree(iteration, &mut random, control)?;
+        let covers = forest::catboost::covers(&training.leaf_weights(1 << splits.len()));
         let (nodes, sets) = training.nodes(&splits)?;
-        ensemble.grove.push(&nodes, &sets, &[], &values)?;
+        ensemble.grove.push(&nodes, &sets, Noted { covers: &covers, gains: &[] }, &values)?;
         control.progress(iteration as u64 + 1, settings.iterations as u64)?;
     }
     Ok(ensemble.model())
@@ -597,6 +598,17 @@ impl<'a> Training<'a> {
             }
         }
         answers
+    }
+
+    /// The weight of the rows in each leaf of the tree that was grown last.
+    fn leaf_weights(&self, leaves: usize) -> Vec<f64> {
+        let mut sums = vec![0.0; leaves];
+        for (leaf, weight) in self.leaves.iter().zip(&self.weights) {
+            if let Some(sum) = sums.get_mut(*leaf as usize) {
+                *sum += weight;
+            }
+        }
+        sums
     }
 
     /// A symmetric tree as nodes: those of a level beside each other.

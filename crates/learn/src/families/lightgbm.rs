@@ -417,6 +417,7 @@ mod tests {
 
     use super::*;
     use crate::families::testing::{accuracy, classification, data_set, given, r2, regression, split, try_fit};
+    use crate::family::Predict;
     use crate::random::Random;
 
     fn find_library() {
@@ -460,7 +461,7 @@ mod tests {
         let read = forest::lightgbm::read(&trained.text).unwrap();
         assert!(read.grove.trees().len() >= 10, "{hyperparams}");
         let model = Ensemble::from(read).model().open().unwrap();
-        let expected = crate::lightgbm::predict(&trained.text, problem.features, problem.width, false).unwrap();
+        let expected = crate::lightgbm::predict(&trained.text, problem.features, problem.width, 0).unwrap();
         let mut values = vec![0.0; problem.rows * model.values()];
         model.predict_rows(problem.features, &mut values);
         let values: Vec<f32> = match problem.classes {
@@ -470,6 +471,24 @@ mod tests {
         assert_eq!(values.len(), expected.len());
         for (index, (value, expected)) in values.iter().zip(&expected).enumerate() {
             assert_eq!(value.to_bits(), (*expected as f32).to_bits(), "{hyperparams}: {index}: {value} {expected}");
+        }
+        compare_contributions(model.as_ref(), problem, &trained.text, hyperparams);
+    }
+
+    /// Contributions against the library's `pred_contrib`, which sums them in double precision, and in another order.
+    fn compare_contributions(model: &dyn Predict, problem: &Problem<'_>, text: &[u8], hyperparams: &str) {
+        let rows = &problem.features[..40 * problem.width];
+        let expected = crate::lightgbm::predict(text, rows, problem.width, 3).unwrap();
+        let [explainer] = &model.explainers().unwrap()[..] else { panic!("one forest, one explainer") };
+        let mut found = vec![0.0; 40 * explainer.num_values()];
+        explainer.explain(rows, &mut found, || {}).unwrap();
+        assert_eq!(found.len(), expected.len());
+        // Trees that are averaged it adds up, and does not divide.
+        let divisor = forest::lightgbm::read(text).unwrap().divisor;
+        let most = expected.iter().fold(0.0, |most: f64, value| most.max(value.abs())) / divisor;
+        for (index, (found, expected)) in found.iter().zip(&expected).enumerate() {
+            let off = (f64::from(*found) - expected / divisor).abs();
+            assert!(off <= 1e-6 * most, "{hyperparams}: {index}: {found} {}", expected / divisor);
         }
     }
 

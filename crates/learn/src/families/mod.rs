@@ -19,6 +19,8 @@ mod coordinate;
 pub(crate) mod density;
 pub(crate) mod distance;
 pub(crate) mod elastic_net;
+#[cfg(test)]
+mod explained;
 mod factor;
 pub(crate) mod forms;
 pub(crate) mod gaussian_mixture;

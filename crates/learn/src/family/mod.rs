@@ -17,6 +17,7 @@ mod store;
 
 pub use arrays::{Array, Element};
 pub use control::{Control, Progress};
+pub use forest::Explainer;
 pub use forest::importance::Splits;
 pub use parameters::{Given, Kind, Parameter};
 pub use problem::{Problem, zeros};
@@ -141,6 +142,15 @@ pub trait Predict: Send + Sync {
     /// a value is its prediction (for classes the score before it becomes a probability). False where it is not known.
     fn contributions(&self, _row: &[f32], _contributions: &mut [f32]) -> bool {
         false
+    }
+
+    /// What explains predictions of trees, as [`Self::contributions`] does others: the outputs of the first, then those of
+    /// the next. None where the model is not of trees.
+    ///
+    /// # Errors
+    /// Where it is of trees that cannot be explained; [`forest::Error::Unsupported`] says why.
+    fn explainers(&self) -> Result<Vec<Explainer>, forest::Error> {
+        Ok(Vec::new())
     }
 
     /// The splits by each feature, where the model is of trees.

@@ -171,9 +171,10 @@ impl<'l> Booster<'l> {
     }
 }
 
-/// Predictions of a model by the library itself, of all rows together: what the reader is compared with.
+/// Predictions of a model by the library itself, of all rows together: what the reader is compared with. `kind` is 0 for
+/// predictions, 3 for contributions.
 #[cfg(test)]
-pub(crate) fn predict(text: &[u8], features: &[f32], width: usize, raw: bool) -> Result<Vec<f64>, Error> {
+pub(crate) fn predict(text: &[u8], features: &[f32], width: usize, kind: c_int) -> Result<Vec<f64>, Error> {
     let library = open()?;
     let text = c_string(&String::from_utf8_lossy(text));
     let (mut rounds, mut handle) = (0, ptr::null_mut());
@@ -191,7 +192,7 @@ pub(crate) fn predict(text: &[u8], features: &[f32], width: usize, raw: bool) ->
             rows as i32,
             width as i32,
             1,
-            c_int::from(raw),
+            kind,
             0,
             -1,
             c"num_threads=1".as_ptr(),

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::Error;
-use crate::family::{Form, Meaning, Model, Predict, Splits, Stored};
+use crate::family::{Explainer, Form, Meaning, Model, Predict, Splits, Stored};
 
 /// Stored as the arrays of its parts, `0/coefficients` for `coefficients` of the first, and the setting `parts`: the
 /// form and the settings of each.
@@ -91,6 +91,14 @@ impl Predict for Several {
             rest = others;
         }
         true
+    }
+
+    fn explainers(&self) -> Result<Vec<Explainer>, forest::Error> {
+        let parts: Result<Vec<_>, _> = self.parts.iter().map(|part| part.explainers()).collect();
+        let parts = parts?;
+        // Parts that are not all of trees have contributions of another kind.
+        let all = parts.iter().all(|part| !part.is_empty());
+        Ok(if all { parts.into_iter().flatten().collect() } else { Vec::new() })
     }
 
     fn splits(&self) -> Option<Vec<Splits>> {

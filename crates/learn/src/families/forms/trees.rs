@@ -1,14 +1,14 @@
 //! Trees that are summed in double precision, and what is made of the sums: what all ensembles of trees predict by but
 //! XGBoost's.
 
-use forest::double::{Grove, Link, Node, Trees};
-use forest::importance;
+use forest::double::{Grove, Link, Node, Noted, Trees};
+use forest::{Explainer, importance};
 
 use crate::Error;
 use crate::family::{Array, Form, Meaning, Model, Predict, Splits, Stored};
 
 /// Stored as `nodes` (four numbers a node, see [`Node`]), `roots`, `values` (of the leaves), `categories`, `covers` (one
-/// a node, or none), `base` (one an output), `weights` (one a tree for a median, or none), and the settings `width`,
+/// a node, or none), `gains` (the same; models of before have no such array), `base` (one an output), `weights` (one a tree for a median, or none), and the settings `width`,
 /// `size` (values a leaf), `aggregation`, `divisor`, `link` and `scale`.
 pub(crate) const FORM: Form = Form { name: "trees", open };
 
@@ -51,6 +51,7 @@ impl Ensemble {
             .with("values", grove.values)
             .with("categories", grove.categories)
             .with("covers", grove.covers)
+            .with("gains", grove.gains)
             .with("base", self.base)
             .with("weights", self.weights)
     }
@@ -77,6 +78,7 @@ struct Opened {
     values: Array<f64>,
     categories: Array<u32>,
     covers: Array<f32>,
+    gains: Option<Array<f32>>,
     base: Array<f64>,
     weights: Array<f64>,
     size: usize,
@@ -97,6 +99,7 @@ fn open(stored: &Stored) -> Result<Box<dyn Predict>, Error> {
         values: stored.array("values")?,
         categories: stored.array("categories")?,
         covers: stored.array("covers")?,
+        gains: stored.array("gains").ok(),
         base: stored.array("base")?,
         weights: stored.array("weights")?,
         size: stored.count("size")?,
@@ -210,7 +213,18 @@ impl Predict for Opened {
     }
 
     fn splits(&self) -> Option<Vec<Splits>> {
-        Some(importance::of_trees(&self.trees(), &self.covers, self.width))
+        let noted = Noted { covers: &self.covers, gains: self.gains.as_deref().unwrap_or(&[]) };
+        Some(importance::of_trees(&self.trees(), noted, self.width))
+    }
+
+    fn explainers(&self) -> Result<Vec<Explainer>, forest::Error> {
+        if !self.weights.is_empty() {
+            return Err(forest::Error::Unsupported {
+                path: "aggregation".to_owned(),
+                what: "explaining a median of trees, over which contributions do not add up,".to_owned(),
+            });
+        }
+        Explainer::of_trees(&self.trees(), &self.covers, self.width, &self.base, self.divisor).map(|one| vec![one])
     }
 
     fn work(&self) -> usize {

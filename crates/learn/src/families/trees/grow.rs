@@ -82,6 +82,8 @@ pub(crate) struct Tree {
     pub(crate) categories: Vec<u32>,
     /// The weight of the rows that went through each node.
     pub(crate) covers: Vec<f32>,
+    /// By how much the split of each node lowered the criterion, times the weight of the rows; 0 for a leaf.
+    pub(crate) gains: Vec<f32>,
     /// The rows, those of a leaf together.
     pub(crate) rows: Vec<u32>,
     /// Where in `rows` those of each leaf are.
@@ -256,11 +258,16 @@ impl<'a> Grower<'a> {
         self.cells.clear();
         self.cells.resize(self.stride * CODES, 0.0);
         self.whole = rows.iter().map(|row| sample.weights[*row as usize]).sum();
-        let mut tree =
-            Tree { nodes: vec![Node::leaf(0)], categories: Vec::new(), covers: Vec::new(), leaves: Vec::new(), rows };
+        let mut tree = Tree {
+            nodes: vec![Node::leaf(0)],
+            categories: Vec::new(),
+            covers: vec![self.whole as f32],
+            gains: vec![0.0],
+            leaves: Vec::new(),
+            rows,
+        };
         let mut queue = Queue::new(self.growth.max_leaves.is_some());
         let all = 0..tree.rows.len();
-        tree.covers.push(self.whole as f32);
         let mut hands = Hands { sample, random, control };
         match self.consider(&tree, Found { node: 0, rows: all.clone(), depth: 0, kept: None }, &mut hands)? {
             Some(open) => queue.push(open),
@@ -279,6 +286,8 @@ impl<'a> Grower<'a> {
             let (left, right) = (open.rows.start..middle, middle..open.rows.end);
             let first = u32::try_from(tree.nodes.len()).map_err(|_| Error::Memory)?;
             tree.nodes.extend([Node::leaf(0), Node::leaf(0)]);
+            tree.gains.extend([0.0, 0.0]);
+            tree.gains[open.node] = open.split.gain as f32;
             self.write(&mut tree, &open, first, left.len() >= right.len())?;
             let [of_left, of_right] = self.share(&tree, kept, &left, &right, &mut hands)?;
             for (node, rows, kept) in [(first, left, of_left), (first + 1, right, of_right)] {

@@ -7,6 +7,8 @@ pub(crate) mod loss;
 #[cfg(test)]
 mod tests;
 
+use forest::double::Noted;
+
 use self::grow::{Criterion, Growth, Sums, Tree};
 use super::forms::trees::Ensemble;
 use super::usual::seed;
@@ -233,7 +235,8 @@ pub(crate) fn leaf_values(tree: &Tree, weights: &[f64], sums: Sums<'_>, values: 
 
 /// Adds a tree with these values of its leaves.
 pub(crate) fn push(ensemble: &mut Ensemble, tree: &Tree, values: &[f64]) -> Result<(), Error> {
-    Ok(ensemble.grove.push(&tree.nodes, &tree.categories, &tree.covers, values)?)
+    let noted = Noted { covers: &tree.covers, gains: &tree.gains };
+    Ok(ensemble.grove.push(&tree.nodes, &tree.categories, noted, values)?)
 }
 
 /// How often each row is in a sample of so many that is drawn with replacement, times its weight; and the rows that are
