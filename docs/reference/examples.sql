@@ -208,6 +208,9 @@ SELECT pgml.explain_batch('sugar', ARRAY[[0.06, 0.02, 0.02], [-0.05, 0, 0]]::rea
 SELECT * FROM pgml.train('sugar', algorithm => 'xgboost', automatic_deploy => false);
 SELECT * FROM pgml.deploy('sugar', 'most_recent');
 SELECT * FROM pgml.deploy('sugar', 'rollback');
+SELECT * FROM pgml.train('sugar', algorithm => 'ridge', automatic_deploy => false);
+SELECT deploy.* FROM pgml.trained_models m, pgml.deploy('sugar', 'canary', model_id => m.id, share => 0.5)
+WHERE m.name = 'sugar' AND m.algorithm = 'ridge';
 -- error
 SELECT * FROM pgml.deploy(1000);
 -- error
@@ -218,6 +221,22 @@ SELECT * FROM pgml.deploy('body', 'best_score', 'xgboost');
 SET LOCAL ROLE pg_monitor;
 -- error
 SELECT * FROM pgml.deploy('body', 'best_score');
+
+--- model_for
+SELECT m.algorithm, count(*) AS keys
+FROM generate_series(1, 1000) AS key, pgml.trained_models m WHERE m.id = pgml.model_for('sugar', key) GROUP BY 1 ORDER BY 1;
+SELECT key, pgml.predict(pgml.model_for('sugar', key), ARRAY[0.06, 0.02, 0.02])::numeric(6, 2)
+FROM unnest(ARRAY['ann', 'bob', 'cid', 'dan']) AS key;
+-- error
+SELECT pgml.model_for('sweet', 1);
+
+--- shadow_of
+SELECT deploy.* FROM pgml.trained_models m, pgml.deploy('sugar', 'shadow', model_id => m.id)
+WHERE m.name = 'sugar' AND m.algorithm = 'ridge';
+SELECT m.algorithm FROM pgml.trained_models m WHERE m.id = pgml.shadow_of('sugar');
+
+--- predict_shadow
+SELECT prediction::numeric(6, 2), shadow::numeric(6, 2), error FROM pgml.predict_shadow('sugar', ARRAY[0.06, 0.02, 0.02]);
 
 --- delete_model
 SELECT pgml.delete_model(1);

@@ -782,3 +782,66 @@ CREATE FUNCTION pgml.export_sql(project_name pg_catalog.text) RETURNS pg_catalog
     AS 'MODULE_PATHNAME', 'pgml_export_sql_project' LANGUAGE C STABLE PARALLEL RESTRICTED;
 COMMENT ON FUNCTION pgml.export_sql(pg_catalog.text)
     IS 'the deployed model of the project as an expression of plain SQL over its columns, as pgml.export_sql(model_id)';
+
+--
+-- A model on trial beside the deployed one: a canary, which answers for a share of keys, or a shadow, which answers nobody
+--
+
+ALTER TYPE pgml.strategy ADD VALUE IF NOT EXISTS 'canary';
+ALTER TYPE pgml.strategy ADD VALUE IF NOT EXISTS 'shadow';
+
+CREATE TABLE pgml.trials (
+    project_id pg_catalog.int8 PRIMARY KEY REFERENCES pgml.projects (id) ON DELETE CASCADE,
+    model_id pg_catalog.int8 NOT NULL,
+    strategy pgml.strategy NOT NULL,
+    share pg_catalog.float8 CHECK (share OPERATOR(pg_catalog.>) 0 AND share OPERATOR(pg_catalog.<=) 1),
+    created_at timestamp without time zone NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+    FOREIGN KEY (project_id, model_id) REFERENCES pgml.models (project_id, id) ON DELETE CASCADE
+);
+CREATE INDEX trials_model_id_idx ON pgml.trials (project_id, model_id);
+COMMENT ON TABLE pgml.trials IS 'which model is on trial beside the deployed one, at most one a project: a canary answers for a share (0 to 1) of keys, see pgml.model_for; a shadow, without a share, answers nobody, see pgml.predict_shadow';
+SELECT pg_catalog.pg_extension_config_dump('pgml.trials', '');
+CREATE TRIGGER invalidate AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON pgml.trials
+    FOR EACH STATEMENT EXECUTE FUNCTION pgml.invalidate();
+GRANT SELECT ON pgml.trials TO PUBLIC;
+ALTER TABLE pgml.trials ENABLE ROW LEVEL SECURITY;
+CREATE POLICY read ON pgml.trials FOR SELECT USING (pgml.project_allows(project_id, 'see'));
+
+DROP FUNCTION pgml.deploy(pg_catalog.text, pgml.strategy, pgml.algorithm);
+CREATE FUNCTION pgml.deploy(
+    project_name pg_catalog.text,
+    strategy pgml.strategy,
+    algorithm pgml.algorithm DEFAULT NULL,
+    model_id pg_catalog.int8 DEFAULT NULL,
+    share pg_catalog.float8 DEFAULT NULL
+) RETURNS TABLE (project pg_catalog.text, strategy pg_catalog.text, algorithm pg_catalog.text)
+    AS 'MODULE_PATHNAME', 'pgml_deploy_project' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION pgml.deploy(pg_catalog.text, pgml.strategy, pgml.algorithm, pg_catalog.int8, pg_catalog.float8)
+    IS 'deploy a model of the project, of one algorithm if given: best_score, most_recent, or rollback to the model before. Or try the model model_id out beside the deployed one, in place of any other on trial: canary, which answers for a share (above 0, at most 1) of keys, see pgml.model_for, or shadow, which answers nobody, see pgml.predict_shadow. A trial ends when its model is deployed, by pgml.deploy(model_id) or otherwise, or by rollback, which then leaves the deployed model as it is. Needs deploy on the project. Errors: 22023 for what does not go together, 42704 for a model of another project, 55000 where nothing is deployed, or this model is';
+
+CREATE FUNCTION pgml.model_for(project_name pg_catalog.text, key pg_catalog.text) RETURNS pg_catalog.int8
+    AS 'MODULE_PATHNAME', 'pgml_model_for_text' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 100;
+COMMENT ON FUNCTION pgml.model_for(pg_catalog.text, pg_catalog.text)
+    IS 'the id of the model of the project that answers for a key, to be given to pgml.predict and its relatives: the canary''s for its share of keys, else the deployed one''s. A key is the canary''s if the first eight bytes of sha256(canary''s model id, a colon, and the key, as bytes in the encoding of the database), as a number from 0 to 2^64, are below share times 2^64: so a key keeps its model, and a larger share has the keys of a smaller one. Needs predict on the project';
+
+CREATE FUNCTION pgml.model_for(project_name pg_catalog.text, key pg_catalog.int8) RETURNS pg_catalog.int8
+    AS 'MODULE_PATHNAME', 'pgml_model_for_number' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 100;
+COMMENT ON FUNCTION pgml.model_for(pg_catalog.text, pg_catalog.int8)
+    IS 'the id of the model of the project that answers for a key that is a number: as for the text of its digits';
+
+CREATE FUNCTION pgml.shadow_of(project_name pg_catalog.text) RETURNS pg_catalog.int8
+    AS 'MODULE_PATHNAME', 'pgml_shadow_of' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 100;
+COMMENT ON FUNCTION pgml.shadow_of(pg_catalog.text)
+    IS 'the id of the model that is the shadow in the project; NULL where there is none. Needs predict on the project';
+
+CREATE FUNCTION pgml.predict_shadow(project_name pg_catalog.text, features pg_catalog.anyelement,
+    OUT prediction pg_catalog.float4, OUT shadow pg_catalog.float4, OUT error pg_catalog.text)
+    AS 'MODULE_PATHNAME', 'pgml_predict_shadow' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 200;
+COMMENT ON FUNCTION pgml.predict_shadow(pg_catalog.text, pg_catalog.anyelement)
+    IS 'prediction of the deployed model of the project, and of its shadow for the same features (an array, or a row, whose columns are found by name), to be kept by the caller and compared later: nothing is written down here. shadow is NULL where there is none, and where it cannot predict these features, which error then says and which is no error of the call';
+
+CREATE FUNCTION pgml.predict_shadow(project_name pg_catalog.text, features pg_catalog.text,
+    OUT prediction pg_catalog.float4, OUT shadow pg_catalog.float4, OUT error pg_catalog.text)
+    AS 'MODULE_PATHNAME', 'pgml_predict_shadow' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 200;
+COMMENT ON FUNCTION pgml.predict_shadow(pg_catalog.text, pg_catalog.text)
+    IS 'prediction of the deployed model of the project, and of its shadow, for an array of features as text';

@@ -22,16 +22,23 @@ fn deploy_model(call: &Call) -> Result<pg_sys::Datum> {
     let Some(project) = registry::project_of_model(model_id)? else { return Err(names::no_such_model(model_id)) };
     let models = registry::models(project.id)?;
     let model = models.into_iter().find(|model| model.id == model_id).ok_or_else(|| names::no_such_model(model_id))?;
-    if model.status != "successful" {
-        return Err(Error::new(
-            pgrx::PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-            format!("model {model_id} cannot be deployed: its training is {}", model.status),
-        ));
-    }
+    require_trained(&model)?;
     deploy(call, &project, &model, "specific")
 }
 
-/// `pgml.deploy(project_name, strategy, algorithm)`.
+fn require_trained(model: &Candidate) -> Result<()> {
+    match model.status.as_str() {
+        "successful" => Ok(()),
+        status => Err(not_ready(format!("model {} cannot be deployed: its training is {status}", model.id))),
+    }
+}
+
+/// 55000.
+fn not_ready(message: String) -> Error {
+    Error::new(pgrx::PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, message)
+}
+
+/// `pgml.deploy(project_name, strategy, algorithm, model_id, share)`.
 fn deploy_project(call: &Call) -> Result<pg_sys::Datum> {
     let Some(name) = call.text(0, "project_name", names::LONGEST)? else {
         return Err(Error::null_argument("project_name"));
@@ -43,6 +50,20 @@ fn deploy_project(call: &Call) -> Result<pg_sys::Datum> {
     let Some(project) = registry::find_project(&name)? else { return Err(names::no_such_project(&name)) };
 
     let mut models = registry::models(project.id)?;
+    let (model_id, share) = (call.i64(3), call.f64(4));
+    if matches!(strategy.as_str(), "canary" | "shadow") {
+        if algorithm.is_some() {
+            return Err(Error::invalid(format!("strategy \"{strategy}\" needs a model, not an algorithm")));
+        }
+        return try_out(call, &project, &models, &strategy, model_id, share);
+    }
+    if model_id.is_some() || share.is_some() {
+        return Err(Error::invalid(format!("strategy \"{strategy}\" takes no model_id and no share"))
+            .hint("Use pgml.deploy(model_id) for a model, or strategy canary or shadow to try one out."));
+    }
+    if strategy == "rollback" && registry::end_trial(project.id, None)? {
+        return answered_by_deployed(call, &project, &models, &strategy);
+    }
     models.retain(|model| {
         model.status == "successful" && algorithm.as_ref().is_none_or(|algorithm| *algorithm == model.algorithm)
     });
@@ -71,9 +92,71 @@ fn deploy_project(call: &Call) -> Result<pg_sys::Datum> {
     deploy(call, &project, &chosen, &strategy)
 }
 
+/// A canary, or a shadow: the model that is deployed stays so.
+fn try_out(
+    call: &Call,
+    project: &Project,
+    models: &[Candidate],
+    strategy: &str,
+    model_id: Option<i64>,
+    share: Option<f64>,
+) -> Result<pg_sys::Datum> {
+    let Some(model_id) = model_id else {
+        return Err(Error::invalid(format!("strategy \"{strategy}\" needs a model")).hint(format!(
+            "pgml.deploy('{}', '{strategy}', model_id => 7{})",
+            project.name,
+            example(strategy)
+        )));
+    };
+    match (strategy, share) {
+        ("shadow", None) => {}
+        ("shadow", Some(_)) => {
+            return Err(Error::invalid("strategy \"shadow\" takes no share: a shadow answers nobody"));
+        }
+        (_, Some(share)) if share > 0.0 && share <= 1.0 => {}
+        (_, share) => {
+            let given = share.map_or("NULL".to_owned(), |share| share.to_string());
+            return Err(Error::invalid(format!("share is {given}, and must be above 0 and at most 1"))
+                .hint("share => 0.1 lets the canary answer for one key of ten."));
+        }
+    }
+    let model = models.iter().find(|model| model.id == model_id).ok_or_else(|| {
+        Error::undefined(format!("model {model_id} is not one of project \"{}\"", project.name))
+            .hint("The view pgml.trained_models lists the models.")
+    })?;
+    require_trained(model)?;
+    match registry::deployed_model(project.id)? {
+        None => {
+            return Err(not_ready(format!("project \"{}\" has no deployed model to try another beside", project.name))
+                .hint("Deploy one first."));
+        }
+        Some(deployed) if deployed == model_id => {
+            return Err(not_ready(format!("model {model_id} is the deployed one already")));
+        }
+        Some(_) => {}
+    }
+    registry::set_trial(project.id, model_id, strategy, share)?;
+    call.rows(&[row(project, strategy, model)])
+}
+
+fn example(strategy: &str) -> &'static str {
+    if strategy == "canary" { ", share => 0.1" } else { "" }
+}
+
+/// A trial has ended: the row says which model answers as before.
+fn answered_by_deployed(call: &Call, project: &Project, models: &[Candidate], strategy: &str) -> Result<pg_sys::Datum> {
+    let deployed = registry::deployed_model(project.id)?;
+    let model = models.iter().find(|model| Some(model.id) == deployed);
+    call.rows(model.map(|model| row(project, strategy, model)))
+}
+
+fn row(project: &Project, strategy: &str, model: &Candidate) -> Vec<Option<pg_sys::Datum>> {
+    vec![Some(text_datum(&project.name)), Some(text_datum(strategy)), Some(text_datum(&model.algorithm))]
+}
+
 fn deploy(call: &Call, project: &Project, model: &Candidate, strategy: &str) -> Result<pg_sys::Datum> {
     registry::insert_deployment(project.id, model.id, strategy)?;
-    call.rows(&[vec![Some(text_datum(&project.name)), Some(text_datum(strategy)), Some(text_datum(&model.algorithm))]])
+    call.rows(&[row(project, strategy, model)])
 }
 
 /// The metric by which models of a task are compared; larger is better.

@@ -332,6 +332,32 @@ pub fn deployed_model(project: i64, snapshot: pg_sys::Snapshot) -> Result<Option
     deployments.last(index, project_id, equal, value, snapshot, model)
 }
 
+/// A model that is on trial beside the one that answers for its project.
+#[derive(Debug, Clone, Copy)]
+pub struct Trial {
+    pub model: i64,
+    /// Of the keys for which it answers, of a canary; a shadow answers for none.
+    pub share: Option<f64>,
+}
+
+/// The model that is on trial in a project.
+pub fn trial(project: i64, snapshot: pg_sys::Snapshot) -> Result<Option<Trial>> {
+    // The tables of before pgml 3.2.0 do not have it.
+    if relation_oid(c"trials") == pg_sys::InvalidOid {
+        return Ok(None);
+    }
+    let trials = Table::open(c"trials")?;
+    let project_id = trials.attribute(c"project_id")?;
+    let (model_id, share) = (trials.attribute(c"model_id")?, trials.attribute(c"share")?);
+    let mut found = None;
+    let value = pg_sys::Datum::from(project);
+    trials.scan(c"trials_pkey", project_id, comparison(BIGINT_EQUAL), value, snapshot, |tuple| {
+        found = trials.get(tuple, model_id).map(|model| Trial { model, share: trials.get(tuple, share) });
+        Ok(())
+    })?;
+    Ok(found)
+}
+
 /// Whether there are jobs that have not ended.
 pub fn has_jobs(snapshot: pg_sys::Snapshot) -> Result<bool> {
     // The tables may still be those of pgml 3.0.0.
@@ -454,7 +480,8 @@ fn scan_parts(
     })
 }
 
-fn sha256(bytes: Vec<u8>) -> Vec<u8> {
+/// The SHA-256 of these bytes.
+pub fn sha256(bytes: Vec<u8>) -> Vec<u8> {
     let Some(datum) = bytes.into_datum() else { return Vec::new() };
     // SAFETY: sha256_bytea takes one bytea, which is not NULL, and returns a bytea.
     unsafe {

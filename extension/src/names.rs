@@ -29,7 +29,7 @@ use crate::access::{self, Privilege};
 use crate::cache::{self, Digest};
 use crate::error::{Error, Result, shorten};
 use crate::jobs;
-use crate::lookup;
+use crate::lookup::{self, Trial};
 use crate::model::Model;
 use crate::usage::{self, Tally};
 
@@ -143,18 +143,30 @@ fn changed_in_this_transaction() -> bool {
     changed != 0 && unsafe { pg_sys::GetTopTransactionIdIfAny() }.into_inner() == changed
 }
 
-/// A resolved name, as a call site keeps it.
-pub struct Resolved {
+/// What was asked, and when: an answer holds for as long as this is current.
+struct Asked {
     question: Question,
     generation: u64,
     horizon: Option<Horizon>,
+}
+
+/// A resolved name, as a call site keeps it.
+pub struct Resolved {
+    asked: Asked,
     pub model: Rc<Model>,
     pub tally: Rc<Tally>,
 }
 
+/// The models that predictions of a project may come from.
+#[derive(Debug, Clone, Copy)]
+pub struct Variants {
+    pub deployed: i64,
+    pub trial: Option<Trial>,
+}
+
 impl std::fmt::Display for Resolved {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.question.key {
+        match &self.asked.question.key {
             Key::Project(name) => write!(f, "project \"{name}\""),
             Key::Model(id) => write!(f, "model {id}"),
         }
@@ -165,12 +177,19 @@ impl Resolved {
     /// Whether this still answers `project` for the query that is running.
     #[inline]
     pub fn answers_project(&self, project: &[u8]) -> bool {
-        matches!(&self.question.key, Key::Project(name) if name.as_bytes() == project) && self.is_current()
+        self.asked.is_of_project(project)
     }
 
     #[inline]
     pub fn answers_model(&self, id: i64) -> bool {
-        matches!(&self.question.key, Key::Model(model) if *model == id) && self.is_current()
+        matches!(&self.asked.question.key, Key::Model(model) if *model == id) && self.asked.is_current()
+    }
+}
+
+impl Asked {
+    #[inline]
+    fn is_of_project(&self, project: &[u8]) -> bool {
+        matches!(&self.question.key, Key::Project(name) if name.as_bytes() == project) && self.is_current()
     }
 
     #[inline]
@@ -208,14 +227,42 @@ pub fn resolve(key: Key, privilege: Privilege) -> Result<Resolved> {
     let may_remember = !unsafe { pg_sys::IsInParallelMode() } && !changed_in_this_transaction();
     if may_remember && let Some(Meaning { model, tally }) = recall(&question, snapshot) {
         model.used();
-        return Ok(Resolved { question, generation, horizon: horizon(), model, tally });
+        return Ok(Resolved { asked: Asked { question, generation, horizon: horizon() }, model, tally });
     }
     let meaning = look_up(&question, snapshot)?;
     if may_remember {
         remember_if_latest(&question, &meaning, snapshot, generation)?;
     }
     let Meaning { model, tally } = meaning;
-    Ok(Resolved { question, generation, horizon: horizon(), model, tally })
+    Ok(Resolved { asked: Asked { question, generation, horizon: horizon() }, model, tally })
+}
+
+/// The models that predictions of a project may come from, to the query that is running and its role, which may predict.
+/// The last answer is kept for as long as it holds, so that a query looks but once.
+pub fn variants(project: &[u8]) -> Result<Variants> {
+    thread_local!(static LAST: RefCell<Option<(Asked, Variants)>> = const { RefCell::new(None) });
+    let known = LAST.with_borrow(|last| {
+        last.as_ref().filter(|(asked, _)| asked.is_of_project(project)).map(|(_, variants)| *variants)
+    });
+    if let Some(variants) = known {
+        return Ok(variants);
+    }
+    let name: Box<str> = String::from_utf8_lossy(project).into();
+    let question = Question { key: Key::Project(name.clone()), user: access::user(), privilege: Privilege::Predict };
+    let _pushed = PushedSnapshot::ensure();
+    // SAFETY: as in `resolve`.
+    unsafe { pg_sys::AcceptInvalidationMessages() };
+    let snapshot = active_snapshot();
+    let generation = forget_if_invalidated();
+    let deployed = model_id(&question, snapshot)?;
+    let trial = match lookup::project_named(&name, snapshot)? {
+        Some(project) => lookup::trial(project.id, snapshot)?,
+        None => None,
+    };
+    let variants = Variants { deployed, trial };
+    let asked = Asked { question, generation, horizon: horizon() };
+    LAST.with_borrow_mut(|last| *last = Some((asked, variants)));
+    Ok(variants)
 }
 
 /// Empties the memory if an invalidation came since it was filled; returns the present generation.
@@ -311,7 +358,7 @@ unsafe fn extent(snapshot: pg_sys::Snapshot) -> (u32, u32, Vec<u32>, u32) {
 pub fn stored_bytes(target: &Resolved) -> Result<Vec<u8>> {
     let _pushed = PushedSnapshot::ensure();
     let snapshot = active_snapshot();
-    lookup::model_bytes(model_id(&target.question, snapshot)?, snapshot)
+    lookup::model_bytes(model_id(&target.asked.question, snapshot)?, snapshot)
 }
 
 /// How far the predictions are off of the model that `target` means to the query that is running; null where that is not
@@ -319,7 +366,7 @@ pub fn stored_bytes(target: &Resolved) -> Result<Vec<u8>> {
 pub fn residuals(target: &Resolved) -> Result<serde_json::Value> {
     let _pushed = PushedSnapshot::ensure();
     let snapshot = active_snapshot();
-    lookup::model_residuals(model_id(&target.question, snapshot)?, snapshot)
+    lookup::model_residuals(model_id(&target.asked.question, snapshot)?, snapshot)
 }
 
 fn model_id(question: &Question, snapshot: pg_sys::Snapshot) -> Result<i64> {

@@ -197,7 +197,35 @@ pub fn insert_deployment(project_id: i64, model_id: i64, strategy: &str) -> Resu
         &[argument(project_id), argument(model_id), argument(strategy)],
         |_| Ok(()),
     )?;
+    // A model that is deployed is on trial no more.
+    end_trial(project_id, Some(model_id)).map(drop)
+}
+
+/// Records that a model is on trial, in place of any other of the project: a canary with its share, or a shadow.
+pub fn set_trial(project_id: i64, model_id: i64, strategy: &str, share: Option<f64>) -> Result<()> {
+    update(
+        "INSERT INTO pgml.trials AS t (project_id, model_id, strategy, share) VALUES ($1, $2, $3::pgml.strategy, $4)
+         ON CONFLICT (project_id) DO UPDATE SET model_id = EXCLUDED.model_id, strategy = EXCLUDED.strategy,
+             share = EXCLUDED.share, created_at = EXCLUDED.created_at",
+        &[argument(project_id), argument(model_id), argument(strategy), argument(share)],
+        |_| Ok(()),
+    )?;
     Ok(())
+}
+
+/// Ends the trial in a project, of this model if it is given; whether there was one.
+pub fn end_trial(project_id: i64, model_id: Option<i64>) -> Result<bool> {
+    // The tables of before pgml 3.2.0 do not have it.
+    if find_relation(c"trials") == pg_sys::InvalidOid {
+        return Ok(false);
+    }
+    let ended: Vec<i64> = update(
+        "DELETE FROM pgml.trials WHERE project_id OPERATOR(pg_catalog.=) $1
+         AND ($2 IS NULL OR model_id OPERATOR(pg_catalog.=) $2) RETURNING model_id",
+        &[argument(project_id), argument(model_id)],
+        |tuple| value(tuple, 1),
+    )?;
+    Ok(!ended.is_empty())
 }
 
 /// `relkind` of a relation.

@@ -41,6 +41,8 @@ pub struct CallSite {
     resolved: Option<Resolved>,
     row: Vec<f32>,
     scratch: Vec<f32>,
+    /// The same features for another model of the project.
+    beside: Option<Box<CallSite>>,
 }
 
 enum NamedBy {
@@ -144,7 +146,25 @@ impl CallSite {
             resolved: None,
             row: Vec::new(),
             scratch: Vec::new(),
+            beside: None,
         })
+    }
+
+    /// The features of the same call for another model, by its id.
+    ///
+    /// # Safety
+    /// As [`CallSite::ready`], which has made of this call a row already: no argument that must not be NULL is.
+    pub unsafe fn ready_beside(&mut self, fcinfo: pg_sys::FunctionCallInfo, model: i64) -> Result<Option<Ready<'_>>> {
+        if self.beside.is_none() {
+            let site = CallSite::new(self.types.clone(), self.name_argument, self.privilege)?;
+            self.beside = Some(Box::new(site));
+        }
+        let Some(beside) = &mut self.beside else { return Ok(None) };
+        if !beside.resolved.as_ref().is_some_and(|resolved| resolved.answers_model(model)) {
+            beside.resolve(Key::Model(model))?;
+        }
+        // SAFETY: as the caller promises; both sites have the types of this call.
+        unsafe { beside.row(fcinfo) }
     }
 
     /// Resolves the name and reads the features. `None` where the name is NULL, or the array or row that holds all
@@ -164,8 +184,22 @@ impl CallSite {
         // SAFETY: the argument is not NULL and of the type that `named_by` was told from.
         if !unsafe { self.answers(name.value) } {
             // SAFETY: as above.
-            unsafe { self.resolve(name.value)? };
+            let key = unsafe { self.key(name.value)? };
+            self.resolve(key)?;
         }
+        // SAFETY: as the caller promises.
+        unsafe { self.row(fcinfo) }
+    }
+
+    /// Reads the features for the model that was resolved.
+    ///
+    /// # Safety
+    /// As [`CallSite::ready`].
+    #[inline]
+    unsafe fn row(&mut self, fcinfo: pg_sys::FunctionCallInfo) -> Result<Option<Ready<'_>>> {
+        // SAFETY: a call has `nargs` arguments.
+        let arguments = unsafe { std::slice::from_raw_parts((*fcinfo).args.as_ptr(), (*fcinfo).nargs as usize) };
+        let first = self.name_argument + 1;
         let Some(target) = &self.resolved else { return Ok(None) };
         // SAFETY: the arguments are those of this site.
         unsafe { self.input.read(target, arguments, first, &mut self.row)? };
@@ -187,12 +221,16 @@ impl CallSite {
     /// # Safety
     /// As `answers`.
     #[cold]
-    unsafe fn resolve(&mut self, name: pg_sys::Datum) -> Result<()> {
-        let key = match self.named_by {
+    unsafe fn key(&self, name: pg_sys::Datum) -> Result<Key> {
+        match self.named_by {
             // SAFETY: a text.
-            NamedBy::Project => unsafe { project_key(name)? },
-            NamedBy::Id => Key::Model(name.value() as i64),
-        };
+            NamedBy::Project => unsafe { project_key(name) },
+            NamedBy::Id => Ok(Key::Model(name.value() as i64)),
+        }
+    }
+
+    #[cold]
+    fn resolve(&mut self, key: Key) -> Result<()> {
         // Taken out first: should what follows fail, the input may fit neither the old model nor the new one.
         let before = self.resolved.take();
         let resolved = names::resolve(key, self.privilege)?;

@@ -7,3 +7,4 @@ mod explain;
 pub mod input;
 mod interval;
 mod point;
+mod variants;
