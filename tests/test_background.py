@@ -274,6 +274,70 @@ def test_what_alter_role_says_of_transactions_is_not_the_queues(lines, gate):
     assert ended(lines, third) == "done"
 
 
+def search(lines, params, algorithm="xgboost", args='{"cv": 2}', hyperparams="{}"):
+    """Asks for a search, and gives its number."""
+    return lines.sql(
+        f"SELECT pgml.train_async('line', 'regression', 'line', 'y', '{algorithm}', '{hyperparams}', search => 'grid', "
+        f"search_params => '{params}', search_args => '{args}')"
+    )
+
+
+def until_it_has_a_best(lines, number):
+    asked = f"SELECT phase FROM pgml.activity WHERE id = {number}"
+    wait_for(lambda: lines.sql(asked) == "searching, with a best so far", "the search has a score")
+
+
+@pytest.mark.parametrize("algorithm, endless", [
+    ("xgboost", 100000000),
+    ("random_forest", 100000),
+])  # fmt: skip
+def test_a_search_that_is_cancelled_keeps_the_best_so_far(lines, algorithm, endless):
+    number = search(lines, f'{{"n_estimators": [1, 2, {endless}]}}', algorithm)
+    until_it_has_a_best(lines, number)
+    assert lines.sql(f"SELECT pgml.cancel({number})") == "t"
+    assert ended(lines, number) == "done"
+    deployed, message = lines.sql(f"SELECT deployed, message FROM pgml.jobs WHERE id = {number}").split("|")
+    assert deployed == "t" and message.startswith("the search was cut short after ") and "of 6 trainings" in message
+    found, results = lines.sql("SELECT hyperparams->>'n_estimators', metrics->'search_results' FROM pgml.models").split(
+        "|", 1
+    )
+    results = json.loads(results)
+    scores = results["mean_test_score"]
+    assert found in ("1", "2") and results["cut_short"] and len(scores) <= 2
+    # It is the best of those, and was trained on all training rows, as after any search.
+    assert results["params"][results["best_index"]] == {"n_estimators": int(found)}
+    assert scores[results["best_index"]] == max(scores)
+    assert lines.sql("SELECT pgml.predict('line', 3) IS NOT NULL") == "t"
+
+
+def test_a_search_without_a_score_is_cancelled(lines):
+    number = search(lines, '{"n_estimators": [100000000, 1]}', hyperparams='{"nthread": 1}')
+    wait_for(lambda: lines.sql(f"SELECT phase FROM pgml.activity WHERE id = {number}") == "growing trees", "it trains")
+    assert lines.sql(f"SELECT pgml.cancel({number})") == "t"
+    assert ended(lines, number) == "cancelled"
+    assert lines.sql("SELECT count(*) FROM pgml.models") == "0"
+
+
+def test_a_cancel_of_the_servers_own_ends_a_search_for_good(lines):
+    number = search(lines, '{"n_estimators": [1, 100000000]}')
+    until_it_has_a_best(lines, number)
+    assert lines.sql(f"SELECT pg_cancel_backend(pid) FROM pgml.activity WHERE id = {number}") == "t"
+    assert ended(lines, number) == "cancelled"
+    assert lines.sql("SELECT count(*) FROM pgml.models") == "0"
+
+
+def test_halving_that_is_cancelled_keeps_the_best_of_the_last_step(lines):
+    lines.sql("CREATE TABLE longer AS SELECT i % 10 AS x, (i % 10) * 2.5::real AS y FROM generate_series(1, 2000) i")
+    number = lines.sql("""
+        SELECT pgml.train_async('line', 'regression', 'longer', 'y', 'xgboost', search => 'grid',
+            search_params => '{"n_estimators": [1, 2, 3, 100000]}', search_args => '{"cv": 2, "factor": 2}')
+    """)
+    until_it_has_a_best(lines, number)
+    assert lines.sql(f"SELECT pgml.cancel({number})") == "t"
+    assert ended(lines, number) == "done"
+    assert "cut short" in lines.sql(f"SELECT message FROM pgml.jobs WHERE id = {number}")
+
+
 def test_nobody_else_sees_it_waits_for_it_or_cancels_it(lines, gate):
     lines.sql(f"GRANT {GROUP} TO {BOB}")
     number = lines.sql(f"SET SESSION AUTHORIZATION {ALICE}; " + ask(GATE))

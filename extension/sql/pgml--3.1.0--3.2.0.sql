@@ -845,3 +845,6 @@ CREATE FUNCTION pgml.predict_shadow(project_name pg_catalog.text, features pg_ca
     AS 'MODULE_PATHNAME', 'pgml_predict_shadow' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 200;
 COMMENT ON FUNCTION pgml.predict_shadow(pg_catalog.text, pg_catalog.text)
     IS 'prediction of the deployed model of the project, and of its shadow, for an array of features as text';
+
+COMMENT ON FUNCTION pgml.cancel(pg_catalog.int8)
+    IS 'cancel a training that waits or runs; false if it has ended. A search in the background that has a score already (pgml.activity shows its phase as "searching, with a best so far") ends with the best combination so far instead, which is trained and deployed as usual: its message in pgml.jobs says so. A second call cancels that, too';

@@ -120,7 +120,21 @@ impl Drop for Shown {
 
 /// Says what the training of this process is at.
 pub fn phase(phase: Phase) {
-    change(|numbers| numbers[at::PHASE] = phase as i64);
+    change(|numbers| numbers[at::PHASE] = phase as i64 | numbers[at::PHASE] & KEEPS_BEST);
+}
+
+/// Set beside the phase while a search has something to keep if it is told to end.
+const KEEPS_BEST: i64 = 1 << 8;
+
+/// The phase then, in words.
+const SEARCHING: &str = "searching, with a best so far";
+
+/// Says whether a search would keep the best so far if it were told to end.
+pub fn keeps_best(keeps: bool) {
+    change(|numbers| {
+        let phase = numbers[at::PHASE] & !KEEPS_BEST;
+        numbers[at::PHASE] = phase | if keeps { KEEPS_BEST } else { 0 };
+    });
 }
 
 /// Says how many rows were read.
@@ -177,6 +191,11 @@ pub struct Training {
 impl Training {
     pub fn id(&self) -> i64 {
         self.numbers[at::ID]
+    }
+
+    /// Whether it is a search that keeps the best so far if it is told to end.
+    pub fn keeps_best(&self) -> bool {
+        self.numbers[at::PHASE] & KEEPS_BEST != 0
     }
 
     /// The name of its project, if the current role may see it, or is the one that trains.
@@ -236,7 +255,10 @@ fn running_trainings(call: &Call) -> Result<pg_sys::Datum> {
             Some(pg_sys::Datum::from(training.role)),
             Some(text_datum(&project)),
             named(&crate::train::ALGORITHMS, at::ALGORITHM),
-            named(&Phase::ALL.map(Phase::name), at::PHASE),
+            match training.keeps_best() {
+                true => Some(text_datum(SEARCHING)),
+                false => named(&Phase::ALL.map(Phase::name), at::PHASE),
+            },
             Some(pg_sys::Datum::from(number(at::ROUNDS))),
             known(at::ROUNDS_TOTAL),
             Some(pg_sys::Datum::from(number(at::ROWS))),

@@ -38,7 +38,15 @@ fn cancel_job(id: i64) -> Result<bool> {
     }
     // It runs since a moment, or has ended.
     let Some(job) = table::find(id)? else { return Ok(false) };
-    Ok(job.process.is_some_and(interrupt))
+    let Some(process) = job.process else { return Ok(false) };
+    let is_search = |training: &activity::Training| {
+        training.id() == id && training.process.pid == process.pid && training.keeps_best()
+    };
+    // One that has ended meanwhile does not hear it, and goes on as it would after a search.
+    match activity::trainings().iter().any(is_search) {
+        true => Ok(signal(process, libc::SIGUSR2)),
+        false => Ok(interrupt(process)),
+    }
 }
 
 /// As of `pg_cancel_backend`: the role itself, who may act as it, and members of `pg_signal_backend`, whom superusers'
@@ -63,6 +71,11 @@ const ROLE_PG_SIGNAL_BACKEND: pg_sys::Oid = pg_sys::Oid::from_u32(4200);
 
 /// Tells a process to cancel what it runs; `false` if it is no more.
 fn interrupt(process: Process) -> bool {
-    // SAFETY: sends a signal that the server's processes with a transaction know, to one that is there.
-    process.lives() && unsafe { libc::kill(process.pid, libc::SIGINT) } == 0
+    signal(process, libc::SIGINT)
+}
+
+fn signal(process: Process, signal: std::ffi::c_int) -> bool {
+    // SAFETY: sends a signal that the server's processes with a transaction know, and workers of ours above all, to one
+    // that is there.
+    process.lives() && unsafe { libc::kill(process.pid, signal) } == 0
 }

@@ -8,6 +8,7 @@ use pgrx::pg_sys::{self, PgTryBuilder};
 
 use super::settings;
 use crate::error::{Error, Result};
+use crate::train::cut;
 
 /// Where the code of a worker is.
 const LIBRARY: &CStr = c"$libdir/pgml";
@@ -128,9 +129,10 @@ unsafe extern "C-unwind" {
 /// Begins a worker: connects it to the database and as the role that it was started for.
 pub fn connect() -> Result<()> {
     // SAFETY: called first in a worker's main function, where the entry is set and the signals are blocked. SIGTERM and
-    // SIGHUP are handled as in a connection (SIGINT already is).
+    // SIGHUP are handled as in a connection (SIGINT already is), SIGUSR2 by a handler that sets a flag.
     let place = unsafe {
         pqsignal(libc::SIGTERM, Some(die));
+        pqsignal(libc::SIGUSR2, Some(cut::told));
         pqsignal(libc::SIGHUP, Some(SignalHandlerForConfigReload));
         pg_sys::BackgroundWorkerUnblockSignals();
         CStr::from_ptr((*pg_sys::MyBgworkerEntry).bgw_extra.as_ptr()).to_string_lossy().into_owned()
@@ -142,6 +144,7 @@ pub fn connect() -> Result<()> {
     // SAFETY: once in a worker; a FATAL error ends it.
     unsafe { pg_sys::BackgroundWorkerInitializeConnectionByOid(database, role, 0) };
     settings::set_own();
+    cut::hear();
     Ok(())
 }
 

@@ -157,9 +157,14 @@ pub fn claim(id: i64) -> Result<Option<Job>> {
 pub fn finish(id: i64, outcome: &Outcome) -> Result<()> {
     update(
         "UPDATE pgml.training_jobs SET status = 'done', ended_at = pg_catalog.clock_timestamp(), pid = NULL, backend_start = NULL,
-             model_id = $2, deployed = $3
+             model_id = $2, deployed = $3, message = $4
          WHERE id OPERATOR(pg_catalog.=) $1",
-        &[argument(id), argument(outcome.model_id), argument(outcome.deployed)],
+        &[
+            argument(id),
+            argument(outcome.model_id),
+            argument(outcome.deployed),
+            optional(outcome.note.as_deref()),
+        ],
         |_| Ok(()),
     )?;
     notify(id, status::DONE)

@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 
 use super::base::Base;
 use super::columns::{Data, FeatureKind};
+use super::cut;
 use super::interrupts::{self, Interrupted};
 use super::request::SEEDS;
 use super::view::View;
@@ -238,6 +239,7 @@ impl Engine for Learner {
         let mut ask = |now: Option<family::Progress>| {
             // Nothing but Rust is on the stack: an ERROR may come from here.
             interrupts::check();
+            cut::check()?;
             if let Some(now) = now {
                 progress(&Progress {
                     round: u32::try_from(now.done).unwrap_or(u32::MAX),
@@ -483,6 +485,7 @@ impl Engine for Xgboost {
         let trained = kept.1.go_on(from, &params, &attributes, &mut |round| {
             // Between rounds the library is not on the stack: an ERROR may come from here.
             interrupts::check();
+            cut::check()?;
             progress(&Progress {
                 round: round.round,
                 rounds: round.total,

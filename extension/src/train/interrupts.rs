@@ -2,6 +2,8 @@
 
 use pgrx::{PgLogLevel, PgSqlErrorCode, pg_sys};
 
+use super::cut;
+
 unsafe extern "C-unwind" {
     /// Whether the postmaster runs; raises nothing. Who is waiting is told of its end, who computes has to ask.
     fn PostmasterIsAliveInternal() -> bool;
@@ -38,7 +40,7 @@ fn postmaster_is_alive() -> bool {
 /// The same below a foreign library, whose frames neither an ERROR nor the end of the process may cross: what would end
 /// the query is only noticed, everything else (such as a barrier that other processes wait for) is served.
 pub fn check_inside_library() -> Result<(), Interrupted> {
-    if !postmaster_is_alive() {
+    if !postmaster_is_alive() || cut::asked() {
         return Err(Interrupted);
     }
     // SAFETY: flags set by signal handlers of this process, read by its main thread.

@@ -10,6 +10,7 @@ pub mod categories;
 pub mod columns;
 mod compare;
 pub mod cursor;
+pub mod cut;
 mod engine;
 pub mod interrupts;
 pub mod label;
@@ -79,6 +80,8 @@ pub struct Outcome {
     pub algorithm: &'static str,
     pub model_id: i64,
     pub deployed: bool,
+    /// What is to be said of it, as of a search that was cut short.
+    pub note: Option<String>,
 }
 
 /// Trains, stores the model and perhaps deploys it, with the rights of the current role. `id` is what it is known by
@@ -225,7 +228,8 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
         registry::insert_deployment(project.id, model_id, "new_score")?;
     }
     data.spool.close();
-    Ok(Outcome { project: project.name, task, algorithm: engine.algorithm(), model_id, deployed })
+    let note = found.and_then(|found| found.note);
+    Ok(Outcome { project: project.name, task, algorithm: engine.algorithm(), model_id, deployed, note })
 }
 
 /// The task, which a project keeps.

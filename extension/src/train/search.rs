@@ -11,6 +11,8 @@ use learn::split::Split;
 use serde_json::{Map, Value, json};
 
 use super::columns::Data;
+use super::cut::{self, Keeping};
+use super::engine::Prepared;
 use super::{Plan, Request, engine, report};
 use crate::deploy::key_metric;
 use crate::error::{Error, Result};
@@ -98,9 +100,11 @@ pub fn trials(request: &Request, search: &Search, task: Task) -> Result<Vec<Tria
 pub struct Found {
     pub hyperparams: Map<String, Value>,
     pub results: Value,
+    /// What is to be said of a search that was told to end.
+    pub note: Option<String>,
 }
 
-/// Trains and scores all.
+/// Trains and scores all, or as many as there is time for until it is told to end.
 pub fn run(
     request: &Request,
     search: &Search,
@@ -114,52 +118,135 @@ pub fn run(
         _ => None,
     };
     let folds = split.folds(search.folds, data.divided.folds(classes.as_deref()), request.seed())?;
-    let metric = key_metric(data.task);
     report::info(&format!("Hyperparameter searches: {}, cross validation folds: {}", trials.len(), folds.len()));
+    let keeping = Keeping::begin();
+    let tour = Tour { request, plan, data, trials: &trials, folds: &folds, keeping: &keeping };
     let mut results = Results::default();
     let mut alive: Vec<usize> = (0..trials.len()).collect();
+    let mut note = None;
     for (iteration, one_in) in steps(alive.len(), search.factor).into_iter().enumerate() {
-        let mut tried: Vec<Tried> = alive.iter().map(|_| Tried::default()).collect();
-        for (number, fold) in folds.iter().enumerate() {
-            let thinned = (one_in > 1).then(|| fold.thinned(one_in, FEWEST_ROWS, request.seed()));
-            let fold = thinned.as_ref().unwrap_or(fold);
-            let mut prepared = None;
-            for (trial, tried) in alive.iter().filter_map(|index| trials.get(*index)).zip(&mut tried) {
-                let engine = engine::open(&request.algorithm, data.task, &trial.hyperparams, request.seed())?;
-                let begun = Instant::now();
-                let ready = match prepared.take() {
-                    Some(ready) => ready,
-                    None => super::ready(plan, data, fold, engine.as_ref())?,
-                };
-                let fitted = engine.train(&ready, &mut |_| {})?;
-                tried.fit_times.push(begun.elapsed().as_secs_f64());
-                let begun = Instant::now();
-                let scorer = Scorer::new(&fitted.model, data)?
-                    .ok_or_else(|| Error::corrupted("a model does not fit the rows it was trained on"))?;
-                let score = scorer.score(data, fold)?.get(metric).and_then(Value::as_f64);
-                // A score that cannot be told, such as that of one cluster, is worse than any other.
-                let score = score.unwrap_or(f64::NAN);
-                tried.scores.push(score);
-                tried.score_times.push(begun.elapsed().as_secs_f64());
-                tried.rows = fold.train_rows();
-                report::info(&format!(
-                    "Fold {} of {}: {metric} {score:.6} with {}",
-                    number + 1,
-                    folds.len(),
-                    Value::Object(trial.searched.clone())
-                ));
-                prepared = Some(ready);
-            }
+        let mut tried = tour.step(&alive, one_in)?;
+        let ended = tried.iter().any(|tried| tried.scores.len() < folds.len());
+        if ended {
+            note = Some(cut_note(iteration, &tried, folds.len()));
+            only_comparable(iteration, &mut alive, &mut tried);
         }
         results.add(iteration, &trials, &alive, tried);
         alive = results.best_of_last(search.factor.map_or(1, |factor| alive.len().div_ceil(factor)));
+        if ended {
+            break;
+        }
     }
-    let best = alive.first().copied().unwrap_or(0);
-    let found = results.to_json(folds.len(), search.factor.is_some());
+    drop(keeping);
+    let best = results.best_of_last(1).first().copied().unwrap_or(0);
+    let mut found = results.to_json(folds.len(), search.factor.is_some());
+    if let (Some(note), Some(found)) = (&note, found.as_object_mut()) {
+        report::info(note);
+        found.insert("cut_short".into(), json!(true));
+    }
     let Some(trial) = trials.into_iter().nth(best) else {
         return Err(Error::invalid("search_params has no combination to try"));
     };
-    Ok(Found { hyperparams: trial.hyperparams, results: found })
+    Ok(Found { hyperparams: trial.hyperparams, results: found, note })
+}
+
+/// What a search goes through.
+struct Tour<'a> {
+    request: &'a Request,
+    plan: &'a Plan,
+    data: &'a Data,
+    trials: &'a [Trial],
+    folds: &'a [Split],
+    keeping: &'a Keeping,
+}
+
+impl Tour<'_> {
+    /// Trains and scores these combinations on one in so many rows of each fold. Of a search that is told to end the
+    /// last have fewer scores.
+    fn step(&self, alive: &[usize], one_in: u64) -> Result<Vec<Tried>> {
+        let mut tried: Vec<Tried> = alive.iter().map(|_| Tried::default()).collect();
+        for (number, fold) in self.folds.iter().enumerate() {
+            let thinned = (one_in > 1).then(|| fold.thinned(one_in, FEWEST_ROWS, self.request.seed()));
+            let fold = thinned.as_ref().unwrap_or(fold);
+            let mut prepared = None;
+            for (place, trial) in alive.iter().filter_map(|index| self.trials.get(*index)).enumerate() {
+                let one = if cut::asked() { None } else { self.train(trial, fold, &mut prepared)? };
+                let Some(One { score, fit_time, score_time }) = one else { return Ok(tried) };
+                self.keeping.scored();
+                report::info(&format!(
+                    "Fold {} of {}: {} {score:.6} with {}",
+                    number + 1,
+                    self.folds.len(),
+                    key_metric(self.data.task),
+                    Value::Object(trial.searched.clone())
+                ));
+                if let Some(tried) = tried.get_mut(place) {
+                    tried.scores.push(score);
+                    tried.fit_times.push(fit_time);
+                    tried.score_times.push(score_time);
+                    tried.rows = fold.train_rows();
+                }
+            }
+        }
+        Ok(tried)
+    }
+
+    /// Trains and scores one combination on a fold, whose rows are kept in `prepared` for the next; `None` where the search
+    /// was told to end meanwhile.
+    fn train<'f>(&'f self, trial: &Trial, fold: &'f Split, prepared: &mut Option<Prepared<'f>>) -> Result<Option<One>> {
+        let engine = engine::open(&self.request.algorithm, self.data.task, &trial.hyperparams, self.request.seed())?;
+        let begun = Instant::now();
+        let ready = match prepared.take() {
+            Some(ready) => ready,
+            None => super::ready(self.plan, self.data, fold, engine.as_ref())?,
+        };
+        let fitted = match engine.train(&ready, &mut |_| {}) {
+            Err(Error::Report(_)) if cut::asked() => return Ok(None),
+            fitted => fitted?,
+        };
+        let fit_time = begun.elapsed().as_secs_f64();
+        let begun = Instant::now();
+        let scorer = Scorer::new(&fitted.model, self.data)?
+            .ok_or_else(|| Error::corrupted("a model does not fit the rows it was trained on"))?;
+        let score = scorer.score(self.data, fold)?.get(key_metric(self.data.task)).and_then(Value::as_f64);
+        *prepared = Some(ready);
+        // A score that cannot be told, such as that of one cluster, is worse than any other.
+        Ok(Some(One { score: score.unwrap_or(f64::NAN), fit_time, score_time: begun.elapsed().as_secs_f64() }))
+    }
+}
+
+/// What came of one training.
+struct One {
+    score: f64,
+    fit_time: f64,
+    score_time: f64,
+}
+
+/// Of a step that was cut short, leaves what can be compared: the folds that all combinations have a score of, or if there
+/// is none, and no step before, the combinations that have one of the first fold.
+fn only_comparable(iteration: usize, alive: &mut Vec<usize>, tried: &mut Vec<Tried>) {
+    let whole = tried.iter().map(|tried| tried.scores.len()).min().unwrap_or(0);
+    if whole == 0 {
+        let has_score = |tried: &Tried| iteration == 0 && !tried.scores.is_empty();
+        let mut kept = tried.iter().map(has_score);
+        alive.retain(|_| kept.next().unwrap_or(false));
+        tried.retain(has_score);
+    }
+    for tried in tried {
+        for values in [&mut tried.scores, &mut tried.fit_times, &mut tried.score_times] {
+            values.truncate(whole.max(1));
+        }
+    }
+}
+
+/// For the row of the job.
+fn cut_note(iteration: usize, tried: &[Tried], folds: usize) -> String {
+    let done: usize = tried.iter().map(|tried| tried.scores.len()).sum();
+    let step = if iteration > 0 { format!(" of step {}", iteration + 1) } else { String::new() };
+    format!(
+        "the search was cut short after {done} of {} trainings{step}, and kept the best so far",
+        tried.len() * folds
+    )
 }
 
 /// One in how many of the rows each step of a search trains on; the last is all of them. There are as many as it takes to
@@ -270,6 +357,26 @@ fn deviation(values: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_step_that_was_cut_short_is_judged_by_what_all_have() {
+        let tried = |scores: &[usize]| -> Vec<Tried> {
+            let of = |count: &usize| Tried { scores: vec![1.0; *count], ..Tried::default() };
+            scores.iter().map(of).collect()
+        };
+        for (iteration, scores, alive_after, whole) in [
+            (0, &[2, 2, 1][..], &[4, 5, 6][..], 1),
+            (0, &[1, 1, 0], &[4, 5], 1),
+            (1, &[3, 2, 2], &[4, 5, 6], 2),
+            (1, &[1, 0, 0], &[], 0),
+        ] {
+            let (mut alive, mut tried) = (vec![4, 5, 6], tried(scores));
+            only_comparable(iteration, &mut alive, &mut tried);
+            assert_eq!(alive, alive_after, "{scores:?}");
+            assert_eq!(tried.len(), alive.len());
+            assert!(tried.iter().all(|tried| tried.scores.len() == whole));
+        }
+    }
 
     #[test]
     fn halving_comes_down_to_one_combination_on_all_rows() {
