@@ -493,7 +493,10 @@ impl Worker {
                 client.portals.clear();
             }
             client.unclear = false;
+            self.note_commit(key);
         }
+        let Some(server) = self.servers.get_mut(key.0) else { return };
+        let Some(client) = server.client().and_then(|client| self.clients.get_mut(client.0)) else { return };
         let restore = if status == Status::Transaction { restored(client, &self.tracked) } else { String::new() };
         match ready {
             Some(message) => client.io.out().extend_from_slice(message),

@@ -69,7 +69,7 @@ impl Worker {
             return self.align(server, key);
         }
         let Some(pool_key) = client.pool else { return false };
-        if self.is_cluster(pool_key) && !self.route(key, Want::Any) {
+        if self.is_cluster(pool_key) && !self.route(key, Want::Any, 0) {
             return false;
         }
         let Some(client) = self.clients.get_mut(key.0) else { return false };

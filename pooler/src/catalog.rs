@@ -9,13 +9,13 @@
 mod knowledge;
 mod question;
 mod reader;
-mod visit;
+pub mod visit;
 
 use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
-pub use knowledge::{Definition, Knowledge, Library, Place, Way};
+pub use knowledge::{Definition, Knowledge, Library, Place, Servers, Way};
 pub use reader::{WAKER, spawn};
 
 use classify::{Kind, Verdict};

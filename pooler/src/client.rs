@@ -13,6 +13,7 @@ use crate::login::{Login, Phase};
 use crate::net::{Io, Peer};
 use crate::pins::Pins;
 use crate::pool::{PoolKey, Verified};
+use crate::replay::Owed;
 use crate::seat::Seat;
 use crate::server::ServerKey;
 use crate::session::{Pending, Sets};
@@ -92,6 +93,8 @@ pub struct Client {
     pub role: Option<Role>,
     /// What it has SET PRIMARY READS to.
     pub primary_reads: Option<bool>,
+    /// What its next read must see.
+    pub owed: Owed,
     /// The server connection that is lent to it.
     pub server: Option<ServerKey>,
     /// The lane that its units are in, and how many of them.
@@ -184,6 +187,7 @@ impl Client {
             waiting_since: None,
             role: None,
             primary_reads: None,
+            owed: Owed::default(),
             server: None,
             lane: None,
             behind_own: false,

@@ -256,6 +256,8 @@ impl Worker {
         {
             crate::info!(of self.name_server(server); "new connection to server");
         }
+        let Some(server) = self.servers.get(key.0) else { return };
+        self.doubt_replay(server);
         let Some(server) = self.servers.get_mut(key.0) else { return };
         let welcome = server.welcome.clone();
         let vars = server.session.vars.clone();

@@ -221,6 +221,10 @@ impl Worker {
             self.foresee_definition(key, verdict.as_deref());
         }
         let Some((client, server)) = self.pair(key) else { return Ok(head.total()) };
+        server.writes |= match head.tag {
+            tag::QUERY | tag::EXECUTE => !whole || verdict.as_deref().is_none_or(|verdict| !verdict.read_only),
+            tag => tag == tag::FUNCTION_CALL,
+        };
         match head.tag {
             tag::QUERY => {
                 begin(client, server, now);

@@ -306,11 +306,12 @@ impl Pooler {
         let config = Config::parse(Path::new("pgbouncer.ini"), &text).unwrap();
         let database = Place::of(&config, "d").unwrap();
         let listeners = Listener::all(&config.settings).unwrap();
-        let [poll, monitor, reader] = [(); 3].map(|()| Poll::new().unwrap());
+        let [poll, monitor, reader, asker] = [(); 3].map(|()| Poll::new().unwrap());
         let waker = |poll: &Poll| Waker::new(poll.registry(), Token(3)).unwrap();
         let mailbox = Mailbox { messages: Mutex::default(), waker: waker(&poll) };
         let (secrets, _) = Secrets::new().unwrap();
-        let shared = Arc::new(Shared::new(config, vec![mailbox], secrets, waker(&monitor), waker(&reader)));
+        let shared =
+            Arc::new(Shared::new(config, vec![mailbox], secrets, waker(&monitor), waker(&reader), waker(&asker)));
         let knowledge = shared.library.knowledge(database);
         knowledge.post(Arc::new(Catalog::from_rows([["version", "", "180000", "", ""]]).unwrap()));
         knowledge.confirm(0, Instant::now());

@@ -553,6 +553,13 @@ impl Worker {
             pool.stats.queried(server.place, took);
             pool.totals.transaction_time += took;
         }
+        if let Some(client) = unit.client
+            && !server.session.read_only
+        {
+            self.owe(client, key);
+        }
+        let Some(server) = self.servers.get_mut(key.0) else { return };
+        let Some(lane) = server.lane.as_mut() else { return };
         match unit.client.and_then(|key| self.clients.get_mut(key.0).map(|client| (key, client))) {
             Some((client_key, client)) => {
                 client.deeds.queries += 1;

@@ -44,6 +44,7 @@ mod pins;
 mod pool;
 mod refusal;
 pub mod reload;
+pub mod replay;
 pub mod resolve;
 mod route;
 mod seat;

@@ -13,7 +13,7 @@ use howdah_pooler::derive::{self, Secrets};
 use howdah_pooler::listen::Listener;
 use howdah_pooler::shared::{Ending, Mailbox, Message, Shared, WorkerId};
 use howdah_pooler::worker::Worker;
-use howdah_pooler::{account, admin, info, log, metrics, monitor, reload, warning, watch};
+use howdah_pooler::{account, admin, info, log, metrics, monitor, reload, replay, warning, watch};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
 const USAGE: &str = "usage: howdah-pooler [-q] CONFIG | howdah-pooler check CONFIG | howdah-pooler settings
@@ -95,7 +95,9 @@ fn run(path: &Path) -> Result<(), String> {
     let (secrets, underived) = Secrets::new().map_err(text)?;
     let reader_poll = mio::Poll::new().map_err(text)?;
     let bell = mio::Waker::new(reader_poll.registry(), catalog::WAKER).map_err(text)?;
-    let shared = Arc::new(Shared::new(config, mailboxes, secrets, waker, bell));
+    let asker_poll = mio::Poll::new().map_err(text)?;
+    let asker = mio::Waker::new(asker_poll.registry(), replay::WAKER).map_err(text)?;
+    let shared = Arc::new(Shared::new(config, mailboxes, secrets, waker, bell, asker));
     if let Some(listener) = metrics {
         metrics::http::serve(listener, shared.clone()).map_err(text)?;
     }
@@ -103,6 +105,7 @@ fn run(path: &Path) -> Result<(), String> {
     derive::start(shared.clone(), underived).map_err(text)?;
     monitor::spawn(shared.clone(), monitor_poll).map_err(text)?;
     catalog::spawn(shared.clone(), reader_poll).map_err(text)?;
+    replay::spawn(shared.clone(), asker_poll).map_err(text)?;
     let mut signals =
         signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM, SIGQUIT, SIGUSR1, SIGUSR2]).map_err(text)?;
     let mut listeners = Some(listeners);

@@ -14,7 +14,7 @@ use wire::backend::{self, ColumnType, Status};
 use wire::frontend::tag;
 
 use crate::client::{ClientKey, Discard};
-use crate::config::{PoolMode, Routing};
+use crate::config::{PoolMode, Routing, Value};
 use crate::monitor::{ClusterView, Met, Refreshed};
 use crate::pool::{Pool, PoolKey};
 use crate::server::Server;
@@ -203,13 +203,21 @@ impl Worker {
         };
         let client = self.clients.get(key.0)?;
         let want = want(&routing, &sort, client.role, client.primary_reads, session);
+        let view = self.clusters.get(cluster)?;
+        // Who names where to read has chosen what to see.
+        let named = matches!(sort.route, Some(Route::Primary | Route::Replica | Route::Any))
+            || matches!(client.role, Some(Role::Primary | Role::Replica | Role::Any));
+        let splits = routing.splitting || client.role == Some(Role::Auto);
+        let is_read = splits && sort.read && !session && !named && want != Want::Write;
+        let stamp = if is_read { client.owed.stamp(sort.route, view) } else { 0 };
         if client.lane.is_some() {
-            let view = self.clusters.get(cluster)?;
             let here = client.pool.and_then(|pool| self.pools.get(pool.0)).and_then(|pool| pool.home);
-            let serves = here.is_some_and(|(_, id)| serves(view, id, want));
+            let shown = |id| stamp == 0 || view.view().primary() == Some(id) || view.freshness().covers(id, stamp);
+            let serves = here.is_some_and(|(_, id)| serves(view, id, want) && shown(id));
             return if serves { None } else { self.behind_own(key) };
         }
-        if self.route(key, want) { None } else { Some(Step::Stop) }
+        self.clients.get_mut(key.0)?.owed.writes = !sort.read;
+        if self.route(key, want, stamp) { None } else { Some(Step::Stop) }
     }
 
     /// Whether a client's transactions are serializable unless they say otherwise: by what it has set, or by a default of
@@ -229,12 +237,14 @@ impl Worker {
         }
     }
 
-    /// Chooses a server for a client: true when there is one, whose pool is the client's now. Else the client waits.
-    pub fn route(&mut self, key: ClientKey, want: Want) -> bool {
+    /// Chooses a server for a client: true when there is one, whose pool is the client's now. Else the client waits. A
+    /// replica must have replayed all commits up to `stamp`.
+    pub fn route(&mut self, key: ClientKey, want: Want, stamp: u64) -> bool {
         let Some(client) = self.clients.get(key.0) else { return false };
         let (Some(home), mut tried) = (client.home, client.tried) else { return false };
         let Some(pool) = self.pools.get(home.0) else { return false };
-        let Some(view) = pool.cluster.and_then(|place| self.clusters.get_mut(place)) else { return true };
+        let Some(place) = pool.cluster else { return true };
+        let Some(view) = self.clusters.get_mut(place) else { return true };
         let counts = view.routing().strategy == Strategy::LeastOutstanding;
         for &(id, member) in &pool.members {
             let Some(member) = self.pools.get(member.0) else { continue };
@@ -250,7 +260,17 @@ impl Worker {
                 view.count(id, shared + lent + member.waiting.len() + member.sharers.len());
             }
         }
-        let choice = view.choose(want, tried).map_err(|unavailable| unavailable.to_string());
+        let behind = view.behind(stamp);
+        let mut choice = view.choose(want, tried | behind).map_err(|unavailable| unavailable.to_string());
+        if !behind.is_empty() && !choice.as_ref().is_ok_and(|&id| want == Want::Any || view.view().serves_reads(id)) {
+            // A replica would do, if it had replayed what the read must see.
+            choice = if self.awaits_replay(key, place, stamp) {
+                Err("no replica has replayed yet what the read must see".to_owned())
+            } else {
+                let Some(view) = self.clusters.get_mut(place) else { return true };
+                choice.or_else(|_| view.choose(Want::Write, tried).map_err(|unavailable| unavailable.to_string()))
+            };
+        }
         let member = choice.and_then(|id| self.member(home, id).ok_or_else(String::new));
         let (Some(client), Some(pool)) = (self.clients.get_mut(key.0), self.pools.get_mut(home.0)) else {
             return false;
@@ -258,6 +278,7 @@ impl Worker {
         match member {
             Ok(member) => {
                 client.pool = Some(member);
+                client.owed.until = None;
                 true
             }
             Err(why) => {
@@ -383,6 +404,16 @@ impl Worker {
                 client.primary_reads = reads;
                 backend::write_command_complete(client.io.out(), "SET PRIMARY READS");
             }
+            Command::SetReadYourWrites(chosen) => {
+                client.owed.chosen = chosen;
+                backend::write_command_complete(client.io.out(), "SET READ YOUR WRITES");
+            }
+            Command::ShowReadYourWrites => {
+                let text = client.owed.consistency(&routing).show();
+                backend::write_row_description(out, [("read your writes", ColumnType::Text)].into_iter());
+                backend::write_data_row(out, [Some(text.as_bytes())].into_iter());
+                backend::write_command_complete(out, "SELECT 1");
+            }
             Command::ShowServerRole => {
                 let role = match client.role {
                     Some(Role::Primary) => "primary",
@@ -420,10 +451,11 @@ fn want(routing: &Routing, sort: &Sort, role: Option<Role>, primary_reads: Optio
         Some(false) => Want::Replica,
         None => routing.primary_reads.want(),
     };
-    let by_route = sort.route.map(|route| match route {
-        Route::Primary => Want::Write,
-        Route::Replica => Want::Replica,
-        Route::Any => Want::Any,
+    let by_route = sort.route.and_then(|route| match route {
+        Route::Primary => Some(Want::Write),
+        Route::Replica => Some(Want::Replica),
+        Route::Any => Some(Want::Any),
+        Route::Fresh | Route::Stale => None,
     });
     let by_role = match role {
         Some(Role::Primary) => Some(Want::Write),

@@ -236,6 +236,8 @@ pub struct Server {
     pub suspect: bool,
     /// Whether it says that it is a standby; none before PostgreSQL 14, which does not say.
     pub standby: Option<bool>,
+    /// What has been sent may have written, and its end has not been seen.
+    pub writes: bool,
     /// What it needs to know as a lane; kept for the next time.
     pub lane: Option<Box<Lane>>,
     /// What TLS is to be on it.
@@ -335,6 +337,7 @@ impl Server {
             asker: None,
             suspect: false,
             standby: None,
+            writes: false,
             lane: None,
             sslmode: SslMode::Disable,
             again: None,

@@ -21,6 +21,7 @@ use crate::enter::Arrival;
 use crate::homes::Homes;
 use crate::metrics::Measured;
 use crate::monitor::{Board, Met};
+use crate::replay::Bell;
 use crate::resolve::Resolver;
 
 /// Names a worker.
@@ -52,6 +53,8 @@ pub enum Message {
     Reload,
     /// Something on the board of clusters has changed.
     Clusters,
+    /// A replica has come nearer to what reads wait for.
+    Replayed,
     /// End, in this way.
     Shutdown(Ending),
 }
@@ -145,11 +148,12 @@ impl Shared {
         secrets: Secrets,
         monitor: mio::Waker,
         reader: mio::Waker,
+        asker: mio::Waker,
     ) -> Self {
         let homes = Homes::new(mailboxes.len());
         homes.deal(config.named_databases());
         Self {
-            board: Board::new(&config, monitor),
+            board: Board::new(&config, monitor, Bell::new(asker)),
             library: Library::new(reader),
             config: RwLock::new(Arc::new(config)),
             mailboxes,

@@ -103,6 +103,10 @@ pub struct Worker {
     pub in_after: bool,
     /// Who gets what the turn has gathered for it when the turn ends.
     pub unflushed: Vec<Turn>,
+    /// When a read has waited long enough for a replica.
+    pub replay_due: Option<Instant>,
+    /// A replica has come nearer to what reads wait for.
+    pub replayed: bool,
     /// What the monitor has posted of clusters.
     pub clusters: Vec<ClusterView>,
     /// The statements of the unit that was looked at last, whose it is and how long: it is looked at twice.
@@ -163,6 +167,8 @@ impl Worker {
             after: VecDeque::new(),
             in_after: false,
             unflushed: Vec::new(),
+            replay_due: None,
+            replayed: false,
             clusters: Vec::new(),
             judged: None,
             shapes: HashMap::new(),
@@ -187,7 +193,8 @@ impl Worker {
             let wait = if self.has_work() || awake {
                 Duration::ZERO
             } else {
-                let until = self.lane_deadline().map_or(self.next_tick, |deadline| deadline.min(self.next_tick));
+                let moments = [self.lane_deadline(), self.replay_due];
+                let until = moments.into_iter().flatten().fold(self.next_tick, Instant::min);
                 until.saturating_duration_since(Instant::now())
             };
             if awake || self.in_flight() >= GATHER {
@@ -244,6 +251,9 @@ impl Worker {
         }
         if !self.unflushed.is_empty() {
             self.flush_lanes();
+        }
+        if self.replayed || self.replay_due.is_some() {
+            self.look_at_replay();
         }
         if self.now >= self.next_tick {
             self.next_tick = self.now + TICK;
@@ -530,6 +540,7 @@ impl Worker {
                 Message::Reload => self.take_config(),
                 // The views of clusters look at the board by themselves; being awake is all that is needed.
                 Message::Clusters => (),
+                Message::Replayed => self.replayed = true,
                 Message::Shutdown(way) => self.begin_to_end(way),
             }
         }

@@ -321,14 +321,17 @@ def test_a_backend_is_killed_that_is_letting_the_pooler_in(calm):
             one.psql("SELECT pg_reload_conf()")
 
 
+REPLAY = "SELECT pid FROM pg_stat_activity WHERE application_name = 'howdah replay' OR pid = pg_backend_pid()"
+
+
 def backends(server):
-    """The processes that serve clients, or are about to."""
+    """The processes that serve clients, or are about to, but for the connection that replay is followed over."""
     found = set()
     for pid in processes(server)[1:]:
         with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline") as line:
             if "[local]" in line.read():
                 found.add(pid)
-    return found
+    return found - {int(pid) for pid in server.psql(REPLAY).split()}
 
 
 # Servers that die

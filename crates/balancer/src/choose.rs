@@ -34,6 +34,14 @@ pub enum Strategy {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tried(u64);
 
+impl std::ops::BitOr for Tried {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
 impl Tried {
     /// Marks one.
     pub fn add(&mut self, id: ServerId) {

@@ -7,6 +7,8 @@
 //!   and never one that has been deposed, until it has been seen as a replica or on a newer timeline;
 //! - which **replicas serve reads**: alive, of the same cluster, not diverged, not lagging (`lag`), not banned (`ban`).
 //!
+//! [`Replay`] tells which commits each replica has replayed, for reads that must see them.
+//!
 //! The outcome is a [`View`]: plain, immutable, small, made to be handed to other threads. [`View::choose`] picks a
 //! server for one statement in some tens of nanoseconds.
 
@@ -15,6 +17,7 @@ mod choose;
 mod cluster;
 mod election;
 mod lag;
+mod replay;
 mod server;
 mod time;
 mod view;
@@ -23,6 +26,7 @@ pub use ban::{Ban, BanReason};
 pub use choose::{Strategy, Tried, Turn, Unavailable, Want, Why};
 pub use cluster::{Cluster, ServerReport};
 pub use lag::Lag;
+pub use replay::Replay;
 pub use server::{Configured, Failure, FailureKind, Limits, Observation, ServerId, Setup};
 pub use time::Moment;
 pub use view::{Listed, Standing, View};

@@ -1,6 +1,6 @@
 //! Commands to the pooler in PgCat's words; no server would understand them.
 
-use crate::verdict::{Command, Role};
+use crate::verdict::{Command, Consistency, Role};
 
 /// The command that a canonical text is.
 pub fn command(canonical: &str) -> Option<Command> {
@@ -10,6 +10,7 @@ pub fn command(canonical: &str) -> Option<Command> {
     let command = match head {
         ("show", "server", "role") => Command::ShowServerRole,
         ("show", "primary", "reads") => Command::ShowPrimaryReads,
+        ("show", "read", "your") if words.next()? == "writes" => Command::ShowReadYourWrites,
         ("set", "server", "role") => {
             to(words.next()?)?;
             Command::SetServerRole(match value(words.next()?).as_str() {
@@ -26,6 +27,16 @@ pub fn command(canonical: &str) -> Option<Command> {
             Command::SetPrimaryReads(match value(words.next()?).as_str() {
                 "on" => Some(true),
                 "off" => Some(false),
+                "default" => None,
+                _ => return None,
+            })
+        }
+        ("set", "read", "your") if words.next()? == "writes" => {
+            to(words.next()?)?;
+            Command::SetReadYourWrites(match value(words.next()?).as_str() {
+                "session" => Some(Consistency::Session),
+                "database" => Some(Consistency::Database),
+                "off" => Some(Consistency::Off),
                 "default" => None,
                 _ => return None,
             })

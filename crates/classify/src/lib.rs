@@ -37,7 +37,7 @@ pub use catalog::{Catalog, Malformed};
 pub use classifier::Classifier;
 pub use shape::Route;
 pub use statement::Words;
-pub use verdict::{Command, Discard, Isolation, Kind, Modes, Reason, Role, Set, Value, Verdict};
+pub use verdict::{Command, Consistency, Discard, Isolation, Kind, Modes, Reason, Role, Set, Value, Verdict};
 
 use pg_query::Node;
 

@@ -32,6 +32,10 @@ pub enum Route {
     Replica,
     /// `/* howdah: any */`
     Any,
+    /// `/* howdah: fresh */`: wherever all commits that have been acknowledged are seen.
+    Fresh,
+    /// `/* howdah: stale */`: wherever reads go, whatever its session has committed.
+    Stale,
 }
 
 /// Why a text has no tokens that this lexer vouches for.
@@ -585,6 +589,15 @@ fn comment(sql: &[u8], mut place: usize) -> Result<usize, Refusal> {
     }
 }
 
+/// What a comment may ask for.
+const ROUTES: [(&str, Route); 5] = [
+    ("primary", Route::Primary),
+    ("replica", Route::Replica),
+    ("any", Route::Any),
+    ("fresh", Route::Fresh),
+    ("stale", Route::Stale),
+];
+
 /// Notes the route that a comment asks for.
 fn note(route: &mut Option<Route>, comment: &[u8]) {
     if route.is_some() || comment.len() > 64 {
@@ -598,7 +611,7 @@ fn note(route: &mut Option<Route>, comment: &[u8]) {
         return;
     }
     let value = value.get(1..).unwrap_or_default().trim_ascii();
-    for (word, meant) in [("primary", Route::Primary), ("replica", Route::Replica), ("any", Route::Any)] {
+    for (word, meant) in ROUTES {
         if value.eq_ignore_ascii_case(word.as_bytes()) {
             *route = Some(meant);
         }

@@ -237,6 +237,21 @@ pub enum Command {
     SetPrimaryReads(Option<bool>),
     /// `SHOW PRIMARY READS`
     ShowPrimaryReads,
+    /// `SET READ YOUR WRITES TO session|database|off|default`; none for default.
+    SetReadYourWrites(Option<Consistency>),
+    /// `SHOW READ YOUR WRITES`
+    ShowReadYourWrites,
+}
+
+/// Which commits a read must see, though a replica serves it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Consistency {
+    /// Those of its own session.
+    Session,
+    /// Those of all sessions.
+    Database,
+    /// None.
+    Off,
 }
 
 /// The values of SET SERVER ROLE.

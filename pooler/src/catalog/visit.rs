@@ -56,13 +56,14 @@ impl Visit {
     pub fn begin(
         way: Way,
         database: &str,
+        application: &str,
         config: Arc<Config>,
         token: Token,
         registry: &Registry,
     ) -> Result<Self, String> {
         let io = connect(&way, &config, token, registry)?;
         let parameters =
-            [("user", way.account.user.as_str()), ("database", database), ("application_name", "howdah catalog")];
+            [("user", way.account.user.as_str()), ("database", database), ("application_name", application)];
         let terms = credentials::terms(&config.settings, &io.stream);
         let login = Login::session(terms, way.account.clone(), parameters);
         Ok(Self { way, config, token, io, state: Some(State::Connecting(Box::new(login))) })

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use balancer::{Setup, Strategy};
+use classify::Consistency;
 
 use super::servers::{DefaultRole, PrimaryReads};
 use super::value::{HostOrder, List, PoolMode, Seconds, Value};
@@ -123,6 +124,8 @@ entry! {
         read_write_splitting: Option<bool> = "read_write_splitting";
         /// `default_role` here.
         default_role: Option<DefaultRole> = "default_role";
+        /// `read_your_writes` here.
+        read_your_writes: Option<Consistency> = "read_your_writes";
         /// `max_replica_lag_bytes` here.
         max_replica_lag_bytes: Option<usize> = "max_replica_lag_bytes";
         /// `max_replica_lag` here, in seconds.

@@ -1,6 +1,7 @@
 //! A database on several servers: which, and how statements are spread over them.
 
 use balancer::{Configured, Limits, MAX_SERVERS, Setup, Strategy, Want};
+use classify::Consistency;
 use toml::{Table, Value as Toml};
 
 use super::toml_file::text;
@@ -96,6 +97,26 @@ impl Value for PrimaryReads {
     }
 }
 
+impl Value for Consistency {
+    fn read(text: &str) -> Result<Self, &'static str> {
+        match text {
+            "session" => Ok(Self::Session),
+            "database" => Ok(Self::Database),
+            "off" => Ok(Self::Off),
+            _ => Err("session, database or off"),
+        }
+    }
+
+    fn show(&self) -> String {
+        match self {
+            Self::Session => "session",
+            Self::Database => "database",
+            Self::Off => "off",
+        }
+        .to_owned()
+    }
+}
+
 /// Where statements go that nobody has told apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DefaultRole {
@@ -138,6 +159,8 @@ pub struct Routing {
     pub splitting: bool,
     /// Where statements go when they are not.
     pub default_role: DefaultRole,
+    /// Which commits reads must see.
+    pub read_your_writes: Consistency,
     /// By what replicas are judged.
     pub limits: Limits,
     /// How often a server is asked.
@@ -188,6 +211,7 @@ impl Config {
             primary_reads: entry.primary_reads.unwrap_or(settings.primary_reads),
             splitting: entry.read_write_splitting.unwrap_or(settings.read_write_splitting),
             default_role: entry.default_role.unwrap_or(settings.default_role),
+            read_your_writes: entry.read_your_writes.unwrap_or(settings.read_your_writes),
             limits: Limits {
                 lag_bytes: (lag_bytes > 0).then_some(lag_bytes as u64),
                 lag_millis: lag.limit().map(|_| millis(lag)),

@@ -2,6 +2,7 @@
 //! `howdah-pooler settings` (the reference page) all use this table. Names and defaults are PgBouncer's.
 
 use balancer::Strategy;
+use classify::Consistency;
 
 use super::servers::{DefaultRole, PrimaryReads};
 use super::value::{AuthType, ChannelBinding, FileMode, List, LogFormat, PoolMode, Seconds, Shutdown, SslMode, Value};
@@ -188,6 +189,12 @@ settings! {
     read_write_splitting: bool = true, true;
     /// Where statements go while `read_write_splitting` is off: `any` server, the `primary` or a `replica`.
     default_role: DefaultRole = DefaultRole::Primary, true;
+    /// Which commits a read must see that a replica serves: those of its own `session`; those of all sessions, when they
+    /// have been acknowledged through this pooler (`database`); or none (`off`). It goes where they have been replayed.
+    read_your_writes: Consistency = Consistency::Session, true;
+    /// How long such a read waits for a replica that has not replayed them yet before the primary is asked, in seconds. It
+    /// does not wait where replicas are known to take longer.
+    read_your_writes_wait: Seconds = Seconds::millis(10), true;
     /// A replica more bytes behind than this gets no reads, until it is at half of it; 0 for no limit.
     max_replica_lag_bytes: usize = 0, true;
     /// A replica further behind than this gets no reads, until it is at half of it, in seconds; 0 for no limit.

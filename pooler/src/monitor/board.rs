@@ -10,6 +10,7 @@ use balancer::{Cluster, Failure, Moment, Observation, ServerId, ServerReport, St
 
 use super::Address;
 use crate::config::{Config, Routing};
+use crate::replay::{Bell, Freshness};
 use crate::shared::lock;
 
 /// What a worker has met on a server.
@@ -43,6 +44,8 @@ pub(super) struct Posted {
     pub routing: Routing,
     /// Where connections to each server lead, by its index.
     pub addresses: Vec<Option<Address>>,
+    /// What is known of commits and their replay.
+    pub freshness: Arc<Freshness>,
 }
 
 /// One cluster, and what is kept beside it.
@@ -52,6 +55,7 @@ struct Watched {
     routing: Routing,
     addresses: Vec<Option<Address>>,
     errors: HashMap<ServerId, String>,
+    freshness: Arc<Freshness>,
 }
 
 /// A server as the console shows it.
@@ -74,11 +78,13 @@ pub struct Board {
     generation: AtomicU64,
     pub(super) notes: Mutex<Vec<Note>>,
     waker: mio::Waker,
+    /// Wakes the thread that follows the replay of commits.
+    pub replays: Arc<Bell>,
 }
 
 impl Board {
-    /// A board for the clusters of a configuration; `waker` wakes the monitor.
-    pub fn new(config: &Config, waker: mio::Waker) -> Self {
+    /// A board for the clusters of a configuration; `waker` wakes the monitor, `replays` who follows replay.
+    pub fn new(config: &Config, waker: mio::Waker, replays: Bell) -> Self {
         let board = Self {
             started: Instant::now(),
             watched: Mutex::new(BTreeMap::new()),
@@ -86,6 +92,7 @@ impl Board {
             generation: AtomicU64::new(1),
             notes: Mutex::new(Vec::new()),
             waker,
+            replays: Arc::new(replays),
         };
         board.configure(config);
         board
@@ -96,7 +103,8 @@ impl Board {
         self.moment(Instant::now())
     }
 
-    pub(super) fn moment(&self, when: Instant) -> Moment {
+    /// A moment on the clusters' clock.
+    pub fn moment(&self, when: Instant) -> Moment {
         let millis = when.saturating_duration_since(self.started).as_millis();
         Moment(u64::try_from(millis).unwrap_or(u64::MAX))
     }
@@ -203,6 +211,7 @@ impl Board {
                     routing,
                     addresses: Vec::new(),
                     errors: HashMap::new(),
+                    freshness: Arc::new(Freshness::new(self.replays.clone())),
                 },
             };
             all.insert(name.to_owned(), watched);
@@ -279,6 +288,7 @@ impl Board {
                         view: watched.cluster.view().clone(),
                         routing: watched.routing,
                         addresses: watched.addresses.clone(),
+                        freshness: watched.freshness.clone(),
                     })
                 }
             };

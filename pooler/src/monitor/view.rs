@@ -7,6 +7,7 @@ use balancer::{ServerId, Tried, Turn, Unavailable, View, Want};
 use super::board::Posted;
 use super::{Address, Board};
 use crate::config::Routing;
+use crate::replay::Freshness;
 
 /// What a look at the board has brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,6 +89,11 @@ impl ClusterView {
     /// The decision.
     pub fn view(&self) -> &View {
         &self.posted.view
+    }
+
+    /// What is known of commits and their replay.
+    pub fn freshness(&self) -> &Arc<Freshness> {
+        &self.posted.freshness
     }
 
     /// How statements are spread.

@@ -1,7 +1,7 @@
 //! Statements that are no queries: transactions, parameters of the session, cursors, COPY, EXPLAIN, definitions, and
 //! several statements in one text.
 
-use classify::{Command, Discard, Isolation, Kind, Modes, Role, Route, Set, Value};
+use classify::{Command, Consistency, Discard, Isolation, Kind, Modes, Role, Route, Set, Value};
 
 use crate::catalog::{classifier, judge, summary};
 
@@ -435,6 +435,11 @@ fn commands_to_the_pooler() {
         ("SET PRIMARY READS TO 'off'", Command::SetPrimaryReads(Some(false))),
         ("SET PRIMARY READS TO 'default'", Command::SetPrimaryReads(None)),
         ("SHOW PRIMARY READS", Command::ShowPrimaryReads),
+        ("SET READ YOUR WRITES TO session", Command::SetReadYourWrites(Some(Consistency::Session))),
+        ("set read your writes = 'database'", Command::SetReadYourWrites(Some(Consistency::Database))),
+        ("SET READ YOUR WRITES TO off", Command::SetReadYourWrites(Some(Consistency::Off))),
+        ("SET READ YOUR WRITES TO default", Command::SetReadYourWrites(None)),
+        ("SHOW READ YOUR WRITES", Command::ShowReadYourWrites),
     ] {
         let verdict = judge(sql);
         assert_eq!(verdict.kind, Kind::Pooler(expected), "{sql}");
@@ -477,6 +482,8 @@ fn routing_comments() {
         ("/* howdah: primary */ SELECT 1", Some(Route::Primary)),
         ("/*HOWDAH:Replica*/SELECT 1", Some(Route::Replica)),
         ("SELECT 1 -- howdah: any", Some(Route::Any)),
+        ("/* howdah: fresh */ SELECT 1", Some(Route::Fresh)),
+        ("/* howdah: Stale */ SELECT 1", Some(Route::Stale)),
         ("-- howdah: primary\r\nSELECT 1", Some(Route::Primary)),
         ("/* pgdog_role: replica */ SELECT 1", Some(Route::Replica)),
         ("SELECT 1 /* howdah: primary */ /* howdah: replica */", Some(Route::Primary)),

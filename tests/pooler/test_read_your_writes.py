@@ -1,0 +1,232 @@
+"""Reads that replicas serve see what their session has committed."""
+
+import contextlib
+import threading
+
+import pytest
+
+from tests.pooler.process import wait_until
+from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, message, parse, query, values
+from tests.pooler.test_splitting import PORT, ask, is_replica, split, splits
+from tests.pooler.trio import three
+
+NEWEST_ONLY = True
+
+LAST = "SELECT coalesce(max(a), 0) FROM kept"
+
+
+@pytest.fixture(scope="module")
+def servers(major):
+    """A primary and two replicas, with a table of numbers and a function that writes one."""
+    with three(major) as trio:
+        trio.primary.psql("""
+            CREATE TABLE kept (a int);
+            CREATE FUNCTION keep(n int) RETURNS int LANGUAGE sql AS 'INSERT INTO kept VALUES (n) RETURNING a';
+        """)
+        trio.catch_up()
+        yield trio
+
+
+@pytest.fixture
+def numbers(servers):
+    """The servers with an empty table, replayed."""
+    servers.primary.psql("TRUNCATE kept")
+    servers.catch_up()
+    return servers
+
+
+@contextlib.contextmanager
+def paused(*replicas):
+    """Replicas that replay nothing."""
+    for replica in replicas:
+        replica.psql("SELECT pg_wal_replay_pause()")
+        wait_until(lambda replica=replica: replica.psql("SELECT pg_get_wal_replay_pause_state()") == "paused")
+    try:
+        yield
+    finally:
+        for replica in replicas:
+            replica.psql("SELECT pg_wal_replay_resume()")
+
+
+@contextlib.contextmanager
+def delayed(milliseconds, *replicas):
+    """Replicas that replay each commit so much later."""
+
+    def delay(text):
+        for replica in replicas:
+            replica.psql(f"ALTER SYSTEM SET recovery_min_apply_delay = '{text}'")
+            replica.psql("SELECT pg_reload_conf()")
+            wait_until(lambda replica=replica: replica.psql("SHOW recovery_min_apply_delay") == text)
+
+    delay(f"{milliseconds}ms")
+    try:
+        yield
+    finally:
+        delay("0")
+
+
+def write(client, number):
+    """Writes a number and waits until that is acknowledged."""
+    assert client.sql(f"INSERT INTO kept VALUES ({number})") == "C:INSERT 0 1 Z:I"
+
+
+def unnamed(sql):
+    """A statement of the extended protocol, without its Sync."""
+    return parse("", sql) + bind("") + EXECUTE
+
+
+WRITES = {
+    "insert": lambda n: [(query(f"INSERT INTO kept VALUES ({n})"), 1)],
+    "extended": lambda n: [(unnamed(f"INSERT INTO kept VALUES ({n})") + SYNC, 1)],
+    "function": lambda n: [(query(f"SELECT keep({n})"), 1)],
+    "with": lambda n: [(query(f"WITH w AS (INSERT INTO kept VALUES ({n}) RETURNING a) SELECT a FROM w"), 1)],
+    "copy": lambda n: [
+        (query("COPY kept FROM STDIN") + message(b"d", f"{n}\n".encode()) + message(b"c", b""), 1),
+    ],
+    "transaction": lambda n: [
+        (query("BEGIN"), 1),
+        (query("SELECT 1"), 1),
+        (query(f"INSERT INTO kept VALUES ({n})"), 1),
+        (query("COMMIT"), 1),
+    ],
+    "block": lambda n: [(query(f"BEGIN; INSERT INTO kept VALUES ({n}); COMMIT"), 1)],
+    "several": lambda n: [(query(f"SELECT 1; INSERT INTO kept VALUES ({n})"), 1)],
+    "do": lambda n: [(query(f"DO $$ BEGIN PERFORM keep({n}); END $$"), 1)],
+    "long": lambda n: [(query(f"INSERT INTO kept VALUES ({n} /* {'x' * 100_000} */)"), 1)],
+    # The read is behind the write before that is answered.
+    "pipelined": lambda n: [(query("SELECT 1") + query(f"INSERT INTO kept VALUES ({n})"), 2)],
+}
+
+
+@pytest.mark.parametrize("how", WRITES)
+def test_a_session_sees_its_own_commit(numbers, how):
+    with split(numbers) as pooler, Raw(pooler.port, "app") as client, Raw(pooler.port, "app") as other:
+        splits(pooler)
+        with paused(*numbers.replicas):
+            for number in (1, 2):
+                for sent, units in WRITES[how](number):
+                    client.send(sent)
+                    for _ in range(units):
+                        assert not [body for kind, body in client.until(b"Z") if kind == b"E"]
+                assert ask(client, LAST) == str(number)
+            # Whoever has written nothing reads where reads go.
+            assert ask(other, LAST) == "0"
+            assert is_replica(ask(other, PORT), pooler)
+        # Replicas serve the session again as soon as they have its commits.
+        wait_until(lambda: is_replica(ask(client, PORT), pooler))
+        assert ask(client, LAST) == "2"
+
+
+def test_without_it_reads_are_stale(numbers):
+    """What the other tests would find if nothing was done."""
+    with split(numbers, app='read_your_writes = "off"') as pooler, Raw(pooler.port, "app") as client:
+        splits(pooler)
+        with paused(*numbers.replicas):
+            write(client, 1)
+            assert ask(client, LAST) == "0"
+
+
+def test_a_session_and_a_statement_choose(numbers):
+    with split(numbers) as pooler, Raw(pooler.port, "app") as client, Raw(pooler.port, "app") as other:
+        splits(pooler)
+        assert ask(client, "SHOW READ YOUR WRITES") == "session"
+        with paused(*numbers.replicas):
+            write(client, 1)
+            assert ask(client, f"/* howdah: stale */ {LAST}") == "0"
+            assert ask(client, f"/* howdah: replica */ {LAST}") == "0"
+            assert ask(client, LAST) == "1"
+            assert ask(other, LAST) == "0"
+            assert ask(other, f"/* howdah: fresh */ {LAST}") == "1"
+            for value, seen in [("database", "1"), ("off", "0"), ("default", "0")]:
+                assert other.sql(f"SET READ YOUR WRITES TO {value}") == "C:SET READ YOUR WRITES Z:I"
+                assert ask(other, LAST) == seen
+            assert client.sql("SET READ YOUR WRITES TO off") == "C:SET READ YOUR WRITES Z:I"
+            assert ask(client, "SHOW READ YOUR WRITES") == "off"
+            assert ask(client, LAST) == "0"
+            # Its commits are no secret to others that ask for them.
+            write(client, 2)
+            assert ask(other, f"/* howdah: fresh */ {LAST}") == "2"
+
+
+def test_all_sessions_of_a_database_see_each_commit(numbers):
+    with split(numbers, app='read_your_writes = "database"') as pooler, Raw(pooler.port, "app") as client:
+        splits(pooler)
+        with paused(*numbers.replicas), Raw(pooler.port, "app") as other:
+            write(client, 1)
+            assert ask(other, LAST) == "1"
+            with Raw(pooler.port, "app") as late:
+                assert ask(late, LAST) == "1"
+
+
+def test_the_replica_that_has_replayed_serves(numbers):
+    slow, fast = numbers.replicas
+    with (
+        split(numbers, "read_your_writes_wait = 5") as pooler,
+        Raw(pooler.port, "app") as client,
+    ):
+        splits(pooler)
+        write(client, 0)
+        wait_until(lambda: is_replica(ask(client, PORT), pooler))
+        with paused(slow):
+            for number in range(1, 30):
+                write(client, number)
+                assert ask(client, f"{LAST} WHERE a = a") == str(number)
+                # It has waited for that one, though the primary could have answered at once.
+                assert ask(client, PORT) == str(fast.port)
+
+
+def test_where_the_primary_is_not_read_it_still_serves_these(numbers):
+    with split(numbers, app='primary_reads = "off"') as pooler, Raw(pooler.port, "app") as client:
+        splits(pooler)
+        with paused(*numbers.replicas):
+            write(client, 1)
+            assert ask(client, LAST) == "1"
+
+
+def test_positions_are_asked_for_again_when_the_connections_for_that_end(numbers):
+    terminate = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'howdah replay'"
+    with split(numbers, "pipelining = false") as pooler, Raw(pooler.port, "app") as client:
+        splits(pooler)
+        for number in range(1, 10):
+            write(client, number)
+            for server in numbers.servers:
+                server.psql(terminate)
+            assert ask(client, LAST) == str(number)
+        wait_until(lambda: is_replica(ask(client, PORT), pooler))
+
+
+def pairs(port, start, count, stale, ports):
+    """Writes numbers of its own and reads each back, from the ports of servers."""
+    with Raw(port, "app") as client:
+        for number in range(start, start + count):
+            write(client, number)
+            found = ask(client, f"SELECT count(*), current_setting('port') FROM kept WHERE a = {number}")
+            # A read whose server dies when it has begun to answer may fail.
+            ports.append(found[1] if isinstance(found, list) else found)
+            if isinstance(found, list) and found[0] != "1":
+                stale.append((number, found))
+
+
+@pytest.mark.parametrize("pipelining", ["true", "false"])
+def test_nobody_reads_back_less_than_was_written(numbers, pipelining):
+    """Eight sessions, while one replica is late, the other is restarted, and connections are made anew."""
+    slow, other = numbers.replicas
+    numbers.primary.psql("CREATE INDEX IF NOT EXISTS kept_a ON kept (a)")
+    with split(numbers, f"pipelining = {pipelining}\nserver_lifetime = 1") as pooler, delayed(30, slow):
+        splits(pooler)
+        stale, ports = [], []
+        crowd = [
+            threading.Thread(target=pairs, args=(pooler.port, 1_000_000 * who, 250, stale, ports)) for who in range(1, 9)
+        ]
+        for each in crowd:
+            each.start()
+        wait_until(lambda: len(ports) > 300)
+        numbers.kill(other)
+        numbers.start(other)
+        for each in crowd:
+            each.join()
+        assert len(ports) == 2000
+        assert not stale, stale[:10]
+        replicas = {str(replica.port) for replica in numbers.replicas}
+        assert sum(port not in {*replicas, str(numbers.primary.port)} for port in ports) < 10
+        assert replicas & set(ports), "replicas have a share"
