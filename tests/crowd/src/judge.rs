@@ -407,7 +407,7 @@ impl<'a> Judge<'a> {
         let (reading, sure) = self.find(name);
         if self.session.has_failed() && !statement.is_exit() {
             // Which of the two is looked at first is nobody's concern.
-            let error = if reading.is_none() { missing } else { in_failed_transaction() };
+            let error = if reading.is_none() || !sure { missing } else { in_failed_transaction() };
             return self.refused_by(&[&error, &in_failed_transaction()]);
         }
         let Some(reading) = reading else { return self.refused(&missing) };
@@ -432,7 +432,8 @@ impl<'a> Judge<'a> {
             return self.refused(&missing);
         }
         if self.session.has_failed() && !statement.columns.is_empty() {
-            return self.refused(&in_failed_transaction());
+            let error = if sure { in_failed_transaction() } else { missing };
+            return self.refused_by(&[&error, &in_failed_transaction()]);
         }
         let (tag, body) = self.take()?;
         match tag {

@@ -145,6 +145,47 @@ fn what_strikes_is_excused_where_it_may_strike() {
 }
 
 #[test]
+fn what_a_lost_unit_has_done_to_its_session_is_unknown() {
+    let world = World::default();
+    let lost = || Answer::new().error("08006", "the outcome is unknown");
+    let rules = Rules { kills: true, lenient: false };
+    let mut ledger = Ledger::default();
+    let mut one = session();
+    let mut told = |session: &mut Session, unit: &Unit, answer: Vec<u8>| {
+        judge(rules, &world, session, &mut ledger, 1, unit, &answer)
+    };
+    // It has discarded all, and nobody was told what became of it.
+    let set = simple(statement::command(
+        "SET standard_conforming_strings TO 'off'",
+        "SET",
+        Effect::Set(Setting::Conforming, "off".into()),
+    ));
+    let off = Answer::new().complete("SET").told("standard_conforming_strings", "off").ready(b'I');
+    assert_eq!(told(&mut one, &set, off), Ok(End::Well));
+    let discard = std::rc::Rc::new(statement::command("DISCARD ALL", "DISCARD ALL", Effect::DiscardAll));
+    let mut unit = Unit::default();
+    unit.parse(0, &discard).bind(0, 0, &discard).execute(0, 0);
+    let begun = || Answer::new().empty(tag::PARSE_COMPLETE).empty(tag::BIND_COMPLETE).complete("DISCARD ALL");
+    let unit = unit.sync();
+    assert_eq!(told(&mut one, &unit, begun().error("08006", "lost").ready(b'I')), Ok(End::Lost));
+    assert_eq!(one.vars().get(Setting::Conforming).known(), None);
+    // It has prepared a statement, perhaps: in a failed transaction too it may not be there.
+    let statement = std::rc::Rc::new(statement::tag_row(&"1-1".into()));
+    let mut parse = Unit::default();
+    parse.parse(1, &statement);
+    assert_eq!(told(&mut one, &parse.sync(), lost().ready(b'I')), Ok(End::Lost));
+    let begin = simple(statement::command("BEGIN", "BEGIN", Effect::Begin { read_only: false }));
+    assert_eq!(told(&mut one, &begin, Answer::new().complete("BEGIN").ready(b'T')), Ok(End::Well));
+    let mut bind = Unit::default();
+    bind.bind(0, 1, &statement).execute(0, 0);
+    let bind = bind.sync();
+    for _ in 0..2 {
+        let missing = Answer::new().error("26000", "prepared statement \"s1\" does not exist").ready(b'E');
+        assert_eq!(told(&mut one, &bind, missing), Ok(End::Failed));
+    }
+}
+
+#[test]
 fn a_timeout_behind_the_last_statement_takes_back_its_transaction() {
     let timeout = "canceling statement due to statement timeout";
     let session =

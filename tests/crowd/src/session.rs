@@ -155,6 +155,8 @@ pub struct Session {
     pub told: [Option<Text>; SETTINGS.len()],
     /// What it was told of `is_superuser`.
     pub superuser: Option<bool>,
+    /// The settings before a DISCARD ALL whose unit has not ended: what is left of them if the unit is lost is unknown.
+    discarded: Option<Rc<Vars>>,
     /// It is behind a pooler, which does not promise to carry each change of a setting to the next connection.
     pooled: bool,
     transaction: Option<Transaction>,
@@ -175,6 +177,7 @@ impl Session {
             expected: Vec::new(),
             told: Default::default(),
             superuser: None,
+            discarded: None,
             pooled,
             transaction: None,
         }
@@ -236,6 +239,7 @@ impl Session {
 
     /// An error: it takes back what it must. `how` is its SQLSTATE.
     pub fn fail(&mut self, ledger: &mut Ledger, how: &str) {
+        self.discarded = None;
         match &mut self.transaction {
             Some(transaction) if transaction.explicit => {
                 // PostgreSQL takes back the innermost subtransaction at once.
@@ -270,6 +274,9 @@ impl Session {
         if implicit || ending {
             self.facts.vars = Rc::new(self.facts.vars.or(&after));
         }
+        if let Some(before) = self.discarded.take() {
+            self.facts.vars = Rc::new(self.facts.vars.or(&before));
+        }
     }
 
     /// The error that the end of the unit's own transaction makes.
@@ -281,6 +288,7 @@ impl Session {
 
     /// The unit has ended, and with it a transaction of its own, well.
     pub fn end_unit(&mut self, ledger: &mut Ledger) {
+        self.discarded = None;
         if self.status() == b'I' {
             self.commit(ledger);
         }
@@ -362,6 +370,7 @@ impl Session {
             Effect::ResetAll => self.reset_all(),
             // It is committed at once, whatever becomes of its unit.
             Effect::DiscardAll => {
+                self.discarded = Some(Rc::clone(&self.facts.vars));
                 self.discard_all();
                 self.commit(ledger);
             }
