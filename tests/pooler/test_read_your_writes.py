@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from tests.pooler.process import wait_until
-from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, message, parse, query, values
+from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, message, parse, query
 from tests.pooler.test_splitting import PORT, ask, is_replica, split, splits
 from tests.pooler.trio import three
 
@@ -216,7 +216,8 @@ def test_nobody_reads_back_less_than_was_written(numbers, pipelining):
         splits(pooler)
         stale, ports = [], []
         crowd = [
-            threading.Thread(target=pairs, args=(pooler.port, 1_000_000 * who, 250, stale, ports)) for who in range(1, 9)
+            threading.Thread(target=pairs, args=(pooler.port, 1_000_000 * who, 250, stale, ports))
+            for who in range(1, 9)
         ]
         for each in crowd:
             each.start()
