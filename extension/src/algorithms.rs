@@ -1,10 +1,11 @@
 //! `pgml.hyperparameters`: which algorithms there are, for which tasks, and what they take.
 
-use learn::family::{FAMILIES, Kind};
+use learn::family::{FAMILIES, Kind, Task};
 use pgrx::pg_sys;
 
 use crate::error::Result;
 use crate::sql::{Call, text_datum};
+use crate::train::class_weight::DESCRIBED;
 
 crate::sql_function!(pgml_hyperparameters, hyperparameters);
 
@@ -16,6 +17,9 @@ fn hyperparameters(call: &Call) -> Result<pg_sys::Datum> {
         let of = [Some(text_datum(family.name)), Some(text_datum(family.task.name()))];
         if family.parameters.is_empty() {
             rows.push([of[0], of[1], None, None, None, None]);
+        }
+        if family.task == Task::Classification && family.takes_weights {
+            rows.push(of_class_weight(family.name));
         }
         for parameter in family.parameters {
             let default = match parameter.kind {
@@ -33,6 +37,7 @@ fn hyperparameters(call: &Call) -> Result<pg_sys::Datum> {
         }
     }
     for algorithm in ["xgboost", "xgboost_random_forest"] {
+        rows.push(of_class_weight(algorithm));
         for task in ["regression", "classification"] {
             for parameter in learn::xgboost::Params::table() {
                 rows.push([
@@ -47,4 +52,10 @@ fn hyperparameters(call: &Call) -> Result<pg_sys::Datum> {
         }
     }
     call.rows(rows)
+}
+
+/// What all classifications take whose rows may have weights.
+fn of_class_weight(algorithm: &str) -> [Option<pg_sys::Datum>; 6] {
+    let [name, default, allowed, about] = DESCRIBED.map(|text| Some(text_datum(text)));
+    [Some(text_datum(algorithm)), Some(text_datum("classification")), name, default, allowed, about]
 }

@@ -13,6 +13,7 @@ use pgrx::PgSqlErrorCode;
 use serde_json::{Map, Value};
 
 use super::base::Base;
+use super::class_weight::ClassWeight;
 use super::columns::{Data, FeatureKind};
 use super::cut;
 use super::interrupts::{self, Interrupted};
@@ -57,6 +58,14 @@ pub trait Engine {
     /// Where the model's bytes stand in `pgml.files`.
     fn path(&self) -> &'static str;
 
+    /// Whether rows may count more than others.
+    fn takes_weights(&self) -> bool;
+
+    /// How much rows of a class count, if that was asked for.
+    fn class_weight(&self) -> Option<&ClassWeight> {
+        None
+    }
+
     /// Trains on the rows that are not test rows.
     fn train(&self, rows: &Prepared<'_>, progress: &mut dyn FnMut(&Progress<'_>)) -> Result<Fitted>;
 }
@@ -67,6 +76,8 @@ pub struct Prepared<'a> {
     pub split: &'a Split,
     /// What is done to each row; what the model says of itself has that too.
     pub meta: ModelMeta,
+    /// How much rows of a class count, and that of each class.
+    pub class_weight: Option<(ClassWeight, Vec<f32>)>,
     /// The rows as an engine has read them, for the next training on the same ones.
     pub kept: RefCell<Option<Box<dyn Any>>>,
     /// The model that the training goes on from.
@@ -76,7 +87,8 @@ pub struct Prepared<'a> {
 impl Prepared<'_> {
     /// The rows that are tested on, or those that are not, `limit` of them at most.
     fn view(&self, test: bool, limit: u64) -> View<'_> {
-        View::new(self.data, self.split, test, limit).prepared(self.meta.pipeline.as_ref())
+        let by_class = self.class_weight.as_ref().map(|(_, weights)| weights.as_slice());
+        View::new(self.data, self.split, test, limit).prepared(self.meta.pipeline.as_ref()).by_class(by_class)
     }
 
     /// Name, kind and number of categories of each feature that the engine sees.
@@ -130,14 +142,66 @@ pub struct Fitted {
 
 /// Finds the engine of an algorithm and checks the hyperparameters.
 pub fn open(algorithm: &str, task: Task, hyperparams: &Map<String, Value>, seed: u64) -> Result<Box<dyn Engine>> {
-    match (algorithm, task) {
+    let mut hyperparams = hyperparams.clone();
+    let class_weight = match task {
+        Task::Classification => ClassWeight::take(&mut hyperparams)?,
+        _ => None,
+    };
+    let engine: Box<dyn Engine> = match (algorithm, task) {
         ("xgboost", Task::Regression | Task::Classification) => {
-            Ok(Box::new(Xgboost::open(Algorithm::Xgboost, task, hyperparams)?))
+            Box::new(Xgboost::open(Algorithm::Xgboost, task, &hyperparams)?)
         }
         ("xgboost_random_forest", Task::Regression | Task::Classification) => {
-            Ok(Box::new(Xgboost::open(Algorithm::XgboostRandomForest, task, hyperparams)?))
+            Box::new(Xgboost::open(Algorithm::XgboostRandomForest, task, &hyperparams)?)
         }
-        _ => Ok(Box::new(Learner::open(algorithm, task, hyperparams, seed)?)),
+        _ => Box::new(Learner::open(algorithm, task, &hyperparams, seed)?),
+    };
+    match class_weight {
+        None => Ok(engine),
+        Some(_) if !engine.takes_weights() => {
+            Err(Error::invalid(format!("algorithm \"{algorithm}\" takes no weights of rows, and so no class_weight")))
+        }
+        Some(class_weight) => Ok(Box::new(Weighing { engine, class_weight })),
+    }
+}
+
+/// An engine whose rows count by their class.
+struct Weighing {
+    engine: Box<dyn Engine>,
+    class_weight: ClassWeight,
+}
+
+impl Engine for Weighing {
+    fn rehearse(&self, features: &[(String, FeatureKind)]) -> Result<()> {
+        self.engine.rehearse(features)
+    }
+
+    fn stops_early(&self) -> bool {
+        self.engine.stops_early()
+    }
+
+    fn algorithm(&self) -> &'static str {
+        self.engine.algorithm()
+    }
+
+    fn takes_categories(&self) -> bool {
+        self.engine.takes_categories()
+    }
+
+    fn path(&self) -> &'static str {
+        self.engine.path()
+    }
+
+    fn takes_weights(&self) -> bool {
+        true
+    }
+
+    fn class_weight(&self) -> Option<&ClassWeight> {
+        Some(&self.class_weight)
+    }
+
+    fn train(&self, rows: &Prepared<'_>, progress: &mut dyn FnMut(&Progress<'_>)) -> Result<Fitted> {
+        self.engine.train(rows, progress)
     }
 }
 
@@ -210,6 +274,10 @@ impl Engine for Learner {
         model_meta::FAMILY_PATH
     }
 
+    fn takes_weights(&self) -> bool {
+        self.family.takes_weights
+    }
+
     fn train(&self, rows: &Prepared<'_>, progress: &mut dyn FnMut(&Progress<'_>)) -> Result<Fitted> {
         let mut meta = rows.meta.clone();
         let all = match rows.kept.take().and_then(|kept| kept.downcast::<Gathered>().ok()) {
@@ -280,7 +348,7 @@ impl Gathered {
         let (mut features, mut labels) = (Vec::new(), Vec::new());
         memory::reserve(&mut features, count.saturating_mul(width))?;
         memory::reserve(&mut labels, count.saturating_mul(rows.data.labels.len()))?;
-        let mut weights = rows.data.weighted.then(Vec::new);
+        let mut weights = (rows.data.weighted || rows.class_weight.is_some()).then(Vec::new);
         if let Some(weights) = &mut weights {
             memory::reserve(weights, count)?;
         }
@@ -460,6 +528,10 @@ impl Engine for Xgboost {
 
     fn path(&self) -> &'static str {
         model_meta::XGBOOST_PATH
+    }
+
+    fn takes_weights(&self) -> bool {
+        true
     }
 
     fn train(&self, prepared: &Prepared<'_>, progress: &mut dyn FnMut(&Progress<'_>)) -> Result<Fitted> {

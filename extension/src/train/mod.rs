@@ -7,6 +7,7 @@
 
 mod base;
 pub mod categories;
+pub mod class_weight;
 pub mod columns;
 mod compare;
 pub mod cursor;
@@ -279,7 +280,11 @@ fn check_label(request: &Request, task: Task, project: Option<&Project>) -> Resu
 /// The rows of a split, prepared for an engine.
 fn ready<'a>(plan: &Plan, data: &'a Data, split: &'a Split, engine: &dyn Engine) -> Result<Prepared<'a>> {
     let pipeline = prepare(plan, data, split, engine)?;
-    Ok(Prepared { data, split, meta: ModelMeta { pipeline, ..data.meta() }, kept: RefCell::default(), base: None })
+    let class_weight =
+        engine.class_weight().map(|asked| asked.of_classes(data, split).map(|weights| (asked.clone(), weights)));
+    let class_weight = class_weight.transpose()?;
+    let meta = ModelMeta { pipeline, ..data.meta() };
+    Ok(Prepared { data, split, meta, class_weight, kept: RefCell::default(), base: None })
 }
 
 /// What is done to columns before the engine sees them, learnt from the training rows.

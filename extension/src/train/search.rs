@@ -196,9 +196,11 @@ impl Tour<'_> {
     fn train<'f>(&'f self, trial: &Trial, fold: &'f Split, prepared: &mut Option<Prepared<'f>>) -> Result<Option<One>> {
         let engine = engine::open(&self.request.algorithm, self.data.task, &trial.hyperparams, self.request.seed())?;
         let begun = Instant::now();
+        // What was read for other weights of classes has those.
+        let fits = |ready: &Prepared<'_>| ready.class_weight.as_ref().map(|(asked, _)| asked) == engine.class_weight();
         let ready = match prepared.take() {
-            Some(ready) => ready,
-            None => super::ready(self.plan, self.data, fold, engine.as_ref())?,
+            Some(ready) if fits(&ready) => ready,
+            _ => super::ready(self.plan, self.data, fold, engine.as_ref())?,
         };
         let fitted = match engine.train(&ready, &mut |_| {}) {
             Err(Error::Report(_)) if cut::asked() => return Ok(None),

@@ -30,6 +30,8 @@ pub struct View<'a> {
     targets: usize,
     /// Whether the last of what stands behind the features is the row's weight.
     weighted: bool,
+    /// How much a row counts by its class, one a class.
+    by_class: Option<&'a [f32]>,
     /// At most so many rows.
     limit: u64,
     /// The block that comes next, and rows given so far.
@@ -75,6 +77,7 @@ impl<'a> View<'a> {
             pipeline: None,
             targets: data.labels.len(),
             weighted: data.weighted,
+            by_class: None,
             limit,
             block: 0,
             given: 0,
@@ -90,6 +93,12 @@ impl<'a> View<'a> {
     /// The same rows, prepared.
     pub fn prepared(mut self, pipeline: Option<&'a Pipeline>) -> View<'a> {
         self.pipeline = pipeline;
+        self
+    }
+
+    /// The same rows, each of which counts as much as its class, too.
+    pub fn by_class(mut self, weights: Option<&'a [f32]>) -> View<'a> {
+        self.by_class = weights;
         self
     }
 
@@ -128,8 +137,10 @@ impl<'a> View<'a> {
                 self.given += rows as u64;
                 self.reorder();
                 self.prepare()?;
+                self.weigh_classes()?;
                 let features = if self.pipeline.is_some() { &self.finished } else { &self.features };
-                let weights = (self.weighted && !self.wanted).then_some(self.weights.as_slice());
+                let weights =
+                    ((self.weighted || self.by_class.is_some()) && !self.wanted).then_some(self.weights.as_slice());
                 return Ok(Some(Part { rows, features, labels: &self.labels, weights }));
             }
         }
@@ -143,6 +154,19 @@ impl<'a> View<'a> {
         memory::reserve(&mut self.finished, self.features.len() / width.max(1) * pipeline.width())?;
         for row in self.features.chunks_exact(width) {
             pipeline.apply(row, &mut self.finished);
+        }
+        Ok(())
+    }
+
+    /// Multiplies the rows' weights by those of their classes.
+    fn weigh_classes(&mut self) -> Result<()> {
+        let Some(by_class) = self.by_class else { return Ok(()) };
+        if !self.weighted {
+            memory::reserve(&mut self.weights, self.labels.len())?;
+            self.weights.resize(self.labels.len(), 1.0);
+        }
+        for (weight, label) in self.weights.iter_mut().zip(&self.labels) {
+            *weight *= by_class.get(*label as usize).copied().unwrap_or(1.0);
         }
         Ok(())
     }

@@ -7,9 +7,8 @@ use super::trees::boost::{Boosting, Early, boost};
 use super::trees::grow::{Criterion, Growth};
 use super::trees::loss::Loss;
 use super::trees::{
-    CLASS_WEIGHT, MANY, MONOTONIC_CST, RANDOM_STATE, VERBOSE, WARM_START, join, max_depth, plain, random, row, weights,
+    MANY, MONOTONIC_CST, RANDOM_STATE, VERBOSE, WARM_START, join, max_depth, plain, random, row, weights,
 };
-use super::usual::class_weights;
 use crate::Error;
 use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Task};
 
@@ -65,8 +64,8 @@ const COMMON: [Parameter; 19] = [
     WARM_START,
 ];
 
-const CLASSIFICATION: [Parameter; 21] =
-    join(&[row("loss", Kind::Choice(&["log_loss"]), "\"log_loss\"", "What is made less."), CLASS_WEIGHT], &COMMON);
+const CLASSIFICATION: [Parameter; 20] =
+    join(&[row("loss", Kind::Choice(&["log_loss"]), "\"log_loss\"", "What is made less.")], &COMMON);
 const REGRESSION: [Parameter; 21] = join(
     &[
         row(
@@ -124,7 +123,7 @@ fn loss(problem: &Problem<'_>, given: &Given) -> Result<Loss, Error> {
 
 fn fit(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Result<Model, Error> {
     let loss = loss(problem, given)?;
-    let weights = if problem.classes == 0 { weights(problem)? } else { class_weights(problem, given) };
+    let weights = weights(problem)?;
     let bins = Bins::new(problem, given.count("max_bins"), control)?;
     let share = given.number("max_features");
     let min_leaf = given.count("min_samples_leaf");

@@ -8,8 +8,8 @@ use super::algebra::dot;
 use super::forms::linear::{self, Link};
 use super::minimise::{Minimum, Search};
 use super::scaled::{Plain, Scaled};
-use super::usual::{CLASS_WEIGHT, COUNT, FIT_INTERCEPT, NOT_NEGATIVE, POSITIVE, Pace, RANDOM_STATE};
-use super::usual::{class_weights, ignored, linear_model, seed, takes, told_whether_converged};
+use super::usual::{COUNT, FIT_INTERCEPT, NOT_NEGATIVE, POSITIVE, Pace, RANDOM_STATE};
+use super::usual::{ignored, linear_model, seed, takes, told_whether_converged, weights};
 use crate::Error;
 use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Task};
 use crate::random::Random;
@@ -46,7 +46,6 @@ pub(crate) const CLASSIFIER: Family = Family {
         MAX_ITER,
         FIT_INTERCEPT,
         SCALING,
-        CLASS_WEIGHT,
         takes("multi_class", Kind::Choice(&["ovr"]), "\"ovr\"", "Each class is told from the rest."),
         RANDOM_STATE,
         ignored("dual", "\"auto\""),
@@ -325,7 +324,7 @@ impl Dual {
 }
 
 fn regress(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Result<Model, Error> {
-    let machine = Machine::new(problem, given, &class_weights(problem, given), false);
+    let machine = Machine::new(problem, given, &weights(problem)?, false);
     let (targets, epsilon) = (problem.target(0), given.number("epsilon"));
     let (plain, converged) = match given.word("loss") {
         "epsilon_insensitive" => machine.tube(&targets, epsilon, Random::new(seed(problem, given)), control)?,
@@ -344,7 +343,7 @@ fn classify(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> 
     if absolute && hinge {
         return Err(given.refuse("loss", "\"squared_hinge\" where penalty is \"l1\""));
     }
-    let (classes, balanced) = (problem.class_of_rows(), class_weights(problem, given));
+    let (classes, balanced) = (problem.class_of_rows(), weights(problem)?);
     let binary = problem.classes <= 2;
     let (mut coefficients, mut intercepts, mut converged) = (Vec::new(), Vec::new(), true);
     for class in if binary { 1..2 } else { 0..problem.classes } {

@@ -5,7 +5,7 @@
 use super::forms::linear::{self, Link, logistic, softmax};
 use super::minimise::Search;
 use super::scaled::Scaled;
-use super::usual::{CLASS_WEIGHT, COUNT, FIT_INTERCEPT, class_weights, ignored, linear_model, takes};
+use super::usual::{COUNT, FIT_INTERCEPT, ignored, linear_model, takes, weights};
 use super::usual::{NOT_NEGATIVE, told_whether_converged};
 use crate::Error;
 use crate::family::{Control, Family, Given, Kind, Model, Problem, Task};
@@ -35,7 +35,6 @@ pub(crate) const LINEAR: Family = Family {
             "The part of the absolute values in the cost; the rest is that of the squares.",
         ),
         FIT_INTERCEPT,
-        CLASS_WEIGHT,
         takes("tol", NOT_NEGATIVE, "0.0001", "How steep the objective may still be where the search ends."),
         takes("max_iter", COUNT, "100", "The most steps of the search."),
         takes(
@@ -79,7 +78,7 @@ const EXACTER: f64 = 1e-2;
 
 fn fit(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Result<Model, Error> {
     let (l1, l2) = costs(given)?;
-    let rows = Scaled::new(problem, class_weights(problem, given), given.flag("fit_intercept"), true);
+    let rows = Scaled::new(problem, weights(problem)?, given.flag("fit_intercept"), true);
     let classes = problem.class_of_rows();
     let binary = problem.classes <= 2;
     let scores = if binary { 1 } else { problem.classes };

@@ -10,12 +10,10 @@ use super::forms::trees::{self, Ensemble};
 use super::trees::bins::{Bins, MOST};
 use super::trees::grow::{Grower, Sample, Sums};
 use super::trees::{
-    CCP_ALPHA, CLASS_WEIGHT, MAX_LEAF_NODES, MIN_IMPURITY_DECREASE, MIN_SAMPLES_LEAF, MIN_SAMPLES_SPLIT,
-    MIN_WEIGHT_FRACTION_LEAF, MONOTONIC_CST, N_JOBS, OOB_SCORE, RANDOM_STATE, VERBOSE, WARM_START, all_rows, bootstrap,
-    classes, criterion, growth, join, leaf_values, max_depth, max_features, push, random, row, weighted_labels,
-    weights,
+    CCP_ALPHA, MAX_LEAF_NODES, MIN_IMPURITY_DECREASE, MIN_SAMPLES_LEAF, MIN_SAMPLES_SPLIT, MIN_WEIGHT_FRACTION_LEAF,
+    MONOTONIC_CST, N_JOBS, OOB_SCORE, RANDOM_STATE, VERBOSE, WARM_START, all_rows, bootstrap, classes, criterion,
+    growth, join, leaf_values, max_depth, max_features, push, random, row, weighted_labels, weights,
 };
-use super::usual::class_weights;
 use crate::Error;
 use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Task};
 
@@ -67,11 +65,9 @@ const REGRESSION: Parameter = row(
     "What a split makes less: squared errors, or the deviance of a Poisson distribution.",
 );
 
-const FOREST_CLASSIFICATION: [Parameter; 19] =
-    join(&[CLASSIFICATION, CLASS_WEIGHT, MONOTONIC_CST], &common("\"sqrt\"", "true"));
+const FOREST_CLASSIFICATION: [Parameter; 18] = join(&[CLASSIFICATION, MONOTONIC_CST], &common("\"sqrt\"", "true"));
 const FOREST_REGRESSION: [Parameter; 18] = join(&[REGRESSION, MONOTONIC_CST], &common("1.0", "true"));
-const EXTRA_CLASSIFICATION: [Parameter; 19] =
-    join(&[CLASSIFICATION, CLASS_WEIGHT, MONOTONIC_CST], &common("\"sqrt\"", "false"));
+const EXTRA_CLASSIFICATION: [Parameter; 18] = join(&[CLASSIFICATION, MONOTONIC_CST], &common("\"sqrt\"", "false"));
 const EXTRA_REGRESSION: [Parameter; 18] = join(&[REGRESSION, MONOTONIC_CST], &common("1.0", "false"));
 
 /// `random_forest` for classes, as scikit-learn's RandomForestClassifier.
@@ -116,7 +112,7 @@ fn fit(
     let is_regression = problem.classes == 0;
     let by = criterion(given);
     check_poisson(problem, given)?;
-    let own = if problem.classes == 0 { weights(problem)? } else { class_weights(problem, given) };
+    let own = weights(problem)?;
     let bins = Bins::new(problem, MOST, control)?;
     let mut growth = growth(given, problem, by, own.iter().sum());
     growth.random_thresholds = random_thresholds;

@@ -7,7 +7,7 @@ use faer::{Mat, Side};
 use super::algebra::{Centred, Moments, labels, singular_values, weights};
 use super::coordinate::{Costs, Products, Settings, descend};
 use super::forms::linear::{self, Link};
-use super::usual::{CLASS_WEIGHT, FIT_INTERCEPT, NOT_NEGATIVE, class_weights, ignored, linear_model};
+use super::usual::{FIT_INTERCEPT, NOT_NEGATIVE, ignored, linear_model};
 use super::usual::{takes, told_whether_converged};
 use crate::Error;
 use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Task, zeros};
@@ -65,7 +65,6 @@ pub(crate) const CLASSIFIER: Family = Family {
     parameters: &[
         takes("alpha", NOT_NEGATIVE, "1.0", "What the squares of the coefficients cost."),
         FIT_INTERCEPT,
-        CLASS_WEIGHT,
         POSITIVE,
         MAX_ITER,
         TOL,
@@ -103,7 +102,7 @@ fn classify(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> 
         false => classes.iter().flat_map(|own| (0..problem.classes).map(move |class| sign(class == *own))).collect(),
     };
     let alphas = vec![given.number("alpha"); targets.len() / problem.rows];
-    let weights = Some(class_weights(problem, given));
+    let weights = weights(problem);
     fit(problem, targets, weights, &alphas, Link::Scores, given, control)
 }
 

@@ -6,8 +6,8 @@
 
 use super::algebra::dot;
 use super::forms::linear::{self, Link, logistic};
-use super::usual::{CLASS_WEIGHT, COUNT, FIT_INTERCEPT, NOT_NEGATIVE, POSITIVE, RANDOM_STATE, ignored, linear_model};
-use super::usual::{Pace, class_weights, seed, takes, told_whether_converged};
+use super::usual::{COUNT, FIT_INTERCEPT, NOT_NEGATIVE, POSITIVE, RANDOM_STATE, ignored, linear_model};
+use super::usual::{Pace, seed, takes, told_whether_converged, weights};
 use crate::Error;
 use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Task};
 use crate::random::Random;
@@ -158,7 +158,6 @@ pub(crate) const CLASSIFIER: Family = Family {
         EARLY_STOPPING,
         VALIDATION_FRACTION,
         N_ITER_NO_CHANGE,
-        CLASS_WEIGHT,
         AVERAGE,
         ignored("warm_start", "false"),
         ignored("verbose", "0"),
@@ -189,7 +188,6 @@ pub(crate) const PERCEPTRON: Family = Family {
         EARLY_STOPPING,
         VALIDATION_FRACTION,
         N_ITER_NO_CHANGE,
-        CLASS_WEIGHT,
         ignored("warm_start", "false"),
         ignored("verbose", "0"),
         ignored("n_jobs", "null"),
@@ -262,7 +260,6 @@ pub(crate) const PASSIVE_AGGRESSIVE_CLASSIFIER: Family = Family {
             "Whether steps end at C (PA-I), or are damped by it (PA-II).",
         ),
         RANDOM_STATE,
-        CLASS_WEIGHT,
         AVERAGE,
         ignored("warm_start", "false"),
         ignored("verbose", "0"),
@@ -446,7 +443,7 @@ fn averaged(given: &Given) -> usize {
 
 fn regress(problem: &Problem<'_>, given: &Given, plan: Plan, control: &mut Control<'_>) -> Result<Model, Error> {
     let mut random = Random::new(seed(problem, given));
-    let (targets, weights) = (problem.target(0), class_weights(problem, given));
+    let (targets, weights) = (problem.target(0), weights(problem)?);
     let held = held_back(problem, given, plan, &mut random)?;
     let rows = Rows { problem, targets: &targets, weights: &weights, held: &held, alpha: alpha_of(given) };
     let found = rows.descend(plan, random, control)?;
@@ -462,7 +459,7 @@ fn classify(problem: &Problem<'_>, given: &Given, plan: Plan, control: &mut Cont
     };
     let mut random = Random::new(seed(problem, given));
     let held = held_back(problem, given, plan, &mut random)?;
-    let (classes, balanced) = (problem.class_of_rows(), class_weights(problem, given));
+    let (classes, balanced) = (problem.class_of_rows(), weights(problem)?);
     let binary = problem.classes <= 2;
     let scores = if binary { 1..2 } else { 0..problem.classes };
     let (mut coefficients, mut intercepts, mut converged) = (Vec::new(), Vec::new(), true);

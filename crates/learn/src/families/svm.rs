@@ -7,7 +7,7 @@ use super::platt::sigmoid;
 use super::smo::{Effort, Programme, Solution, solve};
 use super::tiles::Tiles;
 use super::usual::told_whether_converged;
-use super::usual::{CLASS_WEIGHT, NOT_NEGATIVE, POSITIVE, RANDOM_STATE, class_weights, ignored, seed, takes};
+use super::usual::{NOT_NEGATIVE, POSITIVE, RANDOM_STATE, ignored, seed, takes, weights};
 use crate::Error;
 use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Task};
 use crate::random::Random;
@@ -26,7 +26,6 @@ pub(crate) const CLASSIFICATION: Family = Family {
         PROBABILITY,
         TOL,
         CACHE_SIZE,
-        CLASS_WEIGHT,
         MAX_ITER,
         BREAK_TIES,
         RANDOM_STATE,
@@ -54,7 +53,6 @@ pub(crate) const NU_CLASSIFICATION: Family = Family {
         PROBABILITY,
         TOL,
         CACHE_SIZE,
-        ignored("class_weight", "null"),
         MAX_ITER,
         BREAK_TIES,
         RANDOM_STATE,
@@ -297,10 +295,7 @@ fn classify(
     formulation: Formulation,
     control: &mut Control<'_>,
 ) -> Result<Model, Error> {
-    let weights = match formulation {
-        Formulation::Cost(_) => class_weights(problem, given),
-        Formulation::Nu(_) => (0..problem.rows).map(|row| problem.weight(row)).collect(),
-    };
+    let weights = weights(problem)?;
     let (kernel, effort) = (kernel_of(problem, given), effort_of(problem, given));
     let separator = Separator { problem, given, kernel, effort, formulation, weights };
     let mut rows_of = vec![Vec::new(); problem.classes];

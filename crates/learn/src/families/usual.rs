@@ -35,34 +35,17 @@ pub(crate) const RANDOM_STATE: Parameter = takes(
     "The seed of every random choice; null for the one of the training.",
 );
 
-pub(crate) const CLASS_WEIGHT: Parameter = takes(
-    "class_weight",
-    Kind::OrNull(&Kind::Choice(&["balanced"])),
-    "null",
-    "\"balanced\" weighs each class by the inverse of how often it occurs; null counts each row alike.",
-);
-
 /// The seed of a training: the hyperparameter `random_state`, or else the problem's own.
 pub(crate) fn seed(problem: &Problem<'_>, given: &Given) -> u64 {
     given.maybe_count("random_state").map_or(problem.seed, |seed| seed as u64)
 }
 
-/// The weight of each row, those of the hyperparameter `class_weight` among them: where it is "balanced" each class has
-/// the same part in the sum.
-pub(crate) fn class_weights(problem: &Problem<'_>, given: &Given) -> Vec<f64> {
-    let mut weights: Vec<f64> = (0..problem.rows).map(|row| problem.weight(row)).collect();
-    if given.has("class_weight") && given.word("class_weight") == "balanced" {
-        let classes = problem.class_of_rows();
-        let mut sums = vec![0.0; problem.classes];
-        for (class, weight) in classes.iter().zip(&weights) {
-            sums[*class] += weight;
-        }
-        let total: f64 = sums.iter().sum();
-        for (weight, class) in weights.iter_mut().zip(&classes).filter(|(weight, _)| **weight > 0.0) {
-            *weight *= total / (problem.classes as f64 * sums[*class]);
-        }
-    }
-    weights
+/// The weight of each row.
+pub(crate) fn weights(problem: &Problem<'_>) -> Result<Vec<f64>, Error> {
+    let mut weights = Vec::new();
+    room::reserve(&mut weights, problem.rows)?;
+    weights.extend((0..problem.rows).map(|row| problem.weight(row)));
+    Ok(weights)
 }
 
 /// A linear model, whose coefficients have to be finite.

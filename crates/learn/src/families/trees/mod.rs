@@ -12,7 +12,7 @@ use forest::double::Noted;
 use self::grow::{Criterion, Growth, Sums, Tree};
 use super::forms::trees::Ensemble;
 use super::usual::seed;
-pub(crate) use super::usual::{CLASS_WEIGHT, RANDOM_STATE};
+pub(crate) use super::usual::{RANDOM_STATE, weights};
 use crate::Error;
 use crate::family::{Given, Kind, Parameter, Problem};
 use crate::random::Random;
@@ -173,14 +173,6 @@ pub(crate) fn criterion(given: &Given) -> Criterion {
 /// The numbers of a training's own random choices.
 pub(crate) fn random(problem: &Problem<'_>, given: &Given) -> Random {
     Random::new(seed(problem, given))
-}
-
-/// The weight of each row.
-pub(crate) fn weights(problem: &Problem<'_>) -> Result<Vec<f64>, Error> {
-    let mut weights = Vec::new();
-    room::reserve(&mut weights, problem.rows)?;
-    weights.extend((0..problem.rows).map(|row| problem.weight(row)));
-    Ok(weights)
 }
 
 /// The classes of all rows.

@@ -1,0 +1,105 @@
+//! The hyperparameter `class_weight` of every classification whose algorithm takes weights of rows: how much the rows of a
+//! class count. It is the training's, not the algorithm's: what the algorithm is given are rows with weights.
+
+use learn::family::Kind;
+use learn::split::Split;
+use serde_json::{Map, Value};
+
+use super::columns::Data;
+use super::interrupts;
+use super::view::View;
+use crate::error::{Error, Result};
+
+/// Its name.
+const NAME: &str = "class_weight";
+
+/// As `pgml.hyperparameters()` shows it.
+pub const DESCRIBED: [&str; 4] = [
+    NAME,
+    "null",
+    "\"balanced\", or an object of weights by class, or null",
+    "How much the rows of a class count, times their own weights: \"balanced\" by the inverse of how often the class occurs \
+     among the training rows, as scikit-learn's compute_class_weight; an object, {\"spam\": 5}, by what it says of the class, \
+     and 1 where it says nothing; null counts each row alike.",
+];
+
+/// What was asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ClassWeight {
+    Balanced,
+    /// By the class as text.
+    Each(Vec<(String, f64)>),
+}
+
+impl ClassWeight {
+    /// Takes it out of the hyperparameters.
+    pub fn take(hyperparams: &mut Map<String, Value>) -> Result<Option<ClassWeight>> {
+        let wrong = |value: &Value| {
+            Error::invalid(format!("hyperparameter \"{NAME}\" cannot be {value}: it is {}", DESCRIBED[2]))
+                .hint("{\"class_weight\": \"balanced\"}, or {\"class_weight\": {\"ham\": 1, \"spam\": 5}}")
+        };
+        match hyperparams.remove(NAME) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(word)) if word == "balanced" => Ok(Some(ClassWeight::Balanced)),
+            Some(Value::Object(classes)) => {
+                let mut each = Vec::with_capacity(classes.len());
+                for (class, weight) in classes {
+                    // What does not fit float32 would be infinite, or nothing, to who trains.
+                    let number = weight.as_f64().filter(|number| (0.0..=f64::from(f32::MAX)).contains(number));
+                    let number = number.ok_or_else(|| {
+                        Error::invalid(format!(
+                            "the weight of class \"{class}\" cannot be {weight}: it is {}",
+                            Kind::Number(0.0, f64::from(f32::MAX)).allowed()
+                        ))
+                    })?;
+                    each.push((class, number));
+                }
+                Ok(Some(ClassWeight::Each(each)))
+            }
+            Some(value) => Err(wrong(&value)),
+        }
+    }
+
+    /// The weight of each class, in the order of the data.
+    pub fn of_classes(&self, data: &Data, split: &Split) -> Result<Vec<f32>> {
+        let meta = data.meta();
+        let classes = meta.labels.first().and_then(|label| label.classes.as_deref()).unwrap_or_default();
+        match self {
+            ClassWeight::Balanced => {
+                let sums = sums(data, split, classes.len())?;
+                let (present, total) = (sums.iter().filter(|sum| **sum > 0.0).count(), sums.iter().sum::<f64>());
+                let weight = |sum: &f64| if *sum > 0.0 { (total / (present as f64 * sum)) as f32 } else { 0.0 };
+                Ok(sums.iter().map(weight).collect())
+            }
+            ClassWeight::Each(each) => {
+                let names: Vec<String> = classes.iter().map(|class| class.text.clone()).collect();
+                if let Some((unknown, _)) = each.iter().find(|(name, _)| !names.contains(name)) {
+                    return Err(Error::invalid(format!("class_weight names class \"{unknown}\", which no row has"))
+                        .hint(crate::nearest::hint(unknown, &names)));
+                }
+                let weight = |name: &String| each.iter().find(|(known, _)| known == name).map_or(1.0, |(_, own)| *own);
+                let weights: Vec<f32> = names.iter().map(|name| weight(name) as f32).collect();
+                match weights.iter().any(|weight| *weight > 0.0) {
+                    true => Ok(weights),
+                    false => Err(Error::invalid("class_weight leaves no class a weight")),
+                }
+            }
+        }
+    }
+}
+
+/// What the training rows of each class weigh together.
+fn sums(data: &Data, split: &Split, classes: usize) -> Result<Vec<f64>> {
+    let mut sums = vec![0.0; classes];
+    let mut view = View::new(data, split, false, u64::MAX);
+    while let Some(part) = view.chunk()? {
+        for (row, label) in part.labels.iter().enumerate() {
+            let weight = part.weights.and_then(|weights| weights.get(row)).map_or(1.0, |weight| f64::from(*weight));
+            if let Some(sum) = sums.get_mut(*label as usize) {
+                *sum += weight;
+            }
+        }
+        interrupts::check();
+    }
+    Ok(sums)
+}
