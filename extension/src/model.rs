@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use forest::ensemble::Transform;
 use forest::{Ensemble, Explainer};
-use learn::family::{Meaning, Splits, Stored};
+use learn::family::{Meaning, Predict, Splits, Stored};
 use learn::preprocess::{Pipeline, bucket};
 
 use crate::cache::{self, Digest, Opened, Used};
@@ -207,9 +207,7 @@ impl Model {
             }
             Compiled::Forest(forest) => forest.predict_batch(rows, values).map_err(misfit),
             Compiled::Family(learned) => {
-                if !learned.predict.takes_missing() {
-                    self.refuse_missing(rows)?;
-                }
+                self.refuse_missing(learned.predict.as_ref(), rows)?;
                 if rows.len() / learned.predict.width() * learned.predict.values() != values.len() {
                     return Err(Error::corrupted("a row has not the length that the model takes"));
                 }
@@ -219,9 +217,9 @@ impl Model {
         }
     }
 
-    /// Names the column of a feature that is missing where none may be.
-    fn refuse_missing(&self, rows: &[f32]) -> Result<()> {
-        let Some(at) = rows.iter().position(|value| value.is_nan()) else { return Ok(()) };
+    /// Names the column of a feature that is missing, or not known, where the model has no answer to that.
+    fn refuse_missing(&self, predict: &dyn Predict, rows: &[f32]) -> Result<()> {
+        let Some(at) = predict.refused(rows) else { return Ok(()) };
         let feature = at % self.compiled.width();
         let raw =
             self.pipeline.as_ref().map_or(feature, |pipeline| pipeline.sources().get(feature).copied().unwrap_or(0));
@@ -305,9 +303,7 @@ impl Model {
         let Compiled::Family(learned) = &self.compiled else { return Ok(None) };
         let mut finished = Vec::new();
         self.finish(row, &mut finished)?;
-        if !learned.predict.takes_missing() {
-            self.refuse_missing(&finished)?;
-        }
+        self.refuse_missing(learned.predict.as_ref(), &finished)?;
         let mut contributions = memory::filled(0.0, learned.predict.values() * (learned.predict.width() + 1))?;
         if !learned.predict.contributions(&finished, &mut contributions) {
             return Ok(None);

@@ -1,4 +1,5 @@
-//! Models that other libraries have trained and saved, as models of this library: LightGBM's text and CatBoost's JSON.
+//! Models that other libraries have trained and saved, as models of this library: LightGBM's text, CatBoost's JSON and
+//! ONNX.
 //!
 //! What was read is kept with the model, so that it can be given out again as its library wrote it.
 
@@ -95,6 +96,21 @@ pub fn catboost(bytes: &[u8]) -> Result<Foreign, forest::Error> {
         objective: read.objective,
         model: with_source(ensemble.model(), "catboost", bytes),
     })
+}
+
+/// Reads a model in the ONNX format: scikit-learn's pipelines, and small networks. Where the model does not say whether
+/// its values are scores of classes, `classifies` does.
+///
+/// # Errors
+/// [`forest::Error::Syntax`] and [`forest::Error::Invalid`] where it is damaged, and [`forest::Error::Unsupported`] with the
+/// names of the operators that are not known.
+pub fn onnx(bytes: &[u8], classifies: Option<bool>) -> Result<Foreign, forest::Error> {
+    crate::onnx::read(bytes, classifies)
+}
+
+/// Whether these bytes may be an ONNX model.
+pub fn is_onnx(bytes: &[u8]) -> bool {
+    crate::onnx::is_one(bytes)
 }
 
 fn classifies(link: Link) -> bool {

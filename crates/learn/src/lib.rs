@@ -25,6 +25,7 @@ pub mod lightgbm;
 pub mod metrics;
 pub mod moment;
 pub mod nearest;
+mod onnx;
 pub mod preprocess;
 pub mod random;
 pub mod rows;

@@ -17,7 +17,17 @@ fn files() -> Vec<(Vec<u8>, Read)> {
         (file("fuzz/seeds/model_lightgbm/classes"), foreign::lightgbm),
         (file("tests/carry/catboost_regression.json"), foreign::catboost),
         (file("tests/carry/catboost_three.json"), foreign::catboost),
+        (file("fuzz/seeds/model_onnx/forest.onnx"), onnx),
+        (file("fuzz/seeds/model_onnx/boosting.onnx"), onnx),
+        (file("fuzz/seeds/model_onnx/bayes.onnx"), onnx),
+        (file("fuzz/seeds/model_onnx/classes_svm.onnx"), onnx),
+        (file("fuzz/seeds/model_onnx/network.onnx"), onnx),
+        (file("fuzz/seeds/model_onnx/columns.onnx"), onnx),
     ]
+}
+
+fn onnx(bytes: &[u8]) -> Result<Foreign, forest::Error> {
+    foreign::onnx(bytes, None)
 }
 
 /// Numbers that are the same each time.
@@ -48,10 +58,11 @@ fn damage(bytes: &[u8], state: &mut u64) -> Vec<u8> {
 
 fn walk(model: &dyn Predict) {
     let numbers = [0.0, 1.0, -0.5, 1e30, -1e-40, f32::NAN];
-    let rows: Vec<f32> = (0..6 * model.width()).map(|index| numbers[index % 6]).collect();
-    if model.takes_missing() {
-        model.predict_rows(&rows, &mut vec![0.0; 6 * model.values()]);
+    let mut rows: Vec<f32> = (0..6 * model.width()).map(|index| numbers[index % 6]).collect();
+    if model.refused(&rows).is_some() {
+        rows.iter_mut().filter(|number| number.is_nan()).for_each(|number| *number = 2.0);
     }
+    model.predict_rows(&rows, &mut vec![0.0; 6 * model.values()]);
 }
 
 #[test]

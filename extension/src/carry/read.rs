@@ -18,15 +18,17 @@ pub enum Format {
     XgBoost,
     LightGbm,
     CatBoost,
+    Onnx,
     /// Of this extension's own.
     SafeTensors,
 }
 
 impl Format {
-    pub const ALL: [(&'static str, Format); 4] = [
+    pub const ALL: [(&'static str, Format); 5] = [
         ("xgboost", Format::XgBoost),
         ("lightgbm", Format::LightGbm),
         ("catboost", Format::CatBoost),
+        ("onnx", Format::Onnx),
         ("safetensors", Format::SafeTensors),
     ];
 
@@ -34,7 +36,7 @@ impl Format {
         let known = Format::ALL.iter().find(|(known, _)| *known == name);
         known.map(|(_, format)| *format).ok_or_else(|| {
             Error::invalid(format!("there is no format \"{name}\""))
-                .hint("Use xgboost, lightgbm, catboost or safetensors.")
+                .hint("Use xgboost, lightgbm, catboost, onnx or safetensors.")
         })
     }
 
@@ -46,6 +48,8 @@ impl Format {
             Format::LightGbm
         } else if forest::catboost::is_one(bytes) {
             Format::CatBoost
+        } else if foreign::is_onnx(bytes) {
+            Format::Onnx
         } else {
             Format::XgBoost
         }
@@ -69,6 +73,10 @@ pub fn read(bytes: Vec<u8>, format: Format, given: &Given) -> Result<Carried> {
         Format::XgBoost => xgboost(bytes, given),
         Format::LightGbm => foreign(foreign::lightgbm(&bytes).map_err(refused)?, given),
         Format::CatBoost => foreign(foreign::catboost(&bytes).map_err(refused)?, given),
+        Format::Onnx => {
+            let classifies = given.task.map(|task| task == Task::Classification);
+            foreign(foreign::onnx(&bytes, classifies).map_err(refused)?, given)
+        }
         Format::SafeTensors => own(bytes, given),
     }
 }
@@ -160,6 +168,6 @@ fn refused(error: forest::Error) -> Error {
             PgSqlErrorCode::ERRCODE_INVALID_BINARY_REPRESENTATION,
             format!("the model cannot be read: {error}"),
         )
-        .hint("Models are taken as XGBoost (JSON, UBJSON or its old binary format), LightGBM (text), CatBoost (JSON) and pgml.export_model save them."),
+        .hint("Models are taken as XGBoost (JSON, UBJSON or its old binary format), LightGBM (text), CatBoost (JSON), skl2onnx (ONNX) and pgml.export_model save them."),
     }
 }

@@ -33,7 +33,7 @@ pub(crate) mod hist_gradient_boosting;
 pub(crate) mod huber;
 pub(crate) mod k_means;
 mod kd_tree;
-mod kernel;
+pub(crate) mod kernel;
 pub(crate) mod kernel_ridge;
 pub(crate) mod knn;
 pub(crate) mod least_angle;
@@ -68,6 +68,6 @@ pub(crate) mod svm;
 #[cfg(test)]
 pub(crate) mod testing;
 pub(crate) mod theil_sen;
-mod tiles;
+pub(crate) mod tiles;
 mod trees;
 mod usual;

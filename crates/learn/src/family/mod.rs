@@ -127,6 +127,11 @@ pub trait Predict: Send + Sync {
         false
     }
 
+    /// Where in these whole rows the first number is that may not be there: a missing one, in general.
+    fn refused(&self, rows: &[f32]) -> Option<usize> {
+        if self.takes_missing() { None } else { rows.iter().position(|value| value.is_nan()) }
+    }
+
     /// Predicts one row of `width()` features into `values()` numbers.
     fn predict(&self, row: &[f32], values: &mut [f32]);
 

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Array, Element, FAMILIES, Form, Predict};
 use crate::Error;
-use crate::families::forms::several;
+use crate::families::forms::{program, several};
 
 /// The entry of the metadata that is ours.
 const ABOUT: &str = "pgml";
@@ -134,10 +134,12 @@ impl Model {
     }
 }
 
+/// Forms that no family trains models of.
+const MORE: &[&Form] = &[&several::FORM, &program::FORM];
+
 /// The form of that name.
 fn form_of(name: &str) -> Option<&'static Form> {
-    let own = std::iter::once(&several::FORM);
-    FAMILIES.iter().map(|family| family.form).chain(own).find(|form| form.name == name)
+    FAMILIES.iter().map(|family| family.form).chain(MORE.iter().copied()).find(|form| form.name == name)
 }
 
 /// A model as it was stored, its arrays where they lie.

@@ -6,6 +6,7 @@ pub(crate) mod laplace;
 pub(crate) mod linear;
 pub(crate) mod mixture;
 pub(crate) mod neighbours;
+pub(crate) mod program;
 pub(crate) mod projection;
 pub(crate) mod several;
 pub(crate) mod trees;
