@@ -82,3 +82,33 @@ def test_what_cannot_be_is_an_error(database):
     assert database.sql("SELECT pgml.add('{}'::real[], 1), pgml.norm_l2('{}'::real[])") == "{}|0"
     assert database.sql("SELECT pgml.normalize_l2(ARRAY[0, 0]::real[])") == "{0,0}"
     assert database.sql("SELECT pgml.sum(x) FROM (SELECT ARRAY[[1, 2], [3, 4]]::real[] AS x) y") == "{{1,2},{3,4}}"
+
+
+@pytest.mark.parametrize("kind", ["int", "bigint"])
+def test_whole_numbers_are_numbers_too(database, kind):
+    one, other = f"ARRAY[3, -4]::{kind}[]", f"ARRAY[1, 2]::{kind}[]"
+    for call, expected in (
+        (f"add({one}, {other})", "{4,-2}"),
+        (f"add({one}, 3)", "{6,-1}"),
+        (f"add({one}, 0.5)", "{3.5,-3.5}"),
+        (f"subtract({one}, {other})", "{2,-6}"),
+        (f"multiply({one}, ARRAY[0.5, 2])", "{1.5,-8}"),
+        (f"multiply(ARRAY[0.5, 2]::real[], {one})", "{1.5,-8}"),
+        (f"divide({one}, {other})", "{3,-2}"),
+        (f"divide({one}, 2)", "{1.5,-2}"),
+        (f"norm_l0({one})", "2"),
+        (f"norm_l1({one})", "7"),
+        (f"norm_l2({one})", "5"),
+        (f"norm_max({one})", "4"),
+        (f"normalize_max({one})", "{0.75,-1}"),
+        (f"distance_l1({one}, {other})", "8"),
+        (f"distance_l2({one}, {one})", "0"),
+        (f"dot_product({one}, {other})", "-5"),
+        (f"cosine_similarity({one}, {one})", "1"),
+        (f"add({one}, '{{1, 1}}')", "{4,-3}"),
+    ):
+        assert database.sql(f"SELECT pgml.{call}") == expected, call
+    assert (
+        database.sql("SELECT pgml.add(ARRAY[1, 2], ARRAY[3, 4]), pgml.add(ARRAY[1, 2], ARRAY[3, 4]::bigint[])")
+        == "{4,6}|{4,6}"
+    )

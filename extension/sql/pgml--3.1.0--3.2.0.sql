@@ -377,7 +377,8 @@ COMMENT ON FUNCTION pgml.drift(pg_catalog.int8, pg_catalog.text)
     IS 'how far the rows of a relation have moved from those that the model was trained on, for each column, the most first: the population stability index (psi; below 0.1 is little, above 0.25 much) and the Kolmogorov-Smirnov statistic (ks, 0 to 1; NULL for text); of a date or timestamp by its seconds, of an array by all its elements; 55000 where the training kept nothing to compare with';
 
 --
--- Vectors: arrays of real or of double precision. Arrays of numeric, as literals make them, count as double precision.
+-- Vectors: arrays of real or of double precision. Arrays of numeric and of whole numbers, as literals make them, count as
+-- double precision.
 --
 
 CREATE FUNCTION pgml.add(vector pg_catalog.float4[], addend pg_catalog.float4) RETURNS pg_catalog.float4[]
@@ -607,6 +608,162 @@ COMMENT ON FUNCTION pgml.cosine_similarity(pg_catalog.float8[], pg_catalog.float
 CREATE FUNCTION pgml.cosine_similarity(vector pg_catalog.numeric[], other pg_catalog.numeric[]) RETURNS pg_catalog.float8
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.cosine_similarity(vector::pg_catalog.float8[], other::pg_catalog.float8[])';
 COMMENT ON FUNCTION pgml.cosine_similarity(pg_catalog.numeric[], pg_catalog.numeric[]) IS 'the cosine of the angle between two vectors, from -1 to 1; NaN where one is zero';
+
+--
+-- The same of whole numbers, whose arrays become those of any other type alike, so that calls would be ambiguous
+--
+
+CREATE FUNCTION pgml.add(vector pg_catalog.int4[], addend pg_catalog.int4) RETURNS pg_catalog.float8[]
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.add(vector::pg_catalog.float8[], addend::pg_catalog.float8)';
+COMMENT ON FUNCTION pgml.add(pg_catalog.int4[], pg_catalog.int4) IS 'each element and the number added';
+
+CREATE FUNCTION pgml.add(vector pg_catalog.int4[], addend pg_catalog.int4[]) RETURNS pg_catalog.float8[]
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.add(vector::pg_catalog.float8[], addend::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.add(pg_catalog.int4[], pg_catalog.int4[]) IS 'elements added pair by pair; both vectors have the same number of elements';
+
+CREATE FUNCTION pgml.subtract(vector pg_catalog.int4[], subtrahend pg_catalog.int4) RETURNS pg_catalog.float8[]
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.subtract(vector::pg_catalog.float8[], subtrahend::pg_catalog.float8)';
+COMMENT ON FUNCTION pgml.subtract(pg_catalog.int4[], pg_catalog.int4) IS 'the number subtracted from each element';
+
+CREATE FUNCTION pgml.subtract(vector pg_catalog.int4[], subtrahend pg_catalog.int4[]) RETURNS pg_catalog.float8[]
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.subtract(vector::pg_catalog.float8[], subtrahend::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.subtract(pg_catalog.int4[], pg_catalog.int4[]) IS 'elements subtracted pair by pair; both vectors have the same number of elements';
+
+CREATE FUNCTION pgml.multiply(vector pg_catalog.int4[], multiplicand pg_catalog.int4) RETURNS pg_catalog.float8[]
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.multiply(vector::pg_catalog.float8[], multiplicand::pg_catalog.float8)';
+COMMENT ON FUNCTION pgml.multiply(pg_catalog.int4[], pg_catalog.int4) IS 'each element multiplied by the number';
+
+CREATE FUNCTION pgml.multiply(vector pg_catalog.int4[], multiplicand pg_catalog.int4[]) RETURNS pg_catalog.float8[]
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.multiply(vector::pg_catalog.float8[], multiplicand::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.multiply(pg_catalog.int4[], pg_catalog.int4[]) IS 'elements multiplied pair by pair; both vectors have the same number of elements';
+
+CREATE FUNCTION pgml.divide(vector pg_catalog.int4[], divisor pg_catalog.int4) RETURNS pg_catalog.float8[]
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.divide(vector::pg_catalog.float8[], divisor::pg_catalog.float8)';
+COMMENT ON FUNCTION pgml.divide(pg_catalog.int4[], pg_catalog.int4) IS 'each element divided by the number';
+
+CREATE FUNCTION pgml.divide(vector pg_catalog.int4[], divisor pg_catalog.int4[]) RETURNS pg_catalog.float8[]
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.divide(vector::pg_catalog.float8[], divisor::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.divide(pg_catalog.int4[], pg_catalog.int4[]) IS 'elements divided pair by pair; both vectors have the same number of elements';
+
+CREATE FUNCTION pgml.norm_l0(vector pg_catalog.int4[]) RETURNS pg_catalog.float8
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.norm_l0(vector::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.norm_l0(pg_catalog.int4[]) IS 'how many elements are not zero';
+
+CREATE FUNCTION pgml.norm_l1(vector pg_catalog.int4[]) RETURNS pg_catalog.float8
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.norm_l1(vector::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.norm_l1(pg_catalog.int4[]) IS 'the sum of the absolute values';
+
+CREATE FUNCTION pgml.norm_l2(vector pg_catalog.int4[]) RETURNS pg_catalog.float8
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.norm_l2(vector::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.norm_l2(pg_catalog.int4[]) IS 'the length of the vector: the root of the sum of squares';
+
+CREATE FUNCTION pgml.norm_max(vector pg_catalog.int4[]) RETURNS pg_catalog.float8
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.norm_max(vector::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.norm_max(pg_catalog.int4[]) IS 'the largest absolute value';
+
+CREATE FUNCTION pgml.normalize_l1(vector pg_catalog.int4[]) RETURNS pg_catalog.float8[]
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.normalize_l1(vector::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.normalize_l1(pg_catalog.int4[]) IS 'each element divided by norm_l1; zeros stay zeros';
+
+CREATE FUNCTION pgml.normalize_l2(vector pg_catalog.int4[]) RETURNS pg_catalog.float8[]
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.normalize_l2(vector::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.normalize_l2(pg_catalog.int4[]) IS 'each element divided by norm_l2; zeros stay zeros';
+
+CREATE FUNCTION pgml.normalize_max(vector pg_catalog.int4[]) RETURNS pg_catalog.float8[]
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.normalize_max(vector::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.normalize_max(pg_catalog.int4[]) IS 'each element divided by norm_max; zeros stay zeros';
+
+CREATE FUNCTION pgml.distance_l1(vector pg_catalog.int4[], other pg_catalog.int4[]) RETURNS pg_catalog.float8
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.distance_l1(vector::pg_catalog.float8[], other::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.distance_l1(pg_catalog.int4[], pg_catalog.int4[]) IS 'the sum of the absolute differences';
+
+CREATE FUNCTION pgml.distance_l2(vector pg_catalog.int4[], other pg_catalog.int4[]) RETURNS pg_catalog.float8
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.distance_l2(vector::pg_catalog.float8[], other::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.distance_l2(pg_catalog.int4[], pg_catalog.int4[]) IS 'the distance of two points: the root of the sum of squared differences';
+
+CREATE FUNCTION pgml.dot_product(vector pg_catalog.int4[], other pg_catalog.int4[]) RETURNS pg_catalog.float8
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.dot_product(vector::pg_catalog.float8[], other::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.dot_product(pg_catalog.int4[], pg_catalog.int4[]) IS 'the sum of the products of elements, pair by pair';
+
+CREATE FUNCTION pgml.cosine_similarity(vector pg_catalog.int4[], other pg_catalog.int4[]) RETURNS pg_catalog.float8
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.cosine_similarity(vector::pg_catalog.float8[], other::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.cosine_similarity(pg_catalog.int4[], pg_catalog.int4[]) IS 'the cosine of the angle between two vectors, from -1 to 1; NaN where one is zero';
+
+CREATE FUNCTION pgml.add(vector pg_catalog.int8[], addend pg_catalog.int8) RETURNS pg_catalog.float8[]
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.add(vector::pg_catalog.float8[], addend::pg_catalog.float8)';
+COMMENT ON FUNCTION pgml.add(pg_catalog.int8[], pg_catalog.int8) IS 'each element and the number added';
+
+CREATE FUNCTION pgml.add(vector pg_catalog.int8[], addend pg_catalog.int8[]) RETURNS pg_catalog.float8[]
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.add(vector::pg_catalog.float8[], addend::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.add(pg_catalog.int8[], pg_catalog.int8[]) IS 'elements added pair by pair; both vectors have the same number of elements';
+
+CREATE FUNCTION pgml.subtract(vector pg_catalog.int8[], subtrahend pg_catalog.int8) RETURNS pg_catalog.float8[]
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.subtract(vector::pg_catalog.float8[], subtrahend::pg_catalog.float8)';
+COMMENT ON FUNCTION pgml.subtract(pg_catalog.int8[], pg_catalog.int8) IS 'the number subtracted from each element';
+
+CREATE FUNCTION pgml.subtract(vector pg_catalog.int8[], subtrahend pg_catalog.int8[]) RETURNS pg_catalog.float8[]
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.subtract(vector::pg_catalog.float8[], subtrahend::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.subtract(pg_catalog.int8[], pg_catalog.int8[]) IS 'elements subtracted pair by pair; both vectors have the same number of elements';
+
+CREATE FUNCTION pgml.multiply(vector pg_catalog.int8[], multiplicand pg_catalog.int8) RETURNS pg_catalog.float8[]
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.multiply(vector::pg_catalog.float8[], multiplicand::pg_catalog.float8)';
+COMMENT ON FUNCTION pgml.multiply(pg_catalog.int8[], pg_catalog.int8) IS 'each element multiplied by the number';
+
+CREATE FUNCTION pgml.multiply(vector pg_catalog.int8[], multiplicand pg_catalog.int8[]) RETURNS pg_catalog.float8[]
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.multiply(vector::pg_catalog.float8[], multiplicand::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.multiply(pg_catalog.int8[], pg_catalog.int8[]) IS 'elements multiplied pair by pair; both vectors have the same number of elements';
+
+CREATE FUNCTION pgml.divide(vector pg_catalog.int8[], divisor pg_catalog.int8) RETURNS pg_catalog.float8[]
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.divide(vector::pg_catalog.float8[], divisor::pg_catalog.float8)';
+COMMENT ON FUNCTION pgml.divide(pg_catalog.int8[], pg_catalog.int8) IS 'each element divided by the number';
+
+CREATE FUNCTION pgml.divide(vector pg_catalog.int8[], divisor pg_catalog.int8[]) RETURNS pg_catalog.float8[]
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.divide(vector::pg_catalog.float8[], divisor::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.divide(pg_catalog.int8[], pg_catalog.int8[]) IS 'elements divided pair by pair; both vectors have the same number of elements';
+
+CREATE FUNCTION pgml.norm_l0(vector pg_catalog.int8[]) RETURNS pg_catalog.float8
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.norm_l0(vector::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.norm_l0(pg_catalog.int8[]) IS 'how many elements are not zero';
+
+CREATE FUNCTION pgml.norm_l1(vector pg_catalog.int8[]) RETURNS pg_catalog.float8
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.norm_l1(vector::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.norm_l1(pg_catalog.int8[]) IS 'the sum of the absolute values';
+
+CREATE FUNCTION pgml.norm_l2(vector pg_catalog.int8[]) RETURNS pg_catalog.float8
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.norm_l2(vector::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.norm_l2(pg_catalog.int8[]) IS 'the length of the vector: the root of the sum of squares';
+
+CREATE FUNCTION pgml.norm_max(vector pg_catalog.int8[]) RETURNS pg_catalog.float8
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.norm_max(vector::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.norm_max(pg_catalog.int8[]) IS 'the largest absolute value';
+
+CREATE FUNCTION pgml.normalize_l1(vector pg_catalog.int8[]) RETURNS pg_catalog.float8[]
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.normalize_l1(vector::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.normalize_l1(pg_catalog.int8[]) IS 'each element divided by norm_l1; zeros stay zeros';
+
+CREATE FUNCTION pgml.normalize_l2(vector pg_catalog.int8[]) RETURNS pg_catalog.float8[]
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.normalize_l2(vector::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.normalize_l2(pg_catalog.int8[]) IS 'each element divided by norm_l2; zeros stay zeros';
+
+CREATE FUNCTION pgml.normalize_max(vector pg_catalog.int8[]) RETURNS pg_catalog.float8[]
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.normalize_max(vector::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.normalize_max(pg_catalog.int8[]) IS 'each element divided by norm_max; zeros stay zeros';
+
+CREATE FUNCTION pgml.distance_l1(vector pg_catalog.int8[], other pg_catalog.int8[]) RETURNS pg_catalog.float8
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.distance_l1(vector::pg_catalog.float8[], other::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.distance_l1(pg_catalog.int8[], pg_catalog.int8[]) IS 'the sum of the absolute differences';
+
+CREATE FUNCTION pgml.distance_l2(vector pg_catalog.int8[], other pg_catalog.int8[]) RETURNS pg_catalog.float8
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.distance_l2(vector::pg_catalog.float8[], other::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.distance_l2(pg_catalog.int8[], pg_catalog.int8[]) IS 'the distance of two points: the root of the sum of squared differences';
+
+CREATE FUNCTION pgml.dot_product(vector pg_catalog.int8[], other pg_catalog.int8[]) RETURNS pg_catalog.float8
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.dot_product(vector::pg_catalog.float8[], other::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.dot_product(pg_catalog.int8[], pg_catalog.int8[]) IS 'the sum of the products of elements, pair by pair';
+
+CREATE FUNCTION pgml.cosine_similarity(vector pg_catalog.int8[], other pg_catalog.int8[]) RETURNS pg_catalog.float8
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.cosine_similarity(vector::pg_catalog.float8[], other::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.cosine_similarity(pg_catalog.int8[], pg_catalog.int8[]) IS 'the cosine of the angle between two vectors, from -1 to 1; NaN where one is zero';
 
 -- What the aggregates are made of.
 

@@ -239,9 +239,9 @@ struct Step {
     encoding: Encoding,
     /// In place of a missing value, before the scale.
     fill: Option<f32>,
-    /// Taken off, then divided by.
-    offset: f32,
-    divisor: f32,
+    /// Taken off, then divided by; the range of a column may be twice that of float32.
+    offset: f64,
+    divisor: f64,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -394,7 +394,7 @@ impl Pipeline {
                     if value.is_nan() {
                         value = step.fill.unwrap_or(f32::NAN);
                     }
-                    finished.push((value - step.offset) / step.divisor);
+                    finished.push(step.scaled(value));
                 }
             }
         }
@@ -433,7 +433,8 @@ impl Pipeline {
 
     /// Reads what [`Pipeline::to_json`] wrote; `None` for anything else.
     pub fn from_json(value: &Value) -> Option<Pipeline> {
-        let number = |value: &Value| if value.is_null() { Some(f32::NAN) } else { value.as_f64().map(|n| n as f32) };
+        let wide = |value: &Value| if value.is_null() { Some(f64::NAN) } else { value.as_f64() };
+        let number = |value: &Value| wide(value).map(|number| number as f32);
         let step = |value: &Value| {
             let object = value.as_object()?;
             let encoding = match (object.get("one_hot"), object.get("values")) {
@@ -444,7 +445,7 @@ impl Pipeline {
                 ),
                 _ => Encoding::None,
             };
-            let get = |name: &str, default: f32| object.get(name).map_or(Some(default), number);
+            let get = |name: &str, default: f64| object.get(name).map_or(Some(default), wide);
             let fill = match object.get("fill") {
                 Some(fill) => Some(number(fill)?),
                 None => None,
@@ -472,6 +473,16 @@ impl Step {
         match self.encoding {
             Encoding::OneHot(count) => count as usize,
             _ => 1,
+        }
+    }
+
+    /// A number on its scale: at the ends of float32 where it would lie beyond.
+    #[inline]
+    fn scaled(&self, value: f32) -> f32 {
+        let scaled = (f64::from(value) - self.offset) / self.divisor;
+        match value.is_finite() {
+            true => scaled.clamp(f64::from(f32::MIN), f64::from(f32::MAX)) as f32,
+            false => scaled as f32,
         }
     }
 
@@ -522,7 +533,7 @@ impl Step {
         };
         // A column that is the same everywhere stays so.
         let divisor = if divisor as f32 > 0.0 { divisor } else { 1.0 };
-        Ok(Step { fill, offset: offset as f32, divisor: divisor as f32, ..plain })
+        Ok(Step { fill, offset, divisor, ..plain })
     }
 }
 
@@ -636,6 +647,31 @@ mod tests {
                 assert!((finished(&pipeline, &[raw])[0] - expected).abs() < 1e-6, "{json} {raw}");
             }
         }
+    }
+
+    #[test]
+    fn numbers_at_the_ends_of_their_range_stay_numbers() {
+        let (least, most) = (f32::MIN, f32::MAX);
+        for (scale, expected) in [
+            ("min_max", [0.0, 0.5, 1.0]),
+            ("max_abs", [-1.0, 0.0, 1.0]),
+            ("standard", [-1.224_744_9, 0.0, 1.224_744_9]),
+            ("robust", [-1.0, 0.0, 1.0]),
+        ] {
+            let spec = spec(&format!(r#"{{"scale": "{scale}"}}"#));
+            let raws = [Raw { name: "c", categories: None, spec: &spec }];
+            let pipeline = learn(&raws, false, &[least, 0.0, most], &[0.0; 3]).unwrap().unwrap();
+            let kept = Pipeline::from_json(&pipeline.to_json()).unwrap();
+            for (raw, expected) in [least, 0.0, most].into_iter().zip(expected) {
+                assert!((finished(&pipeline, &[raw])[0] - expected).abs() < 1e-6, "{scale} {raw}");
+                assert_eq!(finished(&kept, &[raw]), finished(&pipeline, &[raw]));
+            }
+        }
+        let spec = spec(r#"{"scale": "standard"}"#);
+        let raws = [Raw { name: "c", categories: None, spec: &spec }];
+        let pipeline = learn(&raws, false, &[0.0, 1e-3], &[0.0; 2]).unwrap().unwrap();
+        assert_eq!(finished(&pipeline, &[most]), [most]);
+        assert!(finished(&pipeline, &[NAN])[0].is_nan());
     }
 
     #[test]
