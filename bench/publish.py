@@ -27,6 +27,7 @@ SETTINGS = {
     "search": ["bench/search.py", "bench/fit_in_python.py", "bench/flights.py"],
     "many-models": ["bench/many_models.py", "bench/booster_processes.py", "bench/flights.py"],
     "predict-scan": ["bench/predict_scan.py", "bench/flights.py"],
+    "reads": ["bench/reads.py"],
     "pooler": ["bench/pooler.py", "bench/orm.sql"],
     "fleet": ["bench/fleet/__init__.py", "tools/devkit/fleet.py", "bench/fleet/load.py", "bench/fleet/patroni.py"],
     "tuning": ["bench/tuning.py", "tools/devkit/fleet.py"],
