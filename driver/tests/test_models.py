@@ -7,6 +7,10 @@ import howdah
 import numpy
 import pytest
 import xgboost
+from skl2onnx import to_onnx
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from devkit.setup import LIGHTGBM
 
@@ -61,6 +65,27 @@ async def test_a_booster_goes_and_comes_back(carried, tmp_path):
     for given in (path, str(path), path.read_bytes(), bytearray(path.read_bytes())):
         await connection.import_model("q", given, deploy=True)
         assert numpy.array_equal(await connection.predict("q", MATRIX), expected)
+    await connection.close()
+
+
+async def test_an_onnx_model_goes_and_comes_back(carried, tmp_path):
+    connection = await howdah.connect(**carried)
+    model = make_pipeline(StandardScaler(), LogisticRegression()).fit(MATRIX, LABELS)
+    graph = to_onnx(model, MATRIX[:1])
+    path = tmp_path / "model.onnx"
+    path.write_bytes(graph.SerializeToString())
+    expected = model.predict_proba(MATRIX[:1])[0]
+    for given in (path, graph, path.read_bytes()):
+        made = await connection.import_model("p", given, sample=MATRIX[0], expected=expected, deploy=True)
+        assert tuple(made)[:4] == ("p", "classification", "onnx", True)
+        labels = await connection.fetchval(
+            "SELECT array_agg(pgml.predict_label('p', r.row) ORDER BY r.at)"
+            " FROM (SELECT (row_number() OVER ())::int AS at, ARRAY[a, b, c] AS row"
+            " FROM unnest($1::real[], $2::real[], $3::real[]) u(a, b, c)) r",
+            *MATRIX.T.tolist(),
+        )
+        assert labels == model.predict(MATRIX).tolist()
+        assert await connection.export_model("p") == path.read_bytes()
     await connection.close()
 
 

@@ -164,8 +164,8 @@ class ConnectionAdditions:
         project_name : str
             The project, which is made if there is none.
         model : object
-            A model of XGBoost, LightGBM or CatBoost, by their own or by scikit-learn's interface; the bytes of one as
-            its library saves it; or the path of such a file.
+            A model of XGBoost, LightGBM or CatBoost, by their own or by scikit-learn's interface; an ONNX model, as
+            skl2onnx makes them; the bytes of one as its library saves it; or the path of such a file.
         timeout : float, optional
             Seconds for the import.
         **options
@@ -216,7 +216,8 @@ class ConnectionAdditions:
         Returns
         -------
         bytes
-            The file: UBJSON of XGBoost, text of LightGBM, JSON of CatBoost, safetensors of all others.
+            The file: UBJSON of XGBoost, text of LightGBM, JSON of CatBoost, ONNX as it was imported, safetensors of all
+            others.
 
         Raises
         ------

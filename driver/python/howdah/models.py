@@ -25,7 +25,7 @@ def _library(model: Any) -> Optional[str]:
     """The library of a model, by the classes that it is of: none of them needs to be installed for the others."""
     for kind in type(model).__mro__:
         root = kind.__module__.partition(".")[0]
-        if root in ("xgboost", "lightgbm", "catboost"):
+        if root in ("xgboost", "lightgbm", "catboost", "onnx"):
             return root
     return None
 
@@ -44,7 +44,8 @@ def saved(model: Any) -> bytes:
     Parameters
     ----------
     model : object
-        Of XGBoost, LightGBM or CatBoost, by their own or by scikit-learn's interface; bytes; or the path of a file.
+        Of XGBoost, LightGBM or CatBoost, by their own or by scikit-learn's interface; of ONNX; bytes; or the path of
+        a file.
 
     Returns
     -------
@@ -69,8 +70,10 @@ def saved(model: Any) -> bytes:
         return str(booster.model_to_string()).encode()
     if library == "catboost":
         return _catboost(model)
+    if library == "onnx" and hasattr(model, "SerializeToString"):
+        return bytes(model.SerializeToString())
     raise TypeError(
-        f"expected a model of XGBoost, LightGBM or CatBoost, its bytes, or the path of its file, not {type(model)}"
+        f"expected a model of XGBoost, LightGBM, CatBoost or ONNX, its bytes, or the path of a file, not {type(model)}"
     )
 
 
