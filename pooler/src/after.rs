@@ -38,6 +38,8 @@ pub enum After {
     Widen(PoolKey),
     /// There may be room on a pool's pipelined connections.
     Share(PoolKey),
+    /// A client has done what its pool does not allow.
+    Expel(ClientKey, &'static str),
     /// A client cannot be written to.
     Leave(ClientKey, String),
 }
@@ -89,6 +91,7 @@ impl Worker {
                 After::Grow(key) => self.grow(key),
                 After::Widen(key) => self.grow_by_one(key),
                 After::Share(key) => self.serve_sharers(key),
+                After::Expel(key, why) => self.fatal(key, "0A000", why),
                 After::Leave(key, why) => self.close_client(key, &why),
             }
         }

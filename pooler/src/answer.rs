@@ -11,6 +11,7 @@ use wire::header;
 use crate::after::After;
 use crate::align::ask;
 use crate::client::{Client, Discard};
+use crate::config::PoolMode;
 use crate::route::SERIALIZABLE;
 use crate::server::{Passing, Request, Residue, Server, ServerKey, State};
 use crate::session::{Change, Outcome, Sets};
@@ -24,6 +25,8 @@ const MOST_PORTALS: usize = 1000;
 const WHOLE: usize = 64 * 1024 * 1024;
 /// One that is not longer is passed on whole: should the server die within it, its client can still be told so.
 const HELD: usize = 16 * 1024;
+/// In statement pooling a transaction ends with the unit in which it began.
+const NO_BLOCKS: &str = "transaction blocks not allowed in statement pooling mode";
 
 impl Worker {
     /// Works on a server's input; how many bytes are done with.
@@ -475,6 +478,15 @@ impl Worker {
     fn unit_ended(&mut self, key: ServerKey, ready: Option<&[u8]>, status: Status, failed: bool) {
         let now = self.now;
         let Some(server) = self.servers.get_mut(key.0) else { return };
+        let blocks = self.pools.get(server.pool.0).is_none_or(|pool| pool.mode != PoolMode::Statement);
+        if status != Status::Idle && !blocks {
+            // Nothing more of what the server says is passed on.
+            server.doomed = Some(NO_BLOCKS.to_owned());
+            if let Some(client) = server.client() {
+                self.later(After::Expel(client, NO_BLOCKS));
+            }
+            return;
+        }
         let Some(client) = server.client().and_then(|client| self.clients.get_mut(client.0)) else { return };
         if status == Status::Idle {
             // What an error has ended, the server has undone.

@@ -315,7 +315,7 @@ impl Worker {
             return true;
         }
         let mode = self.pools.get(server.pool.0).map_or(PoolMode::Session, |pool| pool.mode);
-        mode == PoolMode::Transaction && !client.pins.any() && !client.unsynced && client.passing == 0
+        mode.lends() && !client.pins.any() && !client.unsynced && client.passing == 0
     }
 
     /// Takes the configuration that is in force now.

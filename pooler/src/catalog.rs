@@ -22,7 +22,6 @@ use classify::{Kind, Verdict};
 use wire::backend::Status;
 
 use crate::client::ClientKey;
-use crate::config::PoolMode;
 use crate::pool::PoolKey;
 use crate::server::{Residue, ServerKey, State};
 use crate::shape::Shapes;
@@ -54,7 +53,7 @@ impl Worker {
     /// A pool has logged in to a server: the catalog can be read in the same way.
     pub fn note_way(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get(key.0) else { return };
-        let Some(pool) = self.pools.get(server.pool.0).filter(|pool| pool.mode == PoolMode::Transaction) else {
+        let Some(pool) = self.pools.get(server.pool.0).filter(|pool| pool.mode.lends()) else {
             return;
         };
         let Some(entry) = self.config.database(&pool.database) else { return };

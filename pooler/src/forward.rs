@@ -24,6 +24,20 @@ const LOOKED_AT: usize = 65_536;
 /// The longest name of a statement or portal.
 const NAME: usize = 4096;
 
+/// Whether whole units are under way on a server connection that may open a transaction block: what follows them may be
+/// sent only when they have not.
+fn may_leave_open(server: &Server) -> bool {
+    let opens = |request: &Request| match request {
+        Request::Query(verdict) => verdict.as_ref().is_none_or(|verdict| verdict.transaction),
+        Request::Execute(statement) => {
+            let verdict = statement.as_ref().and_then(|statement| statement.verdict());
+            verdict.is_none_or(|verdict| verdict.transaction)
+        }
+        _ => false,
+    };
+    server.requests.back().is_some_and(Request::ends_unit) && server.requests.iter().any(opens)
+}
+
 impl Worker {
     /// Works on a client's input; how many bytes are done with.
     pub fn client_input(&mut self, key: ClientKey, input: &[u8]) -> usize {
@@ -69,6 +83,11 @@ impl Worker {
             }
             // What follows is void if what was named before has failed.
             if matches!(server.requests.back(), Some(Request::HiddenSync | Request::Restore)) {
+                client.behind_own = true;
+                return Step::Stop;
+            }
+            let statements = self.pools.get(server.pool.0).is_some_and(|pool| pool.mode == PoolMode::Statement);
+            if statements && may_leave_open(server) {
                 client.behind_own = true;
                 return Step::Stop;
             }
@@ -280,7 +299,7 @@ impl Worker {
     fn renames(&mut self, key: ClientKey) -> bool {
         let Some((client, server)) = self.pair(key) else { return false };
         let (kept, pool) = (client.renamed && !client.statements.is_empty(), server.pool);
-        let renames = kept || self.pools.get(pool.0).is_some_and(|pool| pool.mode == PoolMode::Transaction);
+        let renames = kept || self.pools.get(pool.0).is_some_and(|pool| pool.mode.lends());
         if let Some(client) = self.clients.get_mut(key.0) {
             client.renamed = renames;
         }

@@ -658,6 +658,6 @@ impl Pool {
 
     /// Whether the pool pipelines at all.
     pub fn may_pipeline(mode: PoolMode, settings: &crate::config::Settings) -> bool {
-        settings.pipelining && mode == PoolMode::Transaction
+        settings.pipelining && mode.lends()
     }
 }

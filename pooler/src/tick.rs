@@ -59,7 +59,7 @@ impl Worker {
                 | ClientState::Proven(_)
                 | ClientState::Greeting => {
                     let waits = client.waiting_since.filter(|_| matches!(client.state, ClientState::Greeting));
-                    if waits.is_some_and(|since| past(since, settings.query_wait_timeout.limit())) {
+                    if waits.is_some_and(|since| past(since, config.query_wait(&client.user, &client.database))) {
                         over.push((key, "wait", "query_wait_timeout".to_owned()));
                     } else if past(client.since, settings.client_login_timeout.limit()) {
                         let kind = if waits.is_some() { "wait" } else { "08006" };
@@ -77,7 +77,7 @@ impl Worker {
                 ClientState::Ready => (),
             }
             if let Some(since) = client.waits {
-                if past(since, settings.query_wait_timeout.limit()) {
+                if past(since, config.query_wait(&client.user, &client.database)) {
                     over.push((key, "wait", "query_wait_timeout".to_owned()));
                 } else if !client.told_to_wait && past(since, settings.query_wait_notify.limit()) {
                     told.push(key);

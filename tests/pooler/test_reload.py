@@ -49,7 +49,7 @@ def test_a_broken_file_keeps_the_old_configuration_and_is_complained_of_once(ser
         good = pooler.path.read_text()
         pooler.path.write_text(good.replace("pool_mode = transaction", "pool_mode = nonsense"))
         wait_until(lambda: "the old one stays" in pooler.log.read_text())
-        assert "pool_mode = nonsense: expected session or transaction" in pooler.log.read_text()
+        assert "pool_mode = nonsense: expected session, transaction or statement" in pooler.log.read_text()
         assert pooler.psql("SELECT 1") == "1"
         time.sleep(1)
         assert pooler.log.read_text().count("the old one stays") == 1

@@ -180,6 +180,7 @@ impl Worker {
             mode: match pool.mode {
                 crate::config::PoolMode::Session => "session",
                 crate::config::PoolMode::Transaction => "transaction",
+                crate::config::PoolMode::Statement => "statement",
             },
             size: sizes.0,
             reserve: sizes.1,

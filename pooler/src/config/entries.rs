@@ -103,6 +103,8 @@ entry! {
         max_db_connections: Option<usize> = "max_db_connections";
         /// `max_db_client_connections` here.
         max_db_client_connections: Option<usize> = "max_db_client_connections";
+        /// `query_wait_timeout` here, in seconds.
+        query_wait_timeout: Option<Seconds> = "query_wait_timeout";
         /// `server_lifetime` here, in seconds.
         server_lifetime: Option<Seconds> = "server_lifetime";
         /// In which order several hosts are used: `round-robin`, each new connection leads to the next one; `disable`, to
@@ -166,6 +168,8 @@ entry! {
         transaction_timeout: Option<Seconds> = "transaction_timeout";
         /// `idle_transaction_timeout` for this user, in seconds.
         idle_transaction_timeout: Option<Seconds> = "idle_transaction_timeout";
+        /// `query_wait_timeout` for this user, in seconds.
+        query_wait_timeout: Option<Seconds> = "query_wait_timeout";
         /// `client_idle_timeout` for this user, in seconds.
         client_idle_timeout: Option<Seconds> = "client_idle_timeout";
     }

@@ -269,6 +269,13 @@ impl Config {
         }
     }
 
+    /// How long a client of this user waits for a server connection to this database.
+    pub fn query_wait(&self, user: &str, database: &str) -> Option<Duration> {
+        let own = self.users.get(user).and_then(|entry| entry.query_wait_timeout);
+        let here = || self.database(database).and_then(|entry| entry.query_wait_timeout);
+        own.or_else(here).unwrap_or(self.settings.query_wait_timeout).limit()
+    }
+
     /// The mode of the pool of this database and user.
     pub fn pool_mode(&self, database: &str, user: &str) -> PoolMode {
         self.users

@@ -99,7 +99,8 @@ settings! {
     listen_backlog: usize = 128, false;
     /// Threads; 0 for one a core. Each database is served by one of them.
     workers: usize = 0, false;
-    /// When a server connection is given back: `session` or `transaction`.
+    /// When a server connection is given back: at the end of the `session` or of the `transaction`; or `statement`, which
+    /// is as `transaction`, and closes who begins a transaction block.
     pool_mode: PoolMode = PoolMode::Session, true;
     /// Clients that are logged in, in all; 0 for no limit but the system's. Connections that have not logged in may take
     /// the places that are free and 100 more; when there are more of them, the oldest are closed.

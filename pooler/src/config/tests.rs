@@ -65,10 +65,7 @@ fn unknown_settings_of_pgbouncer_are_named_and_not_fatal() {
 #[test]
 fn what_an_ini_cannot_mean_is_an_error_that_says_where() {
     for (text, message) in [
-        (
-            "[pgbouncer]\npool_mode = statement",
-            "line 2: pool_mode = statement: expected session or transaction (statement pooling is not supported)",
-        ),
+        ("[pgbouncer]\npool_mode = query", "line 2: pool_mode = query: expected session, transaction or statement"),
         (
             "[pgbouncer]\nauth_type = pam",
             "line 2: auth_type = pam: expected any, trust, plain, md5, scram-sha-256, cert or hba (pam and ldap are not supported)",

@@ -196,6 +196,15 @@ pub enum PoolMode {
     Session,
     /// When its transaction ends.
     Transaction,
+    /// The same, and transaction blocks are not allowed.
+    Statement,
+}
+
+impl PoolMode {
+    /// Whether server connections go from client to client while these stay.
+    pub fn lends(self) -> bool {
+        self != Self::Session
+    }
 }
 
 impl Value for PoolMode {
@@ -203,8 +212,8 @@ impl Value for PoolMode {
         match text {
             "session" => Ok(Self::Session),
             "transaction" => Ok(Self::Transaction),
-            "statement" => Err("session or transaction (statement pooling is not supported)"),
-            _ => Err("session or transaction"),
+            "statement" => Ok(Self::Statement),
+            _ => Err("session, transaction or statement"),
         }
     }
 
@@ -212,6 +221,7 @@ impl Value for PoolMode {
         match self {
             Self::Session => "session",
             Self::Transaction => "transaction",
+            Self::Statement => "statement",
         }
         .to_owned()
     }
