@@ -18,10 +18,13 @@ pub fn register() {
 
 /// Makes room for so many more elements.
 pub fn reserve<T>(vec: &mut Vec<T>, more: usize) -> Result<()> {
-    room::reserve(vec, more).map_err(|room::NoRoom { bytes }| {
-        Error::new(PgSqlErrorCode::ERRCODE_OUT_OF_MEMORY, "out of memory")
-            .detail(format!("Failed on request of {bytes} bytes."))
-    })
+    room::reserve(vec, more).map_err(|room::NoRoom { bytes }| no_room(bytes))
+}
+
+/// There is no memory for so many bytes.
+pub fn no_room(bytes: usize) -> Error {
+    Error::new(PgSqlErrorCode::ERRCODE_OUT_OF_MEMORY, "out of memory")
+        .detail(format!("Failed on request of {bytes} bytes."))
 }
 
 /// So many elements of one value.

@@ -24,6 +24,9 @@ pub enum Error {
     /// A sound file of something that this crate cannot predict.
     #[error("{path}: {what} is not supported")]
     Unsupported { path: String, what: String },
+    /// There is no room for what is made of it.
+    #[error("out of memory: {bytes} bytes were asked for")]
+    Memory { bytes: usize },
 }
 
 /// A result whose error is [`Error`].

@@ -159,9 +159,12 @@ impl Explainer {
         for (t, (tree, covers)) in shapes.enumerate() {
             let outputs = bias.len();
             let mut builder = Builder { tree, outputs, bias: &mut bias, features: 0, levels: 0 };
-            let steps = builder.steps().map_err(|what| Error::Unsupported {
-                path: format!("trees[{t}].{covers}"),
-                what: format!("explaining a model {what}"),
+            let steps = builder.steps().map_err(|refused| match refused {
+                Refused::Model(what) => Error::Unsupported {
+                    path: format!("trees[{t}].{covers}"),
+                    what: format!("explaining a model {what}"),
+                },
+                Refused::Room(room::NoRoom { bytes }) => Error::Memory { bytes },
             })?;
             features = features.max(builder.features);
             levels = levels.max(builder.levels);
@@ -185,6 +188,15 @@ impl Explainer {
     /// of the training rows. They add up to the margin.
     pub fn num_values(&self) -> usize {
         self.num_outputs.saturating_mul(self.num_features.saturating_add(1))
+    }
+
+    /// Bytes, more or less, that it takes.
+    pub fn bytes(&self) -> usize {
+        let of_tree = |tree: &Steps| {
+            let sets: usize = tree.sets.iter().map(|set| size_of_val(&**set) + size_of::<Box<[u32]>>()).sum();
+            size_of_val(tree.steps.as_slice()) + size_of_val(tree.vectors.as_slice()) + sets
+        };
+        self.trees.iter().map(of_tree).sum()
     }
 
     /// The contributions of rows: `rows` is row-major, [`Self::num_features`] values a row, NaN where one is missing;
@@ -433,21 +445,42 @@ struct Visit {
     is_left: bool,
 }
 
+/// Why a tree is not turned into steps.
+enum Refused {
+    /// What there is about the model, after "explaining a model".
+    Model(String),
+    Room(room::NoRoom),
+}
+
+impl From<String> for Refused {
+    fn from(what: String) -> Refused {
+        Refused::Model(what)
+    }
+}
+
+impl From<&str> for Refused {
+    fn from(what: &str) -> Refused {
+        Refused::Model(what.to_owned())
+    }
+}
+
+impl From<room::NoRoom> for Refused {
+    fn from(none: room::NoRoom) -> Refused {
+        Refused::Room(none)
+    }
+}
+
 impl<S: Shape> Builder<'_, S> {
-    fn steps(&mut self) -> std::result::Result<Steps, String> {
-        let mut tree = Steps {
-            steps: Vec::with_capacity(self.tree.len()),
-            sets: Vec::new(),
-            vectors: Vec::new(),
-            output: self.tree.output(),
-        };
+    fn steps(&mut self) -> std::result::Result<Steps, Refused> {
+        let mut tree = Steps { steps: Vec::new(), sets: Vec::new(), vectors: Vec::new(), output: self.tree.output() };
+        room::reserve(&mut tree.steps, self.tree.len())?;
         let mut path: Vec<Edge> = vec![Edge { feature: u32::MAX, share: 1.0, features: 0, reached: 1.0 }];
         let mut open: Vec<usize> = Vec::new();
         let mut visits = vec![Visit { node: 0, level: 0, feature: u32::MAX, part: 1.0, is_left: true }];
         while let Some(Visit { node, level, feature, part, is_left }) = visits.pop() {
             // Nodes that share their children would be visited along each way, of which there may be 2 to the levels.
             if tree.steps.len() >= self.tree.len() {
-                return Err("with a node that is the child of two".to_owned());
+                return Err("with a node that is the child of two".into());
             }
             let close = open.split_off(level.min(open.len()));
             let here = tree.steps.len();
@@ -464,19 +497,19 @@ impl<S: Shape> Builder<'_, S> {
                 let features = features + usize::from(above == 0);
                 self.features = self.features.max(features);
                 if features > FEATURES_AT_MOST {
-                    return Err(format!("with more than {FEATURES_AT_MOST} features on the way to a leaf"));
+                    return Err(format!("with more than {FEATURES_AT_MOST} features on the way to a leaf").into());
                 }
                 path.push(Edge { feature, share, features, reached: reached * part });
             }
             self.levels = self.levels.max(level);
             if level > LEVELS_AT_MOST {
-                return Err(format!("with a tree of more than {LEVELS_AT_MOST} levels"));
+                return Err(format!("with a tree of more than {LEVELS_AT_MOST} levels").into());
             }
             let reached = path.last().map_or(1.0, |edge| edge.reached);
             let part = self.tree.part(node, &mut tree.sets).ok_or("with a child that does not exist")?;
             let kind = match &part {
                 Part::Split { kind, .. } => *kind,
-                Part::Leaf => self.leaf(node, reached, &mut tree),
+                Part::Leaf => self.leaf(node, reached, &mut tree)?,
             };
             tree.steps.push(Step {
                 share,
@@ -502,10 +535,11 @@ impl<S: Shape> Builder<'_, S> {
     }
 
     /// A leaf, whose value is weighed by the share of the training rows that came to it for the bias.
-    fn leaf(&mut self, node: u32, reached: f64, steps: &mut Steps) -> Kind {
+    fn leaf(&mut self, node: u32, reached: f64, steps: &mut Steps) -> std::result::Result<Kind, room::NoRoom> {
         let first = steps.vectors.len();
         let mut sum = 0.0;
         if steps.output.is_none() {
+            room::reserve(&mut steps.vectors, self.outputs)?;
             steps.vectors.resize(first + self.outputs, 0.0);
         }
         self.tree.leaf(node, &mut |output, value| {
@@ -517,7 +551,7 @@ impl<S: Shape> Builder<'_, S> {
                 *own += value;
             }
         });
-        if steps.output.is_some() { Kind::Leaf(sum) } else { Kind::VectorLeaf(first) }
+        Ok(if steps.output.is_some() { Kind::Leaf(sum) } else { Kind::VectorLeaf(first) })
     }
 
     /// The parts of a node's training rows that go left and right. As XGBoost, by the node's own cover, from which the

@@ -10,6 +10,7 @@ use std::rc::Rc;
 
 use forest::Explainer;
 use pgrx::{PgSqlErrorCode, pg_sys};
+use room::{Bounds, Recent};
 
 use crate::access::Privilege;
 use crate::error::{Error, Result};
@@ -28,12 +29,12 @@ crate::sql_function!(pgml_explain_batch, explain_batch);
 /// Rows of one explanation, a feature and class each.
 const ROWS_AT_MOST: usize = 1 << 20;
 
-/// Models that a backend keeps ready to explain; each takes about as much memory as the stored model.
-const KEPT: usize = 8;
+/// Models that a backend keeps ready to explain; each takes about twice as much memory as the stored model.
+const KEPT: Bounds = Bounds { entries: 8, weight: 128 << 20 };
 
 thread_local! {
-    /// The latest used last.
-    static PREPARED: RefCell<Vec<Rc<Prepared>>> = const { RefCell::new(Vec::new()) };
+    /// By the model's address, which no other has while it is kept here.
+    static PREPARED: RefCell<Recent<usize, Rc<Prepared>>> = RefCell::default();
 }
 
 struct Prepared {
@@ -149,31 +150,24 @@ fn misfit() -> Error {
 
 /// What explains the model that `target` means, made at the first call.
 fn prepare(target: &Resolved) -> Result<Rc<Prepared>> {
-    let known = PREPARED.with_borrow_mut(|kept| {
-        let at = kept.iter().position(|prepared| Rc::ptr_eq(&prepared.model, &target.model))?;
-        let prepared = kept.remove(at);
-        kept.push(prepared.clone());
-        Some(prepared)
-    });
-    if let Some(prepared) = known {
+    let key = Rc::as_ptr(&target.model).addr();
+    if let Some(prepared) = PREPARED.with_borrow(|kept| kept.get(&key).cloned()) {
         return Ok(prepared);
     }
     let _given_back = memory::GivenBack;
     let explainers = target.model.explainers(|| names::stored_bytes(target))?;
     let explainers = explainers.map_err(|error| cannot_explain(target, &error))?;
     let prepared = Rc::new(Prepared::new(target.model.clone(), explainers));
-    PREPARED.with_borrow_mut(|kept| {
-        if kept.len() == KEPT {
-            kept.remove(0);
-        }
-        kept.push(prepared.clone());
-    });
+    let weight = prepared.explainers.iter().map(Explainer::bytes).sum();
+    PREPARED.with_borrow_mut(|kept| kept.insert(key, prepared.clone(), weight, &KEPT, |_| true));
     Ok(prepared)
 }
 
 fn cannot_explain(target: &Resolved, error: &forest::Error) -> Error {
-    if !matches!(error, forest::Error::Unsupported { .. }) {
-        return Error::corrupted(format!("the stored model cannot be read: {error}"));
+    match error {
+        forest::Error::Unsupported { .. } => {}
+        forest::Error::Memory { bytes } => return memory::no_room(*bytes),
+        _ => return Error::corrupted(format!("the stored model cannot be read: {error}")),
     }
     Error::unsupported(format!("the predictions of {target} cannot be explained"))
         .detail(format!("{error}."))
