@@ -34,6 +34,22 @@ pub fn become_user(name: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// The name of an account.
+pub fn name(uid: libc::uid_t) -> Option<String> {
+    let mut text = vec![0; 16_384];
+    // SAFETY: a passwd is made of pointers and numbers, for which zeros are values.
+    let mut entry: libc::passwd = unsafe { std::mem::zeroed() };
+    let mut found = std::ptr::null_mut();
+    // SAFETY: the buffer is as long as is said, and all that is pointed to lives until the name has been copied.
+    let outcome = unsafe { libc::getpwuid_r(uid, &raw mut entry, text.as_mut_ptr(), text.len(), &raw mut found) };
+    if outcome != 0 || found.is_null() {
+        return None;
+    }
+    // SAFETY: the name is a string in the buffer that ends with a zero byte.
+    let name = unsafe { std::ffi::CStr::from_ptr(entry.pw_name) };
+    name.to_str().ok().map(str::to_owned)
+}
+
 /// The number of a group.
 pub fn group(name: &str) -> Result<libc::gid_t, String> {
     if let Ok(number) = name.parse() {

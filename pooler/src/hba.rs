@@ -31,7 +31,16 @@ struct Line {
     databases: Vec<Name>,
     users: Vec<Name>,
     network: Option<Network>,
-    method: Option<AuthType>,
+    method: Option<Method>,
+}
+
+/// How a visitor has to prove who it is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Method {
+    /// By what.
+    pub auth: AuthType,
+    /// The map of names by which that makes it a user; none where the names are the same.
+    pub map: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -76,8 +85,13 @@ impl Hba {
     }
 
     /// How a visitor has to prove who it is; `None` when it may not come in.
-    pub fn method(&self, visitor: &Visitor<'_>) -> Option<AuthType> {
-        self.lines.iter().find(|line| line.fits(visitor)).and_then(|line| line.method)
+    pub fn method(&self, visitor: &Visitor<'_>) -> Option<&Method> {
+        self.lines.iter().find(|line| line.fits(visitor))?.method.as_ref()
+    }
+
+    /// The maps of names that lines ask for.
+    pub fn maps(&self) -> impl Iterator<Item = &str> {
+        self.lines.iter().filter_map(|line| line.method.as_ref()?.map.as_deref())
     }
 }
 
@@ -117,13 +131,13 @@ impl Network {
 }
 
 /// A word of a line, and whether it was in quotes and so means only itself.
-struct Field {
-    text: String,
-    quoted: bool,
+pub struct Field {
+    pub text: String,
+    pub quoted: bool,
 }
 
 /// The fields of a line, each a list of words by commas; `#` begins a comment.
-fn fields(line: &str) -> Result<Vec<Vec<Field>>, String> {
+pub fn fields(line: &str) -> Result<Vec<Vec<Field>>, String> {
     let mut found: Vec<Vec<Field>> = Vec::new();
     let mut rest = line.trim();
     let mut goes_on = false;
@@ -189,22 +203,34 @@ fn read_line(fields: &[Vec<Field>]) -> Result<Line, String> {
     }
     let word = one(next("method")?, "method")?;
     if word != "reject" {
-        method = Some(match word.as_str() {
+        let auth = match word.as_str() {
             "trust" => AuthType::Trust,
             "password" => AuthType::Plain,
             "md5" => AuthType::Md5,
             "scram-sha-256" => AuthType::Scram,
             "cert" if kind == Kind::HostSsl => AuthType::Cert,
             "cert" => return Err("cert needs hostssl".to_owned()),
+            "peer" if kind == Kind::Local => AuthType::Peer,
+            "peer" => return Err("peer needs local".to_owned()),
             other => {
-                return Err(format!("{other} is not one of trust, reject, password, md5, scram-sha-256 and cert"));
+                return Err(format!(
+                    "{other} is not one of trust, reject, password, md5, scram-sha-256, cert and peer"
+                ));
             }
-        });
+        };
+        method = Some(Method { auth, map: None });
     }
-    match fields.next() {
-        Some(_) => Err("options after the method are not supported".to_owned()),
-        None => Ok(Line { kind, databases, users, network, method }),
+    for option in fields {
+        let option = one(option, "option")?;
+        match (option.strip_prefix("map="), &mut method) {
+            (Some(map), Some(Method { auth: AuthType::Cert | AuthType::Peer, map: place })) => {
+                *place = Some(map.to_owned());
+            }
+            (Some(_), _) => return Err("map= is for cert and peer".to_owned()),
+            (None, _) => return Err(format!("{option}: the only option after the method is map=")),
+        }
     }
+    Ok(Line { kind, databases, users, network, method })
 }
 
 fn names(list: &[Field], of_databases: bool) -> Result<Vec<Name>, String> {
@@ -266,7 +292,7 @@ host    pgbouncer  all           127.0.0.1/32 \
 
     fn method(address: Option<&str>, tls: bool, database: &str, user: &str) -> Option<AuthType> {
         let address = address.map(|address| address.parse().unwrap());
-        Hba::read(FILE).unwrap().method(&Visitor { address, tls, database, user })
+        Hba::read(FILE).unwrap().method(&Visitor { address, tls, database, user }).map(|method| method.auth)
     }
 
     #[test]
@@ -288,6 +314,20 @@ host    pgbouncer  all           127.0.0.1/32 \
     }
 
     #[test]
+    fn what_is_proven_may_be_mapped() {
+        let hba = Hba::read("local all all peer map=\"my map\"\nhostssl all all all cert map=c # by name").unwrap_err();
+        assert_eq!(
+            hba, "line 1: my map: the only option after the method is map=",
+            "as in PostgreSQL, all of it is quoted"
+        );
+        let hba = Hba::read("local all all peer \"map=my map\"\nhostssl all all all cert map=c # by name").unwrap();
+        let visitor = Visitor { address: None, tls: false, database: "d", user: "u" };
+        let peer = Method { auth: AuthType::Peer, map: Some("my map".to_owned()) };
+        assert_eq!(hba.method(&visitor), Some(&peer));
+        assert_eq!(hba.maps().collect::<Vec<_>>(), ["my map", "c"]);
+    }
+
+    #[test]
     fn what_is_not_understood_is_an_error_that_says_where() {
         for (line, message) in [
             ("hots all all all trust", "line 1: hots is not one of local, host, hostssl and hostnossl"),
@@ -298,12 +338,18 @@ host    pgbouncer  all           127.0.0.1/32 \
             ("host all all 10.0.0.0 255.0.255.0 trust", "line 1: 255.0.255.0 is not a mask"),
             (
                 "host all all all ldap",
-                "line 1: ldap is not one of trust, reject, password, md5, scram-sha-256 and cert",
+                "line 1: ldap is not one of trust, reject, password, md5, scram-sha-256, cert and peer",
             ),
             ("host all all all cert", "line 1: cert needs hostssl"),
             ("host all +group all md5", "line 1: +group: groups, files and expressions are not supported"),
             ("\nlocal \"all all trust", "line 2: a quote is not closed"),
-            ("hostssl all all all cert map=x", "line 1: options after the method are not supported"),
+            (
+                "hostssl all all all cert map=x clientname=DN",
+                "line 1: clientname=DN: the only option after the method is map=",
+            ),
+            ("host all all all md5 map=x", "line 1: map= is for cert and peer"),
+            ("local all all reject map=x", "line 1: map= is for cert and peer"),
+            ("host all all all peer", "line 1: peer needs local"),
         ] {
             assert_eq!(Hba::read(line).unwrap_err(), message);
         }

@@ -28,6 +28,7 @@ mod forward;
 pub mod fuzzing;
 mod hba;
 pub mod homes;
+mod ident;
 mod lane;
 mod limits;
 pub mod listen;

@@ -18,7 +18,7 @@ use crate::client::{Client, ClientKey, State};
 use crate::config::AuthType;
 use crate::derive::Job;
 use crate::enter::Proven;
-use crate::hba::Visitor;
+use crate::hba::{Method, Visitor};
 use crate::lookup::Lookup;
 use crate::net::{Peer, Stream};
 use crate::password::{self, Exchange, Plain, Stored};
@@ -138,11 +138,8 @@ impl Worker {
         }
         let Some(client) = self.clients.get(key.0) else { return Ok(None) };
         let own_account = console && admin::is_own_user(client);
+        // What a certificate or the system proves needs no password, and without that no user is looked up.
         let method = if own_account { AuthType::Any } else { self.method(client)? };
-        // What a certificate proves needs no password, and without one no user is looked up.
-        if method == AuthType::Cert && !is_certified(client) {
-            return Err(Refusal::Certificate(introduction.user));
-        }
         let known = config.passwords.get(&introduction.user).map(|text| Stored::read(text));
         let is_looked_up = known.is_none() && method != AuthType::Any;
         let lookup = if is_looked_up { Lookup::of(&config, &introduction.database) } else { None };
@@ -176,12 +173,27 @@ impl Worker {
         }
     }
 
-    /// How a client has to prove who it is.
+    /// How a client has to prove who it is, where that has not been proven already.
     fn method(&self, client: &Client) -> Result<AuthType, Refusal> {
         let config = &self.config;
-        if config.settings.auth_type != AuthType::Hba {
-            return Ok(config.settings.auth_type);
+        let (auth, map) = match config.settings.auth_type {
+            AuthType::Hba => self.method_by_hba(client).map(|method| (method.auth, method.map.as_deref()))?,
+            auth => (auth, None),
+        };
+        let user = &*client.user;
+        match auth {
+            AuthType::Cert if !certified(client).is_some_and(|name| config.ident.allows(map, name, user)) => {
+                Err(Refusal::Certificate(user.to_owned()))
+            }
+            AuthType::Peer if !admin::account_of(client).is_some_and(|name| config.ident.allows(map, &name, user)) => {
+                Err(Refusal::Peer(user.to_owned()))
+            }
+            auth => Ok(auth),
         }
+    }
+
+    fn method_by_hba(&self, client: &Client) -> Result<&Method, Refusal> {
+        let config = &self.config;
         let (user, database) = (client.user.to_string(), client.database.to_string());
         let refusal = Refusal::Hba { user, database };
         let address = match (&client.io.stream, &client.peer) {
@@ -204,9 +216,10 @@ impl Worker {
         }
         match login.method {
             AuthType::Any => self.prove(key, *login, stored),
-            AuthType::Trust | AuthType::Cert if stored.exists() => self.prove(key, *login, stored),
+            AuthType::Trust | AuthType::Cert | AuthType::Peer if stored.exists() => self.prove(key, *login, stored),
             AuthType::Trust => return Err(Refusal::Password(user)),
             AuthType::Cert => return Err(Refusal::Certificate(user)),
+            AuthType::Peer => return Err(Refusal::Peer(user)),
             AuthType::Plain | AuthType::Md5 | AuthType::Scram | AuthType::Hba => self.challenge(key, login, stored)?,
         }
         Ok(())
@@ -409,10 +422,9 @@ impl Worker {
     }
 }
 
-/// Whether a client has shown a certificate for the user that it says it is. That a trusted authority has signed it was
-/// verified in the handshake.
-fn is_certified(client: &Client) -> bool {
-    let shown = client.io.tls().and_then(Session::peer_certificate);
-    let name = shown.and_then(|shown| Certificate::read(shown)).and_then(|certificate| certificate.common_name());
-    name == Some(&*client.user)
+/// The common name of the certificate that a client has shown. That a trusted authority has signed it was verified in the
+/// handshake.
+fn certified(client: &Client) -> Option<&str> {
+    let shown = client.io.tls().and_then(Session::peer_certificate)?;
+    Certificate::read(shown)?.common_name()
 }

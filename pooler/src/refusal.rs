@@ -49,6 +49,9 @@ pub enum Refusal {
     /// It has shown no certificate that proves it.
     #[error("certificate authentication failed for user \"{0}\"")]
     Certificate(String),
+    /// The account at the other end of the Unix socket is not that of its user.
+    #[error("peer authentication failed for user \"{0}\"")]
+    Peer(String),
     /// Its password could not be looked up.
     #[error("the password cannot be looked up at present, the pooler's log says why")]
     LookupFailed,
@@ -86,7 +89,7 @@ impl Refusal {
     pub fn code(&self) -> &'static str {
         match self {
             Self::Protocol(_) | Self::LongName { .. } | Self::Parameter { .. } => "08P01",
-            Self::NoUser | Self::TlsRequired | Self::Hba { .. } | Self::Certificate(_) => "28000",
+            Self::NoUser | Self::TlsRequired | Self::Hba { .. } | Self::Certificate(_) | Self::Peer(_) => "28000",
             Self::Password(_) => "28P01",
             Self::Replication => "0A000",
             Self::LookupFailed => "08006",

@@ -4,7 +4,10 @@
 # ruff: noqa: SIM117
 
 import contextlib
+import os
+import pwd
 import shutil
+import signal
 import socket
 import ssl
 import struct
@@ -377,6 +380,38 @@ def test_an_hba_file_says_who_comes_in_and_how(tls_server, authority, certificat
         pooler.reload()
         assert outcome("plain_user", "require") == "1"
         assert "no line of the HBA file" in outcome("scram_user", "require")
+
+
+def test_a_map_of_names_says_who_may_come_in_as_whom(tls_server, authority, certificate, tmp_path):
+    """By the account behind a Unix socket, and by the name in a certificate."""
+    account = pwd.getpwuid(os.getuid()).pw_name
+    hba, ident = tmp_path / "hba", tmp_path / "ident"
+    hba.write_text("local postgres all peer map=people\nhostssl all all all cert map=certified\n")
+    ident.write_text(f'people {account} plain_user\npeople somebody all\ncertified "the robot" all\n')
+    users = dict.fromkeys(["plain_user", "scram_user"], PASSWORD)
+    more = {"auth_type": "hba", "auth_hba_file": hba, "auth_ident_file": ident, "client_tls_ca_file": authority.root}
+    shown = authority.issue("the robot")
+    with Pooler(tls_server, users=users, **tls(certificate, "allow"), **more) as pooler:
+
+        def outcome(user, **parameters):
+            done = pooler.psql("SELECT current_user", user=user, check=False, **parameters)
+            return done.stdout.strip() or done.stderr
+
+        local = {"host": pooler.folder}
+        assert outcome("plain_user", **local) == "plain_user"
+        assert 'peer authentication failed for user "scram_user"' in outcome("scram_user", **local)
+        assert "peer authentication failed" in outcome("nobody_known", **local)
+        by_certificate = {"sslmode": "require", "sslcert": shown.cert, "sslkey": shown.key}
+        assert outcome("plain_user", **by_certificate) == "plain_user"
+        assert outcome("plain_user", sslmode="require", sslcert="/nowhere", sslkey="/nowhere").count("certificate") >= 1
+        # Without a map both names are the same.
+        hba.write_text("local all all peer\n")
+        pooler.reload()
+        assert "peer authentication failed" in outcome("plain_user", **local)
+        # A map that is not there keeps the file from being taken over.
+        hba.write_text("local all all peer map=nowhere\n")
+        pooler.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: "map=nowhere: there is no such map in auth_ident_file" in pooler.log.read_text())
 
 
 def test_drivers_log_in_with_channel_binding(tls_server, authority, certificate):

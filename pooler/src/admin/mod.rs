@@ -44,6 +44,12 @@ pub fn is_own_user(client: &Client) -> bool {
     peer == unsafe { libc::getuid() }
 }
 
+/// The name of the account that a client runs as, where it came by a Unix socket.
+pub fn account_of(client: &Client) -> Option<String> {
+    let Stream::Unix(stream) = &client.io.stream else { return None };
+    crate::account::name(stream.peer_cred_uid().ok()?)
+}
+
 trait PeerUid {
     fn peer_cred_uid(&self) -> std::io::Result<u32>;
 }

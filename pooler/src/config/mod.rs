@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::hba::Hba;
+use crate::ident::Ident;
 use crate::tls::Contexts;
 
 pub use entries::{Database, Key, User};
@@ -86,6 +87,8 @@ pub struct Config {
     pub tls: Contexts,
     /// The HBA file, where one is asked for.
     pub hba: Arc<Hba>,
+    /// The maps of names that it asks for.
+    pub ident: Arc<Ident>,
 }
 
 impl Config {
@@ -132,15 +135,16 @@ impl Config {
             return Err("auth_type = cert: client_tls_sslmode must be verify-ca or verify-full".to_owned());
         }
         self.tls = Contexts::read(settings, &mut self.remarks)?;
-        self.hba = match settings.auth_type {
-            AuthType::Hba => {
-                let path = &settings.auth_hba_file;
-                let text = std::fs::read_to_string(path)
-                    .map_err(|error| format!("auth_hba_file: cannot read {path}: {error}"))?;
-                Arc::new(Hba::read(&text).map_err(|error| format!("auth_hba_file: {path}: {error}"))?)
+        (self.hba, self.ident) = (Arc::default(), Arc::default());
+        if settings.auth_type == AuthType::Hba {
+            self.hba = named("auth_hba_file", &settings.auth_hba_file, Hba::read)?;
+            if !settings.auth_ident_file.is_empty() {
+                self.ident = named("auth_ident_file", &settings.auth_ident_file, Ident::read)?;
             }
-            _ => Arc::default(),
-        };
+            if let Some(map) = self.hba.maps().find(|map| !self.ident.has(map)) {
+                return Err(format!("auth_hba_file: map={map}: there is no such map in auth_ident_file"));
+            }
+        }
         Ok(())
     }
 
@@ -284,6 +288,12 @@ impl Config {
             .or_else(|| self.database(database).and_then(|database| database.pool_mode))
             .unwrap_or(self.settings.pool_mode)
     }
+}
+
+/// Reads a file that a setting names.
+fn named<T>(setting: &str, path: &str, read: fn(&str) -> Result<T, String>) -> Result<Arc<T>, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{setting}: cannot read {path}: {error}"))?;
+    read(&text).map(Arc::new).map_err(|error| format!("{setting}: {path}: {error}"))
 }
 
 #[cfg(test)]

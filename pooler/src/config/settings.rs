@@ -225,6 +225,8 @@ settings! {
     auth_file: String = String::new(), true;
     /// The HBA file, which says for `auth_type = hba` who may come from where and how they prove who they are.
     auth_hba_file: String = String::new(), true;
+    /// The file of user name maps (pg_ident.conf) for lines of the HBA file with `map=`.
+    auth_ident_file: String = String::new(), true;
     /// What finds the password of a user who is not in the users file; `$1` is the name.
     auth_query: String = "SELECT rolname, CASE WHEN rolvaliduntil < pg_catalog.now() THEN NULL ELSE rolpassword END \
          FROM pg_catalog.pg_authid WHERE rolname=$1 AND rolcanlogin"

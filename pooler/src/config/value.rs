@@ -269,6 +269,8 @@ pub enum AuthType {
     Scram,
     /// By a client certificate whose common name is the user's.
     Cert,
+    /// By the account of the process at the other end of a Unix socket: in an HBA file.
+    Peer,
     /// As the HBA file says.
     Hba,
 }
@@ -295,6 +297,7 @@ impl Value for AuthType {
             Self::Md5 => "md5",
             Self::Scram => "scram-sha-256",
             Self::Cert => "cert",
+            Self::Peer => "peer",
             Self::Hba => "hba",
         }
         .to_owned()
