@@ -207,3 +207,17 @@ def test_strategies_of_before_are_called_as_before(two):
         assert two.sql(f"SELECT * FROM pgml.{call}") == found
     with pytest.raises(Problem, match="is how pgml.train deploys by itself"):
         two.sql("SELECT pgml.deploy('p', 'new_score')")
+
+
+def test_a_dump_keeps_it(two, server):
+    two.sql(CANARY.format(0.25))
+    copy = f"{two.name}_copy"
+    dump = server.run("pg_dump", "--format=plain", two.name).stdout
+    server.psql(f"CREATE DATABASE {copy}")
+    try:
+        server.psql(dump, copy)
+        asked = "SELECT string_agg(pgml.model_for('p', i)::text, '') FROM generate_series(1, 99) i"
+        assert server.psql(asked, copy) == two.sql(asked)
+        assert server.psql("SELECT model_id, strategy, share FROM pgml.trials", copy) == "2|canary|0.25"
+    finally:
+        server.psql(f"DROP DATABASE {copy} WITH (FORCE)")
