@@ -45,7 +45,7 @@ from sklearn.preprocessing import (
     RobustScaler,
     StandardScaler,
 )
-from sklearn.svm import LinearSVC, LinearSVR
+from sklearn.svm import SVC, SVR, LinearSVC, LinearSVR
 from sklearn.tree import DecisionTreeClassifier
 
 RANDOM = numpy.random.default_rng(11)
@@ -127,6 +127,7 @@ REGRESSIONS = {
     "binary": make_pipeline(Binarizer(), LinearRegression()),
     "power": make_pipeline(PowerTransformer(), LinearRegression()),
     "poisson": PoissonRegressor(),
+    "kernels": SVR(),
     "forest": RandomForestRegressor(8, random_state=1),
     "extra": ExtraTreesRegressor(8, random_state=1),
     "boosting": GradientBoostingRegressor(n_estimators=8, random_state=1),
@@ -165,8 +166,15 @@ CLASSIFIERS = {
     "numbers": (LogisticRegression(), TWO * 5 - 7),
     "ada": (AdaBoostClassifier(n_estimators=3, random_state=1), TWO),
     "scores": (LinearSVC(random_state=1), WORDS),
+    "machine": (SVC(), TWO),
+    "machines": (SVC(kernel="poly"), WORDS),
+    "pairs": (SVC(decision_function_shape="ovo"), WORDS),
+    "four": (SVC(), TWO + 2 * (TRAIN[:, 3] > 0)),
     "ridge": (RidgeClassifier(), WORDS),
 }
+
+# Those that have no probabilities.
+SCORES = ("scores", "ridge", "machine", "machines", "pairs", "four")
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -175,7 +183,7 @@ def test_classifiers_predict_as_onnxruntime(ask, zipmap):
     for kind, (model, label) in CLASSIFIERS.items():
         model.fit(TRAIN, label)
         last = model[-1] if hasattr(model, "steps") else model
-        options = None if zipmap or kind in ("scores", "ridge") else {id(last): {"zipmap": False}}
+        options = None if zipmap or kind in SCORES else {id(last): {"zipmap": False}}
         data = to_onnx(model, TRAIN[:1], options=options).SerializeToString()
         assert import_model(ask, kind, data)[1:4] == ["classification", "onnx", True]
         labels, scores = oracle(data, {"X": ROWS})
@@ -183,12 +191,22 @@ def test_classifiers_predict_as_onnxruntime(ask, zipmap):
             scores = [list(row.values()) for row in scores]
         expected = [str(name).lower() if kind == "boolean" else str(name) for name in labels]
         assert values(ask, kind, "predict_label", ROWS) == expected, kind
-        if kind in ("scores", "ridge"):
+        if kind in SCORES:
             assert error(ask, "SELECT pgml.predict_proba(%s::text, '{1,2,3,4}'::real[])", kind)[0] == "0A000"
         else:
             assert close(values(ask, kind, "predict_proba", ROWS), scores), kind
         if kind == "numbers":
             assert values(ask, kind, "predict", ROWS) == [float(name) for name in labels]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_class_of_a_machine_with_probabilities_is_the_most_probable(ask):
+    """Votes decide in scikit-learn, which at times are of another class than its probabilities."""
+    data = to_onnx(SVC(probability=True, random_state=1).fit(TRAIN, WORDS), TRAIN[:1]).SerializeToString()
+    import_model(ask, "shares", data)
+    scores = numpy.array([list(row.values()) for row in oracle(data, {"X": ROWS})[1]])
+    assert close(values(ask, "shares", "predict_proba", ROWS), scores)
+    assert values(ask, "shares", "predict_label", ROWS) == [["high", "low", "mid"][at] for at in scores.argmax(axis=1)]
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -474,6 +492,7 @@ def test_files_that_ask_for_too_much_are_refused(ask):
         (network(doubled, {"c0": [4]}, {"c34": [1]}), "0A000", "far larger than the file"),
         (helper.make_model(graph).SerializeToString(), "22P03", "0 elements"),
         (wide, "0A000", "features"),
+        (network([node("Concat", ["x"] * 7000, ["y"], axis=1)], {"x": [10]}, {"y": [70000]}), "0A000", "65536 numbers"),
         (
             network([node("Gather", ["x", "i"], ["y"], axis=1)], {"x": [4]}, {"y": [1]}, i=[9]),
             "22P03",

@@ -12,7 +12,7 @@ use crate::families::forms::program::{Builder, Step};
 
 /// Numbers that may be moved, made or looked at for each byte of the file, and beside it: a file of a few bytes says
 /// nothing that takes longer than a blink.
-const SPENT_A_BYTE: usize = 16;
+const SPENT_A_BYTE: usize = 8;
 const SPENT: usize = 1 << 22;
 
 /// The most features of a row: what a table can have is far less.
@@ -39,7 +39,11 @@ pub(super) struct Lowered<'a> {
     /// The inputs by their names, with how many features each of them is.
     pub(super) inputs: Vec<(&'a str, usize)>,
     pub(super) texts: Texts,
+    pub(super) largest: Largest,
 }
+
+/// For places of the largest of some numbers those numbers.
+pub(super) type Largest = HashMap<u32, Rc<[u32]>>;
 
 /// The categories of each feature that is a text, by their codes.
 #[derive(Default)]
@@ -79,6 +83,7 @@ pub(super) struct Call<'a, 'l> {
     pub(super) version: i64,
     pub(super) program: &'l mut Builder,
     pub(super) texts: &'l mut Texts,
+    pub(super) largest: &'l mut Largest,
     pub(super) width: usize,
     graph: &'l Graph<'a>,
     values: &'l HashMap<&'a str, Value<'a>>,
@@ -97,7 +102,7 @@ pub(super) fn lower<'a>(model: &Model<'a>, bytes: usize) -> Result<Lowered<'a>> 
     let graph = &model.graph;
     let needed = needed(graph)?;
     refuse_unknown(graph, &needed)?;
-    let mut texts = Texts::default();
+    let (mut texts, mut largest) = (Texts::default(), Largest::new());
     let mut values = HashMap::new();
     let (inputs, width) = inputs(graph, &mut texts, &mut values)?;
     let mut program = Builder::new(width);
@@ -109,6 +114,7 @@ pub(super) fn lower<'a>(model: &Model<'a>, bytes: usize) -> Result<Lowered<'a>> 
             version: model.version(),
             program: &mut program,
             texts: &mut texts,
+            largest: &mut largest,
             width,
             graph,
             values: &values,
@@ -126,7 +132,7 @@ pub(super) fn lower<'a>(model: &Model<'a>, bytes: usize) -> Result<Lowered<'a>> 
         .outputs
         .iter()
         .map(|name| values.get(name).cloned().ok_or_else(|| invalid(name, "nothing makes this output")));
-    Ok(Lowered { outputs: outputs.collect::<Result<_>>()?, program, inputs, texts })
+    Ok(Lowered { outputs: outputs.collect::<Result<_>>()?, program, inputs, texts, largest })
 }
 
 fn invalid(name: &str, what: &str) -> Error {

@@ -218,6 +218,9 @@ pub(super) fn folded<'a>(
     let (from, _) = last(call, lanes, axes)?;
     let groups = lanes.lanes.len() / size;
     let at = call.program.push(Step::Fold { fold, from, groups, size }, groups);
+    if fold == Fold::ArgMax && groups == 1 {
+        call.largest.insert(u32::try_from(at).unwrap_or(u32::MAX), lanes.lanes.clone());
+    }
     let kept = lanes.dims.iter().enumerate().filter_map(|(axis, dim)| match axes.contains(&axis) {
         true => keep.then_some(1),
         false => Some(*dim),

@@ -1,5 +1,6 @@
 //! What a graph's outputs mean: the values of a prediction.
 
+use std::collections::HashSet;
 use std::rc::Rc;
 
 use forest::error::{Error, Result};
@@ -12,6 +13,9 @@ use crate::family::{Meaning, Model, Predict};
 use crate::foreign::Foreign;
 use crate::random::Random;
 
+/// Numbers of a prediction: each has a name.
+const MOST_VALUES: usize = 1 << 16;
+
 /// The outputs by what they are.
 struct Outputs {
     /// The place of the class that is predicted, and the classes.
@@ -22,17 +26,26 @@ struct Outputs {
 
 /// A program, and what it says of itself.
 pub(super) fn foreign(lowered: Lowered<'_>, classifies: Option<bool>) -> Result<Foreign> {
-    let Lowered { program, outputs, inputs, texts } = lowered;
+    let Lowered { program, outputs, inputs, texts, largest } = lowered;
     let outputs = sorted(outputs)?;
     let width: usize = inputs.iter().map(|(_, size)| size).sum();
     let probe = Probe { texts: &texts, width };
     let (model, values, classes) = match outputs {
         Outputs { class: Some((index, names)), numbers } => {
-            let model = classification(program, &probe, &index, &names, &numbers)?;
+            let distinct: HashSet<&String> = names.iter().collect();
+            if distinct.len() < names.len() {
+                return Err(unsupported("the graph", "a classification with two classes of one name"));
+            }
+            let source = index.lanes.first().and_then(|index| largest.get(index)).cloned();
+            let class = Predicted { index, source };
+            let model = classification(program, &probe, &class, &names, &numbers)?;
             (model, names.len(), names.to_vec())
         }
         Outputs { class: None, numbers } => plain(program, &probe, &numbers, classifies)?,
     };
+    if values > MOST_VALUES {
+        return Err(unsupported("the graph", &format!("a prediction of more than {MOST_VALUES} numbers")));
+    }
     let categories: Vec<_> = (0..width).map(|feature| texts.of(feature)).collect();
     let named = inputs.len() > 1 && inputs.iter().all(|(_, size)| *size == 1);
     Ok(Foreign {
@@ -122,39 +135,49 @@ fn are_probabilities(rows: &[Vec<f32>]) -> bool {
 
 type Made = (Model, Meaning);
 
-/// A program with these values: what they are is seen from what they are like.
-fn scored(program: Builder, probe: &Probe<'_>, from: usize, count: usize) -> Result<Made> {
-    let model = program.model(from, count, Meaning::Scores);
-    Ok(match are_probabilities(&probe.values(opened(&model)?.as_ref())) {
-        true => (model.set("meaning", "probabilities"), Meaning::Probabilities),
-        false => (model, Meaning::Scores),
-    })
+/// The class that is predicted.
+struct Predicted {
+    /// Its place among all; empty where only scores are given, of which it has the largest.
+    index: Lanes,
+    /// The numbers of which it has the largest, where that is how it is found.
+    source: Option<Rc<[u32]>>,
 }
 
-/// A graph that names a class.
+/// A graph that names a class: with the probabilities that it gives, or the scores by which it goes, or with a score of 1
+/// for the class and 0 for all others.
 fn classification(
     mut program: Builder,
     probe: &Probe<'_>,
-    index: &Lanes,
+    class: &Predicted,
     names: &[String],
     numbers: &[Lanes],
 ) -> Result<Made> {
     let count = names.len();
-    if let Some(scores) = numbers.iter().find(|lanes| lanes.lanes.len() == count) {
-        let from = program.gather(&scores.lanes);
-        return scored(program, probe, from, count);
+    let scores = numbers.iter().find(|lanes| lanes.lanes.len() == count).map(|lanes| lanes.lanes.clone());
+    let mut given = Vec::new();
+    if let Some(scores) = &scores {
+        given.extend_from_slice(scores);
     }
-    let [index] = &index.lanes[..] else {
+    if let [index] = &class.index.lanes[..] {
+        let places = program.numbers((0..count).map(|place| place as f32));
+        let right = program.push(Step::Constant { numbers: places, count }, count);
+        let left = program.gather(&vec![*index; count]);
+        let at = program.push(Step::Binary { function: Binary::Equal, left, right, count }, count);
+        given.extend((0..count).map(|place| (at + place) as u32));
+    }
+    if given.is_empty() {
         return Err(unsupported("the graph", "an output of classes that is not one a row"));
-    };
-    // A score of 1 for the class, and 0 for all others.
-    let left = program.gather(&vec![*index; count]);
-    let places = program.numbers((0..count).map(|place| place as f32));
-    let right = program.push(Step::Constant { numbers: places, count }, count);
-    let from = program.push(Step::Binary { function: Binary::Equal, left, right, count }, count);
+    }
+    let from = program.gather(&given);
     let model = program.model(from, count, Meaning::Scores);
-    opened(&model)?;
-    Ok((model, Meaning::Scores))
+    if scores.is_some() && are_probabilities(&probe.values(opened(&model)?.as_ref())) {
+        return Ok((model.set("meaning", "probabilities"), Meaning::Probabilities));
+    }
+    let decides = class.index.lanes.is_empty() || class.source == scores;
+    Ok(match scores.is_none() || decides {
+        true => (model, Meaning::Scores),
+        false => (model.set("from", from + count), Meaning::Scores),
+    })
 }
 
 /// A graph of numbers alone: a regression, unless they are probabilities or its owner says otherwise.

@@ -2,10 +2,13 @@
 
 use forest::error::Result;
 
+use super::elementwise::applied;
 use super::lower::{Call, Lower};
-use super::pipeline::{Transform, classes, classified, transform, transformed};
+use super::network::folded;
+use super::pipeline::{Transform, both, classes, classified, transform, transformed};
 use super::value::{Kind, Lanes, Value};
 use crate::families::forms::kernel::{self, Link, Parts};
+use crate::families::forms::program::{Fold, Unary};
 use crate::families::kernel::{Kernel, Shape};
 use crate::families::tiles::Tiles;
 
@@ -84,18 +87,61 @@ fn classifier<'a>(call: &mut Call<'a, '_>) -> Result<Vec<Value<'a>>> {
         starts.push(next.ok_or_else(|| call.node.invalid("its vectors_per_class are no counts"))?);
     }
     let rows = starts.last().copied().unwrap_or(0) as usize;
-    // By other classes there, by rows here.
-    let (columns, numbers) = (names.len() - 1, call.node.floats("coefficients")?);
-    if rows.checked_mul(columns) != Some(numbers.len()) {
+    let numbers = call.node.floats("coefficients")?;
+    if rows.checked_mul(names.len() - 1) != Some(numbers.len()) {
         return Err(call.node.invalid(format!("{} coefficients for {rows} support vectors", numbers.len())));
     }
-    let duals = (0..rows).flat_map(|row| (0..columns).map(move |other| (row, other)));
-    let duals = duals.map(|(row, other)| f64::from(numbers[other * rows + row])).collect();
     let (slopes, offsets) = (call.node.floats("prob_a")?, call.node.floats("prob_b")?);
     if slopes.len() != offsets.len() || (!slopes.is_empty() && slopes.len() != pairs) {
         return Err(call.node.invalid("its prob_a and prob_b are not one number a pair of classes"));
     }
+    if slopes.is_empty() {
+        return voted(call, &starts, &numbers, names);
+    }
+    // By other classes there, by rows here.
+    let columns = names.len() - 1;
+    let duals = (0..rows).flat_map(|row| (0..columns).map(move |other| (row, other)));
+    let duals = duals.map(|(row, other)| f64::from(numbers[other * rows + row])).collect();
     let sigmoids = slopes.iter().zip(&offsets).map(|(slope, offset)| (f64::from(*slope), f64::from(*offset))).collect();
     let scores = part(call, duals, columns, Link::Pairs { starts, sigmoids, break_ties: false }, names.len())?;
     classified(call, scores, names)
+}
+
+/// A sum for each two classes, positive where the first of them is meant: the class with the most votes, and the sums.
+fn voted<'a>(call: &mut Call<'a, '_>, starts: &[u32], numbers: &[f32], names: Vec<String>) -> Result<Vec<Value<'a>>> {
+    let classes = names.len();
+    let rows = starts.last().copied().unwrap_or(0) as usize;
+    let pairs: Vec<(usize, usize)> =
+        (0..classes).flat_map(|first| (first + 1..classes).map(move |second| (first, second))).collect();
+    call.spend(rows.saturating_mul(pairs.len()))?;
+    let class_of = |row: usize| starts.partition_point(|start| *start as usize <= row) - 1;
+    let mut duals = Vec::with_capacity(rows * pairs.len());
+    for row in 0..rows {
+        let own = class_of(row);
+        duals.extend(pairs.iter().map(|(first, second)| match own {
+            own if own == *first => f64::from(numbers[(second - 1) * rows + row]),
+            own if own == *second => f64::from(numbers[first * rows + row]),
+            _ => 0.0,
+        }));
+    }
+    let sums = part(call, duals, pairs.len(), Link::Values, pairs.len())?;
+    let won = applied(call, Value::Lanes(sums.clone()), Unary::Above, 0.0)?;
+    let lost = applied(call, won.clone(), Unary::Not, 0.0)?;
+    let (Value::Lanes(won), Value::Lanes(lost)) = (won, lost) else { return Err(call.node.invalid("it has no sums")) };
+    let vote = |class: usize| {
+        let of = |(place, pair): (usize, &(usize, usize))| match *pair {
+            (first, _) if first == class => Some(won.lanes[place]),
+            (_, second) if second == class => Some(lost.lanes[place]),
+            _ => None,
+        };
+        pairs.iter().enumerate().filter_map(of).collect::<Vec<u32>>()
+    };
+    let votes: Vec<u32> = (0..classes).flat_map(vote).collect();
+    let votes = Lanes { lanes: votes.into(), dims: vec![classes, classes - 1], kind: Kind::Float };
+    let votes = folded(call, &votes, &[1], false, Fold::Sum, Kind::Float)?;
+    let scores = if classes == 2 { both(call, &sums, Transform::None)? } else { sums };
+    let mut outputs = classified(call, votes, names)?;
+    outputs.truncate(1);
+    outputs.push(Value::Lanes(scores));
+    Ok(outputs)
 }

@@ -1,7 +1,5 @@
 //! ONNX's trees, as trees of `crates/forest` that are summed in float64.
 
-use std::collections::HashMap;
-
 use forest::double::{Link, Node, Noted, threshold_of};
 use forest::error::Result;
 
@@ -16,7 +14,7 @@ use crate::families::forms::trees::Ensemble;
 pub(super) const OPERATORS: &[(&str, &str, Lower)] =
     &[("ai.onnx.ml", "TreeEnsembleRegressor", regressor), ("ai.onnx.ml", "TreeEnsembleClassifier", classifier)];
 
-/// The attributes of an ensemble, each a list by nodes or by leaves' weights.
+/// The attributes of an ensemble, each a list by nodes.
 struct Attributes<'a> {
     tree: Vec<i64>,
     node: Vec<i64>,
@@ -26,29 +24,25 @@ struct Attributes<'a> {
     yes: Vec<i64>,
     no: Vec<i64>,
     missing_yes: Vec<i64>,
-    /// For each weight the node, the output and the number.
-    weights: HashMap<(i64, i64), Vec<(usize, f64)>>,
+    /// The nodes by their trees, and there by their own numbers.
+    order: Vec<usize>,
+    /// By trees and nodes, and there as in the file.
+    weights: Vec<Weight>,
     /// Outputs that have a weight.
     weighted: Vec<bool>,
 }
 
+/// What a leaf adds to an output.
+struct Weight {
+    tree: i64,
+    node: i64,
+    output: usize,
+    number: f64,
+}
+
 impl<'a> Attributes<'a> {
     fn read(node: &Operator<'a>, leaf: &str, outputs: usize) -> Result<Attributes<'a>> {
-        let named = |name: &str| node.ints(&format!("{leaf}_{name}"));
-        let (trees, nodes, ids) = (named("treeids")?, named("nodeids")?, named("ids")?);
-        let numbers = node.doubles(&format!("{leaf}_weights"))?;
-        if [nodes.len(), ids.len(), numbers.len()].iter().any(|length| *length != trees.len()) {
-            return Err(node.invalid(format!("its lists {leaf}_* are not of one length")));
-        }
-        let (mut weights, mut weighted) = (HashMap::<_, Vec<_>>::new(), vec![false; outputs]);
-        for (((tree, at), id), number) in trees.iter().zip(&nodes).zip(&ids).zip(&numbers) {
-            let output = usize::try_from(*id).ok().filter(|output| *output < outputs);
-            let output =
-                output.ok_or_else(|| node.invalid(format!("a leaf has a weight of output {id}, of {outputs}")))?;
-            weights.entry((*tree, *at)).or_default().push((output, *number));
-            weighted[output] = true;
-        }
-        let attributes = Attributes {
+        let mut attributes = Attributes {
             tree: node.ints("nodes_treeids")?,
             node: node.ints("nodes_nodeids")?,
             feature: node.ints("nodes_featureids")?,
@@ -57,8 +51,9 @@ impl<'a> Attributes<'a> {
             yes: node.ints("nodes_truenodeids")?,
             no: node.ints("nodes_falsenodeids")?,
             missing_yes: node.ints("nodes_missing_value_tracks_true")?,
-            weights,
-            weighted,
+            order: Vec::new(),
+            weights: Vec::new(),
+            weighted: vec![false; outputs],
         };
         let length = attributes.tree.len();
         let lists = [&attributes.node, &attributes.feature, &attributes.yes, &attributes.no];
@@ -66,39 +61,61 @@ impl<'a> Attributes<'a> {
             && attributes.mode.len() == length
             && attributes.threshold.len() == length
             && (attributes.missing_yes.is_empty() || attributes.missing_yes.len() == length);
-        match same {
-            true => Ok(attributes),
-            false => Err(node.invalid("its lists nodes_* are not of one length")),
+        if !same {
+            return Err(node.invalid("its lists nodes_* are not of one length"));
+        }
+        attributes.weigh(node, leaf)?;
+        room(&mut attributes.order, length)?;
+        attributes.order.extend(0..length);
+        let key = |index: &usize| (attributes.tree[*index], attributes.node[*index]);
+        attributes.order.sort_unstable_by_key(key);
+        match attributes.order.windows(2).find(|two| key(&two[0]) == key(&two[1])) {
+            Some(two) => {
+                let (tree, own) = key(&two[0]);
+                Err(node.invalid(format!("node {own} of tree {tree} is there twice")))
+            }
+            None => Ok(attributes),
         }
     }
 
-    /// The nodes of each tree, by their own numbers, in the order of the trees.
-    fn trees(&self, node: &Operator<'_>) -> Result<Vec<(i64, HashMap<i64, usize>)>> {
-        let mut trees: Vec<(i64, HashMap<i64, usize>)> = Vec::new();
-        let mut places: HashMap<i64, usize> = HashMap::new();
-        for (index, (tree, own)) in self.tree.iter().zip(&self.node).enumerate() {
-            let place = *places.entry(*tree).or_insert_with(|| {
-                trees.push((*tree, HashMap::new()));
-                trees.len() - 1
-            });
-            if trees[place].1.insert(*own, index).is_some() {
-                return Err(node.invalid(format!("node {own} of tree {tree} is there twice")));
-            }
+    /// Reads the weights of the leaves.
+    fn weigh(&mut self, node: &Operator<'a>, leaf: &str) -> Result<()> {
+        let named = |name: &str| node.ints(&format!("{leaf}_{name}"));
+        let (trees, nodes, ids) = (named("treeids")?, named("nodeids")?, named("ids")?);
+        let numbers = node.doubles(&format!("{leaf}_weights"))?;
+        if [nodes.len(), ids.len(), numbers.len()].iter().any(|length| *length != trees.len()) {
+            return Err(node.invalid(format!("its lists {leaf}_* are not of one length")));
         }
-        Ok(trees)
+        room(&mut self.weights, trees.len())?;
+        let outputs = self.weighted.len();
+        for (((tree, at), id), number) in trees.iter().zip(&nodes).zip(&ids).zip(&numbers) {
+            let output = usize::try_from(*id).ok().filter(|output| *output < outputs);
+            let output =
+                output.ok_or_else(|| node.invalid(format!("a leaf has a weight of output {id}, of {outputs}")))?;
+            self.weighted[output] = true;
+            self.weights.push(Weight { tree: *tree, node: *at, output, number: *number });
+        }
+        self.weights.sort_by_key(|weight| (weight.tree, weight.node));
+        Ok(())
+    }
+
+    /// The nodes of each tree.
+    fn trees(&self) -> Vec<&[usize]> {
+        self.order.chunk_by(|a, b| self.tree[*a] == self.tree[*b]).collect()
+    }
+
+    /// The weights of a leaf, or, without its number, of a tree.
+    fn weights_of(&self, tree: i64, node: Option<i64>) -> &[Weight] {
+        let first = |node: i64| self.weights.partition_point(|weight| (weight.tree, weight.node) < (tree, node));
+        let last = |node: i64| self.weights.partition_point(|weight| (weight.tree, weight.node) <= (tree, node));
+        &self.weights[first(node.unwrap_or(i64::MIN))..last(node.unwrap_or(i64::MAX))]
     }
 
     /// The one output that all leaves of a tree have weights of.
-    fn output(&self, tree: i64, nodes: &HashMap<i64, usize>) -> Option<usize> {
-        let mut found = None;
-        for node in nodes.keys() {
-            for (output, _) in self.weights.get(&(tree, *node)).into_iter().flatten() {
-                if *found.get_or_insert(*output) != *output {
-                    return None;
-                }
-            }
-        }
-        found
+    fn output(&self, nodes: &[usize]) -> Option<usize> {
+        let weights = self.weights_of(self.tree[*nodes.first()?], None);
+        let output = weights.first()?.output;
+        weights.iter().all(|weight| weight.output == output).then_some(output)
     }
 }
 
@@ -112,23 +129,28 @@ struct Tree {
 fn tree(
     call: &mut Call<'_, '_>,
     attributes: &Attributes<'_>,
-    (id, places): &(i64, HashMap<i64, usize>),
+    places: &[usize],
     size: usize,
     width: usize,
 ) -> Result<Tree> {
     let node = call.node;
+    let id = places.first().map_or(0, |index| attributes.tree[*index]);
+    let place = |own: i64| {
+        let found = places.binary_search_by_key(&own, |index| attributes.node[*index]);
+        found.map_err(|_| node.invalid(format!("tree {id} has no node {own}")))
+    };
     // The root is the node that is nobody's child.
-    let mut is_child = std::collections::HashSet::new();
-    for index in places.values().filter(|index| attributes.mode[**index] != "LEAF") {
-        is_child.extend([attributes.yes[*index], attributes.no[*index]]);
+    let mut is_child = vec![false; places.len()];
+    for index in places.iter().filter(|index| attributes.mode[**index] != "LEAF") {
+        is_child[place(attributes.yes[*index])?] = true;
+        is_child[place(attributes.no[*index])?] = true;
     }
-    let root = attributes.tree.iter().zip(&attributes.node).find(|(tree, own)| *tree == id && !is_child.contains(own));
-    let root =
-        root.and_then(|(_, own)| places.get(own)).ok_or_else(|| node.invalid(format!("tree {id} has no root")))?;
+    let root = is_child.iter().position(|is_child| !is_child);
+    let root = root.ok_or_else(|| node.invalid(format!("tree {id} has no root")))?;
     let mut tree = Tree { nodes: Vec::new(), values: Vec::new() };
     room(&mut tree.nodes, places.len())?;
     tree.nodes.push(Node::leaf(0));
-    let mut open = vec![(*root, 0_usize)];
+    let mut open = vec![(places[root], 0_usize)];
     while let Some((index, at)) = open.pop() {
         let own = attributes.node[index];
         if attributes.mode[index] == "LEAF" {
@@ -136,8 +158,8 @@ fn tree(
             call.spend(size)?;
             room(&mut tree.values, size)?;
             tree.values.resize(tree.values.len() + size, 0.0);
-            for (output, weight) in attributes.weights.get(&(*id, own)).into_iter().flatten() {
-                tree.values[leaf * size + if size == 1 { 0 } else { *output }] += weight;
+            for weight in attributes.weights_of(id, Some(own)) {
+                tree.values[leaf * size + if size == 1 { 0 } else { weight.output }] += weight.number;
             }
             tree.nodes[at] = Node::leaf(leaf as u32);
             continue;
@@ -146,9 +168,7 @@ fn tree(
         if tree.nodes.len() + 2 > places.len() {
             return Err(node.invalid(format!("node {own} of tree {id} comes twice on the way down")));
         }
-        let child =
-            |own: i64| places.get(&own).copied().ok_or_else(|| node.invalid(format!("tree {id} has no node {own}")));
-        let (yes, no) = (child(attributes.yes[index])?, child(attributes.no[index])?);
+        let (yes, no) = (places[place(attributes.yes[index])?], places[place(attributes.no[index])?]);
         let children = tree.nodes.len();
         tree.nodes.extend([Node::leaf(0), Node::leaf(0)]);
         open.extend([(no, children + 1), (yes, children)]);
@@ -199,12 +219,11 @@ fn sums<'a>(call: &mut Call<'a, '_>, leaf: &str, outputs: usize) -> Result<(Lane
     let node = call.node;
     call.spend(outputs)?;
     let attributes = Attributes::read(node, leaf, outputs)?;
-    let mut trees = attributes.trees(node)?;
+    let mut trees = attributes.trees();
     // Where each tree is of one output and each output has as many, a leaf has one value: trees in turn.
     let size = match in_turn(&attributes, &trees, outputs) {
         Some(order) => {
-            let mut all: Vec<Option<_>> = trees.into_iter().map(Some).collect();
-            trees = order.into_iter().filter_map(|index| all[index].take()).collect();
+            trees = order.into_iter().map(|index| trees[index]).collect();
             1
         }
         None => outputs,
@@ -229,10 +248,10 @@ fn sums<'a>(call: &mut Call<'a, '_>, leaf: &str, outputs: usize) -> Result<(Lane
 }
 
 /// The trees in the order in which tree `t` is of output `t % outputs`, where there is one.
-fn in_turn(attributes: &Attributes<'_>, trees: &[(i64, HashMap<i64, usize>)], outputs: usize) -> Option<Vec<usize>> {
+fn in_turn(attributes: &Attributes<'_>, trees: &[&[usize]], outputs: usize) -> Option<Vec<usize>> {
     let mut own: Vec<Vec<usize>> = vec![Vec::new(); outputs];
-    for (index, (tree, nodes)) in trees.iter().enumerate() {
-        own[attributes.output(*tree, nodes)?].push(index);
+    for (index, nodes) in trees.iter().enumerate() {
+        own[attributes.output(nodes)?].push(index);
     }
     let rounds = own.first()?.len();
     if own.iter().any(|own| own.len() != rounds) {

@@ -5,6 +5,8 @@
 
 mod functions;
 
+use std::ops::Range;
+
 pub(crate) use functions::{Binary, Fold, Spread, Unary};
 use serde_json::{Map, Value};
 
@@ -195,7 +197,8 @@ const MEANINGS: [(&str, Meaning); 3] =
 
 struct Program {
     width: usize,
-    steps: Vec<Step>,
+    /// With where each of them writes; without those that no value depends on.
+    steps: Vec<(Step, Range<usize>)>,
     lanes: Array<u32>,
     numbers: Array<f32>,
     parts: Vec<Box<dyn Predict>>,
@@ -222,7 +225,7 @@ fn open(stored: &Stored) -> Result<Box<dyn Predict>, Error> {
     let meaning = MEANINGS.iter().find(|(known, _)| *known == name).map(|(_, meaning)| *meaning);
     let mut program = Program {
         width: stored.count("width")?,
-        steps: steps.iter().map(Step::of).collect::<Result<_, _>>()?,
+        steps: Vec::with_capacity(steps.len()),
         lanes: stored.array("lanes")?,
         numbers: stored.array("numbers")?,
         parts: parts(stored)?,
@@ -237,8 +240,10 @@ fn open(stored: &Stored) -> Result<Box<dyn Predict>, Error> {
     if program.width > LONGEST_TAPE {
         return Err(damaged("it has too many features"));
     }
-    program.check(LONGEST_TAPE + stored.bytes().len())?;
-    program.spared = program.spared();
+    program.check(steps, LONGEST_TAPE + stored.bytes().len())?;
+    program.spared = program.needed(true)[..program.width].iter().map(|needed| !needed).collect();
+    let used = program.needed(false);
+    program.steps.retain(|(_, made)| used[made.clone()].contains(&true));
     program.known = known(stored, program.width)?;
     Ok(Box::new(program))
 }
@@ -279,16 +284,17 @@ fn known(stored: &Stored, width: usize) -> Result<Vec<(usize, Vec<f32>)>, Error>
 
 impl Program {
     /// Checks everything that predictions rely on, and counts the tape and the work.
-    fn check(&mut self, longest: usize) -> Result<(), Error> {
+    fn check(&mut self, steps: &[[u32; WORDS]], longest: usize) -> Result<(), Error> {
         let mut end = self.width;
-        for (index, step) in self.steps.iter().enumerate() {
+        for (index, words) in steps.iter().enumerate() {
+            let step = Step::of(words)?;
             let wrong = |what: &str| Error::Model(format!("its step {index} {what}"));
             let within =
                 |at: usize, count: usize, length: usize| at.checked_add(count).is_some_and(|end| end <= length);
             let product = |a: usize, b: usize| a.saturating_mul(b);
             let makes = step.makes(&self.parts).ok_or_else(|| wrong("makes nothing"))?;
             let mut work = makes;
-            let sound = match *step {
+            let sound = match step {
                 Step::Gather { lanes, count } => {
                     within(lanes, count, self.lanes.len())
                         && self.lanes[lanes..lanes + count].iter().all(|lane| (*lane as usize) < end)
@@ -322,6 +328,7 @@ impl Program {
             if !sound {
                 return Err(wrong("reads what there is not"));
             }
+            self.steps.push((step, end..end.saturating_add(makes)));
             end = end.saturating_add(makes);
             self.work = self.work.saturating_add(work).saturating_add(1);
             if end > longest || self.work > MOST_WORK {
@@ -335,15 +342,13 @@ impl Program {
         Ok(())
     }
 
-    /// Which features may be missing: where no step is lost for a NaN of theirs but those that know what to do with it.
-    fn spared(&self) -> Vec<bool> {
+    /// Which numbers of the tape the values depend on; or, of `missing` ones, are lost for, which those steps that know what
+    /// to do with NaN are not.
+    fn needed(&self, missing: bool) -> Vec<bool> {
         let mut needed = vec![false; self.length];
         needed[self.from..self.from + self.values].fill(true);
-        let mut end = self.length;
-        for step in self.steps.iter().rev() {
-            let makes = step.makes(&self.parts).unwrap_or(0);
-            let (before, made) = needed[..end].split_at_mut(end - makes);
-            end -= makes;
+        for (step, made) in self.steps.iter().rev() {
+            let (before, made) = needed[..made.end].split_at_mut(made.start);
             let mut pass = |from: usize, made: &[bool]| {
                 before[from..from + made.len()].iter_mut().zip(made).for_each(|(before, made)| *before |= made);
             };
@@ -354,12 +359,13 @@ impl Program {
                         before[*lane as usize] |= *made;
                     }
                 }
+                Step::Constant { .. } => {}
                 Step::Unary { function: Unary::IsNan, .. }
                 | Step::Binary { function: Binary::Equal, .. }
-                | Step::Constant { .. }
-                | Step::Look { .. } => {}
-                Step::Unary { from, .. } => pass(from, made),
-                Step::Binary { function: Binary::OrElse, right, .. } => pass(right, made),
+                | Step::Look { .. }
+                    if missing => {}
+                Step::Unary { from, .. } | Step::Look { from, .. } => pass(from, made),
+                Step::Binary { function: Binary::OrElse, right, .. } if missing => pass(right, made),
                 Step::Binary { left, right, .. } => {
                     pass(left, made);
                     pass(right, made);
@@ -373,21 +379,18 @@ impl Program {
                 }
                 Step::Part { part, from } => {
                     let part = &self.parts[part];
-                    before[from..from + part.width()].fill_if(any && !part.takes_missing());
+                    before[from..from + part.width()].fill_if(any && !(missing && part.takes_missing()));
                 }
             }
         }
-        needed[..self.width].iter().map(|needed| !needed).collect()
+        needed
     }
 
     fn run(&self, row: &[f32], tape: &mut [f32], values: &mut [f32]) {
         tape[..self.width].copy_from_slice(row);
-        let mut end = self.width;
-        for step in &self.steps {
-            let (done, rest) = tape.split_at_mut(end);
-            let makes = step.makes(&self.parts).unwrap_or(0);
-            self.step(*step, done, &mut rest[..makes]);
-            end += makes;
+        for (step, made) in &self.steps {
+            let (done, out) = tape[..made.end].split_at_mut(made.start);
+            self.step(*step, done, out);
         }
         values.copy_from_slice(&tape[self.from..self.from + self.values]);
     }
@@ -527,6 +530,13 @@ impl Predict for Program {
     }
 
     fn predict_rows(&self, rows: &[f32], values: &mut [f32]) {
+        // A model and nothing else may have a faster way for many rows.
+        if let [(Step::Part { part, from: 0 }, made)] = self.steps.as_slice()
+            && (made.start, made.len()) == (self.from, self.values)
+            && self.parts[*part].width() == self.width
+        {
+            return self.parts[*part].predict_rows(rows, values);
+        }
         let mut tape = vec![0.0; self.length];
         for (row, values) in rows.chunks_exact(self.width).zip(values.chunks_exact_mut(self.values)) {
             self.run(row, &mut tape, values);
