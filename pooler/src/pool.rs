@@ -51,6 +51,10 @@ pub struct Totals {
     pub unpipelined: [u64; Why::COUNT],
     /// Units that were asked again, of another server connection.
     pub asked_again: u64,
+    /// Reads that waited for a replica to replay what they must see.
+    pub awaited_replay: u64,
+    /// Reads that went to the primary since no replica had.
+    pub read_on_primary: u64,
     /// Statements that were refused before a server had them.
     pub refused: u64,
 }
@@ -73,6 +77,8 @@ impl Totals {
             pipelined: self.pipelined - earlier.pipelined,
             unpipelined: std::array::from_fn(|why| self.unpipelined[why] - earlier.unpipelined[why]),
             asked_again: self.asked_again - earlier.asked_again,
+            awaited_replay: self.awaited_replay - earlier.awaited_replay,
+            read_on_primary: self.read_on_primary - earlier.read_on_primary,
             refused: self.refused - earlier.refused,
         }
     }
@@ -94,6 +100,8 @@ impl Totals {
             pipelined: self.pipelined + other.pipelined,
             unpipelined: std::array::from_fn(|why| self.unpipelined[why] + other.unpipelined[why]),
             asked_again: self.asked_again + other.asked_again,
+            awaited_replay: self.awaited_replay + other.awaited_replay,
+            read_on_primary: self.read_on_primary + other.read_on_primary,
             refused: self.refused + other.refused,
         }
     }

@@ -264,12 +264,18 @@ impl Worker {
         let mut choice = view.choose(want, tried | behind).map_err(|unavailable| unavailable.to_string());
         if !behind.is_empty() && !choice.as_ref().is_ok_and(|&id| want == Want::Any || view.view().serves_reads(id)) {
             // A replica would do, if it had replayed what the read must see.
-            choice = if self.awaits_replay(key, place, stamp) {
+            let waited = self.clients.get(key.0).is_some_and(|client| client.owed.until.is_some());
+            let waits = self.awaits_replay(key, place, stamp);
+            choice = if waits {
                 Err("no replica has replayed yet what the read must see".to_owned())
             } else {
                 let Some(view) = self.clusters.get_mut(place) else { return true };
                 choice.or_else(|_| view.choose(Want::Write, tried).map_err(|unavailable| unavailable.to_string()))
             };
+            if let Some(home) = self.pools.get_mut(home.0) {
+                home.totals.awaited_replay += u64::from(waits && !waited);
+                home.totals.read_on_primary += u64::from(choice.is_ok());
+            }
         }
         let member = choice.and_then(|id| self.member(home, id).ok_or_else(String::new));
         let (Some(client), Some(pool)) = (self.clients.get_mut(key.0), self.pools.get_mut(home.0)) else {

@@ -2,9 +2,11 @@
 
 import contextlib
 import threading
+import urllib.request
 
 import pytest
 
+from devkit.server import free_port
 from tests.pooler.process import wait_until
 from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, message, parse, query
 from tests.pooler.test_splitting import PORT, ask, is_replica, split, splits
@@ -173,6 +175,25 @@ def test_the_replica_that_has_replayed_serves(numbers):
                 assert ask(client, f"{LAST} WHERE a = a") == str(number)
                 # It has waited for that one, though the primary could have answered at once.
                 assert ask(client, PORT) == str(fast.port)
+
+
+def test_metrics_count_reads_that_wait_and_those_on_the_primary(numbers):
+    port = free_port()
+    with split(numbers, f'metrics_port = {port}') as pooler:
+        splits(pooler)
+
+        def counted(name):
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as page:
+                lines = page.read().decode().splitlines()
+            return sum(float(line.split()[-1]) for line in lines if line.startswith(f"howdah_pooler_{name}{{"))
+
+        with Raw(pooler.port, "app") as client:
+            assert counted("reads_on_primary_total") == 0
+            with paused(*numbers.replicas):
+                write(client, 1)
+                for _ in range(3):
+                    assert ask(client, LAST) == "1"
+                wait_until(lambda: counted("reads_on_primary_total") == 3)
 
 
 def test_where_the_primary_is_not_read_it_still_serves_these(numbers):

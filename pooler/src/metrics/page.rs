@@ -26,6 +26,14 @@ const COUNTS: &[Count] = &[
     ("asked_again_total", "Pipelined statements that were asked again, of another server connection.", |totals| {
         totals.asked_again as f64
     }),
+    ("reads_awaiting_replay_total", "Reads that waited for a replica to replay what they must see.", |totals| {
+        totals.awaited_replay as f64
+    }),
+    (
+        "reads_on_primary_total",
+        "Reads that went to the primary, since no replica had replayed what they must see.",
+        |totals| totals.read_on_primary as f64,
+    ),
     ("refused_total", "Statements that the pooler refused before a server had them.", |totals| totals.refused as f64),
     ("binds_total", "Named statements that clients have bound.", |totals| totals.binds as f64),
     (
