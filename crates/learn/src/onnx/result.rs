@@ -50,6 +50,7 @@ pub(super) fn foreign(lowered: Lowered<'_>, classifies: Option<bool>) -> Result<
     let named = inputs.len() > 1 && inputs.iter().all(|(_, size)| *size == 1);
     Ok(Foreign {
         classifies: model.1 != Meaning::Values,
+        objective: meaning_of(model.1).to_owned(),
         model: model.0,
         algorithm: "onnx",
         features: if named { inputs.iter().map(|(name, _)| (*name).to_owned()).collect() } else { Vec::new() },
@@ -57,7 +58,6 @@ pub(super) fn foreign(lowered: Lowered<'_>, classifies: Option<bool>) -> Result<
         width,
         outputs: values,
         classes,
-        objective: "onnx".to_owned(),
     })
 }
 
@@ -204,12 +204,15 @@ fn plain(
         (Some(true), false) => Meaning::Scores,
         _ => Meaning::Values,
     };
-    let name = match meaning {
+    Ok(((model.set("meaning", meaning_of(meaning)), meaning), count, Vec::new()))
+}
+
+fn meaning_of(meaning: Meaning) -> &'static str {
+    match meaning {
         Meaning::Probabilities => "probabilities",
         Meaning::Scores => "scores",
         _ => "values",
-    };
-    Ok(((model.set("meaning", name), meaning), count, Vec::new()))
+    }
 }
 
 /// One number for two classes: the probability of the second where it is between 0 and 1, else its score.
