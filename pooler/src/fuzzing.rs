@@ -306,7 +306,7 @@ impl Pooler {
         let config = Config::parse(Path::new("pgbouncer.ini"), &text).unwrap();
         let database = Place::of(&config, "d").unwrap();
         let listeners = Listener::all(&config.settings).unwrap();
-        let [poll, monitor, reader, asker] = [(); 3].map(|()| Poll::new().unwrap());
+        let [poll, monitor, reader, asker] = [(); 4].map(|()| Poll::new().unwrap());
         let waker = |poll: &Poll| Waker::new(poll.registry(), Token(3)).unwrap();
         let mailbox = Mailbox { messages: Mutex::default(), waker: waker(&poll) };
         let (secrets, _) = Secrets::new().unwrap();
