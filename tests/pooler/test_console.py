@@ -197,7 +197,7 @@ def test_each_command_does_what_it_says(server, console, protocol):
             assert state("postgres")["pool_size"] == "5"
             good = pooler.path.read_text()
             pooler.path.write_text(good + "pool_mode = nonsense\n")
-            assert "expected session or transaction" in outcome(run(admin, protocol, "RELOAD"))
+            assert "expected session, transaction or statement" in outcome(run(admin, protocol, "RELOAD"))
             assert ask(client, "SELECT 8") == [(8,)]
             pooler.path.write_text(good)
             # SET changes a setting until the next RELOAD.
