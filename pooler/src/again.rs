@@ -80,6 +80,8 @@ impl Worker {
             } else if forwarded && in_message {
                 self.close_client(head, &format!("server connection lost within a message: {why}"));
             } else if writes {
+                // If it was committed all the same, its client's reads see it.
+                self.owe(head, key);
                 self.answer_head(
                     key,
                     code,

@@ -505,8 +505,9 @@ impl Worker {
                 client.portals.clear();
             }
             client.unclear = false;
-            self.note_commit(key);
         }
+        // A unit that ends within a transaction may have committed another before.
+        self.note_commit(key);
         let Some(server) = self.servers.get_mut(key.0) else { return };
         let Some(client) = server.client().and_then(|client| self.clients.get_mut(client.0)) else { return };
         let restore = if status == Status::Transaction { restored(client, &self.tracked) } else { String::new() };

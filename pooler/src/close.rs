@@ -194,6 +194,9 @@ impl Worker {
             self.later(After::Grow(pool_key));
             return;
         }
+        // Its outcome is unknown: if it was committed, it is seen.
+        self.note_commit(key);
+        let Some(server) = self.servers.get_mut(key.0) else { return };
         let client_key = server.lent.take();
         let in_message = matches!(server.passing, (1.., Some(Passing::On)));
         let units = server.requests.iter().filter(|request| request.ends_clients_unit()).count();

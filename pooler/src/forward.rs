@@ -86,11 +86,6 @@ impl Worker {
                 client.behind_own = true;
                 return Step::Stop;
             }
-            let statements = self.pools.get(server.pool.0).is_some_and(|pool| pool.mode == PoolMode::Statement);
-            if statements && may_leave_open(server) {
-                client.behind_own = true;
-                return Step::Stop;
-            }
         }
         let head = match header(left) {
             Ok(Some(head)) => head,
@@ -100,6 +95,15 @@ impl Worker {
                 return Step::Took(left.len());
             }
         };
+        // The data of a COPY belongs to what is under way.
+        let copied = matches!(head.tag, tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL | tag::TERMINATE);
+        if let Some(server) = client.server.and_then(|server| self.servers.get(server.0)).filter(|_| !copied)
+            && self.pools.get(server.pool.0).is_some_and(|pool| pool.mode == PoolMode::Statement)
+            && may_leave_open(server)
+        {
+            client.behind_own = true;
+            return Step::Stop;
+        }
         let whole = left.get(HEADER..head.total());
         let client_has_server = client.server.is_some();
         if let Some(step) = self.behind_names(key, head.tag) {

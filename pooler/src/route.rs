@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use balancer::{ServerId, Strategy, Tried, Want};
-use classify::{Command, Isolation, Kind, Role, Route};
+use classify::{Command, Consistency, Isolation, Kind, Role, Route};
 use wire::backend::{self, ColumnType, Status};
 use wire::frontend::tag;
 
@@ -188,7 +188,7 @@ impl Worker {
                     if let Some(step) = self.behind_own(key) {
                         return Some(step);
                     }
-                    self.answer_ourselves(key, command, routing);
+                    self.answer_ourselves(key, command, routing, cluster);
                     return Some(Step::Took(at));
                 }
                 Sort::of(&judged, serializable)
@@ -398,12 +398,18 @@ impl Worker {
     }
 
     /// Does what a client asks of the pooler itself.
-    fn answer_ourselves(&mut self, key: ClientKey, command: Command, routing: Routing) {
+    fn answer_ourselves(&mut self, key: ClientKey, command: Command, routing: Routing, cluster: usize) {
         let Some(client) = self.clients.get_mut(key.0) else { return };
         let out = client.io.out();
         match command {
             Command::SetServerRole(role) => {
                 client.role = (role != Role::Default).then_some(role);
+                // What it has committed before was not followed.
+                if !routing.splitting
+                    && let Some(view) = self.clusters.get(cluster)
+                {
+                    client.owed.renew(view);
+                }
                 backend::write_command_complete(client.io.out(), "SET SERVER ROLE");
             }
             Command::SetPrimaryReads(reads) => {
@@ -412,6 +418,11 @@ impl Worker {
             }
             Command::SetReadYourWrites(chosen) => {
                 client.owed.chosen = chosen;
+                if routing.read_your_writes == Consistency::Off
+                    && let Some(view) = self.clusters.get(cluster)
+                {
+                    client.owed.renew(view);
+                }
                 backend::write_command_complete(client.io.out(), "SET READ YOUR WRITES");
             }
             Command::ShowReadYourWrites => {

@@ -7,8 +7,9 @@ import urllib.request
 import pytest
 
 from devkit.server import free_port
+from tests.pooler.interpose import Interposer
 from tests.pooler.process import wait_until
-from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, message, parse, query
+from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, code, message, parse, query
 from tests.pooler.test_splitting import PORT, ask, is_replica, split, splits
 from tests.pooler.trio import three
 
@@ -160,6 +161,51 @@ def test_all_sessions_of_a_database_see_each_commit(numbers):
                 assert ask(late, LAST) == "1"
 
 
+def test_a_commit_within_a_unit_is_seen_by_others(numbers):
+    """The session that has committed is in its next transaction already."""
+    units = {
+        "chain": [query("BEGIN"), query("INSERT INTO kept VALUES ({})"), query("COMMIT AND CHAIN")],
+        "query": [query("INSERT INTO kept VALUES ({}); COMMIT; BEGIN")],
+    }
+    with split(numbers, app='read_your_writes = "database"') as pooler, Raw(pooler.port, "app") as other:
+        splits(pooler)
+        with paused(*numbers.replicas):
+            for number, sent in enumerate(units.values(), 1):
+                with Raw(pooler.port, "app") as client:
+                    for each in sent:
+                        text = each[5:-1].decode()
+                        client.send(query(text.format(number) if "{}" in text else text))
+                        assert client.until(b"Z")[-1][1] == b"T"
+                    assert ask(other, LAST) == str(number)
+
+
+def test_a_commit_whose_acknowledgement_is_lost_is_seen_if_it_was_one(numbers):
+    with Interposer(numbers.primary) as net, split(numbers, servers=[net, *numbers.replicas]) as pooler:
+        replicas = {str(replica.port) for replica in numbers.replicas}
+        with Raw(pooler.port, "app") as client:
+            wait_until(lambda: ask(client, PORT) in replicas)
+        with paused(*numbers.replicas), Raw(pooler.port, "app") as client:
+            assert ask(client, LAST) == "0"
+            net.instead = lambda link, kind, body: link.hold() if b"INSERT INTO kept" in body else None
+            client.send(query("INSERT INTO kept VALUES (1)"))
+            wait_until(lambda: numbers.primary.psql(LAST) == "1")
+            net.asking("INSERT INTO kept").cut()
+            assert code(client.until(b"E")[-1][1]) == "08006"
+            client.until(b"Z")
+            assert ask(client, LAST) == "1"
+
+
+def test_a_session_whose_reads_are_split_from_now_on_sees_what_it_wrote_before(numbers):
+    with split(numbers, app="read_write_splitting = false") as pooler, Raw(pooler.port, "app") as client:
+        client.sql("SET SERVER ROLE TO 'auto'")
+        wait_until(lambda: is_replica(ask(client, PORT), pooler))
+        with paused(*numbers.replicas), Raw(pooler.port, "app") as writer:
+            write(writer, 1)
+            assert ask(client, f"/* howdah: fresh */ {LAST}") == "1"
+            writer.sql("SET SERVER ROLE TO 'auto'")
+            assert ask(writer, LAST) == "1"
+
+
 def test_the_replica_that_has_replayed_serves(numbers):
     slow, fast = numbers.replicas
     with (
@@ -179,7 +225,7 @@ def test_the_replica_that_has_replayed_serves(numbers):
 
 def test_metrics_count_reads_that_wait_and_those_on_the_primary(numbers):
     port = free_port()
-    with split(numbers, f'metrics_port = {port}') as pooler:
+    with split(numbers, f"metrics_port = {port}") as pooler:
         splits(pooler)
 
         def counted(name):
@@ -233,7 +279,10 @@ def test_nobody_reads_back_less_than_was_written(numbers, pipelining):
     """Eight sessions, while one replica is late, the other is restarted, and connections are made anew."""
     slow, other = numbers.replicas
     numbers.primary.psql("CREATE INDEX IF NOT EXISTS kept_a ON kept (a)")
-    with split(numbers, f"pipelining = {pipelining}\nserver_lifetime = 1") as pooler, delayed(30, slow):
+    with (
+        split(numbers, f"pipelining = {pipelining}\nserver_lifetime = 1\nread_your_writes_wait = 1") as pooler,
+        delayed(30, slow),
+    ):
         splits(pooler)
         stale, ports = [], []
         crowd = [

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from tests.pooler.process import Pooler
-from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, code, parse, query
+from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, code, message, parse, query
 
 NEWEST_ONLY = True
 
@@ -54,6 +54,15 @@ def test_a_transaction_within_one_query_is_none_that_lasts(pooler, server):
         client.send(parse("", "INSERT INTO lone VALUES (3)") + bind("") + EXECUTE + SYNC)
         assert client.ask() == "1 2 C:INSERT 0 1 1 2 C:INSERT 0 1 Z:I"
     assert server.psql("SELECT sum(a) FROM lone") == "6"
+
+
+@pytest.mark.parametrize("text", ["COPY lone FROM STDIN", "BEGIN; COPY lone FROM STDIN; COMMIT"])
+def test_rows_are_copied_in(pooler, server, text):
+    server.psql("CREATE TABLE IF NOT EXISTS lone (a int); TRUNCATE lone")
+    with Raw(pooler.port) as client, Raw(pooler.port) as other:
+        client.send(query(text) + message(b"d", b"7\n") + message(b"c", b""))
+        assert "Z:I" in client.ask()
+        assert other.sql("SELECT sum(a) FROM lone") == "T D:7 C:SELECT 1 Z:I"
 
 
 def test_a_user_and_a_database_have_limits_to_waiting_of_their_own(server):

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use balancer::Tried;
 use classify::{Consistency, Role, Route};
+use wire::backend::Status;
 
 use super::NEVER;
 use crate::client::ClientKey;
@@ -26,6 +27,11 @@ pub struct Owed {
 }
 
 impl Owed {
+    /// From now on its commits are followed: those before may not have been.
+    pub fn renew(&mut self, view: &ClusterView) {
+        self.stamp = view.freshness().commit();
+    }
+
     /// What the session's reads see unless a comment says otherwise.
     pub fn consistency(&self, routing: &Routing) -> Consistency {
         self.chosen.unwrap_or(routing.read_your_writes)
@@ -34,17 +40,18 @@ impl Owed {
     /// The stamp up to which commits must be seen by a read with this comment; 0 for none.
     pub fn stamp(&self, comment: Option<Route>, view: &ClusterView) -> u64 {
         let routing = view.routing();
-        match comment {
-            Some(Route::Stale) => 0,
-            // Commits of sessions that need not see them are not followed.
-            Some(Route::Fresh) if routing.read_your_writes == Consistency::Off => NEVER,
-            Some(Route::Fresh) => view.freshness().written(),
-            _ => match self.consistency(routing) {
-                Consistency::Session => self.stamp,
-                Consistency::Database if routing.read_your_writes == Consistency::Off => NEVER,
-                Consistency::Database => view.freshness().written(),
-                Consistency::Off => 0,
-            },
+        let consistency = match comment {
+            Some(Route::Stale) => Consistency::Off,
+            Some(Route::Fresh) => Consistency::Database,
+            _ => self.consistency(routing),
+        };
+        match (consistency, routing.read_your_writes) {
+            (Consistency::Off, _) => 0,
+            (Consistency::Session, _) => self.stamp,
+            // Commits of sessions that need not see them are not followed, but where each session's reads may be split.
+            (Consistency::Database, Consistency::Database) => view.freshness().written(),
+            (Consistency::Database, Consistency::Session) if routing.splitting => view.freshness().written(),
+            (Consistency::Database, _) => NEVER,
         }
     }
 }
@@ -63,14 +70,14 @@ impl ClusterView {
 }
 
 impl Worker {
-    /// A client's unit has ended outside a transaction on the connection that it has: from now on its reads must see what
-    /// it may have committed. Its answer has not been sent yet.
+    /// A client's unit has ended on the connection that it has, or the connection has: from now on the client's reads must
+    /// see what it may have committed. It has not been told yet.
     pub fn note_commit(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key.0) else { return };
         let Some(client) = server.client().and_then(|client| self.clients.get_mut(client.0)) else { return };
         let wrote = client.owed.writes || server.writes;
-        // What is under way behind it may write too.
-        server.writes &= !server.requests.is_empty();
+        // What is under way behind it may write too, and what it has written in a transaction is not committed yet.
+        server.writes &= !server.requests.is_empty() || server.status != Status::Idle;
         if wrote && let Some(client) = server.client() {
             self.owe(client, key);
         }
