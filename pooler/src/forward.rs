@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use classify::{Verdict, Words};
+use classify::{Kind, Verdict, Words};
 use wire::backend::{self, Status};
 use wire::frame::HEADER;
 use wire::frontend::{self, Target, tag};
@@ -24,18 +24,19 @@ const LOOKED_AT: usize = 65_536;
 /// The longest name of a statement or portal.
 const NAME: usize = 4096;
 
-/// Whether whole units are under way on a server connection that may open a transaction block: what follows them may be
-/// sent only when they have not.
+/// Whether one of the units that are under way on a server connection may open a transaction block.
 fn may_leave_open(server: &Server) -> bool {
-    let opens = |request: &Request| match request {
-        Request::Query(verdict) => verdict.as_ref().is_none_or(|verdict| verdict.transaction),
-        Request::Execute(statement) => {
-            let verdict = statement.as_ref().and_then(|statement| statement.verdict());
-            verdict.is_none_or(|verdict| verdict.transaction)
-        }
-        _ => false,
+    let opens = |verdict: Option<&Verdict>| {
+        verdict.is_none_or(|verdict| {
+            let ends = matches!(verdict.kind, Kind::Commit { chain: false } | Kind::Rollback { chain: false });
+            verdict.transaction && !(ends && verdict.statements == 1)
+        })
     };
-    server.requests.back().is_some_and(Request::ends_unit) && server.requests.iter().any(opens)
+    server.requests.iter().any(|request| match request {
+        Request::Query(verdict) => opens(verdict.as_deref()),
+        Request::Execute(statement) => opens(statement.as_ref().and_then(|statement| statement.verdict()).as_deref()),
+        _ => false,
+    })
 }
 
 impl Worker {
@@ -97,13 +98,13 @@ impl Worker {
         };
         // The data of a COPY belongs to what is under way.
         let copied = matches!(head.tag, tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL | tag::TERMINATE);
-        if let Some(server) = client.server.and_then(|server| self.servers.get(server.0)).filter(|_| !copied)
-            && self.pools.get(server.pool.0).is_some_and(|pool| pool.mode == PoolMode::Statement)
-            && may_leave_open(server)
-        {
-            client.behind_own = true;
+        if !copied && self.must_follow(key) {
+            if let Some(client) = self.clients.get_mut(key.0) {
+                client.behind_own = true;
+            }
             return Step::Stop;
         }
+        let Some(client) = self.clients.get(key.0) else { return Step::Took(left.len()) };
         let whole = left.get(HEADER..head.total());
         let client_has_server = client.server.is_some();
         if let Some(step) = self.behind_names(key, head.tag) {
@@ -211,6 +212,27 @@ impl Worker {
                 self.fatal(key, "08P01", &error.to_string());
                 Step::Took(left.len())
             }
+        }
+    }
+
+    /// Whether the next unit of a client may be sent only when those before it on the connection that it has have been
+    /// answered: where these may open a transaction block, in statement pooling; and on a replica, since it may write.
+    fn must_follow(&self, key: ClientKey) -> bool {
+        let Some(client) = self.clients.get(key.0) else { return false };
+        let Some(server) = client.server.and_then(|server| self.servers.get(server.0)) else { return false };
+        let Some(pool) = self.pools.get(server.pool.0) else { return false };
+        if !server.requests.back().is_some_and(Request::ends_clients_unit) {
+            return false;
+        }
+        let elsewhere = pool.home.is_some_and(|(home, id)| {
+            let cluster = self.pools.get(home.0).and_then(|home| home.cluster);
+            let view = cluster.and_then(|place| self.clusters.get(place));
+            view.is_some_and(|view| view.view().primary() != Some(id))
+        });
+        match pool.mode {
+            PoolMode::Session => false,
+            PoolMode::Statement if may_leave_open(server) => true,
+            _ => elsewhere && server.status == Status::Idle && !client.pins.any() && !may_leave_open(server),
         }
     }
 

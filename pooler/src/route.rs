@@ -41,6 +41,8 @@ struct Sort {
     read: bool,
     /// It may be no write, but a replica could not do it, or would have to keep its client.
     binds: bool,
+    /// It may write, or open a transaction that does.
+    writes: bool,
     /// What its comment asks for.
     route: Option<Route>,
 }
@@ -52,6 +54,7 @@ impl Sort {
         Self {
             read: !shapes.is_empty() && !binds && shapes.iter().all(|shape| harmless(shape)),
             binds,
+            writes: shapes.is_empty() || !shapes.iter().all(|shape| shape.is_read()),
             route: shapes.iter().find_map(|shape| shape.verdict.route),
         }
     }
@@ -198,7 +201,7 @@ impl Worker {
                 let end = wire::header(input).ok().flatten().map_or(0, |head| head.total());
                 let first = input.get(..end).filter(|_| matches!(tag, tag::QUERY | tag::PARSE | tag::BIND));
                 let judged = first.and_then(|message| self.runs(key, home, message).ok()).unwrap_or_default();
-                Sort { read: false, ..Sort::of(&judged, serializable) }
+                Sort { read: false, writes: true, ..Sort::of(&judged, serializable) }
             }
         };
         let client = self.clients.get(key.0)?;
@@ -216,7 +219,7 @@ impl Worker {
             let serves = here.is_some_and(|(_, id)| serves(view, id, want) && shown(id));
             return if serves { None } else { self.behind_own(key) };
         }
-        self.clients.get_mut(key.0)?.owed.writes = !sort.read;
+        self.clients.get_mut(key.0)?.owed.writes = sort.writes;
         if self.route(key, want, stamp) { None } else { Some(Step::Stop) }
     }
 

@@ -270,7 +270,7 @@ def test_transactions_that_are_serializable_by_what_a_session_has_set_are_done(s
 
 
 def test_transactions_that_are_serializable_by_what_a_client_came_with_are_done(servers):
-    with split(servers) as pooler:
+    with split(servers, app='read_your_writes = "off"') as pooler:
         splits(pooler)
         with Raw(pooler.port, "app", options="-c default_transaction_isolation=serializable") as client:
             still_reads(client)
@@ -412,6 +412,32 @@ def test_who_asks_for_the_primary_reads_what_it_has_written(servers):
     with split(servers, app=app) as pooler, behind(servers), Raw(pooler.port, "app") as client:
         assert ask(client, "INSERT INTO kept VALUES (103)") == []
         assert {ask(client, read.format(103)) for _ in range(10)} == {"1"}
+
+
+BEHIND = {
+    "a setting": (query("SET work_mem = '5MB'"), 1),
+    "a reset": (query("DISCARD ALL"), 1),
+    "a commit": (query("COMMIT"), 1),
+    "a read": (query("SELECT 1"), 1),
+    "reads": (parse("", "SELECT 1") + bind("") + EXECUTE + SYNC + query("SELECT 2"), 2),
+}
+
+
+@pytest.mark.parametrize("pipelining", ["true", "false"])
+@pytest.mark.parametrize("first", BEHIND)
+def test_a_write_in_one_packet_behind_what_a_replica_does_is_done(servers, first, pipelining):
+    sent, units = BEHIND[first]
+    with split(servers, f"pipelining = {pipelining}") as pooler, Raw(pooler.port, "app") as client:
+        splits(pooler)
+        for _ in range(5):
+            client.send(sent + query(INSERT) + query("SELECT 3"))
+            for _ in range(units):
+                client.until(b"Z")
+            assert client.ask(units=2) == "C:INSERT 0 1 Z:I T D:3 C:SELECT 1 Z:I"
+            client.send(sent + query("BEGIN") + query(INSERT) + query("COMMIT"))
+            for _ in range(units):
+                client.until(b"Z")
+            assert client.ask(units=3) == "C:BEGIN Z:T C:INSERT 0 1 Z:T C:COMMIT Z:I"
 
 
 # Nobody there
