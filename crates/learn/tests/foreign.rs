@@ -117,3 +117,14 @@ fn a_stored_model_that_is_damaged_is_an_error_or_a_model() {
         }
     }
 }
+
+#[test]
+fn what_could_not_be_opened_is_refused_when_it_is_read() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/model_onnx/unopened.onnx");
+    let bytes = std::fs::read(path).unwrap();
+    for classifies in [None, Some(true), Some(false)] {
+        if let Ok(foreign) = foreign::onnx(&bytes, classifies) {
+            foreign.model.open().unwrap();
+        }
+    }
+}

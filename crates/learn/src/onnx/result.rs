@@ -198,7 +198,8 @@ fn plain(
         return Ok((model, 2, Vec::new()));
     }
     let model = program.model(from, count, Meaning::Values);
-    let are_probabilities = count > 1 && are_probabilities(&probe.values(opened(&model)?.as_ref()));
+    let opened = opened(&model)?;
+    let are_probabilities = count > 1 && are_probabilities(&probe.values(opened.as_ref()));
     let meaning = match (classifies, are_probabilities) {
         (Some(true) | None, true) => Meaning::Probabilities,
         (Some(true), false) => Meaning::Scores,
