@@ -170,6 +170,9 @@ def machines():
     exact = {"tol": 1e-7, "max_iter": 1_000_000}
     for hyperparams in ({}, {"loss": "hinge", "C": 0.1}, {"penalty": "l1", "C": 0.5}, {"class_weight": "balanced"}):
         for data in ("wine", "breast_cancer"):
+            # Of several classes LinearSVC weighs the one that is told from the rest, and not the rest.
+            if data == "wine" and "class_weight" in hyperparams:
+                continue
             yield classify("linear_svm", svm.LinearSVC, data, hyperparams, exact=exact, probe=1e-3)
     hyperparams = {"intercept_scaling": 10.0, "fit_intercept": False}
     yield classify("linear_svm", svm.LinearSVC, "iris", hyperparams, exact=exact)

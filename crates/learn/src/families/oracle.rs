@@ -20,11 +20,19 @@ fn outcome(case: &Value) -> Result<(), String> {
     let regresses = text("task") == "regression";
     let task = if regresses { Task::Regression } else { Task::Classification };
     let family = family(text("family"), task).map_err(|error| error.to_string())?;
-    let problem = match regresses {
+    let mut problem = match regresses {
         true => regression(&train.0, width, &train.1),
         false => classification(&train.0, width, &train.1),
     };
-    let model = try_fit(family, &problem, &case["hyperparams"].to_string()).map_err(|error| error.to_string())?;
+    // What scikit-learn is told of classes, families are told of rows.
+    let mut hyperparams = case["hyperparams"].clone();
+    let balanced = hyperparams.as_object_mut().and_then(|given| given.remove("class_weight"));
+    let weights = balanced.map(|word| {
+        assert_eq!(word, "balanced");
+        weights(&train.1)
+    });
+    problem.weights = weights.as_deref();
+    let model = try_fit(family, &problem, &hyperparams.to_string()).map_err(|error| error.to_string())?;
     let score = if regresses { r2(&*model, &test.0, &test.1) } else { accuracy(&*model, &test.0, &test.1) };
     if (score - number("score")).abs() > number("margin") {
         return Err(format!("the score is {score}, and scikit-learn's {}", number("score")));
@@ -38,6 +46,13 @@ fn outcome(case: &Value) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// The weights of rows that count classes alike, however often they occur.
+fn weights(labels: &[f32]) -> Vec<f32> {
+    let count = |label: f32| labels.iter().filter(|other| **other == label).count();
+    let classes = labels.iter().enumerate().filter(|(row, label)| !labels[..*row].contains(label)).count();
+    labels.iter().map(|label| labels.len() as f32 / (classes * count(*label)) as f32).collect()
 }
 
 #[test]
