@@ -279,10 +279,7 @@ def test_nobody_reads_back_less_than_was_written(numbers, pipelining):
     """Eight sessions, while one replica is late, the other is restarted, and connections are made anew."""
     slow, other = numbers.replicas
     numbers.primary.psql("CREATE INDEX IF NOT EXISTS kept_a ON kept (a)")
-    with (
-        split(numbers, f"pipelining = {pipelining}\nserver_lifetime = 1\nread_your_writes_wait = 1") as pooler,
-        delayed(30, slow),
-    ):
+    with split(numbers, f"pipelining = {pipelining}\nserver_lifetime = 1") as pooler, delayed(30, slow):
         splits(pooler)
         stale, ports = [], []
         crowd = [

@@ -14,12 +14,14 @@ use wire::frontend;
 use super::{Freshness, UNKNOWN};
 use crate::catalog::visit::{Guest, Visit};
 use crate::catalog::{Servers, Way};
+use crate::config::Config;
 use crate::monitor::ClusterView;
 use crate::shared::{Message, Shared};
 
-/// Between rounds, and between questions to a replica that is behind, while nobody waits for it.
+/// Between rounds while nobody waits, and at most between questions to a replica that is behind.
 const CALM: Duration = Duration::from_millis(20);
-/// Likewise while somebody waits.
+/// Between questions to a replica while somebody waits, and at least otherwise: from here the pause doubles for as long as
+/// the replica comes no nearer, so that its delay is measured, and not the pause.
 const HURRY: Duration = Duration::from_millis(1);
 /// A server that takes longer to answer is not relied upon.
 const LIMIT: Duration = Duration::from_secs(1);
@@ -86,8 +88,9 @@ struct Line {
     round: (u64, Moment),
     /// The doubts of a replica when it was asked.
     doubts: u64,
-    /// When it may be asked again.
+    /// When it may be asked again, and how long after the last answer that is.
     again: Instant,
+    pause: Duration,
     used: Instant,
 }
 
@@ -109,6 +112,8 @@ struct Tide {
 struct Asker {
     shared: Arc<Shared>,
     poll: Poll,
+    /// The configuration whose clusters are all in `tides`.
+    taken: Option<Arc<Config>>,
     tides: Slab<Tide>,
     scratch: Vec<u8>,
 }
@@ -118,7 +123,7 @@ struct Asker {
 /// # Errors
 /// Those of the system.
 pub fn spawn(shared: Arc<Shared>, poll: Poll) -> io::Result<()> {
-    let asker = Asker { shared, poll, tides: Slab::new(), scratch: vec![0; READ] };
+    let asker = Asker { shared, poll, taken: None, tides: Slab::new(), scratch: vec![0; READ] };
     std::thread::Builder::new().name("replay".to_owned()).spawn(move || {
         if let Err(error) = asker.run() {
             crate::warning!("replicas are not asked what they have replayed any more: {error}");
@@ -158,6 +163,9 @@ impl Asker {
     /// Takes up the clusters of the configuration, and drops all others. Nothing is asked of them before a commit.
     fn take_up(&mut self) {
         let config = self.shared.config();
+        if self.taken.as_ref().is_some_and(|taken| Arc::ptr_eq(taken, &config)) {
+            return;
+        }
         let wanted = |name: &str| config.clusters().any(|(other, _)| other == name);
         let registry = self.poll.registry();
         self.tides.retain(|_, tide| {
@@ -167,23 +175,18 @@ impl Asker {
             }
             keep
         });
+        let mut whole = true;
         for (name, _) in config.clusters() {
-            let known = self.tides.iter().any(|(_, tide)| tide.name == name);
-            if !known && let Some(view) = ClusterView::new(&self.shared.board, name, 0) {
-                let now = Instant::now();
-                self.tides.insert(Tide {
-                    name: name.to_owned(),
-                    view,
-                    replay: Replay::default(),
-                    primary: None,
-                    lines: HashMap::new(),
-                    failed: HashMap::new(),
-                    last: 0,
-                    began: now,
-                    due: now,
-                });
+            if self.tides.iter().any(|(_, tide)| tide.name == name) {
+                continue;
+            }
+            if let Some(view) = ClusterView::new(&self.shared.board, name, 0) {
+                self.tides.insert(Tide::new(name, view));
+            } else {
+                whole = false;
             }
         }
+        self.taken = whole.then_some(config);
     }
 
     /// A server has answered, or cannot.
@@ -206,7 +209,8 @@ impl Asker {
             return;
         }
         let hurried = fresh.is_wanted(now);
-        line.again = Instant::now() + if hurried { HURRY } else { CALM };
+        line.pause = if hurried { HURRY } else { (line.pause * 2).min(CALM) };
+        line.again = Instant::now() + line.pause;
         // A server that has replayed nothing, since it is no standby of this kind, says so.
         let Some(lsn) = position else { return };
         if fresh.doubts(id) != line.doubts {
@@ -215,6 +219,10 @@ impl Asker {
         }
         let round = tide.replay.replica(id, lsn, now);
         let news = fresh.cover(id, round, line.doubts);
+        if news {
+            line.pause = HURRY;
+            line.again = Instant::now() + HURRY;
+        }
         let delays = tide.lines.keys().filter_map(|id| tide.replay.delay(*id));
         fresh.delay.store(delays.min().unwrap_or(UNKNOWN), std::sync::atomic::Ordering::Relaxed);
         if news && hurried {
@@ -256,6 +264,8 @@ impl Asker {
                 tide.replay.forget(id);
             }
             if tide.replay.owes(id) {
+                let again = tide.lines.get(&id).map_or(now, |line| line.again);
+                tide.due = tide.due.min(again.max(now + HURRY));
                 asks.push(id);
             }
         }
@@ -294,8 +304,8 @@ impl Asker {
                     let config = self.shared.config();
                     let visit = Visit::begin(way, &database, "howdah replay", config, token, registry)?;
                     let round = (round, moment);
-                    let (asked, again, used) = (Some(now), now, now);
-                    tide.lines.insert(id, Line { visit, question, asked, round, doubts, again, used });
+                    let (asked, again, used, pause) = (Some(now), now, now, HURRY);
+                    tide.lines.insert(id, Line { visit, question, asked, round, doubts, again, pause, used });
                     Ok(())
                 })
             }
@@ -307,6 +317,21 @@ impl Asker {
 }
 
 impl Tide {
+    fn new(name: &str, view: ClusterView) -> Tide {
+        let now = Instant::now();
+        Tide {
+            name: name.to_owned(),
+            view,
+            replay: Replay::default(),
+            primary: None,
+            lines: HashMap::new(),
+            failed: HashMap::new(),
+            last: 0,
+            began: now,
+            due: now,
+        }
+    }
+
     /// The replicas that serve reads now.
     fn replicas(&self) -> Vec<ServerId> {
         let view = self.view.view();
