@@ -39,6 +39,7 @@ mod _core {
         let py = module.py();
         crate::session::inbox::settle_allocator();
         crate::session::op::install(py)?;
+        crate::session::fork::watch();
         crate::codec::object::publish(module)?;
         module.add("Record", crate::record::record_class(py)?)?;
         module.add("NO_TIMEOUT", crate::session::calls::no_timeout(py)?)?;

@@ -16,6 +16,7 @@ use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 
 pub mod iterate;
 mod spare;
+pub mod tuple;
 
 use iterate::{RecordItems, over_values};
 

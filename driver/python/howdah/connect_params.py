@@ -163,8 +163,35 @@ class _Wanted:
                 self.offer(argument, parameters.pop(name))
 
 
+# A word of libpq's connection strings: a name, and a value that is quoted where it is empty or has spaces.
+_WORD = re.compile(r"\s*(\w+)\s*=\s*(?:'((?:[^'\\]|\\.)*)'|((?:[^\s'\\]|\\.)*))(?=\s|$)", re.DOTALL)
+
+
+def _take_words(wanted: _Wanted, dsn: str) -> dict[str, str]:
+    """Take what libpq's `name=value` words say; gives those that only the server knows."""
+    found: dict[str, str] = {}
+    position = 0
+    while position < len(dsn.rstrip()):
+        word = _WORD.match(dsn, position)
+        if word is None:
+            raise exceptions.ClientConfigurationError(
+                f"invalid connection string: name=value is expected at character {position + 1}",
+                hint="A value with spaces is written in single quotes.",
+            )
+        name, quoted, plain = word.groups()
+        found[name] = re.sub(r"\\(.)", r"\1", plain if quoted is None else quoted, flags=re.DOTALL)
+        position = word.end()
+    service = found.pop("service", "")
+    if service and not wanted.values.get("service"):
+        wanted.values["service"] = service
+    wanted.take(found)
+    return found
+
+
 def _take_dsn(wanted: _Wanted, dsn: str) -> dict[str, str]:
     """Take what `dsn` says; gives the parameters in it that only the server knows."""
+    if "://" not in dsn and "=" in dsn:
+        return _take_words(wanted, dsn)
     parsed = urllib.parse.urlparse(dsn)
     if parsed.scheme not in ("postgresql", "postgres"):
         raise exceptions.ClientConfigurationError(

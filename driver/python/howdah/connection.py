@@ -389,8 +389,9 @@ class Connection(
         ----------
         command : str
             The command.
-        args : iterable of sequences or of mappings
-            The argument lists, taken piece by piece while they are sent; or the values of `:name` parameters.
+        args : iterable or asynchronous iterable of sequences or of mappings
+            The argument lists, taken piece by piece while they are sent (of an asynchronous iterable all at first); or
+            the values of `:name` parameters.
         timeout : float, optional
             Seconds for the whole.
 
@@ -551,6 +552,9 @@ class Connection(
 
     def _check_open(self) -> None:
         if self.is_closed():
+            if self._protocol is not None:
+                # It knows better why.
+                self._protocol._check_open()
             raise exceptions.InterfaceError("connection is closed")
 
     async def close(self, *, timeout: Optional[float] = None) -> None:
@@ -792,7 +796,7 @@ async def connect(
     ----------
     dsn : str, optional
         A URI: `postgres://user:password@host1:port1,host2:port2/database?option=value`, with libpq's options; unknown
-        ones are settings of the server.
+        ones are settings of the server. Or libpq's words: `host=... port=... dbname=... user=...`.
     host : str or list of str, optional
         Host names, addresses or directories of Unix sockets, tried one after the other.
     port : int or list of int, optional

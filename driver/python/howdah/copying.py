@@ -321,7 +321,8 @@ class CopyMethods(ConnectionPart):
 
     async def _copy_in(self, statement: str, source: Any, timeout: Optional[float]) -> str:
         run = self._loop.run_in_executor
-        path = _path(source)
+        # Bytes are what is to be copied, though they could be a path.
+        path = None if isinstance(source, bytes) else _path(source)
         file = data = None
         reader: Any = None
         if path is not None:

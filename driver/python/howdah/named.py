@@ -20,7 +20,7 @@ _PART = re.compile(
     | " (?: [^"] | "" )* "                              # an identifier
     | (?<![\w$]) \$ (?: [^\W\d] \w* )? \$               # the beginning of a string in dollars
     | :: | :=
-    | [\[\]]
+    | [\[\];]
     | : (?P<name> [^\W\d] \w* )
     | (?<![\w$]) \$ (?P<number> \d+ )
     """,
@@ -199,18 +199,12 @@ def _translate(query: str, given: Optional[frozenset[str]]) -> tuple[str, tuple[
     """The query with numbers, and the names; `given` are those that have a value, None if that is not known yet."""
     numbers: dict[str, int] = {}
     pieces: list[str] = []
-    copied = position = depth = 0
+    copied = depth = 0
     by_position = False
-    while (found := _PART.search(query, position)) is not None:
-        part, position = found[0], found.end()
-        name = found["name"]
-        if part == "/*":
-            position = _end_of_comment(query, position)
-        elif found["number"] is not None:
+    for found in parts(query):
+        part, name = found[0], found["name"]
+        if found["number"] is not None:
             by_position = True
-        elif part[0] == "$":
-            end = query.find(part, position)
-            position = len(query) if end < 0 else end + len(part)
         elif part == "[":
             depth += 1
         elif part == "]":
@@ -222,13 +216,27 @@ def _translate(query: str, given: Optional[frozenset[str]]) -> tuple[str, tuple[
                 if given is not None:
                     raise _no_value(name)
             pieces += (query[copied : found.start()], f"${numbers.setdefault(name, len(numbers) + 1)}")
-            copied = position
+            copied = found.end()
     if by_position and numbers:
         raise exceptions.InterfaceError("a query takes values by position or by name, not both")
     if given is not None:
         _check_all_used(given, numbers)
     pieces.append(query[copied:])
     return "".join(pieces), tuple(numbers)
+
+
+def parts(query: str) -> Iterator[re.Match[str]]:
+    """What of a query may mean something to the driver: not what is inside of strings, identifiers and comments."""
+    position = 0
+    while (found := _PART.search(query, position)) is not None:
+        part, position = found[0], found.end()
+        if part == "/*":
+            position = _end_of_comment(query, position)
+        elif part[0] == "$" and found["number"] is None:
+            end = query.find(part, position)
+            position = len(query) if end < 0 else end + len(part)
+        else:
+            yield found
 
 
 def _check_no_positions(args: tuple[Any, ...]) -> None:

@@ -35,10 +35,10 @@ def check_record_class(record_class: Any) -> None:
     Raises
     ------
     InterfaceError
-        It is not derived from :class:`Record`, or makes its instances in a way of its own.
+        It is neither `tuple` nor derived from :class:`Record`, or makes its instances in a way of its own.
     """
     record = Record
-    if record_class is record:
+    if record_class is record or record_class is tuple:
         return
     if not (isinstance(record_class, type) and issubclass(record_class, record)):
         raise exceptions.InterfaceError(

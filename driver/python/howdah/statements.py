@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections.abc
 import contextlib
 from collections.abc import Awaitable
 from typing import Any, Callable, Optional
@@ -160,6 +161,9 @@ class StatementMethods(ConnectionPart):
         record_class: Optional[type] = None,
     ) -> Any:
         timeout = self._protocol._get_timeout(timeout)
+        if isinstance(args, collections.abc.AsyncIterable):
+            # They are one unit, which another task's query must not wait for while the next list is awaited.
+            args = [arguments async for arguments in args]
         query, args = named.bind_many(query, args)
         if self._query_loggers:
             with self._time_and_log(query, args, timeout):

@@ -504,7 +504,12 @@ impl Session {
     }
 
     fn is_closed(&self) -> bool {
-        self.is_closing.load(Ordering::Relaxed)
+        self.is_closing.load(Ordering::Relaxed) || self.is_elsewhere()
+    }
+
+    /// Fails when nothing can be asked any more, and says why.
+    fn _check_open(&self, py: Python<'_>) -> PyResult<()> {
+        self.check_open(py)
     }
 
     fn is_connected(&self) -> bool {
@@ -544,6 +549,11 @@ impl Session {
         let py = slf.py();
         let this = slf.get();
         let closing = this.is_closing.swap(true, Ordering::Relaxed);
+        if this.is_elsewhere() {
+            // The socket, and what watches it, are the other process's too: nothing is said, nothing taken away.
+            this.socket.store(-1, Ordering::Relaxed);
+            return Ok(());
+        }
         let transport = {
             let mut writing = this.writing()?;
             if !closing {

@@ -138,6 +138,8 @@ pub struct Flight {
     pub columns: Option<Box<ColumnsBuilder>>,
     /// The one value that is asked for, when only one is.
     pub value: Option<Py<PyAny>>,
+    /// How many rows the commands of many argument lists have told of.
+    pub count: u64,
     /// The tag of the last command that completed.
     pub tag: Option<Box<[u8]>>,
     /// Whether the portal had more rows than were asked for.
@@ -175,6 +177,7 @@ impl Flight {
             rows: Vec::new(),
             columns: None,
             value: None,
+            count: 0,
             tag: None,
             suspended: false,
             error: None,

@@ -16,10 +16,12 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple, PyType};
 
+pub mod block;
 pub mod calls;
 pub mod errors;
 pub mod flight;
 pub mod footprint;
+pub mod fork;
 pub mod inbox;
 pub mod lease;
 pub mod login;
@@ -134,6 +136,8 @@ pub struct Session {
     changed: AtomicBool,
     /// Whether the server has let the user in (AuthenticationOk).
     auth_received: AtomicBool,
+    /// The process that made it, by the forks up to it.
+    generation: u32,
 }
 
 /// A lock that is only ever held for moments and by one thread; a second one is an error rather than a wait.
@@ -204,6 +208,12 @@ impl Session {
 
     /// The error of an operation that finds the connection lost or closed.
     fn closed_error(&self, py: Python<'_>) -> PyErr {
+        if self.is_elsewhere() {
+            return errors::interface(
+                py,
+                "the connection belongs to the process that made it: after a fork, connect anew in the child",
+            );
+        }
         errors::interface(py, "connection is closed")
     }
 

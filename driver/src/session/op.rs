@@ -99,6 +99,19 @@ pub struct Op {
     state: Mutex<State>,
 }
 
+/// One that nobody has awaited has done nothing, and says so as a coroutine does.
+impl Drop for Op {
+    fn drop(&mut self) {
+        let forgotten = match self.state.get_mut() {
+            Ok(state) => matches!(state.phase, Phase::New),
+            Err(_) => false,
+        };
+        if forgotten {
+            Python::attach(|py| self.complain(py));
+        }
+    }
+}
+
 /// What driving an operation comes to.
 pub enum Driven<'py> {
     /// The task must wait for this.
@@ -136,6 +149,30 @@ impl Op {
             task: None,
         };
         Bound::new(session.py(), Op { session: session.clone().unbind(), state: Mutex::new(state) })
+    }
+
+    /// Warns that nobody has awaited it.
+    #[cold]
+    fn complain(&self, py: Python<'_>) {
+        // It may die while an exception is on its way.
+        let raised = PyErr::take(py);
+        let warn = || -> PyResult<()> {
+            let what = match &self.state().request {
+                Request::Fetch { query, .. }
+                | Request::Simple(query)
+                | Request::CopyOut(query)
+                | Request::CopyIn(query) => format!("the query {}", query.bind(py).repr()?),
+                _ => "an operation of the connection".to_owned(),
+            };
+            let message = std::ffi::CString::new(format!("{what} was never awaited"))?;
+            PyErr::warn(py, &py.get_type::<pyo3::exceptions::PyRuntimeWarning>(), &message, 1)
+        };
+        if let Err(error) = warn() {
+            error.write_unraisable(py, None);
+        }
+        if let Some(raised) = raised {
+            raised.restore(py);
+        }
     }
 
     /// What is inside.
@@ -334,7 +371,7 @@ fn block_on(future: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
 
 /// Drives a coroutine one step.
 #[cfg(Py_3_10)]
-fn send<'py>(coroutine: &Bound<'py, PyAny>, value: &Bound<'py, PyAny>) -> PyResult<Driven<'py>> {
+pub(crate) fn send<'py>(coroutine: &Bound<'py, PyAny>, value: &Bound<'py, PyAny>) -> PyResult<Driven<'py>> {
     let py = coroutine.py();
     let mut result = std::ptr::null_mut();
     // SAFETY: both are live objects; the result is a new reference unless the send failed.
@@ -349,7 +386,7 @@ fn send<'py>(coroutine: &Bound<'py, PyAny>, value: &Bound<'py, PyAny>) -> PyResu
 
 /// Drives a coroutine one step.
 #[cfg(not(Py_3_10))]
-fn send<'py>(coroutine: &Bound<'py, PyAny>, value: &Bound<'py, PyAny>) -> PyResult<Driven<'py>> {
+pub(crate) fn send<'py>(coroutine: &Bound<'py, PyAny>, value: &Bound<'py, PyAny>) -> PyResult<Driven<'py>> {
     returned(coroutine.py(), coroutine.call_method1("send", (value,)))
 }
 

@@ -59,6 +59,7 @@ impl Session {
             queries: AtomicU64::new(0),
             changed: AtomicBool::new(false),
             auth_received: AtomicBool::new(false),
+            generation: super::fork::generation(),
         })
     }
 

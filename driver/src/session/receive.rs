@@ -13,6 +13,7 @@ use super::flight::{Flight, Kind, Shape};
 use super::statement::{Program, Statement};
 use super::{Exclusive, Reading, Session, Writing, brief, errors, outgoing};
 use crate::record::NewRecord;
+use crate::record::tuple::NewTuple;
 
 /// The server is held up when a COPY has brought so much that nobody has taken.
 const COPY_MUCH: usize = 512 * 1024;
@@ -196,6 +197,7 @@ impl Session {
                 let wanted = !matches!(flight.shape, Shape::Rows | Shape::Row | Shape::Value(_));
                 if wanted {
                     let tag = backend::command_complete(body).map_err(|error| broken_message(py, &error))?;
+                    flight.count += rows_of(tag);
                     flight.tag = Some(tag.into());
                 }
             }
@@ -374,6 +376,9 @@ impl Session {
                 let tag = flight.tag.take().map(|tag| PyBytes::new(py, &tag));
                 let rows = rows(flight)?;
                 Ok((rows, tag, !flight.suspended).into_pyobject(py)?.into_any().unbind())
+            }
+            Shape::Nothing if flight.kind == Kind::ExecuteMany => {
+                Ok(flight.count.into_pyobject(py)?.into_any().unbind())
             }
             Shape::Nothing => Ok(py.None()),
         }
@@ -575,6 +580,12 @@ fn row(py: Python<'_>, flight: &mut Flight, program: &Program, body: &[u8]) -> P
         }
         return Ok(());
     }
+    if program.tuples {
+        let mut tuple = NewTuple::new(py, count)?;
+        program.decoder.decode_row(py, values, tuple.fields(), &program.settings)?;
+        flight.rows.push(tuple.finish(py, program.tracked).unbind());
+        return Ok(());
+    }
     let mut record = NewRecord::new(py, program.record_class.bind(py), program.descriptor.bind(py), count)?;
     program.decoder.decode_row(py, values, record.fields(), &program.settings)?;
     let record = record.finish(py, program.tracked);
@@ -598,6 +609,12 @@ impl Drop for Fields0 {
             unsafe { pyo3::ffi::Py_XDECREF(*place) }
         }
     }
+}
+
+/// How many rows a command's tag tells of; none where it tells of none.
+fn rows_of(tag: &[u8]) -> u64 {
+    let number = tag.rsplit(|&byte| byte == b' ').next().unwrap_or_default();
+    std::str::from_utf8(number).ok().and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
 /// Gives a future its result, unless it is over.

@@ -63,7 +63,10 @@ impl Session {
     }
 
     pub(crate) fn check_open(&self, py: Python<'_>) -> PyResult<()> {
-        if self.is_closing.load(Ordering::Relaxed) { Err(self.closed_error(py)) } else { Ok(()) }
+        if self.is_closing.load(Ordering::Relaxed) || self.is_elsewhere() {
+            return Err(self.closed_error(py));
+        }
+        Ok(())
     }
 
     pub(crate) fn note_change(&self, changes: bool) {

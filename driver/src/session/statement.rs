@@ -37,6 +37,8 @@ pub struct Program {
     pub descriptor: Py<Descriptor>,
     /// The class of the rows.
     pub record_class: Py<PyType>,
+    /// Whether rows are plain tuples.
+    pub tuples: bool,
     /// Whether a row may hold values that the garbage collector must know.
     pub tracked: bool,
     /// The count and formats of the parameters, and their count again.
@@ -313,6 +315,7 @@ impl Statement {
             head,
             descriptor: Descriptor::of_names(py, &names)?,
             record_class: self.record_class.clone_ref(py),
+            tuples: self.record_class.is(py.get_type::<PyTuple>()),
             tracked: !decoders.iter().all(|codec| codec.is_atomic()),
             decoder: RowDecoder::new(&decoders),
             encoders,
@@ -464,7 +467,13 @@ impl Program {
             out.extend_from_slice(&reals.get().bytes);
             return patch(py, out, begin);
         }
-        codec.encode(py, arg, out, &self.settings).map_err(|error| refused(py, error, arg, position, element))?;
+        if let Err(error) = codec.encode(py, arg, out, &self.settings) {
+            out.truncate(begin + 4);
+            let Some(value) = member(py, arg) else { return Err(refused(py, error, arg, position, element)) };
+            codec
+                .encode(py, &value, out, &self.settings)
+                .map_err(|error| refused(py, error, arg, position, element))?;
+        }
         patch(py, out, begin)
     }
 
@@ -521,6 +530,13 @@ impl Program {
         }
         Ok(())
     }
+}
+
+/// The value of a member of an enumeration.
+#[cold]
+fn member<'py>(py: Python<'py>, arg: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
+    let class = py.import("enum").ok()?.getattr("Enum").ok()?;
+    if arg.is_instance(&class).ok()? { arg.getattr("value").ok() } else { None }
 }
 
 /// Writes the length of a value into the word in front of it.

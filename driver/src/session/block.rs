@@ -1,0 +1,129 @@
+//! A session that no event loop runs for: the thread that asks waits for the socket itself.
+//!
+//! The synchronous interface (`howdah.dbapi`) makes its connections on an event loop of its own that runs only while it
+//! is needed: to connect, for TLS, to cancel, for large writes. A plain query needs none of it. Its request was written
+//! to the socket when it was asked, so that all there is to do is to wait for bytes, with the interpreter released, and
+//! to hand them to [`Session::receive`], as the loop's transport would.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use super::Session;
+use super::op::{Driven, send};
+
+/// Signals are looked after this often: one that comes right before the wait does not end it.
+const SIGNALS: Duration = Duration::from_millis(100);
+
+/// What a wait for the socket came to.
+enum Heard {
+    /// Bytes came, and have been read.
+    Bytes,
+    /// Nothing for now.
+    Nothing,
+    /// The connection has ended, which is for the transport to find out.
+    End,
+}
+
+#[pymethods]
+impl Session {
+    /// Drives an awaitable on this thread: `(True, result)`, or `(False, future)` when it waits for something that
+    /// takes the loop.
+    fn block<'py>(slf: &Bound<'py, Self>, awaitable: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTuple>> {
+        let py = slf.py();
+        loop {
+            match send(awaitable, py.None().bind(py))? {
+                Driven::Return(value) => return (true, value).into_pyobject(py),
+                Driven::Yield(future) => {
+                    if !Self::wait_for(slf, &future)? {
+                        return (false, future).into_pyobject(py);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Session {
+    /// Reads until a future is done; false when that takes the loop.
+    fn wait_for(slf: &Bound<'_, Self>, future: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let py = slf.py();
+        let this = slf.get();
+        loop {
+            if future.call_method0(intern!(py, "done"))?.is_truthy()? {
+                return Ok(true);
+            }
+            let Some(patience) = this.patience()? else { return Ok(false) };
+            let socket = this.socket.load(Ordering::Relaxed);
+            let millis = i32::try_from(patience.as_millis()).unwrap_or(0);
+            let readable = py.detach(|| is_readable(socket, millis));
+            py.check_signals()?;
+            if readable {
+                match this.hear(socket)? {
+                    Heard::Bytes => Self::receive(slf)?,
+                    Heard::Nothing => (),
+                    Heard::End => return Ok(false),
+                }
+            } else {
+                Self::ring(slf)?;
+            }
+        }
+    }
+
+    /// How long the socket may be waited for; `None` when the loop has to run.
+    fn patience(&self) -> PyResult<Option<Duration>> {
+        let plain = self.socket.load(Ordering::Relaxed) >= 0
+            && !self.paused_writing.load(Ordering::Relaxed)
+            && !self.paused_reading.load(Ordering::Relaxed)
+            && !self.cancelling.load(Ordering::Relaxed)
+            && !self.is_closing.load(Ordering::Relaxed);
+        let writing = self.writing()?;
+        if !plain || writing.overflow || writing.flush_due || writing.many.is_some() {
+            return Ok(None);
+        }
+        let timer = writing.timer.as_ref().map(|(due, _)| due.saturating_duration_since(Instant::now()));
+        // Rounded up, as what is waited for in is milliseconds.
+        Ok(Some(timer.map_or(SIGNALS, |left| SIGNALS.min(left + Duration::from_millis(1)))))
+    }
+
+    /// Reads what the socket has.
+    fn hear(&self, socket: i32) -> PyResult<Heard> {
+        let mut reading = self.reading()?;
+        let space = reading.inbox.space();
+        // SAFETY: the slice is writable for its length; the socket is the transport's, which is open.
+        let count = unsafe { libc::recv(socket, space.as_mut_ptr().cast(), space.len(), libc::MSG_DONTWAIT) };
+        match usize::try_from(count) {
+            Ok(0) => Ok(Heard::End),
+            Ok(count) => {
+                reading.inbox.filled(count);
+                Ok(Heard::Bytes)
+            }
+            Err(_) => match std::io::Error::last_os_error().kind() {
+                std::io::ErrorKind::Interrupted | std::io::ErrorKind::WouldBlock => Ok(Heard::Nothing),
+                _ => Ok(Heard::End),
+            },
+        }
+    }
+
+    /// Does what the timer is for, if it is due.
+    fn ring(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let py = slf.py();
+        let handle = {
+            let mut writing = slf.get().writing()?;
+            writing.timer.take_if(|(due, _)| *due <= Instant::now())
+        };
+        let Some((_, handle)) = handle else { return Ok(()) };
+        handle.call_method0(py, intern!(py, "cancel"))?;
+        Self::on_timer(slf)
+    }
+}
+
+/// Waits for a socket to have something to read, or to have ended.
+fn is_readable(socket: i32, millis: i32) -> bool {
+    let mut entry = libc::pollfd { fd: socket, events: libc::POLLIN, revents: 0 };
+    // SAFETY: one entry, alive for the call.
+    unsafe { libc::poll(&mut entry, 1, millis) > 0 }
+}
