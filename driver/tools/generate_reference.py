@@ -20,6 +20,20 @@ CHAPTERS = [
     ("Cursors", ["howdah.cursor:CursorFactory", "howdah.cursor:CursorIterator", "howdah.cursor:Cursor"]),
     ("Pools", ["howdah:Pool", "howdah:PoolStatistics"]),
     ("Notifications", ["howdah:Notifications", "howdah:Notification"]),
+    (
+        "The synchronous interface",
+        [
+            "howdah.dbapi:connect",
+            "howdah.dbapi:Connection",
+            "howdah.dbapi:Cursor",
+            "howdah.dbapi:StreamCursor",
+            "howdah.dbapi:ColumnCursor",
+            "howdah.dbapi:Pool",
+            "howdah.dbapi:dict_row",
+            "howdah.dbapi:class_row",
+            "howdah.dbapi:Error",
+        ],
+    ),
     ("Training", ["howdah:TrainingProgress", "howdah:ProgressBar"]),
     (
         "Types",
@@ -63,10 +77,12 @@ def write(out, path):
     """Writes one class or function."""
     module, name = path.split(":")
     thing = getattr(importlib.import_module(module), name)
+    # Names that the other interface has too.
+    prefix = "dbapi." if module == "howdah.dbapi" else ""
     if not inspect.isclass(thing):
-        entry(out, name, thing, "###")
+        entry(out, name, thing, "###", prefix)
         return
-    out.write(f"\n### class {name}\n\n{body(documentation(thing, name))}")
+    out.write(f"\n### class {prefix}{name}\n\n{body(documentation(thing, name))}")
     for member, value in members(thing):
         entry(out, f"{name}.{member}", value, "####")
 
@@ -84,14 +100,14 @@ def members(cls):
     return sorted(found.items())
 
 
-def entry(out, name, thing, level):
+def entry(out, name, thing, level, module=""):
     """Writes a function, a method or a property."""
     title = name.rpartition(".")[2]
     if isinstance(thing, property):
         out.write(f"\n{level} {title}\n\n{body(documentation(thing, name))}")
         return
     prefix = "async " if inspect.iscoroutinefunction(thing) else ""
-    out.write(f"\n{level} {title}\n\n```python\n{prefix}{title}{signature(thing)}\n```\n\n")
+    out.write(f"\n{level} {module}{title}\n\n```python\n{prefix}{module}{title}{signature(thing)}\n```\n\n")
     out.write(body(documentation(thing, name)))
 
 

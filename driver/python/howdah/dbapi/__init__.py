@@ -1,0 +1,85 @@
+"""PEP 249 on the driver's core: a synchronous interface, without threads and without an event loop that runs.
+
+Examples
+--------
+>>> import howdah.dbapi
+>>> connection = howdah.dbapi.connect("postgres://localhost/app")
+>>> cursor = connection.cursor()
+>>> cursor.execute("select id, carrier from flights where day = %s", (3,))
+>>> cursor.fetchall()
+[(1, 'LH')]
+>>> connection.commit()
+"""
+
+from __future__ import annotations
+
+from .connection import Connection, connect
+from .cursor import ColumnCursor, Cursor, StreamCursor, class_row, dict_row
+from .errors import (
+    DatabaseError,
+    DataError,
+    Error,
+    IntegrityError,
+    InterfaceError,
+    InternalError,
+    NotSupportedError,
+    OperationalError,
+    ProgrammingError,
+    Warning,
+)
+from .pool import Pool
+from .types import (
+    BINARY,
+    DATETIME,
+    NUMBER,
+    ROWID,
+    STRING,
+    Binary,
+    Date,
+    DateFromTicks,
+    Time,
+    TimeFromTicks,
+    Timestamp,
+    TimestampFromTicks,
+)
+
+apilevel = "2.0"
+# Threads may share connections.
+threadsafety = 2
+paramstyle = "pyformat"
+
+__all__ = (
+    "BINARY",
+    "DATETIME",
+    "NUMBER",
+    "ROWID",
+    "STRING",
+    "Binary",
+    "ColumnCursor",
+    "Connection",
+    "Cursor",
+    "DataError",
+    "DatabaseError",
+    "Date",
+    "DateFromTicks",
+    "Error",
+    "IntegrityError",
+    "InterfaceError",
+    "InternalError",
+    "NotSupportedError",
+    "OperationalError",
+    "Pool",
+    "ProgrammingError",
+    "StreamCursor",
+    "Time",
+    "TimeFromTicks",
+    "Timestamp",
+    "TimestampFromTicks",
+    "Warning",
+    "apilevel",
+    "class_row",
+    "connect",
+    "dict_row",
+    "paramstyle",
+    "threadsafety",
+)

@@ -1,0 +1,93 @@
+"""The event loop of one synchronous connection, which runs on the caller's thread while something needs it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import types
+from collections.abc import Awaitable, Callable, Generator, Iterator
+from typing import Any
+
+_tasks = asyncio.tasks
+
+
+class Loop(asyncio.SelectorEventLoop):
+    """A loop that never starts a thread: what others give to an executor is done at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._process = os.getpid()
+
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:  # type: ignore[override]
+        """Call `func` now."""
+        future = self.create_future()
+        try:
+            future.set_result(func(*args))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+    def complete(self, awaitable: Awaitable[Any]) -> Any:
+        """Run an awaitable to its end; what interrupts that cancels it, and comes through once it has ended."""
+        with _no_other_loop():
+            task = self.create_task(_as_coroutine(awaitable))
+            try:
+                return self.run_until_complete(task)
+            except BaseException:
+                if not task.done():
+                    task.cancel()
+                    self.run_until_complete(_tasks.wait([task]))
+                if not task.cancelled():
+                    task.exception()
+                raise
+
+    def turn(self) -> None:
+        """Do what is due."""
+        with _no_other_loop():
+            self.call_soon(self.stop)
+            self.run_forever()
+
+    def close(self) -> None:
+        """Close the loop, unless it is another process's: what watches its sockets is shared with a forked child."""
+        if os.getpid() == self._process:
+            super().close()
+
+    def __del__(self, *args: Any) -> None:
+        # The connection warns for both.
+        if not self.is_closed() and not self.is_running():
+            self.close()
+
+
+async def _as_coroutine(awaitable: Awaitable[Any]) -> Any:
+    return await awaitable
+
+
+@types.coroutine
+def resume(awaitable: Any, future: Any) -> Generator[Any, Any, Any]:
+    """Go on with an awaitable that waits for `future`."""
+    try:
+        yield future
+    except BaseException:
+        awaitable.close()
+        raise
+    return (yield from awaitable)
+
+
+@contextlib.contextmanager
+def _no_other_loop() -> Iterator[None]:
+    """Hide the loop that runs on this thread, a notebook's for instance, which stands still meanwhile."""
+    outer = asyncio._get_running_loop()
+    if outer is None:
+        yield
+        return
+    task = asyncio.current_task(outer)
+    if task is not None:
+        _tasks._leave_task(outer, task)
+    asyncio._set_running_loop(None)
+    try:
+        yield
+    finally:
+        asyncio._set_running_loop(outer)
+        if task is not None:
+            _tasks._enter_task(outer, task)

@@ -1,0 +1,609 @@
+"""A connection that blocks: the driver's own, driven on the thread that asks."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import select
+import threading
+import warnings
+from collections.abc import Awaitable, Iterable, Iterator
+from types import TracebackType
+from typing import Any, Optional
+
+from .. import connect_utils, connection, exceptions
+from ..transaction import ISOLATION_LEVELS
+from . import errors
+from ._loop import Loop, resume
+from .cursor import ColumnCursor, Cursor, RowFactory, StreamCursor
+from .errors import InterfaceError, InternalError, ProgrammingError, raise_translated
+
+# After these, statements of the tables that were there may not hold any more.
+_ALTERING = (b"CREATE", b"ALTER", b"DROP", b"ROLLBACK", b"DISCARD", b"DEALLOCATE")
+# How long a polite end may take.
+_GOODBYE = 5
+
+
+class Connection:
+    """A session with a server, made by :func:`connect`.
+
+    Several threads may use it: one waits while another one's command runs. As a block it commits at the end, or rolls
+    back after an exception, and closes.
+
+    Examples
+    --------
+    >>> with howdah.dbapi.connect("postgres://localhost/app") as connection:
+    ...     with connection.cursor() as cursor:
+    ...         cursor.execute("insert into flights values (%s, %s)", (1, "LH"))
+    """
+
+    # PEP 249's exceptions are attributes of connections too.
+    Warning = errors.Warning
+    Error = errors.Error
+    InterfaceError = errors.InterfaceError
+    DatabaseError = errors.DatabaseError
+    DataError = errors.DataError
+    OperationalError = errors.OperationalError
+    IntegrityError = errors.IntegrityError
+    InternalError = errors.InternalError
+    ProgrammingError = errors.ProgrammingError
+    NotSupportedError = errors.NotSupportedError
+
+    def __init__(
+        self, loop: Loop, inner: connection.Connection, autocommit: bool, row_factory: Optional[RowFactory]
+    ) -> None:
+        self._loop = loop
+        self._inner = inner
+        self._session: Any = inner._protocol
+        self._lock = threading.RLock()
+        self._autocommit = autocommit
+        self._isolation: Optional[str] = None
+        self._readonly = False
+        self._deferrable = False
+        self._begin_sql = "BEGIN;"
+        self._savepoints = 0
+        # Whether the transaction has altered what statements are prepared for, so that its end may alter it back.
+        self._altered = False
+        # What is known of the statements that were run: the statement, how many values it takes, and its description.
+        self._known: dict[str, tuple[Any, int, Any]] = {}
+        #: What makes the rows of new cursors, from the names of the columns; tuples by default.
+        self.row_factory = row_factory
+
+    # What PEP 249 asks for.
+
+    def cursor(
+        self,
+        *,
+        stream: bool = False,
+        columns: bool = False,
+        row_factory: Optional[RowFactory] = None,
+    ) -> Any:
+        """Make a cursor.
+
+        Parameters
+        ----------
+        stream : bool, default False
+            Whether rows are to come piece by piece while they are fetched, within a transaction.
+        columns : bool, default False
+            Whether results are to be columns, as for :meth:`howdah.Connection.fetch_columns`.
+        row_factory : callable, optional
+            What makes rows of tuples: :func:`dict_row`, `class_row(kind)`, or a function of the columns' names that
+            gives a function of a tuple.
+
+        Returns
+        -------
+        Cursor, StreamCursor or ColumnCursor
+            The cursor.
+        """
+        self._check()
+        if columns:
+            if stream:
+                raise InterfaceError("a cursor is for columns or streams, not for both")
+            return ColumnCursor(self)
+        kind: type[Cursor] = StreamCursor if stream else Cursor
+        return kind(self, row_factory or self.row_factory)
+
+    def commit(self) -> None:
+        """End the transaction, and keep what it did.
+
+        Raises
+        ------
+        InternalError
+            The transaction had failed, so that the server has rolled it back.
+        """
+        if self._finish("COMMIT") == "ROLLBACK":
+            raise InternalError("the transaction had failed before, and was rolled back by COMMIT")
+
+    def rollback(self) -> None:
+        """End the transaction, and undo what it did."""
+        self._finish("ROLLBACK")
+
+    def close(self) -> None:
+        """Close the connection; a transaction that was not committed is undone."""
+        with self._lock:
+            if self._loop.is_closed():
+                return
+            try:
+                if not self._inner.is_closed():
+                    self._loop.complete(self._inner.close(timeout=_GOODBYE))
+            except (OSError, asyncio.TimeoutError, exceptions.PostgresError, exceptions.InterfaceError):
+                pass
+            finally:
+                self.terminate()
+
+    # What is more.
+
+    @property
+    def autocommit(self) -> bool:
+        """Whether each command is a transaction of its own, in place of one that begins by itself."""
+        return self._autocommit
+
+    @autocommit.setter
+    def autocommit(self, value: bool) -> None:
+        self._check_idle("autocommit")
+        self._autocommit = bool(value)
+
+    @property
+    def isolation_level(self) -> Optional[str]:
+        """The level of transactions: "serializable", "repeatable_read", ...; None for the server's default."""
+        return self._isolation
+
+    @isolation_level.setter
+    def isolation_level(self, value: Optional[str]) -> None:
+        self._check_idle("isolation_level")
+        if value is not None and value not in ISOLATION_LEVELS:
+            raise ProgrammingError(f"isolation_level is expected to be one of {list(ISOLATION_LEVELS)}, got {value!r}")
+        self._isolation = value
+        self._choose_begin()
+
+    @property
+    def readonly(self) -> bool:
+        """Whether transactions only read."""
+        return self._readonly
+
+    @readonly.setter
+    def readonly(self, value: bool) -> None:
+        self._check_idle("readonly")
+        self._readonly = bool(value)
+        self._choose_begin()
+
+    @property
+    def deferrable(self) -> bool:
+        """Whether a serializable transaction that only reads may wait at its beginning so that it cannot fail."""
+        return self._deferrable
+
+    @deferrable.setter
+    def deferrable(self, value: bool) -> None:
+        self._check_idle("deferrable")
+        self._deferrable = bool(value)
+        self._choose_begin()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the connection is closed, or lost."""
+        return self._loop.is_closed() or self._inner.is_closed()
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether the session is in a transaction."""
+        return not self.closed and bool(self._session.is_in_transaction())
+
+    @property
+    def server_version(self) -> Any:
+        """The server's version, a tuple."""
+        return self._inner.get_server_version()
+
+    @property
+    def asynchronous(self) -> connection.Connection:
+        """The connection of asyncpg's interface that this one drives; what it gives to await is for :meth:`wait`."""
+        return self._inner
+
+    def wait(self, awaitable: Awaitable[Any]) -> Any:
+        """Run something to be awaited to its end, on this thread.
+
+        It is in the transaction that is open, and begins none.
+
+        Parameters
+        ----------
+        awaitable : awaitable
+            A call of a method of :attr:`asynchronous`.
+
+        Returns
+        -------
+        object
+            What came of it.
+
+        Examples
+        --------
+        >>> connection.wait(connection.asynchronous.predict("flights", matrix))
+        array([12.5, 3.25], dtype=float32)
+        """
+        with self._lock:
+            self._check()
+            return self._complete(awaitable)
+
+    def execute(self, operation: str, parameters: Any = None) -> Any:
+        """Make a cursor and execute a command with it."""
+        return self.cursor().execute(operation, parameters)
+
+    def fetch_columns(self, operation: str, parameters: Any = None) -> Any:
+        """Run a query, and give its result as columns.
+
+        Returns
+        -------
+        Columns
+            Something that Arrow's libraries and NumPy take without copying.
+        """
+        return self.cursor(columns=True).execute(operation, parameters).fetch_columns()
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """Make a block a transaction, or a savepoint within one: kept at its end, undone by an exception.
+
+        Examples
+        --------
+        >>> with connection.transaction():
+        ...     connection.execute("delete from flights")
+        """
+        with self._lock:
+            self._check()
+            name = None
+            if self._session.is_in_transaction():
+                self._savepoints += 1
+                name = f"howdah_{self._savepoints}"
+                self._simple(f"SAVEPOINT {name}")
+            else:
+                self._session.begin(self._begin_sql)
+        try:
+            yield self
+        except BaseException:
+            if not self.closed:
+                self._undo(name)
+            raise
+        if name is None:
+            self.commit()
+        else:
+            self._simple(f"RELEASE SAVEPOINT {name}")
+
+    def ping(self) -> None:
+        """Ask the server for nothing, to learn whether it is there; this begins no transaction."""
+        with self._lock:
+            self._check()
+            self._simple(";")
+
+    def cancel(self) -> None:
+        """Cancel what the connection is doing for another thread, which gets an :exc:`OperationalError`."""
+        if self.closed:
+            return
+        inner, session = self._inner, self._session
+        loop = Loop()
+        try:
+            loop.complete(
+                connect_utils._cancel(
+                    loop=loop,
+                    addr=inner._addr,
+                    params=inner._params,
+                    backend_pid=session.backend_pid,
+                    backend_secret=session.backend_secret,
+                )
+            )
+        except OSError as error:
+            raise_translated(error)
+        finally:
+            loop.close()
+
+    def terminate(self) -> None:
+        """Drop the connection at once."""
+        if self._loop.is_closed():
+            return
+        self._inner.terminate()
+        self._known.clear()
+        # What ends a transport is done in the loop's next turns.
+        self._loop.turn()
+        self._loop.turn()
+        self._loop.close()
+
+    def __enter__(self) -> Connection:
+        self._check()
+        return self
+
+    def __exit__(
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException], traceback: Optional[TracebackType]
+    ) -> None:
+        try:
+            if not self.closed:
+                if kind is None:
+                    self.commit()
+                else:
+                    self.rollback()
+        finally:
+            self.close()
+
+    def __del__(self) -> None:
+        inner = getattr(self, "_inner", None)
+        if inner is None or self._loop.is_closed() or inner.is_closed():
+            return
+        warnings.warn(f"unclosed connection {self!r}", ResourceWarning, stacklevel=2)
+        self.terminate()
+
+    # What cursors ask.
+
+    def _check(self) -> None:
+        if self._loop.is_closed():
+            raise InterfaceError("the connection is closed")
+        if self._inner.is_closed():
+            try:
+                self._inner._check_open()
+            except exceptions.InterfaceError as error:
+                raise_translated(error)
+
+    def _check_idle(self, name: str) -> None:
+        self._check()
+        if self._session.is_in_transaction():
+            raise ProgrammingError(f"{name} cannot be set within a transaction: commit or roll back first")
+
+    def _choose_begin(self) -> None:
+        parts = ["BEGIN"]
+        if self._isolation is not None:
+            parts.append(f"ISOLATION LEVEL {ISOLATION_LEVELS[self._isolation].upper()}")
+        if self._readonly:
+            parts.append("READ ONLY")
+        if self._deferrable:
+            parts.append("DEFERRABLE")
+        self._begin_sql = " ".join(parts) + ";"
+
+    def _begin(self) -> bool:
+        """Have a transaction begin with the next request; whether it does."""
+        if self._autocommit or self._session.is_in_transaction():
+            return False
+        self._session.begin(self._begin_sql)
+        return True
+
+    def _finish(self, command: str) -> Any:
+        with self._lock:
+            self._check()
+            if not self._session.is_in_transaction():
+                return None
+            status = self._run(self._session.finish(command))
+            if self._altered:
+                self._altered = False
+                if status == "ROLLBACK":
+                    self._forget_statements()
+            return status
+
+    def _undo(self, savepoint: Optional[str]) -> None:
+        if savepoint is None:
+            self.rollback()
+        else:
+            self._simple(f"ROLLBACK TO SAVEPOINT {savepoint}; RELEASE SAVEPOINT {savepoint}")
+
+    def _script(self, commands: str) -> Any:
+        """Run commands as text; the status of the last one."""
+        self._begin()
+        status = self._simple(commands)
+        self._altered = True
+        self._forget_statements()
+        return status
+
+    def _simple(self, commands: str) -> Any:
+        with self._lock:
+            return self._run(self._session.query(commands, None))
+
+    def _query(self, text: str, args: tuple[Any, ...]) -> tuple[Any, Any]:
+        """Run a statement: its rows, its tag, whether these are all rows; and its description."""
+        first = self._begin() or not self._session.is_in_transaction()
+        try:
+            return self._query_once(text, args)
+        except errors.NotSupportedError as error:
+            if not isinstance(error.__cause__, exceptions.InvalidCachedStatementError):
+                raise
+            # A table has changed since the statement was prepared. Nothing else was done yet in the transaction.
+            self._forget_statements()
+            if not first:
+                raise
+        if self._session.is_in_transaction():
+            self._finish("ROLLBACK")
+        self._begin()
+        return self._query_once(text, args)
+
+    def _query_once(self, text: str, args: tuple[Any, ...]) -> tuple[Any, Any]:
+        statement, wanted, description = self._statement(text)
+        if len(args) != wanted:
+            raise ProgrammingError(
+                f"the query takes {wanted} value{'' if wanted == 1 else 's'}, "
+                f"{len(args)} {'was' if len(args) == 1 else 'were'} given"
+            )
+        statement.attach()
+        try:
+            answer = self._run(self._session.bind_execute(statement, args, "", 0, True, None))
+        finally:
+            statement.detach()
+            if statement.closed:
+                self._inner._maybe_gc_stmt(statement)
+        tag = answer[1]
+        if tag is not None and tag.startswith(_ALTERING):
+            self._altered = True
+            self._forget_statements()
+        return answer, description
+
+    def _statement(self, text: str) -> tuple[Any, int, Any]:
+        """A prepared statement, how many values it takes, and the description of its result."""
+        known = self._known.get(text)
+        if known is not None and not known[0].closed:
+            known[0].touch()
+            return known
+        statement = self._run(self._inner._get_statement(text, None, record_class=tuple))
+        description = [
+            (column.name, column.type.oid, None, None, None, None, None) for column in statement._get_attributes()
+        ]
+        found = statement, len(statement._get_parameters()), description or None
+        if statement.name:
+            if len(self._known) >= 2 * self._inner._config.statement_cache_size + 16:
+                self._known = {key: value for key, value in self._known.items() if not value[0].closed}
+            self._known[text] = found
+        return found
+
+    def _forget_statements(self) -> None:
+        self._known.clear()
+        self._inner._drop_local_statement_cache()
+
+    def _query_columns(self, text: str, args: tuple[Any, ...]) -> tuple[Any, Any]:
+        """Run a query: its columns, and its description."""
+        self._begin()
+        description = self._statement(text)[2]
+        return self._run(self._inner.fetch_columns(text, *args)), description
+
+    def _many(self, text: str, rows: Iterable[tuple[Any, ...]]) -> int:
+        """Run a command for many argument lists; how many rows it changed."""
+        self._begin()
+        return int(self._run(self._inner._executemany(text, rows, None)) or 0)
+
+    def _copy(self, method: str, command: str, end: Any) -> Any:
+        with self._lock:
+            self._begin()
+            return self._complete(getattr(self._inner, method)(command, end, None))
+
+    def _open(self, text: str, args: tuple[Any, ...]) -> tuple[Any, Any]:
+        """Open a portal: the portal, and the description of its rows."""
+        if self._autocommit and not self._session.is_in_transaction():
+            raise ProgrammingError("rows are streamed within a transaction: use connection.transaction()")
+        self._begin()
+        statement, _, description = self._statement(text)
+        name = self._inner._get_unique_id("portal")
+        statement.attach()
+        try:
+            self._run(self._session.bind(statement, args, name, None))
+        except BaseException:
+            statement.detach()
+            raise
+        return (statement, name), description
+
+    def _advance(self, portal: tuple[Any, str], count: int) -> tuple[list[Any], bool]:
+        """The next rows of a portal, and whether there are more."""
+        statement, name = portal
+        rows, _, over = self._run(self._session.execute(statement, name, count, True, None))
+        if over:
+            self._release(statement)
+        return rows, not over
+
+    def _close_portal(self, portal: tuple[Any, str]) -> None:
+        statement, name = portal
+        with self._lock:
+            # At the end of a transaction the server has closed it.
+            if not self.closed and self._session.is_in_transaction():
+                self._run(self._session.close_portal(name, None))
+            self._release(statement)
+
+    def _release(self, statement: Any) -> None:
+        statement.detach()
+        self._inner._maybe_gc_stmt(statement)
+
+    # How things are run.
+
+    def _run(self, awaitable: Any) -> Any:
+        """Run to the end what needs no task of asyncio's, mostly without the loop."""
+        session = self._session
+        try:
+            if session._is_cancelling():
+                self._settle()
+            done, value = session.block(awaitable)
+            if not done:
+                value = self._loop.complete(resume(awaitable, value))
+        except BaseException as error:
+            self._give_up(awaitable)
+            raise_translated(error)
+        return value
+
+    def _complete(self, awaitable: Any) -> Any:
+        """Run to the end, on the loop."""
+        try:
+            return self._loop.complete(awaitable)
+        except BaseException as error:
+            self._settle()
+            raise_translated(error)
+
+    def _give_up(self, awaitable: Any) -> None:
+        """End what was interrupted, on the server too."""
+        awaitable.close()
+        self._settle()
+
+    def _settle(self) -> None:
+        """Wait until what was given up has ended: then the connection can be used again."""
+        session = self._session
+        if self._loop.is_closed() or not session._is_cancelling():
+            return
+        try:
+            self._loop.complete(session._wait_for_cancellation())
+        except BaseException:
+            # Interrupted again, or the network is gone: nobody knows what is under way.
+            self.terminate()
+            raise
+
+    def _look(self) -> bool:
+        """Read what came while nobody asked; whether the connection still stands."""
+        if self.closed:
+            return False
+        poll = select.poll()
+        poll.register(self._session.transport.get_extra_info("socket").fileno(), select.POLLIN)
+        while not self.closed and poll.poll(0):
+            self._loop.turn()
+        return not self.closed
+
+    def _reset(self) -> None:
+        """Make the session as new."""
+        self._finish("ROLLBACK")
+        if not self._session.is_unchanged():
+            self._complete(self._inner.reset())
+            self._session.forget_changes()
+
+
+def connect(
+    dsn: Optional[str] = None,
+    *,
+    autocommit: bool = False,
+    row_factory: Optional[RowFactory] = None,
+    timeout: Optional[float] = 60,
+    **options: Any,
+) -> Connection:
+    """Connect to a server.
+
+    Parameters
+    ----------
+    dsn : str, optional
+        A URI (`postgres://user@host/database`) or libpq's words (`host=... dbname=...`). What is not given comes from
+        the environment, as with libpq.
+    autocommit : bool, default False
+        Whether each command is a transaction of its own. If not, the first command begins one, which
+        :meth:`Connection.commit` ends.
+    row_factory : callable, optional
+        What makes the rows of cursors: :func:`dict_row`, `class_row(kind)`; tuples by default.
+    timeout : float, default 60
+        Seconds for connecting.
+    **options
+        As for :func:`howdah.connect`: `host`, `port`, `user`, `password`, `database`, `ssl`, `server_settings`,
+        `command_timeout` and the others.
+
+    Returns
+    -------
+    Connection
+        The connection.
+
+    Raises
+    ------
+    OperationalError
+        No host can be reached, it takes too long, or the server refuses.
+
+    Examples
+    --------
+    >>> connection = howdah.dbapi.connect("host=localhost dbname=app", autocommit=True)
+    """
+    loop = Loop()
+    try:
+        inner = loop.complete(
+            connection.connect(dsn, loop=loop, timeout=timeout, **{"max_cached_statement_lifetime": 0, **options})
+        )
+    except BaseException as error:
+        loop.turn()
+        loop.close()
+        raise_translated(error)
+    return Connection(loop, inner, autocommit, row_factory)

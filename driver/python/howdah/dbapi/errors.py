@@ -1,0 +1,133 @@
+"""PEP 249's exceptions, and which of them stands for which error of the driver.
+
+The driver's own exception, whose class is PostgreSQL's name for the condition, is the `__cause__`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, NoReturn, Optional
+
+from .. import exceptions
+from ..exceptions._base import FIELDS
+
+_FIELDS = frozenset(FIELDS.values())
+
+
+class Warning(Exception):
+    """PEP 249's class of warnings; never raised."""
+
+
+class Error(Exception):
+    """The base of all errors.
+
+    `sqlstate` is the server's code, None where the error is not the server's; the other fields of the server's message
+    (`detail`, `hint`, `constraint_name`, `table_name`, ...) are attributes too.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _FIELDS:
+            return getattr(self.__cause__, name, None)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    @property
+    def pgcode(self) -> Optional[str]:
+        """The SQLSTATE, by psycopg2's name."""
+        code: Optional[str] = self.sqlstate
+        return code
+
+
+class InterfaceError(Error):
+    """The interface was used in a way that cannot work."""
+
+
+class DatabaseError(Error):
+    """An error of the database."""
+
+
+class DataError(DatabaseError):
+    """A value is out of its range, or is not one of its type."""
+
+
+class OperationalError(DatabaseError):
+    """The database cannot do it now: a lost connection, a cancelled query, a deadlock, no memory."""
+
+
+class IntegrityError(DatabaseError):
+    """A constraint is violated."""
+
+
+class InternalError(DatabaseError):
+    """The transaction's state does not allow it, or something that must not happen did."""
+
+
+class ProgrammingError(DatabaseError):
+    """The statement is wrong, or there is no such table, or the values are not as many as the placeholders."""
+
+
+class NotSupportedError(DatabaseError):
+    """The server or the driver cannot do it."""
+
+
+# The first two characters of a SQLSTATE; what is not here is a DatabaseError.
+_BY_CLASS = {
+    "08": OperationalError,
+    "0A": NotSupportedError,
+    "20": ProgrammingError,
+    "21": ProgrammingError,
+    "22": DataError,
+    "23": IntegrityError,
+    "24": InternalError,
+    "25": InternalError,
+    "26": ProgrammingError,
+    "27": OperationalError,
+    "28": OperationalError,
+    "2B": InternalError,
+    "2D": InternalError,
+    "2F": InternalError,
+    "34": ProgrammingError,
+    "38": InternalError,
+    "39": InternalError,
+    "3B": InternalError,
+    "3D": ProgrammingError,
+    "3F": ProgrammingError,
+    "40": OperationalError,
+    "42": ProgrammingError,
+    "44": IntegrityError,
+    "53": OperationalError,
+    "54": OperationalError,
+    "55": OperationalError,
+    "57": OperationalError,
+    "58": OperationalError,
+    "F0": InternalError,
+    "HV": OperationalError,
+    "P0": InternalError,
+    "XX": InternalError,
+}
+
+_BY_KIND = (
+    (exceptions.DataError, DataError),
+    (exceptions.UnsupportedClientFeatureError, NotSupportedError),
+    (exceptions.UnsupportedServerFeatureError, NotSupportedError),
+    (exceptions.InterfaceError, InterfaceError),
+    (exceptions.TargetServerAttributeNotMatched, OperationalError),
+    (exceptions.InternalClientError, InternalError),
+)
+
+
+def class_of(kind: type[BaseException], sqlstate: Optional[str] = None) -> Optional[type[Error]]:
+    """PEP 249's class for one of the driver's; None for what it does not know."""
+    if issubclass(kind, exceptions.PostgresError):
+        state = sqlstate or getattr(kind, "sqlstate", None) or ""
+        return _BY_CLASS.get(state[:2], DatabaseError)
+    if issubclass(kind, (asyncio.TimeoutError, OSError)):
+        return OperationalError
+    return next((ours for theirs, ours in _BY_KIND if issubclass(kind, theirs)), None)
+
+
+def raise_translated(error: BaseException) -> NoReturn:
+    """Raise PEP 249's exception for one of the driver's, caused by it; any other as it is."""
+    found = class_of(type(error), getattr(error, "sqlstate", None))
+    if found is None:
+        raise error
+    raise found(str(error) or "the operation has taken longer than its timeout") from error

@@ -1,0 +1,122 @@
+"""Placeholders: `%s` and `%(name)s`, as `$1`, `$2` and so on; `$1` is left as it is."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Optional
+
+from .. import named
+from .errors import InterfaceError, ProgrammingError
+
+_PLACEHOLDER = re.compile(r"% (?: (?P<percent>%) | (?P<plain>s) | \( (?P<name>[^)]*) \) s )?", re.VERBOSE)
+# What the extended protocol takes a statement for, and COPY needs more than that.
+_COPY = re.compile(r"\s*copy\b.*\b(stdin|stdout)\b", re.IGNORECASE | re.DOTALL)
+
+
+def bind(query: str, values: Any) -> tuple[str, tuple[Any, ...]]:
+    """Give the query as the server takes it, and its arguments.
+
+    Parameters
+    ----------
+    query : str
+        SQL. Without values it is left as it is: a percent sign stands for itself.
+    values : sequence, mapping or None
+        The values of `%s` or `$1` placeholders, or of `%(name)s` ones.
+
+    Raises
+    ------
+    ProgrammingError
+        The placeholders are not those that the values are for, or a name has no value.
+    """
+    if values is None:
+        return query, ()
+    if isinstance(values, Mapping):
+        text, names = _translate(query, True)
+        return text, _named(names or (), values)
+    if isinstance(values, (str, bytes)) or not isinstance(values, Sequence):
+        raise ProgrammingError(
+            f"values are expected to be a sequence or a mapping, not {type(values).__name__}: "
+            "a single value is written (value,)"
+        )
+    if not values:
+        # An empty sequence is as good as none: SQLAlchemy's and Django's way.
+        return (_translate(query, False)[0] if "%" in query else query), ()
+    return _translate(query, False)[0], tuple(values)
+
+
+def bind_many(query: str, rows: Iterable[Any]) -> tuple[str, Optional[Iterator[tuple[Any, ...]]]]:
+    """Give the query as the server takes it, and its argument lists one by one; None when there are none."""
+    rest = iter(rows)
+    first = next(rest, None)
+    if first is None:
+        return query, None
+    by_name = isinstance(first, Mapping)
+    text, names = _translate(query, by_name)
+
+    def lists() -> Iterator[tuple[Any, ...]]:
+        yield _named(names or (), first) if by_name else tuple(first)
+        for row in rest:
+            if isinstance(row, Mapping) != by_name:
+                raise ProgrammingError("the argument lists are expected to be all sequences or all mappings")
+            yield _named(names or (), row) if by_name else tuple(row)
+
+    return text, lists()
+
+
+def is_script(query: str) -> bool:
+    """Whether the text holds several commands, which only go as a whole and without values."""
+    return ";" in query and _is_script(query)
+
+
+def refuse_copy(query: str) -> None:
+    """Refuse COPY with the client, which needs methods of its own."""
+    if _COPY.match(query):
+        raise InterfaceError("COPY with the client is for cursor.copy_in() and cursor.copy_out(), not for execute()")
+
+
+@functools.lru_cache(maxsize=256)
+def _is_script(query: str) -> bool:
+    ends = [found.end() for found in named.parts(query) if found[0] == ";"]
+    return any(_has_words(query[end:]) for end in ends)
+
+
+def _has_words(text: str) -> bool:
+    """Whether there is anything but space, comments and semicolons."""
+    return bool(re.sub(r"--[^\n]*|/\*.*?\*/|[\s;]", "", text, flags=re.DOTALL))
+
+
+def _named(names: tuple[str, ...], values: Mapping[str, Any]) -> tuple[Any, ...]:
+    try:
+        return tuple([values[name] for name in names])
+    except KeyError as error:
+        raise ProgrammingError(f"there is no value for the placeholder %({error.args[0]})s of the query") from None
+
+
+@functools.lru_cache(maxsize=1024)
+def _translate(query: str, by_name: bool) -> tuple[str, Optional[tuple[str, ...]]]:
+    """The query with numbers, and the names in the order of their numbers."""
+    if not by_name and any(found["number"] is not None for found in named.parts(query)):
+        return query, None
+    numbers: dict[str, int] = {}
+    count = 0
+
+    def number(found: re.Match[str]) -> str:
+        nonlocal count
+        if found["percent"]:
+            return "%"
+        if found["name"] is not None and by_name:
+            return f"${numbers.setdefault(found['name'], len(numbers) + 1)}"
+        if found["plain"] and not by_name:
+            count += 1
+            return f"${count}"
+        if found["plain"] or found["name"] is not None:
+            raise ProgrammingError(
+                f"the placeholder {found[0]} takes "
+                + ("values by position: give a sequence" if found["plain"] else "values by name: give a mapping")
+            )
+        raise ProgrammingError("a percent sign in a query with values is written %%, a placeholder %s or %(name)s")
+
+    text = _PLACEHOLDER.sub(number, query)
+    return text, tuple(numbers) if by_name else None
