@@ -173,7 +173,7 @@ impl Worker {
 
     /// Takes in those who had to wait until the system can have another socket.
     pub fn accept_late(&mut self) {
-        if self.door.next == Next::Tick {
+        if self.door.next == Next::Tick && self.lets_in() {
             self.accept();
         }
         if self.door.exhausted.is_some_and(|last| self.now.saturating_duration_since(last) >= CALM) {
@@ -210,6 +210,7 @@ impl Worker {
         if let Some(proven) = proven {
             client.state = State::Proven(proven);
         }
+        client.suspended = self.is_suspended();
         self.clients.insert(client);
         self.give_turn(Turn::Client(key));
         if is_stranger {

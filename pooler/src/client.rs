@@ -160,6 +160,8 @@ pub struct Client {
     pub request_since: Instant,
     /// When its transaction was begun.
     pub transaction_since: Option<Instant>,
+    /// Nothing is read from it: the pooler is suspended.
+    pub suspended: bool,
     /// Whether it may change things on the console.
     pub admin: bool,
     /// Answers of other workers that the console waits for.
@@ -220,6 +222,7 @@ impl Client {
             since,
             request_since: since,
             transaction_since: None,
+            suspended: false,
             admin: false,
             console_waits: None,
             seat,

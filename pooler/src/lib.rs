@@ -56,6 +56,7 @@ pub mod shared;
 mod slots;
 mod startup;
 mod statement;
+mod suspend;
 mod tick;
 mod tls;
 mod unit;

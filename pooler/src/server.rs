@@ -222,6 +222,8 @@ pub struct Server {
     pub welcome: Vec<(String, String)>,
     /// Cancel requests for it that are on their way.
     pub held: usize,
+    /// Nothing is read from it: the pooler is suspended.
+    pub suspended: bool,
     /// It is free as soon as these have arrived.
     pub parked: bool,
     /// The error with which it said that it ends, or by which its login has failed: SQLSTATE and message.
@@ -330,6 +332,7 @@ impl Server {
             welcome: Vec::new(),
             copying: false,
             held: 0,
+            suspended: false,
             parked: false,
             farewell: None,
             refused: false,

@@ -126,6 +126,8 @@ pub struct Shared {
     pub disabled: Mutex<HashSet<String>>,
     /// Databases that PAUSE has stopped; the empty name is all.
     pub paused: Mutex<HashSet<String>>,
+    /// Since when SUSPEND holds everything, if it does.
+    pub suspended: Mutex<Option<Instant>>,
     /// The names of servers.
     pub resolver: Resolver,
     /// How the configuration was read again.
@@ -168,6 +170,7 @@ impl Shared {
             learnt: Mutex::default(),
             disabled: Mutex::default(),
             paused: Mutex::default(),
+            suspended: Mutex::default(),
             resolver: Resolver::default(),
             reloads: Mutex::default(),
             waiting_settings: Mutex::default(),

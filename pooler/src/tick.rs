@@ -17,6 +17,21 @@ const UPKEEP: Duration = Duration::from_secs(1);
 impl Worker {
     /// Looks at all time limits.
     pub fn tick(&mut self) {
+        self.tick_suspension();
+        if !self.is_suspended() {
+            self.tick_traffic();
+        }
+        self.console_tick();
+        if self.ending.is_some() {
+            self.close_idle_clients();
+        }
+        if self.now >= self.period_ends {
+            self.period_ends = self.now + self.config.settings.stats_period.0.max(Duration::from_secs(1));
+            self.end_period();
+        }
+    }
+
+    fn tick_traffic(&mut self) {
         self.accept_late();
         self.tick_clients();
         self.tick_servers();
@@ -27,14 +42,6 @@ impl Worker {
             self.keep_pools();
             self.refresh_names();
             self.forget_shapes();
-        }
-        self.console_tick();
-        if self.ending.is_some() {
-            self.close_idle_clients();
-        }
-        if self.now >= self.period_ends {
-            self.period_ends = self.now + self.config.settings.stats_period.0.max(Duration::from_secs(1));
-            self.end_period();
         }
     }
 

@@ -27,6 +27,7 @@ use crate::server::{Server, ServerKey};
 use crate::shape::{Shape, Shapes};
 use crate::shared::{Ending, Message, Shared, WorkerId, lock};
 use crate::slots::{Slot, Slots};
+use crate::suspend::Suspension;
 use crate::vars::Tracked;
 
 /// Read at once.
@@ -89,6 +90,8 @@ pub struct Worker {
     pub errors: BTreeMap<String, u64>,
     /// Set when it shall end: when that was ordered.
     pub ending: Option<Instant>,
+    /// Whether it reads anything.
+    pub suspension: Suspension,
     /// The places among the tracked parameters of `standard_conforming_strings` and `client_encoding`.
     pub lexed_by: (usize, usize),
     /// Cores of the machine.
@@ -161,6 +164,7 @@ impl Worker {
             next_upkeep: now,
             errors: BTreeMap::new(),
             ending: None,
+            suspension: Suspension::No,
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             active_lanes: Vec::new(),
             waited: Duration::ZERO,
@@ -194,7 +198,8 @@ impl Worker {
                 Duration::ZERO
             } else {
                 let moments = [self.lane_deadline(), self.replay_due];
-                let until = moments.into_iter().flatten().fold(self.next_tick, Instant::min);
+                let moments = moments.into_iter().flatten().filter(|_| !self.is_suspended());
+                let until = moments.fold(self.next_tick, Instant::min);
                 until.saturating_duration_since(Instant::now())
             };
             if awake || self.in_flight() >= GATHER {
@@ -208,7 +213,7 @@ impl Worker {
 
     /// Whether somebody has something to do without any event.
     pub fn has_work(&self) -> bool {
-        !self.turns.is_empty() || !self.unflushed.is_empty() || self.door.has_rung()
+        !self.turns.is_empty() || !self.unflushed.is_empty() || self.lets_in() && self.door.has_rung()
     }
 
     /// Waits so long for events, and does what there is to do.
@@ -242,11 +247,11 @@ impl Worker {
                 Turn::Server(key) => self.server_turn(key),
             }
         }
-        if self.door.has_rung() {
+        if self.lets_in() && self.door.has_rung() {
             self.accept();
         }
         self.run_after();
-        if !self.active_lanes.is_empty() {
+        if !self.active_lanes.is_empty() && !self.is_suspended() {
             self.look_after_lanes();
         }
         if !self.unflushed.is_empty() {
@@ -292,6 +297,9 @@ impl Worker {
 
     /// Reads what a client has sent and works on it.
     fn client_turn(&mut self, key: ClientKey) {
+        if self.clients.get(key.0).is_none_or(|client| client.suspended) {
+            return;
+        }
         if self.clients.get(key.0).is_some_and(|client| matches!(client.state, client::State::Proven(_))) {
             self.enter(key);
         }
@@ -389,6 +397,9 @@ impl Worker {
     }
 
     fn server_turn(&mut self, key: ServerKey) {
+        if self.servers.get(key.0).is_none_or(|server| server.suspended) {
+            return;
+        }
         let mut scratch = std::mem::take(&mut self.scratch);
         let client = self.servers.get(key.0).and_then(|server| server.client());
         self.read_server(key, &mut scratch);
@@ -553,6 +564,9 @@ impl Worker {
             *most_urgent = way.max(*most_urgent);
         }
         self.door.close(self.poll.registry());
+        // What is waited for could not end.
+        crate::suspend::end(&self.shared);
+        self.end_suspension();
         if way == Ending::AtOnce {
             self.clients.clear();
             self.servers.clear();

@@ -162,7 +162,7 @@ def test_each_command_does_what_it_says(server, console, protocol):
             order("KILL", "already paused")
             assert pooler.show("STATE")[1] == {"key": "paused", "value": "yes"} and not pooler.show("SERVERS")
             order("RESUME")
-            order("RESUME", "the pooler is not paused")
+            order("RESUME", "the pooler is neither paused nor suspended")
             # PgCat's form: one user's pool.
             order(f"PAUSE postgres,{SUPERUSER}")
             assert ask(other, "SELECT 4") == [(4,)]

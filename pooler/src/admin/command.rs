@@ -49,6 +49,8 @@ pub enum Command {
     Pause(Option<String>),
     /// RESUME \[database\].
     Resume(Option<String>),
+    /// SUSPEND.
+    Suspend,
     /// RECONNECT \[database\].
     Reconnect(Option<String>),
     /// WAIT_CLOSE \[database\].
@@ -91,9 +93,10 @@ impl Command {
         let most = match verb.as_str() {
             "SET" | "SHOW" => usize::MAX,
             "BAN" => 2,
+            "SUSPEND" => 0,
             _ => 1,
         };
-        if rest.len() > most && quoted.is_none() {
+        if rest.len() > most && (quoted.is_none() || most == 0) {
             return Err(format!("invalid command '{text}', use SHOW HELP;"));
         }
         Ok(match verb.as_str() {
@@ -108,6 +111,7 @@ impl Command {
             }
             "PAUSE" => Self::Pause(name),
             "RESUME" => Self::Resume(name),
+            "SUSPEND" => Self::Suspend,
             "RECONNECT" => Self::Reconnect(name),
             "WAIT_CLOSE" => Self::WaitClose(name),
             "KILL" => Self::Kill(name),
@@ -156,6 +160,7 @@ impl Command {
             Self::Show(show) if show.looks() => Order::Look,
             Self::Pause(database) => Order::Pause(database.clone()),
             Self::Resume(database) => Order::Resume(database.clone()),
+            Self::Suspend => Order::Suspend,
             Self::Reconnect(database) => Order::Reconnect(database.clone()),
             Self::WaitClose(database) => Order::WaitClose(database.clone()),
             Self::Kill(database) => Order::Kill(database.clone()),
@@ -166,7 +171,7 @@ impl Command {
 
     /// Whether it is finished only when nothing is left.
     pub fn waits(&self) -> bool {
-        matches!(self, Self::Pause(_) | Self::WaitClose(_))
+        matches!(self, Self::Pause(_) | Self::Suspend | Self::WaitClose(_))
     }
 
     /// Whether it changes nothing.
@@ -190,6 +195,7 @@ impl Command {
             Self::Show(_) | Self::ShowParameter(_) => "SHOW",
             Self::Pause(_) => "PAUSE",
             Self::Resume(_) => "RESUME",
+            Self::Suspend => "SUSPEND",
             Self::Reconnect(_) => "RECONNECT",
             Self::WaitClose(_) => "WAIT_CLOSE",
             Self::Kill(_) => "KILL",
@@ -236,6 +242,7 @@ mod tests {
         );
         assert_eq!(Command::read("ban 10.0.0.1 7;"), Ok(Command::Ban("10.0.0.1".to_owned(), Some(7))));
         assert_eq!(Command::read("UNBAN db:5432"), Ok(Command::Unban("db:5432".to_owned())));
+        assert_eq!(Command::read("suspend;"), Ok(Command::Suspend));
         assert_eq!(Command::read(";"), Ok(Command::Empty));
         for wrong in [
             "SHOW",
@@ -243,6 +250,8 @@ mod tests {
             "DISABLE",
             "SELECT 1",
             "PAUSE a b",
+            "SUSPEND a",
+            "SUSPEND \"a\"",
             "KILL_CLIENT x",
             "BAN",
             "BAN x 0",

@@ -19,6 +19,7 @@ use crate::net::Stream;
 use crate::pool::PoolKey;
 use crate::server::{ServerKey, State};
 use crate::shared::{Message, WorkerId, lock};
+use crate::suspend;
 use crate::worker::Worker;
 
 pub use command::Command;
@@ -80,6 +81,8 @@ pub enum Order {
     Look,
     /// Let nobody begin in this database (all when none); how much is still under way?
     Pause(Option<String>),
+    /// Read nothing more; how many connections are not at rest?
+    Suspend,
     /// Let them go on.
     Resume(Option<String>),
     /// Close the server connections of this database (all when none), each when it is free.
@@ -202,7 +205,9 @@ impl Worker {
                 }
                 Answer::Left(self.servers_of(&pools).len())
             }
+            Order::Suspend => Answer::Left(self.suspend()),
             Order::Resume(database) => {
+                self.end_suspension();
                 for key in self.pools_of(database.as_deref()) {
                     self.size_pool(key);
                     self.serve_queue(key);
@@ -323,6 +328,13 @@ pub fn mark_paused(shared: &crate::shared::Shared, database: Option<&str>, pause
 
 /// PAUSE or RESUME of everything, by a signal: nobody waits for the outcome.
 pub fn pause_all(shared: &crate::shared::Shared, paused: bool) {
+    if paused && suspend::is_suspended(shared) {
+        crate::warning!("the pooler is suspended and cannot be paused");
+        return;
+    }
+    if !paused {
+        suspend::end(shared);
+    }
     mark_paused(shared, None, paused);
     let order = if paused { Order::Pause(None) } else { Order::Resume(None) };
     // Nobody asked under the number 0, so the answers are dropped.

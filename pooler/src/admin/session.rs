@@ -12,6 +12,7 @@ use super::{Answer, Command, Snapshot, mark_paused};
 use crate::client::{ClientKey, Discard};
 use crate::shared::{Message, lock};
 use crate::statement::{Lexing, Statements, UNCLEAR};
+use crate::suspend;
 use crate::worker::{Step, Worker};
 
 /// A message to the console is not longer than this.
@@ -207,20 +208,33 @@ impl Worker {
         }
         let mark = |name: &Option<String>| lock(&self.shared.paused).contains(name.as_deref().unwrap_or_default());
         match &command {
+            Command::Pause(_) | Command::Kill(_) | Command::Suspend if suspend::is_suspended(&self.shared) => {
+                return Err("already suspended".to_owned());
+            }
             Command::Pause(_) | Command::Kill(_) if mark(&None) => return Err("already paused".to_owned()),
+            Command::Suspend if !lock(&self.shared.paused).is_empty() => {
+                return Err("cannot suspend while databases are paused".to_owned());
+            }
             Command::Resume(_) if self.shared.ending.load(Ordering::Relaxed) => {
                 return Err("the pooler is shutting down".to_owned());
             }
             Command::Resume(Some(name)) if !mark(&Some(name.clone())) => {
                 return Err(format!("database {name} is not paused"));
             }
-            Command::Resume(None) if lock(&self.shared.paused).is_empty() => {
-                return Err("the pooler is not paused".to_owned());
+            Command::Suspend if self.shared.ending.load(Ordering::Relaxed) => {
+                return Err("the pooler is shutting down".to_owned());
+            }
+            Command::Resume(None) if lock(&self.shared.paused).is_empty() && !suspend::is_suspended(&self.shared) => {
+                return Err("the pooler is neither paused nor suspended".to_owned());
             }
             _ => (),
         }
         match &command {
             Command::Pause(name) | Command::Kill(name) => mark_paused(&self.shared, name.as_deref(), true),
+            Command::Suspend => {
+                suspend::begin(&self.shared, self.now);
+            }
+            Command::Resume(None) if suspend::end(&self.shared) => (),
             Command::Resume(name) => mark_paused(&self.shared, name.as_deref(), false),
             Command::Disable(name) => {
                 lock(&self.shared.disabled).insert(name.clone());

@@ -72,6 +72,7 @@ impl Worker {
         let name_place = self.tracked.place("application_name").unwrap_or_default();
         for (_, client) in self.clients.iter() {
             let state = match client.state {
+                ClientState::Ready if client.suspended => "suspended",
                 ClientState::Ready if client.waits.is_some() => "waiting",
                 ClientState::Ready if client.server.is_some() || client.lane.is_some() => "active",
                 ClientState::Ready => "idle",
@@ -116,6 +117,7 @@ impl Worker {
                 user: pool.user.to_string(),
                 database: pool.database.to_string(),
                 state: match server.state {
+                    _ if server.suspended => "suspended",
                     State::Connecting | State::Login(_) => "new",
                     State::Preparing => "tested",
                     State::Idle if self.is_to_be_checked(server) => "used",

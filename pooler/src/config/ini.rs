@@ -16,7 +16,6 @@ pub const WITHOUT_EFFECT: &[&str] = &[
     "tcp_socket_buffer",
     "client_tls_dheparams",
     "dns_zone_check_period",
-    "suspend_timeout",
     "conffile",
     "resolv_conf",
     "scram_iterations",

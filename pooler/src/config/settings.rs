@@ -179,6 +179,8 @@ settings! {
     sigterm: Shutdown = Shutdown::WaitForClients, true;
     /// How long a graceful end waits, for transactions or for clients, in seconds; 0 for no limit.
     shutdown_timeout: Seconds = Seconds::whole(0), true;
+    /// How long SUSPEND waits for connections to come to rest before it closes them, in seconds; 0 for no limit.
+    suspend_timeout: Seconds = Seconds::whole(10), true;
     /// Named prepared statements kept on a server connection in transaction pooling, where those of different clients are
     /// always kept apart; 0 is the same as 1.
     max_prepared_statements: usize = 200, true;

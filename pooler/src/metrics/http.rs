@@ -165,6 +165,9 @@ fn unready(shared: &Shared, measured: &[Measured]) -> Option<String> {
     if lock(&shared.paused).contains("") {
         return Some("paused".to_owned());
     }
+    if crate::suspend::is_suspended(shared) {
+        return Some("suspended".to_owned());
+    }
     if let Some(trouble) = ill(shared, measured) {
         return Some(trouble);
     }

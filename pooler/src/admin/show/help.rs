@@ -13,6 +13,7 @@ pub const TEXT: &str = "Console usage
 \tRELOAD
 \tPAUSE [<db>]
 \tRESUME [<db>]
+\tSUSPEND
 \tDISABLE <db>
 \tENABLE <db>
 \tRECONNECT [<db>]

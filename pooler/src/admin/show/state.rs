@@ -1,4 +1,4 @@
-//! SHOW STATE: whether the pooler works, or is paused.
+//! SHOW STATE: whether the pooler works, or is paused, or suspended.
 
 use wire::backend::ColumnType::Text;
 
@@ -9,6 +9,8 @@ pub const COLUMNS: Columns = &[("key", Text), ("value", Text)];
 
 pub fn rows(view: &View<'_>) -> Vec<Row> {
     let paused = lock(&view.shared.paused).contains("");
+    let suspended = crate::suspend::is_suspended(view.shared);
     let yes = |yes: bool| text(if yes { "yes" } else { "no" });
-    vec![vec![text("active"), yes(!paused)], vec![text("paused"), yes(paused)], vec![text("suspended"), yes(false)]]
+    let states = [("active", !paused && !suspended), ("paused", paused), ("suspended", suspended)];
+    states.into_iter().map(|(state, is)| vec![text(state), yes(is)]).collect()
 }
