@@ -43,6 +43,7 @@ impl Worker {
             let step = match server.state {
                 State::Connecting | State::Cancelling => Step::Took(left.len()),
                 State::Login(_) => self.login_input(key, left),
+                State::Relay => self.relay_to_client(key, left),
                 State::Preparing | State::Idle | State::Active | State::Lane => self.answer_input(key, left),
             };
             match step {

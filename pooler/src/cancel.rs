@@ -91,7 +91,9 @@ impl Worker {
 
     /// Sends a cancel request for what this server connection is doing.
     pub fn cancel_on_server(&mut self, target: ServerKey, asker: Option<Asker>) {
-        let busy = |server: &&Server| !server.requests.is_empty() && server.aligning.is_none();
+        let busy = |server: &&Server| {
+            matches!(server.state, State::Relay) || !server.requests.is_empty() && server.aligning.is_none()
+        };
         let Some(server) = self.servers.get(target.0).filter(busy) else {
             asker.into_iter().for_each(|asker| self.answer_asker(asker));
             return;

@@ -13,6 +13,7 @@ use crate::login::{Login, Phase};
 use crate::net::{Io, Peer};
 use crate::pins::Pins;
 use crate::pool::{PoolKey, Verified};
+use crate::relay::Relay;
 use crate::replay::Owed;
 use crate::seat::Seat;
 use crate::server::ServerKey;
@@ -40,6 +41,8 @@ pub enum State {
     Greeting,
     /// It has been greeted. Whether it waits, talks to a server or is idle, its other fields say.
     Ready,
+    /// It is a replication connection, and talks to its server.
+    Relay,
     /// It talks to the console.
     Console,
     /// What is left to be sent is being sent, then it is closed.
@@ -166,6 +169,8 @@ pub struct Client {
     pub admin: bool,
     /// Answers of other workers that the console waits for.
     pub console_waits: Option<u64>,
+    /// What it is as a replication connection, if it is one.
+    pub relay: Option<Box<Relay>>,
     /// How it is counted.
     pub seat: Seat,
     /// What it has done.
@@ -225,6 +230,7 @@ impl Client {
             suspended: false,
             admin: false,
             console_waits: None,
+            relay: None,
             seat,
             deeds: Deeds::default(),
         }

@@ -11,6 +11,7 @@ use crate::config::PoolMode;
 use crate::log::Subject;
 use crate::monitor::Met;
 use crate::pool::PoolKey;
+use crate::relay::Relay;
 use crate::server::{Passing, Request, Server, ServerKey, State};
 use crate::session::Pending;
 use crate::shared::{Ending, lock};
@@ -53,11 +54,29 @@ impl Worker {
         if matches!(client.state, ClientState::Closing) {
             return;
         }
+        let within = |relay: &Relay| !relay.is_between_messages();
+        if matches!(client.state, ClientState::Relay) && client.relay.as_deref().is_some_and(within) {
+            // In the middle of a message of its server nothing can be said that would be understood.
+            return self.close_client(key, message);
+        }
         backend::write_error(client.io.out(), "FATAL", code, message);
         self.count_error(code);
         if self.config.settings.log_pooler_errors {
             crate::warning!(of self.name_client(key); "{code} {message}");
         }
+        self.let_go(key);
+    }
+
+    /// Closes a client whose server has ended the connection, once what the server has said is sent.
+    pub fn end_client(&mut self, key: ClientKey, why: &str) {
+        if self.config.settings.log_disconnections {
+            crate::info!(of self.name_client(key); "closing because: {why}");
+        }
+        self.let_go(key);
+    }
+
+    /// Takes a client out of everything, and closes its connection when it has what was to be sent.
+    fn let_go(&mut self, key: ClientKey) {
         self.leave(key);
         // The message may be lost if the socket is closed with unread input: so it is half closed, and the rest read.
         let Some(client) = self.clients.get_mut(key.0) else { return };
@@ -102,7 +121,7 @@ impl Worker {
         let pool_key = client.pool.take();
         let home = client.home.take();
         let server_key = client.server;
-        let was_in_pool = matches!(client.state, ClientState::Ready | ClientState::Greeting);
+        let was_in_pool = matches!(client.state, ClientState::Ready | ClientState::Greeting | ClientState::Relay);
         lock(&self.shared.cancels).remove(&client.cancel_key);
         client.seat.leave();
         if let Some(pool) = pool_key.filter(|key| Some(*key) != home).and_then(|key| self.pools.get_mut(key.0)) {
@@ -123,7 +142,7 @@ impl Worker {
         let Some(server) = self.servers.get(server_key.0) else { return };
         let at_rest = server.requests.is_empty() && server.status == Status::Idle && server.passing.0 == 0;
         // An alignment goes on without it: nothing of the client's has been sent.
-        let usable = at_rest && !unfinished || server.aligning.is_some();
+        let usable = !server.relays && (at_rest && !unfinished || server.aligning.is_some());
         self.detach(server_key);
         // What it was doing goes on on the server until the server notices; nobody else can use that connection.
         let why = "client disconnected with something under way";
@@ -146,7 +165,9 @@ impl Worker {
         let Some(pool) = self.pools.get_mut(server.pool.0) else { return };
         pool.servers.retain(|other| *other != key);
         pool.idle.retain(|other| *other != key);
-        if matches!(server.state, State::Connecting | State::Login(_)) {
+        if server.relays {
+            pool.relays = pool.relays.saturating_sub(1);
+        } else if matches!(server.state, State::Connecting | State::Login(_)) {
             pool.connecting = pool.connecting.saturating_sub(1);
         }
         let user = pool.user.clone();
@@ -162,6 +183,9 @@ impl Worker {
         if server.target.is_some() {
             let got = why == SERVER_CLOSED && matches!(server.state, State::Cancelling);
             return self.cancel_ended(key, got);
+        }
+        if server.relays {
+            return self.relay_gone(key, why);
         }
         let pool_key = server.pool;
         let why = server.farewell.as_ref().map_or_else(|| why.to_owned(), |(_, message)| message.clone());
@@ -267,8 +291,8 @@ impl Worker {
             return;
         }
         let goes = |client: &Client| client.is_ready() && client.is_idle();
-        let idle: Vec<ClientKey> =
-            self.clients.iter().filter(|(_, client)| goes(client)).map(|(key, _)| ClientKey(key)).collect();
+        let keys = self.clients.iter().map(|(key, client)| (ClientKey(key), goes(client)));
+        let idle: Vec<ClientKey> = keys.filter(|(key, goes)| *goes || self.drains(*key)).map(|(key, _)| key).collect();
         for key in idle {
             self.fatal(key, "57P01", SHUTTING_DOWN);
         }

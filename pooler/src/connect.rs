@@ -5,11 +5,13 @@ use wire::backend::Status;
 use wire::login::{Error, Event, Login, Terms};
 
 use crate::after::After;
+use crate::client::ClientKey;
 use crate::config::{Config, Database, HostOrder};
 use crate::credentials;
 use crate::monitor::{Address, Met};
 use crate::net::{Io, Stream};
 use crate::pool::{Failure, PoolKey};
+use crate::relay::Relay;
 use crate::resolve::Found;
 use crate::server::{Server, ServerKey, State};
 use crate::shared::lock;
@@ -31,11 +33,23 @@ fn login_of<'a>(server: &'a mut Server, config: &'a Config) -> Option<(&'a mut L
 impl Worker {
     /// Begins to connect one more server to a pool; false when it failed at once.
     pub fn connect(&mut self, key: PoolKey) -> bool {
+        self.connect_for(key, None)
+    }
+
+    /// Begins to connect a client of replication to the server of a pool; false when it failed at once.
+    pub fn connect_relay(&mut self, key: PoolKey, client: ClientKey) -> bool {
+        self.connect_for(key, Some(client))
+    }
+
+    fn connect_for(&mut self, key: PoolKey, relayed: Option<ClientKey>) -> bool {
+        if self.is_suspended() {
+            return false;
+        }
         let config = self.config.clone();
         let Some(pool) = self.pools.get(key.0) else { return false };
         let Some(entry) = config.database(&pool.database) else { return false };
         if let Some((home, id)) = pool.home {
-            return self.connect_member(key, home, id);
+            return self.connect_member(key, home, id, relayed);
         }
         let hosts = hosts(entry);
         let host = hosts.get(pool.next_host % hosts.len().max(1)).copied().unwrap_or_default().to_owned();
@@ -48,18 +62,18 @@ impl Worker {
         {
             pool.next_host = pool.next_host.wrapping_add(1);
         }
-        self.connect_to(key, host, port, found)
+        self.connect_to(key, host, port, found, relayed)
     }
 
     /// Begins to connect to one server of a cluster.
-    fn connect_member(&mut self, key: PoolKey, home: PoolKey, id: ServerId) -> bool {
+    fn connect_member(&mut self, key: PoolKey, home: PoolKey, id: ServerId, relayed: Option<ClientKey>) -> bool {
         let cluster = self.pools.get(home.0).and_then(|pool| pool.cluster).and_then(|place| self.clusters.get(place));
         let Some(view) = cluster else { return false };
         let Some(listed) = view.view().server(id) else { return false };
         let (host, port) = (listed.host.clone(), listed.port);
         let reached = view.address(id).cloned();
         let found = reached.map_or_else(|| self.find_address(&host, port), |address| Ok(Some(address)));
-        self.connect_to(key, host, port, found)
+        self.connect_to(key, host, port, found, relayed)
     }
 
     /// Where a host is; nothing while its name is being looked up: who waits goes on when it has been.
@@ -74,7 +88,14 @@ impl Worker {
     }
 
     /// Begins to connect to a server that was found, or not.
-    fn connect_to(&mut self, key: PoolKey, host: String, port: u16, found: Result<Option<Address>, String>) -> bool {
+    fn connect_to(
+        &mut self,
+        key: PoolKey,
+        host: String,
+        port: u16,
+        found: Result<Option<Address>, String>,
+        relayed: Option<ClientKey>,
+    ) -> bool {
         let opened = match found {
             Ok(None) => return false,
             Ok(Some(address)) => match Stream::open(&address, &self.config.settings) {
@@ -84,8 +105,12 @@ impl Worker {
             Err(why) => Err(why),
         };
         match opened {
-            Ok((stream, address)) => self.take_up(key, host, port, address, stream),
+            Ok((stream, address)) => self.take_up(key, (host, port), address, stream, relayed),
             Err(why) => {
+                if let Some(client) = relayed {
+                    self.fatal(client, "08006", &format!("replication connection: {why}"));
+                    return false;
+                }
                 self.connect_failed(key, &why, true);
                 self.met(key, Met::NoConnection);
                 false
@@ -94,21 +119,40 @@ impl Worker {
     }
 
     /// Makes a server connection of the pool out of a socket that is being connected.
-    fn take_up(&mut self, key: PoolKey, host: String, port: u16, address: Address, stream: Stream) -> bool {
+    fn take_up(
+        &mut self,
+        key: PoolKey,
+        (host, port): (String, u16),
+        address: Address,
+        stream: Stream,
+        relayed: Option<ClientKey>,
+    ) -> bool {
         let slot = ServerKey(self.servers.vacant());
         let mut io = Io::new(stream);
         if let Err(error) = self.watch_server(slot, &mut io) {
-            self.connect_failed(key, &format!("cannot watch a socket: {error}"), true);
+            let why = format!("cannot watch a socket: {error}");
+            match relayed {
+                Some(client) => self.fatal(client, "08006", &why),
+                None => self.connect_failed(key, &why, true),
+            }
             return false;
         }
         let mut server = Server::new(io, host, port, address, key, self.now, self.shared.next_id());
         server.sslmode = credentials::terms(&self.config.settings, &server.io.stream).sslmode;
         if let Some(pool) = self.pools.get_mut(key.0) {
             server.place = pool.stats.place(&server.host, port);
-            pool.connecting += 1;
-            pool.servers.push(slot);
+            if relayed.is_some() {
+                pool.relays += 1;
+            } else {
+                pool.connecting += 1;
+                pool.servers.push(slot);
+            }
             let user = pool.user.clone();
             self.count_server(&user, true);
+        }
+        (server.relays, server.lent) = (relayed.is_some(), relayed);
+        if let Some(client) = relayed.and_then(|client| self.clients.get_mut(client.0)) {
+            client.server = Some(slot);
         }
         self.servers.insert(server);
         self.server_connected(slot);
@@ -156,6 +200,12 @@ impl Worker {
             ("TimeZone", &entry.timezone),
         ] {
             parameters.extend(value.as_deref().map(|value| (name, value)));
+        }
+        let relay =
+            server.lent.and_then(|client| self.clients.get(client.0)).and_then(|client| client.relay.as_deref());
+        for (name, value) in relay.into_iter().flat_map(Relay::parameters) {
+            parameters.retain(|(given, _)| !given.eq_ignore_ascii_case(name));
+            parameters.push((name, value));
         }
         let terms = Terms { sslmode: server.sslmode, ..credentials::terms(&self.config.settings, &server.io.stream) };
         Some(Login::session(terms, account, parameters))
@@ -250,6 +300,9 @@ impl Worker {
 
     /// A server has let us in: those who wait for it are told.
     pub fn logged_in(&mut self, key: ServerKey) {
+        if self.servers.get(key.0).is_some_and(|server| server.relays) {
+            return self.relay_ready(key);
+        }
         self.note_way(key);
         if self.config.settings.log_connections
             && let Some(server) = self.servers.get(key.0)

@@ -6,7 +6,6 @@ use std::time::Instant;
 
 use wire::backend::{self, Status};
 use wire::scram;
-use wire::startup::CancelKey;
 
 use crate::admin;
 use crate::after::After;
@@ -15,6 +14,7 @@ use crate::config::AuthType;
 use crate::homes::CONSOLE;
 use crate::net::Io;
 use crate::refusal::Refusal;
+use crate::relay::Replication;
 use crate::seat::Seat;
 use crate::shared::{Message, WorkerId, lock};
 use crate::startup::Introduction;
@@ -95,6 +95,9 @@ impl Worker {
                 return Err(Refusal::NotOnConsole(user.clone()));
             }
         } else if config.database(database).is_none() {
+            if proven.introduction.replication == Some(Replication::Physical) {
+                return Err(Refusal::NoReplication(database.clone()));
+            }
             return Err(Refusal::NoDatabase(database.clone()));
         } else if lock(&self.shared.disabled).contains(database) {
             return Err(Refusal::Disabled(database.clone()));
@@ -132,6 +135,11 @@ impl Worker {
         let (Some(client), Some(pool)) = (self.clients.get_mut(key.0), self.pools.get_mut(pool_key.0)) else {
             return Ok(());
         };
+        if introduction.replication.is_some() {
+            self.enter_relay(key, pool_key, introduction);
+            self.flush_client(key);
+            return Ok(());
+        }
         (client.pool, client.home) = (Some(pool_key), Some(pool_key));
         client.state = State::Greeting;
         pool.clients += 1;
@@ -178,10 +186,6 @@ impl Worker {
 
     /// Tells a client what a server tells when a session begins; then it may begin.
     pub fn greet(&mut self, key: ClientKey) {
-        let mut random = [0; 36];
-        if getrandom::fill(&mut random).is_err() {
-            return self.refuse_login(key, Refusal::Random);
-        }
         if self.verify_startup(key) {
             return;
         }
@@ -202,13 +206,8 @@ impl Worker {
             backend::write_parameter_status(client.io.out(), name, &value);
         }
         client.verified = None;
-        let [a, b, c, d, secret @ ..] = random;
-        // A process id is positive; a secret has four bytes before protocol 3.2.
-        let pid = i32::from_be_bytes([a & 0x7f, b, c, d]).max(1);
-        let length = if client.minor >= 2 { secret.len() } else { 4 };
-        client.cancel_key = CancelKey { pid, secret: secret.get(..length).unwrap_or_default().to_vec() };
-        lock(&self.shared.cancels).insert(client.cancel_key.clone(), (self.id, key));
-        let cancel_key = client.cancel_key.clone();
+        let Some(cancel_key) = self.new_cancel_key(key) else { return self.refuse_login(key, Refusal::Random) };
+        let Some(client) = self.clients.get_mut(key.0) else { return };
         backend::write_backend_key_data(client.io.out(), cancel_key.pid, &cancel_key.secret);
         let message = &self.config.settings.login_notify_message;
         if !message.is_empty() {

@@ -53,6 +53,7 @@ impl Worker {
                 State::Login(..) => self.password_input(key, left),
                 State::Proven(_) | State::Greeting => Step::Stop,
                 State::Ready => self.ready_input(key, left),
+                State::Relay => self.relay_to_server(key, left),
                 State::Console => self.console_input(key, left),
                 State::Closing | State::Cancels => Step::Took(left.len()),
             };

@@ -92,7 +92,7 @@ pub fn hba(text: &str) {
     let Ok(hba) = Hba::read(text) else { return };
     for address in [None, Some(IpAddr::V4(Ipv4Addr::LOCALHOST)), Some(IpAddr::V6(Ipv6Addr::LOCALHOST))] {
         for tls in [false, true] {
-            let _ = hba.method(&Visitor { address, tls, database: "app", user: "bob" });
+            let _ = hba.method(&Visitor { address, tls, physical: false, database: "app", user: "bob" });
         }
     }
 }

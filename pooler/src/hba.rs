@@ -19,6 +19,8 @@ pub struct Visitor<'a> {
     pub address: Option<IpAddr>,
     /// Whether it speaks TLS.
     pub tls: bool,
+    /// Whether it asks for a connection of physical replication, which is of no database.
+    pub physical: bool,
     /// The database that it asks for.
     pub database: &'a str,
     /// The user that it says it is.
@@ -56,7 +58,7 @@ enum Name {
     All,
     /// The database that is called as the user.
     SameUser,
-    /// Replication connections, of which there are none here.
+    /// Connections of physical replication, and these alone.
     Replication,
     Is(String),
 }
@@ -107,15 +109,18 @@ impl Line {
             (Some(network), Some(address)) => network.has(address),
             _ => true,
         };
-        let named = |names: &[Name], value: &str| {
+        let named = |names: &[Name], value: &str, physical: bool| {
             names.iter().any(|name| match name {
+                Name::Replication => physical,
+                _ if physical => false,
                 Name::All => true,
                 Name::SameUser => visitor.user == value,
-                Name::Replication => false,
                 Name::Is(name) => name == value,
             })
         };
-        kind && near && named(&self.databases, visitor.database) && named(&self.users, visitor.user)
+        kind && near
+            && named(&self.databases, visitor.database, visitor.physical)
+            && named(&self.users, visitor.user, false)
     }
 }
 
@@ -292,7 +297,10 @@ host    pgbouncer  all           127.0.0.1/32 \
 
     fn method(address: Option<&str>, tls: bool, database: &str, user: &str) -> Option<AuthType> {
         let address = address.map(|address| address.parse().unwrap());
-        Hba::read(FILE).unwrap().method(&Visitor { address, tls, database, user }).map(|method| method.auth)
+        Hba::read(FILE)
+            .unwrap()
+            .method(&Visitor { address, tls, physical: false, database, user })
+            .map(|method| method.auth)
     }
 
     #[test]
@@ -321,7 +329,7 @@ host    pgbouncer  all           127.0.0.1/32 \
             "as in PostgreSQL, all of it is quoted"
         );
         let hba = Hba::read("local all all peer \"map=my map\"\nhostssl all all all cert map=c # by name").unwrap();
-        let visitor = Visitor { address: None, tls: false, database: "d", user: "u" };
+        let visitor = Visitor { address: None, tls: false, physical: false, database: "d", user: "u" };
         let peer = Method { auth: AuthType::Peer, map: Some("my map".to_owned()) };
         assert_eq!(hba.method(&visitor), Some(&peer));
         assert_eq!(hba.maps().collect::<Vec<_>>(), ["my map", "c"]);

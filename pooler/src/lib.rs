@@ -44,6 +44,7 @@ mod password;
 mod pins;
 mod pool;
 mod refusal;
+mod relay;
 pub mod reload;
 pub mod replay;
 pub mod resolve;

@@ -63,7 +63,7 @@ impl Worker {
     fn limit_reached(&self, pool: &Pool) -> Option<Limit> {
         if pool.quota.database > 0 {
             let same = self.pools.iter().filter(|(_, other)| other.database == pool.database);
-            if same.map(|(_, other)| other.servers.len()).sum::<usize>() >= pool.quota.database {
+            if same.map(|(_, other)| other.servers.len() + other.relays).sum::<usize>() >= pool.quota.database {
                 return Some(Limit::Database(pool.database.clone()));
             }
         }

@@ -23,6 +23,7 @@ use crate::lookup::Lookup;
 use crate::net::{Peer, Stream};
 use crate::password::{self, Exchange, Plain, Stored};
 use crate::refusal::Refusal;
+use crate::relay::Replication;
 use crate::shared::WorkerId;
 use crate::startup::Introduction;
 use crate::tls::{self, Certificate, Session};
@@ -137,9 +138,12 @@ impl Worker {
             return Err(Refusal::Full);
         }
         let Some(client) = self.clients.get(key.0) else { return Ok(None) };
+        if console && introduction.replication.is_some() {
+            return Err(Refusal::ReplicationOfConsole);
+        }
         let own_account = console && admin::is_own_user(client);
         // What a certificate or the system proves needs no password, and without that no user is looked up.
-        let method = if own_account { AuthType::Any } else { self.method(client)? };
+        let method = if own_account { AuthType::Any } else { self.method(client, introduction.replication)? };
         let known = config.passwords.get(&introduction.user).map(|text| Stored::read(text));
         let is_looked_up = known.is_none() && method != AuthType::Any;
         let lookup = if is_looked_up { Lookup::of(&config, &introduction.database) } else { None };
@@ -174,10 +178,12 @@ impl Worker {
     }
 
     /// How a client has to prove who it is, where that has not been proven already.
-    fn method(&self, client: &Client) -> Result<AuthType, Refusal> {
+    fn method(&self, client: &Client, replication: Option<Replication>) -> Result<AuthType, Refusal> {
         let config = &self.config;
         let (auth, map) = match config.settings.auth_type {
-            AuthType::Hba => self.method_by_hba(client).map(|method| (method.auth, method.map.as_deref()))?,
+            AuthType::Hba => {
+                self.method_by_hba(client, replication).map(|method| (method.auth, method.map.as_deref()))?
+            }
             auth => (auth, None),
         };
         let user = &*client.user;
@@ -192,7 +198,7 @@ impl Worker {
         }
     }
 
-    fn method_by_hba(&self, client: &Client) -> Result<&Method, Refusal> {
+    fn method_by_hba(&self, client: &Client, replication: Option<Replication>) -> Result<&Method, Refusal> {
         let config = &self.config;
         let (user, database) = (client.user.to_string(), client.database.to_string());
         let refusal = Refusal::Hba { user, database };
@@ -203,7 +209,8 @@ impl Worker {
             (Stream::Tcp(_), Peer::Unix) => return Err(refusal),
         };
         let tls = client.io.tls().is_some();
-        let visitor = Visitor { address, tls, database: &client.database, user: &client.user };
+        let physical = replication == Some(Replication::Physical);
+        let visitor = Visitor { address, tls, physical, database: &client.database, user: &client.user };
         config.hba.method(&visitor).ok_or(refusal)
     }
 

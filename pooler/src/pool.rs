@@ -207,6 +207,8 @@ pub struct Pool {
     pub minimum: usize,
     /// All server connections, those being made too.
     pub servers: Vec<ServerKey>,
+    /// How many replication connections there are beside these.
+    pub relays: usize,
     /// Those that nobody uses; the one used last at the back.
     pub idle: VecDeque<ServerKey>,
     /// Those that carry units of several clients.
@@ -278,6 +280,7 @@ impl Pool {
             quota: Quota::default(),
             minimum: 0,
             servers: Vec::new(),
+            relays: 0,
             idle: VecDeque::new(),
             lanes: Vec::new(),
             pipelining: false,

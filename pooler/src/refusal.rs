@@ -29,9 +29,18 @@ pub enum Refusal {
         /// Its name.
         name: String,
     },
-    /// It asked for a replication connection.
-    #[error("replication connections are not supported")]
-    Replication,
+    /// It asked for a kind of replication connection that there is not.
+    #[error("invalid value for parameter \"replication\": \"{0}\": expected database or a Boolean")]
+    Replication(String),
+    /// It asked for a replication connection to the console.
+    #[error("the console takes no replication connections")]
+    ReplicationOfConsole,
+    /// It asked for a physical replication connection, which names no database, and no entry says where that leads.
+    #[error(
+        "no such database: {0}: connections of physical replication need an entry of this name under the databases, or *, \
+         which says where they lead"
+    )]
+    NoReplication(String),
     /// It came without TLS.
     #[error("SSL required")]
     TlsRequired,
@@ -91,11 +100,12 @@ impl Refusal {
             Self::Protocol(_) | Self::LongName { .. } | Self::Parameter { .. } => "08P01",
             Self::NoUser | Self::TlsRequired | Self::Hba { .. } | Self::Certificate(_) | Self::Peer(_) => "28000",
             Self::Password(_) => "28P01",
-            Self::Replication => "0A000",
+            Self::Replication(_) => "22023",
+            Self::ReplicationOfConsole => "0A000",
             Self::LookupFailed => "08006",
             Self::Ending => "57P01",
             Self::LookupsFull | Self::Full | Self::FullForUser | Self::FullForDatabase => "53300",
-            Self::NoDatabase(_) => "3D000",
+            Self::NoDatabase(_) | Self::NoReplication(_) => "3D000",
             Self::Disabled(_) => "57P03",
             Self::NotOnConsole(_) => "42501",
             Self::Random => "58000",

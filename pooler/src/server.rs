@@ -41,6 +41,8 @@ pub enum State {
     Active,
     /// It carries reads of several clients, or one read that may be asked again.
     Lane,
+    /// It is the other side of a replication connection.
+    Relay,
     /// A cancel request is being delivered over it.
     Cancelling,
 }
@@ -244,6 +246,8 @@ pub struct Server {
     pub lane: Option<Box<Lane>>,
     /// What TLS is to be on it.
     pub sslmode: SslMode,
+    /// It is made for a replication connection, of the client that it is lent to.
+    pub relays: bool,
     /// A login that is tried once more over the connection that is being made.
     pub again: Option<Box<Login>>,
 }
@@ -343,6 +347,7 @@ impl Server {
             writes: false,
             lane: None,
             sslmode: SslMode::Disable,
+            relays: false,
             again: None,
         }
     }

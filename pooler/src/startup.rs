@@ -8,6 +8,7 @@ use crate::client::{ClientKey, State};
 use crate::config::Settings;
 use crate::net::Stream;
 use crate::refusal::Refusal;
+use crate::relay::Replication;
 use crate::shared::{Message, lock};
 use crate::tls::{self, Session};
 use crate::worker::{Step, Turn, Worker};
@@ -26,6 +27,8 @@ pub struct Introduction {
     pub minor: u16,
     /// The parameters of the session, those in `options` too.
     pub parameters: Vec<(String, String)>,
+    /// Whether it asks for a replication connection, and of which kind.
+    pub replication: Option<Replication>,
     /// Whether the client asked for a version, or for options of the protocol, that are not known.
     negotiate: Option<Vec<String>>,
 }
@@ -34,7 +37,10 @@ impl Introduction {
     /// Reads a startup packet.
     pub fn read(startup: &Startup<'_>, settings: &Settings) -> Result<Self, Refusal> {
         let user = startup.get("user").filter(|user| !user.is_empty()).ok_or(Refusal::NoUser)?;
-        let database = startup.get("database").filter(|name| !name.is_empty()).unwrap_or(user);
+        let replication = startup.get("replication").map(Replication::read).transpose()?.flatten();
+        // Physical replication is of no database: this name stands for it, as libpq has it.
+        let unnamed = if replication == Some(Replication::Physical) { "replication" } else { user };
+        let database = startup.get("database").filter(|name| !name.is_empty()).unwrap_or(unnamed);
         for (what, name) in [("user", user), ("database", database)] {
             if name.len() > MAX_NAME {
                 return Err(Refusal::LongName { what, most: MAX_NAME });
@@ -44,9 +50,7 @@ impl Introduction {
         let mut given = Vec::new();
         for &(name, value) in &startup.parameters {
             match name {
-                "user" | "database" => (),
-                "replication" if matches!(value, "0" | "off" | "false" | "no") => (),
-                "replication" => return Err(Refusal::Replication),
+                "user" | "database" | "replication" => (),
                 _ if name.starts_with("_pq_.") => unknown.push(name.to_owned()),
                 _ if settings.ignore_startup_parameters.has(name) => (),
                 "options" => given.extend(options_of(value)?),
@@ -64,6 +68,7 @@ impl Introduction {
             database: database.to_owned(),
             minor: if startup.minor >= 2 { 2 } else { 0 },
             parameters: given,
+            replication,
             negotiate: asks_for_more.then_some(unknown),
         })
     }

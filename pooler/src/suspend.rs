@@ -75,7 +75,7 @@ impl<C, S> Plan<C, S> {
 fn of_client(client: &Client) -> InHand {
     let own = match client.state {
         ClientState::Ready => client.waits.is_some() || client.behind_own,
-        ClientState::Closing => false,
+        ClientState::Closing | ClientState::Relay => false,
         _ => !client.is_awaited(),
     };
     InHand { bytes: client.io.rest.len() + client.io.pending(), within_message: client.passing > 0, errand: own }
@@ -90,7 +90,7 @@ fn of_server(server: &Server) -> InHand {
     InHand {
         bytes: server.io.rest.len() + server.io.pending() + staged,
         within_message: server.passing.0 > 0,
-        errand: !matches!(server.state, State::Idle | State::Active | State::Lane)
+        errand: !matches!(server.state, State::Idle | State::Active | State::Lane | State::Relay)
             || server.target.is_some()
             || server.held > 0
             || server.aligning.is_some()

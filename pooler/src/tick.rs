@@ -36,6 +36,7 @@ impl Worker {
         self.tick_clients();
         self.tick_servers();
         self.tick_pools();
+        self.tick_relays();
         self.tick_clusters();
         if self.now >= self.next_upkeep {
             self.next_upkeep = self.now + UPKEEP;
@@ -80,7 +81,7 @@ impl Worker {
                     }
                     continue;
                 }
-                ClientState::Console => continue,
+                ClientState::Console | ClientState::Relay => continue,
                 ClientState::Ready => (),
             }
             if let Some(since) = client.waits {

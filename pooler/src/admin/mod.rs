@@ -273,7 +273,8 @@ impl Worker {
         self.servers
             .iter()
             .filter(|(_, server)| pools.contains(&server.pool) && server.target.is_none())
-            .filter(|(_, server)| !matches!(server.state, State::Cancelling))
+            // A replication connection is its client's, for as long as that likes.
+            .filter(|(_, server)| !matches!(server.state, State::Cancelling) && !server.relays)
             .map(|(key, _)| ServerKey(key))
             .collect()
     }

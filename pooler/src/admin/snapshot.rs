@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::PoolSeen;
-use crate::client::{Deeds, State as ClientState};
+use crate::client::{Client, Deeds, State as ClientState};
 use crate::server::State;
 use crate::tls::Session;
 use crate::worker::Worker;
@@ -17,6 +17,8 @@ pub struct Line {
     pub user: String,
     /// The database.
     pub database: String,
+    /// What kind of replication it is for: `none`, `physical` or `logical`.
+    pub replication: &'static str,
     /// What it does.
     pub state: &'static str,
     /// The address on the other side.
@@ -64,6 +66,11 @@ pub struct Snapshot {
     pub login_clients: usize,
 }
 
+/// The kind of replication that a client is there for.
+fn replication(client: Option<&Client>) -> &'static str {
+    client.and_then(|client| client.relay.as_ref()).map_or("none", |relay| relay.replication.word())
+}
+
 impl Worker {
     /// What this worker holds.
     pub fn snapshot(&self) -> Snapshot {
@@ -76,7 +83,8 @@ impl Worker {
                 ClientState::Ready if client.waits.is_some() => "waiting",
                 ClientState::Ready if client.server.is_some() || client.lane.is_some() => "active",
                 ClientState::Ready => "idle",
-                ClientState::Console => "active",
+                ClientState::Relay if client.suspended => "suspended",
+                ClientState::Console | ClientState::Relay => "active",
                 ClientState::Closing => continue,
                 _ => {
                     snapshot.login_clients += 1;
@@ -88,6 +96,7 @@ impl Worker {
                 kind: "C",
                 user: client.user.to_string(),
                 database: client.database.to_string(),
+                replication: replication(Some(client)),
                 state,
                 address: (client.peer.host(), client.peer.port()),
                 local: (local.host(), local.port()),
@@ -116,13 +125,14 @@ impl Worker {
                 kind: "S",
                 user: pool.user.to_string(),
                 database: pool.database.to_string(),
+                replication: replication(server.lent.and_then(|key| self.clients.get(key.0))),
                 state: match server.state {
                     _ if server.suspended => "suspended",
                     State::Connecting | State::Login(_) => "new",
                     State::Preparing => "tested",
                     State::Idle if self.is_to_be_checked(server) => "used",
                     State::Idle => "idle",
-                    State::Active | State::Lane => "active",
+                    State::Active | State::Lane | State::Relay => "active",
                     State::Cancelling => "active_cancel",
                 },
                 address: (if server.host.is_empty() { "unix".to_owned() } else { server.host.clone() }, server.port),

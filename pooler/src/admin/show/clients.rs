@@ -35,7 +35,7 @@ pub fn row(line: &Line) -> Row {
         text(line.kind),
         text(&line.user),
         text(&line.database),
-        text("none"),
+        text(line.replication),
         text(line.state),
         text(&line.address.0),
         number(line.address.1),

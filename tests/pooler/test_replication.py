@@ -1,0 +1,370 @@
+"""Replication connections: each has a server connection of its own, and everything is passed on."""
+
+# The pooler first, then its clients: nested on purpose.
+# ruff: noqa: SIM117
+
+import contextlib
+import signal
+import socket
+import struct
+import subprocess
+
+import pytest
+
+from devkit import postgres
+from devkit.server import SUPERUSER, Server, environment
+from tests.pooler import raw
+from tests.pooler.process import PASSWORD, Pooler, ask, wait_until
+from tests.pooler.raw import Raw, message, query
+
+NEWEST_ONLY = True
+
+WALSENDERS = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'walsender'"
+TEMPORARY = "CREATE_REPLICATION_SLOT {} TEMPORARY PHYSICAL"
+
+
+@pytest.fixture(scope="module")
+def source(major):
+    """A server whose changes can be decoded, with a role that may replicate and one that may not."""
+    with Server(postgres.tree(major), {"wal_level": "logical", "max_wal_senders": "20"}) as server:
+        server.psql(
+            f"""SET password_encryption = 'scram-sha-256';
+            CREATE ROLE copier LOGIN REPLICATION PASSWORD '{PASSWORD}'; CREATE ROLE reader LOGIN PASSWORD '{PASSWORD}';
+            CREATE TABLE t (a int PRIMARY KEY); CREATE PUBLICATION p FOR TABLE t"""
+        )
+        yield server
+
+
+@pytest.fixture
+def pooler(source):
+    """A pooler in front of it."""
+    with Pooler(source, default_pool_size=2) as running:
+        yield running
+    # Nothing is left behind.
+    wait_until(lambda: source.psql(WALSENDERS) == "0")
+
+
+def run(pooler, program, *arguments, database="", timeout=60):
+    """The bytes that a program of PostgreSQL prints, run through the pooler."""
+    place = ["-h", "127.0.0.1", "-p", str(pooler.port), "-U", SUPERUSER, *(["-d", database] if database else [])]
+    command = [pooler.server.tree.program(program), *place, *arguments]
+    done = subprocess.run(
+        command, capture_output=True, env=environment(), timeout=timeout, check=False, stdin=subprocess.DEVNULL
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def physical(pooler, **options):
+    """A connection of physical replication."""
+    return Raw(pooler.port, "replication", replication="true", **options)
+
+
+def logical(pooler, **options):
+    """A connection of logical replication."""
+    return Raw(pooler.port, "postgres", replication="database", **options)
+
+
+def stream(client, source, slot=""):
+    """Has a client stream the changes of the whole server from here on."""
+    at = source.psql("SELECT pg_current_wal_lsn()")
+    client.send(query(f"START_REPLICATION {slot} PHYSICAL {at}"))
+    assert client.next()[0] == b"W"
+
+
+# PostgreSQL's own programs
+
+
+def test_a_base_backup_comes_whole(source, pooler):
+    source.psql("INSERT INTO t SELECT generate_series(1, 5000)")
+    with contextlib.closing(Server(source.tree)) as copy:
+        copy._own_home()
+        place = ["-h", "127.0.0.1", "-p", str(pooler.port), "-U", SUPERUSER]
+        copy.run_as_server("pg_basebackup", *place, "-D", str(copy.data), "-X", "stream", "-c", "fast", "--no-sync")
+        copy.start()
+        assert copy.psql("SELECT count(*) FROM t") == "5000"
+    source.psql("TRUNCATE t")
+    assert pooler.psql("SELECT 1") == "1"
+
+
+def test_the_log_of_changes_is_received(source, pooler, tmp_path):
+    source.psql("SELECT pg_create_physical_replication_slot('kept', true)")
+    try:
+        switch = "INSERT INTO t SELECT max(a) + 1 FROM t; SELECT pg_switch_wal()"
+        source.psql("INSERT INTO t SELECT generate_series(1, 1000)")
+        segment = source.psql("SELECT pg_walfile_name(pg_current_wal_lsn())")
+        source.psql(switch)
+        end = source.psql("SELECT pg_current_wal_flush_lsn()")
+        # The end lies before what has been written, so nobody has to wait for more.
+        source.psql(switch)
+        run(pooler, "pg_receivewal", "-D", str(tmp_path), "--slot", "kept", "--no-loop", "--endpos", end)
+        received = (tmp_path / segment).read_bytes()
+        assert received == (source.data / "pg_wal" / segment).read_bytes()
+    finally:
+        run(pooler, "pg_receivewal", "--slot", "kept", "--drop-slot")
+        source.psql("TRUNCATE t")
+
+
+def test_changes_are_decoded(source, pooler):
+    plugins = ["pgoutput"]
+    with contextlib.suppress(Exception):
+        source.psql("SELECT pg_create_logical_replication_slot('probe', 'test_decoding', true)")
+        plugins.append("test_decoding")
+    for plugin in plugins:
+        options = ["-o", "proto_version=1", "-o", "publication_names=p"] if plugin == "pgoutput" else []
+        run(pooler, "pg_recvlogical", "--slot", plugin, "--create-slot", "-P", plugin, database="postgres")
+        try:
+            source.psql("INSERT INTO t VALUES (4711)")
+            end = source.psql("SELECT pg_current_wal_lsn()")
+            start = ["--slot", plugin, "--start", "-f", "-", "--no-loop", "--endpos", end, *options]
+            assert b"4711" in run(pooler, "pg_recvlogical", *start, database="postgres")
+        finally:
+            run(pooler, "pg_recvlogical", "--slot", plugin, "--drop-slot", database="postgres")
+            source.psql("TRUNCATE t")
+
+
+def test_a_standby_follows_through_the_pooler(source, pooler):
+    place = f"host=127.0.0.1 port={pooler.port} user={SUPERUSER} application_name=through"
+    with source.replica({"primary_conninfo": place}) as standby:
+        source.psql("INSERT INTO t VALUES (1)")
+        source.wait_for_replay(standby)
+        assert source.psql("SELECT application_name FROM pg_stat_replication") == "through"
+        [row] = [row for row in pooler.show("CLIENTS") if row["replication"] == "physical"]
+        assert (row["database"], row["application_name"]) == ("replication", "through")
+        slot = source.psql("SELECT slot_name FROM pg_replication_slots")
+    wait_until(lambda: source.psql(WALSENDERS) == "0")
+    source.psql(f"SELECT pg_drop_replication_slot('{slot}'); TRUNCATE t")
+
+
+# What is passed on, and to whom
+
+
+def test_the_user_and_the_parameters_are_the_clients(source):
+    users = {"copier": PASSWORD, "reader": PASSWORD, SUPERUSER: ""}
+    with Pooler(source, users=users, auth_type="trust") as pooler:
+        options = "-c work_mem=3MB -c search_path=x"
+        with logical(pooler, user="copier", application_name="me", options=options) as client:
+            assert client.value("SELECT current_user") == "copier"
+            assert client.value("SHOW work_mem") == "3MB" and client.value("SHOW search_path") == "x"
+            told = raw.parameters(client.greeting)
+            assert told["application_name"] == "me" and told["server_version"] and told["is_superuser"] == "off"
+            [row] = [row for row in pooler.show("CLIENTS") if row["user"] == "copier"]
+            assert (row["replication"], row["state"], row["application_name"]) == ("logical", "active", "me")
+            assert [row["replication"] for row in pooler.show("SERVERS")] == ["logical"]
+            # Errors of a command are the server's, and the connection goes on.
+            assert client.sql("NONSENSE").startswith("E:42601")
+            assert client.sql("IDENTIFY_SYSTEM").endswith("C:IDENTIFY_SYSTEM Z:I")
+        # The server's own words, and its code.
+        with Raw(pooler.port, login=False) as refused:
+            refused.send(raw.startup("postgres", "reader", replication="database"))
+            *_, (_, body) = refused.until(b"E")
+            assert raw.code(body) == "42501" and "replication" in raw.field(body, "M")
+            assert refused.is_closed()
+        # Nobody else is the worse for it.
+        assert pooler.psql("SELECT 1", user="reader") == "1"
+
+
+def test_passwords_are_asked_for_and_passed_on(source):
+    with Pooler(source, {"*": ""}, {"copier": PASSWORD}, auth_type="scram-sha-256") as pooler:
+        program = source.tree.program("psql")
+        place = f"host=127.0.0.1 port={pooler.port} user=copier dbname=postgres replication=database"
+        for password, code in [(PASSWORD, 0), ("wrong", 2)]:
+            done = subprocess.run(
+                [program, "-XAt", "-c", "SELECT current_user", "-d", place],
+                capture_output=True,
+                text=True,
+                env=environment() | {"PGPASSWORD": password},
+                check=False,
+            )
+            assert done.returncode == code, done.stderr
+            said = done.stdout if code == 0 else done.stderr
+            assert ("copier\n" if code == 0 else "password authentication failed") in said
+
+
+@pytest.mark.parametrize("value", ["true", "on", "1", "yes", "TRUE"])
+def test_all_spellings_of_physical_replication(pooler, value):
+    with Raw(pooler.port, "replication", replication=value) as client:
+        assert "C:IDENTIFY_SYSTEM" in client.sql("IDENTIFY_SYSTEM")
+        assert client.sql("SELECT 1").startswith("E:")
+        [row] = [row for row in pooler.show("CLIENTS") if row["database"] == "replication"]
+        assert row["replication"] == "physical"
+
+
+def test_what_is_no_replication_connection_is_refused_or_is_none(source):
+    with Pooler(source, {"app": "dbname=postgres"}) as pooler:
+
+        def refusal(database, value):
+            with Raw(pooler.port, login=False) as client:
+                client.send(raw.startup(database, replication=value))
+                *_, (_, body) = client.until(b"E")
+                return raw.code(body), raw.field(body, "M")
+
+        assert refusal("app", "2") == (
+            "22023",
+            'invalid value for parameter "replication": "2": expected database or a Boolean',
+        )
+        code, text = refusal("replication", "true")
+        assert code == "3D000" and "an entry of this name" in text
+        assert refusal("pgbouncer", "database")[0] == "0A000"
+        with Raw(pooler.port, "app", replication="off") as client:
+            assert client.value("SELECT 1") == "1"
+        # The entry of the database is kept to.
+        with Raw(pooler.port, "app", replication="database") as client:
+            assert client.value("SELECT current_database()") == "postgres"
+
+
+def test_lines_of_the_hba_file_for_replication(source, tmp_path):
+    hba = tmp_path / "hba"
+    hba.write_text("host all postgres 127.0.0.1/32 trust\nhost replication copier 127.0.0.1/32 trust\n")
+    with Pooler(source, {"*": ""}, {"copier": "", "postgres": ""}, auth_type="hba", auth_hba_file=hba) as pooler:
+
+        def outcome(user, database, value):
+            with Raw(pooler.port, login=False) as client:
+                client.send(raw.startup(database, user, replication=value))
+                kind, body = client.next()
+                return "in" if kind == b"R" else raw.code(body)
+
+        # As in PostgreSQL: `all` is no physical replication, and `replication` is nothing else.
+        assert outcome("postgres", "postgres", "database") == "in"
+        assert outcome("postgres", "replication", "true") == "28000"
+        assert outcome("copier", "replication", "true") == "in"
+        assert outcome("copier", "postgres", "database") == "28000"
+
+
+# Its life
+
+
+def test_bytes_go_both_ways_while_changes_are_streamed(source, pooler):
+    with physical(pooler) as client:
+        assert client.sql(TEMPORARY.format("mine")).endswith("Z:I")
+        stream(client, source, "SLOT mine")
+        source.psql("INSERT INTO t SELECT generate_series(1, 20000)")
+        received = 0
+        while received < 500_000:
+            kind, body = client.next()
+            assert kind == b"d" and body[:1] in b"wk"
+            received += len(body)
+        # A feedback that asks for an answer.
+        position = struct.pack("!QQQQB", 1, 1, 1, 0, 1)
+        client.send(message(b"d", b"r" + position))
+        while True:
+            kind, body = client.next()
+            if body[:1] == b"k":
+                break
+        client.send(message(b"c"))
+        assert client.until(b"Z")[-1] == (b"Z", b"I")
+        assert "C:IDENTIFY_SYSTEM" in client.sql("IDENTIFY_SYSTEM")
+    source.psql("TRUNCATE t")
+
+
+def test_each_side_ends_with_the_other(source, pooler):
+    with physical(pooler) as client:
+        stream(client, source)
+        assert source.psql(WALSENDERS) == "1"
+        client.reset()
+    wait_until(lambda: source.psql(WALSENDERS) == "0")
+    with physical(pooler) as client:
+        client.sql("IDENTIFY_SYSTEM")
+        source.psql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'walsender'")
+        kind, body = client.next()
+        assert (kind, raw.code(body)) == (b"E", "57P01") and client.is_closed()
+    wait_until(lambda: not pooler.show("SERVERS"))
+    [pool] = [row for row in pooler.show("POOLS") if row["database"] == "replication"]
+    assert (pool["cl_active"], pool["sv_active"]) == ("0", "0")
+
+
+def test_a_command_is_cancelled(source, pooler):
+    with logical(pooler) as client:
+        key = next(body for kind, body in client.greeting if kind == b"K")
+        client.send(query("SELECT pg_sleep(60)"))
+        wait_until(lambda: source.psql("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'") == "1")
+        with socket.create_connection(("127.0.0.1", pooler.port)) as cancel:
+            cancel.settimeout(10)
+            cancel.sendall(struct.pack("!ii", len(key) + 8, 80877102) + key)
+            assert cancel.recv(1) == b""
+        assert raw.show(client.until(b"Z")) == "T E:57014 Z:I"
+
+
+def test_limits_hold_and_the_pool_is_not_used_up(source):
+    databases = {"app": "dbname=postgres max_db_connections=2", "*": ""}
+    with Pooler(source, databases, default_pool_size=1, max_client_conn=3) as pooler:
+        with Raw(pooler.port, "app") as plain, Raw(pooler.port, "app", replication="database") as first:
+            # It has no place of the pool, which has one only.
+            assert plain.sql("BEGIN") == "C:BEGIN Z:T"
+            with Raw(pooler.port, login=False) as second:
+                second.send(raw.startup("app", replication="database"))
+                assert second.until(b"R")
+                wait_until(lambda: any(row["cl_waiting"] == "1" for row in pooler.show("POOLS")))
+                # There is no place for one more client either.
+                with Raw(pooler.port, login=False) as third:
+                    third.send(raw.startup("app", replication="database"))
+                    *_, (_, body) = third.until(b"E")
+                    assert raw.code(body) == "53300"
+                assert not second.waiting(0)
+                first.socket.close()
+                second.until(b"Z")
+                assert second.value("SELECT 1") == "1"
+                assert plain.sql("COMMIT") == "C:COMMIT Z:I"
+            # An idle connection makes room.
+            wait_until(lambda: source.psql(WALSENDERS) == "0")
+            with Raw(pooler.port, "app", replication="database") as one:
+                assert one.value("SELECT 1") == "1"
+
+
+def test_who_waits_in_vain_hears_so(source):
+    databases = {"app": "dbname=postgres max_db_connections=1"}
+    with Pooler(source, databases, query_wait_timeout="0.3") as pooler:
+        with Raw(pooler.port, "app") as plain, Raw(pooler.port, login=False) as client:
+            plain.sql("BEGIN")
+            client.send(raw.startup("app", replication="database"))
+            *_, (_, body) = client.until(b"E")
+            assert raw.code(body) == "57P03" and "query_wait_timeout" in raw.field(body, "M")
+            assert client.is_closed()
+    with Pooler(source, {"app": "dbname=postgres port=1"}) as pooler:
+        with Raw(pooler.port, login=False) as client:
+            client.send(raw.startup("app", replication="database"))
+            *_, (_, body) = client.until(b"E")
+            assert raw.code(body) == "08006" and "replication connection" in raw.field(body, "M")
+
+
+def test_what_the_console_does(source, pooler):
+    with physical(pooler) as client, Raw(pooler.port) as other:
+        other.sql("SELECT 1")
+        stream(client, source)
+        for command in ("PAUSE", "RESUME", "RECONNECT", "WAIT_CLOSE", "SUSPEND"):
+            # SUSPEND ends with the connection.
+            pooler.psql(command, "pgbouncer")
+        source.psql("INSERT INTO t VALUES (1)")
+        assert client.next()[0] == b"d"
+        number = next(row["id"] for row in pooler.show("CLIENTS") if row["replication"] == "physical")
+        pooler.psql(f"KILL_CLIENT {number}", "pgbouncer")
+        messages = []
+        while (got := client.next()) is not None:
+            messages.append(got)
+        assert messages[-1][0] == b"E" and raw.code(messages[-1][1]) == "57P01"
+    source.psql("TRUNCATE t")
+
+
+def test_a_drain_ends_a_stream_and_waits_for_a_command(source):
+    with Pooler(source) as pooler:
+        with physical(pooler) as streaming, logical(pooler) as busy, logical(pooler) as idle:
+            stream(streaming, source)
+            idle.sql("IDENTIFY_SYSTEM")
+            busy.send(query("SELECT pg_sleep(0.5), 'done'"))
+            wait_until(lambda: source.psql("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'") == "1")
+            pooler.process.send_signal(signal.SIGINT)
+            for client in (streaming, idle):
+                *_, (_, body) = client.until(b"E")
+                assert raw.code(body) == "57P01" and client.is_closed()
+            assert raw.values(busy.until(b"Z"))[-1] == "done"
+            assert busy.next()[0] == b"E" and busy.is_closed()
+        assert pooler.process.wait(10) == 0
+
+
+def test_it_leads_to_the_primary(trio):
+    with Pooler(trio.primary, name="howdah.toml", text=trio.toml()) as pooler:
+        for _ in range(4):
+            with Raw(pooler.port, "app", replication="database") as client:
+                assert client.value("SELECT pg_is_in_recovery()") == "f"
+        with pooler.connect("app") as plain:
+            assert ask(plain, "SELECT 1") == [(1,)]
