@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,7 @@ use crate::listen::Listener;
 use crate::net::{Io, Stream};
 use crate::seat::Seat;
 use crate::shared::{Message, WorkerId};
+use crate::takeover::Kind;
 use crate::worker::{Turn, Worker};
 
 /// Accepted at most before others get their turns.
@@ -108,6 +110,21 @@ impl Door {
             let _ = listener.deregister(registry);
         }
         self.listeners.retain(Listener::is_local);
+    }
+
+    /// Its sockets.
+    pub fn sockets(&self) -> Vec<(Kind, String, BorrowedFd<'_>)> {
+        self.listeners.iter().filter_map(Listener::socket).collect()
+    }
+
+    /// Leaves the sockets to another process, and takes these instead.
+    pub fn replace(&mut self, registry: &Registry, token: Token, listeners: Vec<Listener>) -> io::Result<()> {
+        for mut listener in std::mem::replace(&mut self.listeners, listeners) {
+            // It fails only for a socket that is not watched.
+            let _ = listener.deregister(registry);
+            listener.give_away();
+        }
+        self.watch(registry, token)
     }
 
     /// Notes that somebody has arrived.

@@ -22,6 +22,7 @@ use crate::session::Pending;
 use crate::shared::{Mailbox, Shared, WorkerId};
 use crate::startup::{self, Introduction};
 use crate::statement::{Lexing, Statements};
+use crate::takeover::Inherited;
 use crate::tls::{Acceptor, Certificate, Connector, Contexts, Session};
 use crate::vars::assigned;
 use crate::worker::Worker;
@@ -305,7 +306,7 @@ impl Pooler {
         );
         let config = Config::parse(Path::new("pgbouncer.ini"), &text).unwrap();
         let database = Place::of(&config, "d").unwrap();
-        let listeners = Listener::all(&config.settings).unwrap();
+        let listeners = Listener::all(&config.settings, &mut Inherited::default()).unwrap();
         let [poll, monitor, reader, asker] = [(); 4].map(|()| Poll::new().unwrap());
         let waker = |poll: &Poll| Waker::new(poll.registry(), Token(3)).unwrap();
         let mailbox = Mailbox { messages: Mutex::default(), waker: waker(&poll) };

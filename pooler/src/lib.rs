@@ -58,6 +58,7 @@ mod slots;
 mod startup;
 mod statement;
 mod suspend;
+pub mod takeover;
 mod tick;
 mod tls;
 mod unit;

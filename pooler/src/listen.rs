@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -13,6 +14,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::account;
 use crate::config::Settings;
 use crate::net::Stream;
+use crate::takeover::{Inherited, Kind};
 
 /// A socket on which clients arrive.
 #[derive(Debug)]
@@ -24,8 +26,8 @@ pub enum Listener {
 }
 
 impl Listener {
-    /// All sockets that the settings ask for.
-    pub fn all(settings: &Settings) -> io::Result<Vec<Self>> {
+    /// All sockets that the settings ask for; those that another process has handed over are used again.
+    pub fn all(settings: &Settings, inherited: &mut Inherited) -> io::Result<Vec<Self>> {
         let mut listeners = Vec::new();
         for host in &settings.listen_addr.0 {
             let all = host == "*";
@@ -39,7 +41,7 @@ impl Listener {
             // Not every system has both kinds of addresses; one that it has is enough.
             let (before, mut lacking) = (listeners.len(), None);
             for address in addresses {
-                match tcp(address, settings).map_err(|error| (is_lacking(&error), error)) {
+                match tcp(address, settings, inherited).map_err(|error| (is_lacking(&error), error)) {
                     Ok(listener) => listeners.push(listener),
                     Err((is_lacking, error)) => {
                         let error = about(error, &format!("listen_addr, listen_port: cannot listen on {address}"));
@@ -56,13 +58,37 @@ impl Listener {
                 None => (),
             }
         }
-        if !settings.unix_socket_dir.is_empty() {
-            let path = Path::new(&settings.unix_socket_dir).join(format!(".s.PGSQL.{}", settings.listen_port));
-            let listener = unix(path.clone(), settings)
+        if let Some(path) = socket_path(settings) {
+            let listener = unix(path.clone(), settings, inherited)
                 .map_err(|error| about(error, &format!("unix_socket_dir: cannot listen on {}", path.display())))?;
             listeners.push(listener);
         }
         Ok(listeners)
+    }
+
+    /// A Unix socket for the account of this process alone.
+    pub fn own(path: PathBuf) -> io::Result<Self> {
+        // A process of the same number may have left its own there.
+        let _ = std::fs::remove_file(&path);
+        let listener = UnixListener::bind(&path)?;
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
+        Ok(Self::Unix(listener, path))
+    }
+
+    /// What it is for, where it listens, and the socket itself.
+    pub fn socket(&self) -> Option<(Kind, String, BorrowedFd<'_>)> {
+        match self {
+            Self::Tcp(listener) => Some((Kind::Tcp, listener.local_addr().ok()?.to_string(), listener.as_fd())),
+            Self::Unix(listener, path) => Some((Kind::Unix, path.display().to_string(), listener.as_fd())),
+        }
+    }
+
+    /// Closes it here; another process has it.
+    pub fn give_away(mut self) {
+        if let Self::Unix(_, path) = &mut self {
+            // It is the other's to remove.
+            *path = PathBuf::new();
+        }
     }
 
     /// Whether it is a Unix socket.
@@ -79,6 +105,12 @@ impl Listener {
     }
 }
 
+/// The path of the Unix socket; none where there is to be none.
+pub fn socket_path(settings: &Settings) -> Option<PathBuf> {
+    let folder = Some(&settings.unix_socket_dir).filter(|folder| !folder.is_empty())?;
+    Some(Path::new(folder).join(format!(".s.PGSQL.{}", settings.listen_port)))
+}
+
 /// The same error, with what it is about.
 fn about(error: io::Error, what: &str) -> io::Error {
     io::Error::new(error.kind(), format!("{what}: {error}"))
@@ -89,7 +121,12 @@ fn is_lacking(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL))
 }
 
-fn tcp(address: SocketAddr, settings: &Settings) -> io::Result<Listener> {
+fn tcp(address: SocketAddr, settings: &Settings, inherited: &mut Inherited) -> io::Result<Listener> {
+    if let Some(socket) = inherited.take(Kind::Tcp, &address.to_string()) {
+        let listener = std::net::TcpListener::from(socket);
+        listener.set_nonblocking(true)?;
+        return Ok(Listener::Tcp(TcpListener::from_std(listener)));
+    }
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
     if address.is_ipv6() {
@@ -102,7 +139,12 @@ fn tcp(address: SocketAddr, settings: &Settings) -> io::Result<Listener> {
     Ok(Listener::Tcp(TcpListener::from_std(socket.into())))
 }
 
-fn unix(path: PathBuf, settings: &Settings) -> io::Result<Listener> {
+fn unix(path: PathBuf, settings: &Settings, inherited: &mut Inherited) -> io::Result<Listener> {
+    if let Some(socket) = inherited.take(Kind::Unix, &path.display().to_string()) {
+        let listener = std::os::unix::net::UnixListener::from(socket);
+        listener.set_nonblocking(true)?;
+        return Ok(Listener::Unix(UnixListener::from_std(listener), path));
+    }
     if path.exists() {
         if std::os::unix::net::UnixStream::connect(&path).is_ok() {
             return Err(io::Error::new(io::ErrorKind::AddrInUse, "another process listens there"));
@@ -120,7 +162,9 @@ fn unix(path: PathBuf, settings: &Settings) -> io::Result<Listener> {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Self::Unix(_, path) = self {
+        if let Self::Unix(_, path) = self
+            && !path.as_os_str().is_empty()
+        {
             // Somebody else may have removed it.
             let _ = std::fs::remove_file(path);
         }

@@ -128,7 +128,8 @@ impl Worker {
         client.user = introduction.user.as_str().into();
         client.database = introduction.database.as_str().into();
         let console = admin::is_console(&client.database);
-        if self.shared.ending.load(Ordering::Relaxed) && !console {
+        // Who came before another process took the sockets over has nobody else to turn to.
+        if self.shared.ending.load(Ordering::Relaxed) && !console && !self.shared.succession.is_handed_over() {
             return Err(Refusal::Ending);
         }
         let full =

@@ -1,4 +1,5 @@
-//! `howdah-pooler CONFIG` runs the pooler in the foreground; `howdah-pooler check CONFIG` looks at a configuration;
+//! `howdah-pooler CONFIG` runs the pooler in the foreground, with `-R` in the place of one that runs already;
+//! `howdah-pooler check CONFIG` looks at a configuration;
 //! `howdah-pooler settings` prints the reference of the settings.
 
 use std::path::{Path, PathBuf};
@@ -11,13 +12,15 @@ use howdah_pooler::catalog;
 use howdah_pooler::config::{Config, Shutdown};
 use howdah_pooler::derive::{self, Secrets};
 use howdah_pooler::listen::Listener;
-use howdah_pooler::shared::{Ending, Mailbox, Message, Shared, WorkerId};
+use howdah_pooler::shared::{Ending, Mailbox, Message, Shared, WorkerId, lock};
+use howdah_pooler::takeover::{Failed, Predecessor};
 use howdah_pooler::worker::Worker;
 use howdah_pooler::{account, admin, info, log, metrics, monitor, reload, replay, warning, watch};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
-const USAGE: &str = "usage: howdah-pooler [-q] CONFIG | howdah-pooler check CONFIG | howdah-pooler settings
+const USAGE: &str = "usage: howdah-pooler [-q] [-R] CONFIG | howdah-pooler check CONFIG | howdah-pooler settings
 CONFIG is howdah.toml, pgbouncer.ini or pgcat.toml.
+-R (--reboot) takes the listening sockets of the pooler over that runs with CONFIG, which ends when its clients have left.
 SIGHUP reads it again; SIGINT ends when what is under way is done, SIGTERM as the setting sigterm says, SIGQUIT and a
 second one at once.";
 
@@ -27,6 +30,10 @@ fn main() -> ExitCode {
     if let Some(place) = words.iter().position(|word| matches!(*word, "-q" | "--quiet")) {
         words.remove(place);
         log::be_quiet();
+    }
+    let takes_over = words.iter().position(|word| matches!(*word, "-R" | "--reboot" | "--takeover"));
+    if let Some(place) = takes_over {
+        words.remove(place);
     }
     let outcome = match words.as_slice() {
         ["-V" | "--version"] => {
@@ -42,7 +49,7 @@ fn main() -> ExitCode {
             Ok(())
         }
         ["check", path] => check(Path::new(path)),
-        [path] if !path.starts_with('-') => run(Path::new(path)),
+        [path] if !path.starts_with('-') => run(Path::new(path), takes_over.is_some()),
         _ => Err(USAGE.to_owned()),
     };
     match outcome {
@@ -64,7 +71,7 @@ fn check(path: &Path) -> Result<(), String> {
     Ok(())
 }
 
-fn run(path: &Path) -> Result<(), String> {
+fn run(path: &Path, takes_over: bool) -> Result<(), String> {
     let text = |error: std::io::Error| error.to_string();
     let config = Config::read(path).map_err(|error| error.to_string())?;
     let settings = config.settings.clone();
@@ -74,10 +81,16 @@ fn run(path: &Path) -> Result<(), String> {
         warning!("{}: {remark}", path.display());
     }
     open_many_files();
-    let _pid = PidFile::write(&settings.pidfile)?;
+    let mut predecessor = if takes_over { Predecessor::find(&settings)? } else { None };
+    let mut inherited = predecessor.as_mut().map(|before| std::mem::take(&mut before.inherited)).unwrap_or_default();
     let about = |error: std::io::Error| format!("{}: {error}", path.display());
-    let listeners = Listener::all(&settings).map_err(about)?;
-    let metrics = metrics::http::listen(&settings).map_err(about)?;
+    let listeners = Listener::all(&settings, &mut inherited).map_err(about)?;
+    let metrics = metrics::http::listen(&settings, &mut inherited).map_err(about)?;
+    for address in inherited.unused() {
+        warning!("-R: nobody listens on {address} any more: {} does not ask for it", path.display());
+    }
+    drop(inherited);
+    let _pid = PidFile::write(&settings.pidfile)?;
     let cores = thread::available_parallelism().map_or(1, usize::from);
     // A database is served by one worker, so more workers than databases would have nothing to do.
     let databases = if config.fallback.is_some() { usize::MAX } else { config.databases.len() + 1 };
@@ -119,6 +132,9 @@ fn run(path: &Path) -> Result<(), String> {
         threads.push(thread.map_err(text)?);
     }
     info!("howdah-pooler {} is up: {workers} workers, port {}", env!("CARGO_PKG_VERSION"), settings.listen_port);
+    if let Some(before) = predecessor {
+        take_over(before, &shared)?;
+    }
     let watched = shared.clone();
     thread::spawn(move || {
         let mut ending = false;
@@ -130,7 +146,8 @@ fn run(path: &Path) -> Result<(), String> {
                 SIGUSR2 => admin::pause_all(&watched, false),
                 number => {
                     // By an earlier signal, or by the console.
-                    let ends_already = ending || watched.ending.load(Ordering::Relaxed);
+                    let ends_already =
+                        ending || watched.ending.load(Ordering::Relaxed) && !watched.succession.is_handed_over();
                     let way =
                         if ends_already { Ending::AtOnce } else { ordered(number, watched.config().settings.sigterm) };
                     info!("ending {}", way.when());
@@ -147,6 +164,22 @@ fn run(path: &Path) -> Result<(), String> {
         }
     }
     info!("the end");
+    Ok(())
+}
+
+/// Has the pooler that ran before let go of the sockets, which are served here.
+fn take_over(before: Predecessor, shared: &Shared) -> Result<(), String> {
+    match before.release() {
+        // Requests to cancel what its clients do arrive here from now on.
+        Ok(paths) => {
+            *lock(&shared.succession.before) = paths;
+            info!("the sockets were taken over; the pooler that had them ends when its clients have left");
+        }
+        Err(Failed::Refused(why)) => {
+            return Err(format!("-R: the running pooler does not let go of its sockets: {why}"));
+        }
+        Err(Failed::Gone(why)) => warning!("-R: the pooler that had the sockets is gone: {why}"),
+    }
     Ok(())
 }
 
@@ -188,6 +221,10 @@ impl PidFile {
 
 impl Drop for PidFile {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
+        // Another process may have taken over, and written its own.
+        let own = std::fs::read_to_string(&self.0).is_ok_and(|text| text.trim() == std::process::id().to_string());
+        if own {
+            let _ = std::fs::remove_file(&self.0);
+        }
     }
 }

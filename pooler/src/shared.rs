@@ -23,6 +23,7 @@ use crate::metrics::Measured;
 use crate::monitor::{Board, Met};
 use crate::replay::Bell;
 use crate::resolve::Resolver;
+use crate::takeover::Succession;
 
 /// Names a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -128,6 +129,8 @@ pub struct Shared {
     pub paused: Mutex<HashSet<String>>,
     /// Since when SUSPEND holds everything, if it does.
     pub suspended: Mutex<Option<Instant>>,
+    /// The process before this one, and the one after it.
+    pub succession: Succession,
     /// The names of servers.
     pub resolver: Resolver,
     /// How the configuration was read again.
@@ -171,6 +174,7 @@ impl Shared {
             disabled: Mutex::default(),
             paused: Mutex::default(),
             suspended: Mutex::default(),
+            succession: Succession::default(),
             resolver: Resolver::default(),
             reloads: Mutex::default(),
             waiting_settings: Mutex::default(),

@@ -10,6 +10,7 @@ use crate::net::Stream;
 use crate::refusal::Refusal;
 use crate::relay::Replication;
 use crate::shared::{Message, lock};
+use crate::takeover::pass_on;
 use crate::tls::{self, Session};
 use crate::worker::{Step, Turn, Worker};
 
@@ -137,12 +138,17 @@ impl Worker {
     /// Passes a cancel request on to the worker of whom it names, if it names anybody.
     fn ask_to_cancel(&mut self, key: ClientKey, cancel: CancelKey) {
         let target = lock(&self.shared.cancels).get(&cancel).copied();
-        let (Some((worker, target)), Some(client)) = (target, self.clients.get_mut(key.0)) else {
+        let asker = (self.id, key);
+        if target.is_none() && !pass_on(&self.shared, &cancel, asker) {
             return self.close_client(key, "cancel request");
-        };
+        }
         // As with a server, the connection ends when the request has had its effect.
-        client.state = State::Cancels;
-        self.shared.tell(worker, Message::Cancel(target, cancel, (self.id, key)));
+        if let Some(client) = self.clients.get_mut(key.0) {
+            client.state = State::Cancels;
+        }
+        if let Some((worker, target)) = target {
+            self.shared.tell(worker, Message::Cancel(target, cancel, asker));
+        }
     }
 
     /// Answers a request for encryption: by TLS, or that there is none.

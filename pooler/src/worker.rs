@@ -506,6 +506,11 @@ impl Worker {
         }
     }
 
+    /// Lets clients in by these sockets from now on; another process has those that were there.
+    pub fn replace_door(&mut self, listeners: Vec<Listener>) -> io::Result<()> {
+        self.door.replace(self.poll.registry(), DOOR, listeners)
+    }
+
     /// Watches a client's socket under its key.
     pub fn watch_client(&self, key: ClientKey, io: &mut Io) -> io::Result<()> {
         io.watch(self.poll.registry(), token_of(Turn::Client(key)), false)
@@ -575,6 +580,11 @@ impl Worker {
         self.close_idle_clients();
     }
 
+    /// Whether somebody is still to log in who came before another process took the sockets over.
+    fn awaits_logins(&self) -> bool {
+        self.shared.succession.is_handed_over() && self.shared.strangers.load(Ordering::Relaxed) > 0
+    }
+
     fn is_over(&self) -> bool {
         let Some(since) = self.ending else { return false };
         let late = self.config.settings.shutdown_timeout.limit();
@@ -583,7 +593,8 @@ impl Worker {
             |client: &Client| client.seat.is_waited_for() || matches!(client.state, client::State::Closing);
         // The console asks all workers, so none goes before the last client of all has.
         let done = !self.clients.iter().any(|(_, client)| is_waited_for(client))
-            && (*lock(&self.shared.way) == Ending::AtOnce || self.shared.clients.load(Ordering::Relaxed) == 0);
+            && (*lock(&self.shared.way) == Ending::AtOnce
+                || self.shared.clients.load(Ordering::Relaxed) == 0 && !self.awaits_logins());
         done || late.is_some_and(|limit| self.now.saturating_duration_since(since) > limit)
     }
 }

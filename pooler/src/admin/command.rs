@@ -69,6 +69,11 @@ pub enum Command {
     Unban(String),
     /// RELOAD.
     Reload,
+    /// TAKEOVER: the listening sockets are asked for, or are served by who has asked.
+    Takeover {
+        /// Whether they are served there.
+        done: bool,
+    },
     /// SHUTDOWN, at once or not.
     Shutdown(Ending),
     /// SET key = value.
@@ -131,6 +136,11 @@ impl Command {
             }
             "UNBAN" => Self::Unban(name.clone().ok_or("UNBAN needs a host, or host:port")?),
             "RELOAD" => Self::Reload,
+            "TAKEOVER" => match name.map(|name| name.to_uppercase()).as_deref() {
+                None => Self::Takeover { done: false },
+                Some("DONE") => Self::Takeover { done: true },
+                Some(_) => return Err("TAKEOVER takes DONE or nothing".to_owned()),
+            },
             "SHUTDOWN" => match name.map(|name| name.to_uppercase()).as_deref() {
                 None => Self::Shutdown(Ending::AtOnce),
                 Some("WAIT_FOR_SERVERS") => Self::Shutdown(Ending::Drain),
@@ -205,6 +215,7 @@ impl Command {
             Self::Ban(..) => "BAN",
             Self::Unban(_) => "UNBAN",
             Self::Reload => "RELOAD",
+            Self::Takeover { .. } => "TAKEOVER",
             Self::Shutdown(_) => "SHUTDOWN",
             Self::Set(..) | Self::SetParameter => "SET",
             Self::Empty => "",

@@ -10,10 +10,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use mio::{Events, Interest, Poll, Token, Waker};
+
 use super::{Measured, ask_all, page};
 use crate::admin::{Part, PoolSeen};
 use crate::config::Settings;
 use crate::shared::{Shared, lock};
+use crate::takeover::{Inherited, Kind};
 
 /// Requests that are answered at the same time; more are closed.
 const AT_ONCE: usize = 16;
@@ -26,13 +29,20 @@ const ANSWER: Duration = Duration::from_secs(2);
 /// The same while they are ending: some have ended already.
 const LAST_ANSWER: Duration = Duration::from_millis(100);
 
-/// Where it listens; none when it is turned off.
-pub fn listen(settings: &Settings) -> io::Result<Option<TcpListener>> {
+/// By what events name the socket, and the end of listening here.
+const SOCKET: Token = Token(0);
+const END: Token = Token(1);
+
+/// Where it listens; none when it is turned off. A socket that another process has handed over is used again.
+pub fn listen(settings: &Settings, inherited: &mut Inherited) -> io::Result<Option<TcpListener>> {
     if settings.metrics_port == 0 {
         return Ok(None);
     }
     let host = if settings.metrics_addr == "*" { "::" } else { settings.metrics_addr.as_str() };
     let addresses: Vec<_> = (host, settings.metrics_port).to_socket_addrs()?.collect();
+    if let Some(socket) = addresses.iter().find_map(|address| inherited.take(Kind::Metrics, &address.to_string())) {
+        return Ok(Some(socket.into()));
+    }
     let told = |error: io::Error| {
         io::Error::new(
             error.kind(),
@@ -51,36 +61,53 @@ pub fn listen(settings: &Settings) -> io::Result<Option<TcpListener>> {
     }
 }
 
-/// Answers requests, in threads of its own.
+/// Answers requests, in threads of its own, until another process has the socket.
 pub fn serve(listener: TcpListener, shared: Arc<Shared>) -> io::Result<()> {
-    let busy = Arc::new(AtomicUsize::new(0));
+    listener.set_nonblocking(true)?;
+    let mut poll = Poll::new()?;
+    let waker = Waker::new(poll.registry(), END)?;
+    *lock(&shared.succession.metrics) = Some((listener.try_clone()?, waker));
+    let mut listener = mio::net::TcpListener::from_std(listener);
+    poll.registry().register(&mut listener, SOCKET, Interest::READABLE)?;
     let accept = move || {
-        for stream in listener.incoming() {
-            let stream = match stream {
-                Ok(stream) => stream,
-                Err(error) => {
-                    // As when no file is left to be opened: it may pass.
-                    crate::warning!("cannot accept a request for metrics: {error}");
-                    thread::sleep(Duration::from_millis(100));
-                    continue;
-                }
-            };
-            if busy.fetch_add(1, Ordering::Relaxed) >= AT_ONCE {
-                busy.fetch_sub(1, Ordering::Relaxed);
-                continue;
-            }
-            let (counted, shared) = (busy.clone(), shared.clone());
-            let answer = move || {
-                // A client that goes away or says nothing is nobody's trouble.
-                let _ = answer(stream, &shared);
-                counted.fetch_sub(1, Ordering::Relaxed);
-            };
-            if thread::Builder::new().name("metrics".to_owned()).spawn(answer).is_err() {
-                busy.fetch_sub(1, Ordering::Relaxed);
-            }
+        let busy = Arc::new(AtomicUsize::new(0));
+        let mut events = Events::with_capacity(4);
+        while !shared.succession.is_handed_over() {
+            // A signal may have interrupted it; then nobody is there, which is no trouble.
+            let _ = poll.poll(&mut events, None);
+            accept_all(&listener, &busy, &shared);
         }
     };
     thread::Builder::new().name("metrics".to_owned()).spawn(accept).map(|_| ())
+}
+
+/// Answers those who have arrived, each in a thread of its own.
+fn accept_all(listener: &mio::net::TcpListener, busy: &Arc<AtomicUsize>, shared: &Arc<Shared>) {
+    while !shared.succession.is_handed_over() {
+        let stream = match listener.accept() {
+            Ok((stream, _)) => TcpStream::from(stream),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+            Err(error) => {
+                // As when no file is left to be opened: it may pass.
+                crate::warning!("cannot accept a request for metrics: {error}");
+                thread::sleep(Duration::from_millis(100));
+                continue;
+            }
+        };
+        if busy.fetch_add(1, Ordering::Relaxed) >= AT_ONCE {
+            busy.fetch_sub(1, Ordering::Relaxed);
+            continue;
+        }
+        let (counted, shared) = (busy.clone(), shared.clone());
+        let answer = move || {
+            // A client that goes away or says nothing is nobody's trouble.
+            let _ = stream.set_nonblocking(false).and_then(|()| answer(stream, &shared));
+            counted.fetch_sub(1, Ordering::Relaxed);
+        };
+        if thread::Builder::new().name("metrics".to_owned()).spawn(answer).is_err() {
+            busy.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
 }
 
 /// What is answered: a status, a type, a body.

@@ -1,0 +1,441 @@
+//! A new process takes the listening sockets of a running one over (`-R`), and nobody who connects meanwhile is refused.
+//!
+//! It asks on the console, over the Unix socket and as the same account: `TAKEOVER` is answered with the sockets
+//! themselves (SCM_RIGHTS) beside rows that name them. They are the same sockets with the same backlog, so both processes
+//! accept until the new one serves and says `TAKEOVER DONE`. The old one lets go of them then and ends when its clients
+//! have left. It goes on listening on a Unix socket of its own, where cancel requests for its clients are passed on to,
+//! since these arrive at the new one. Should the new process fail before, nothing has changed.
+
+use std::io::{IoSlice, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
+use std::net::TcpListener;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+    recvmsg, sendmsg,
+};
+use wire::backend::{self, ColumnType, Status, tag};
+use wire::frame::{self, HEADER};
+use wire::startup::{self, CancelKey};
+
+use crate::admin;
+use crate::client::ClientKey;
+use crate::config::Settings;
+use crate::listen::{Listener, socket_path};
+use crate::net::Stream;
+use crate::shared::{Ending, Message, Shared, WorkerId, lock};
+use crate::suspend;
+use crate::worker::Worker;
+
+/// Sockets that are handed over at most; the system allows 253.
+const MOST: usize = 64;
+/// How long the other process may take for an answer.
+const ANSWER: Duration = Duration::from_secs(10);
+/// Cancel requests that are passed on at the same time; more have no effect.
+const AT_ONCE: usize = 16;
+
+/// What a socket is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Clients by TCP.
+    Tcp,
+    /// Clients by a Unix socket.
+    Unix,
+    /// Requests for metrics.
+    Metrics,
+}
+
+/// What a row of the answer to `TAKEOVER DONE` says: where this process, or one before it, is to be found afterwards.
+const AFTERWARDS: &str = "afterwards";
+
+impl Kind {
+    const ALL: [(&'static str, Self); 3] = [("tcp", Self::Tcp), ("unix", Self::Unix), ("metrics", Self::Metrics)];
+
+    fn word(self) -> &'static str {
+        Self::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(word, _)| word)
+    }
+}
+
+/// Sockets that were handed over and are not in use yet.
+#[derive(Debug)]
+pub struct Inherited<F = OwnedFd> {
+    sockets: Vec<(Kind, String, F)>,
+}
+
+impl<F> Default for Inherited<F> {
+    fn default() -> Self {
+        Self { sockets: Vec::new() }
+    }
+}
+
+impl<F> Inherited<F> {
+    /// The sockets that rows name in their order.
+    fn read(rows: &[(String, String)], sockets: Vec<F>) -> Result<Self, String> {
+        let mut sockets = sockets.into_iter();
+        let mut inherited = Self::default();
+        for (word, address) in rows {
+            let (_, kind) = Kind::ALL
+                .into_iter()
+                .find(|(known, _)| known == word)
+                .ok_or_else(|| format!("the running pooler hands over a socket of an unknown kind, {word}"))?;
+            let socket = sockets.next().ok_or("the running pooler has named more sockets than it has handed over")?;
+            inherited.sockets.push((kind, address.clone(), socket));
+        }
+        if sockets.next().is_some() {
+            return Err("the running pooler has handed over more sockets than it has named".to_owned());
+        }
+        Ok(inherited)
+    }
+
+    /// Takes the socket of this kind that listens at this address, if there is one.
+    pub fn take(&mut self, kind: Kind, address: &str) -> Option<F> {
+        let place = self.sockets.iter().position(|(of, at, _)| *of == kind && at == address)?;
+        Some(self.sockets.swap_remove(place).2)
+    }
+
+    /// The addresses of those that nobody has taken.
+    pub fn unused(&self) -> impl Iterator<Item = &str> {
+        self.sockets.iter().map(|(_, address, _)| address.as_str())
+    }
+}
+
+/// What a process knows of those before and after it.
+#[derive(Debug, Default)]
+pub struct Succession {
+    /// Where requests for metrics arrive, and what wakes the thread that waits for them.
+    pub metrics: Mutex<Option<(TcpListener, mio::Waker)>>,
+    /// Another process has the sockets.
+    handed_over: AtomicBool,
+    /// The Unix sockets of the processes that had them before, as long as these are there.
+    pub before: Mutex<Vec<PathBuf>>,
+    /// Cancel requests that are being passed on to them.
+    passing_on: AtomicUsize,
+}
+
+impl Succession {
+    /// Whether another process has the sockets.
+    pub fn is_handed_over(&self) -> bool {
+        self.handed_over.load(Ordering::Relaxed)
+    }
+}
+
+/// The process whose sockets are taken over.
+#[derive(Debug)]
+pub struct Predecessor {
+    stream: UnixStream,
+    /// Its sockets.
+    pub inherited: Inherited,
+}
+
+/// Why a takeover was not concluded.
+#[derive(Debug)]
+pub enum Failed {
+    /// The other process does not agree.
+    Refused(String),
+    /// The other process is gone.
+    Gone(String),
+}
+
+impl Predecessor {
+    /// Asks the process that runs with these settings for its sockets; `None` when there is none.
+    pub fn find(settings: &Settings) -> Result<Option<Self>, String> {
+        let Some(path) = socket_path(settings) else {
+            return Err("-R needs unix_socket_dir: the sockets are handed over there".to_owned());
+        };
+        let told = |error: &dyn std::fmt::Display| format!("-R: {}: {error}", path.display());
+        let mut stream = match UnixStream::connect(&path) {
+            Ok(stream) => stream,
+            Err(error)
+                if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::ConnectionRefused) =>
+            {
+                crate::info!("-R: no pooler runs at {}: this one starts as ever", path.display());
+                return Ok(None);
+            }
+            Err(error) => return Err(told(&error)),
+        };
+        let limited = stream.set_read_timeout(Some(ANSWER)).and_then(|()| stream.set_write_timeout(Some(ANSWER)));
+        limited.map_err(|error| told(&error))?;
+        let mut hello = Vec::new();
+        startup::write_startup(&mut hello, [("user", "howdah"), ("database", "howdah")]);
+        stream.write_all(&hello).map_err(|error| told(&error))?;
+        read_answer(&stream).map_err(|error| told(&error))?;
+        let (rows, sockets) = ask(&mut stream, "TAKEOVER").map_err(|error| told(&error))?;
+        let inherited = Inherited::read(&rows, sockets).map_err(|error| told(&error))?;
+        Ok(Some(Self { stream, inherited }))
+    }
+
+    /// Tells it that its sockets are served here. Where it is to be found from now on, and those that had them before it.
+    pub fn release(mut self) -> Result<Vec<PathBuf>, Failed> {
+        let text = |error: std::io::Error| Failed::Gone(error.to_string());
+        self.stream.set_read_timeout(Some(ANSWER)).map_err(text)?;
+        match ask(&mut self.stream, "TAKEOVER DONE") {
+            Ok((rows, _)) => Ok(rows.into_iter().map(|(_, path)| PathBuf::from(path)).collect()),
+            Err(Trouble::Refused(why)) => Err(Failed::Refused(why)),
+            Err(trouble) => Err(Failed::Gone(trouble.to_string())),
+        }
+    }
+}
+
+/// What keeps from an answer.
+#[derive(Debug, thiserror::Error)]
+enum Trouble {
+    #[error("{0}")]
+    Refused(String),
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+    #[error("{0}")]
+    Protocol(#[from] wire::Error),
+    #[error("it asks for a password: it runs as another account, or another pooler of this version does not run there")]
+    Password,
+}
+
+type Answered = (Vec<(String, String)>, Vec<OwnedFd>);
+
+fn ask(stream: &mut UnixStream, command: &str) -> Result<Answered, Trouble> {
+    let mut query = Vec::new();
+    wire::frontend::write_query(&mut query, command);
+    stream.write_all(&query)?;
+    read_answer(stream)
+}
+
+/// Reads up to ReadyForQuery: rows of two texts, and the sockets that came with them.
+fn read_answer(stream: &UnixStream) -> Result<Answered, Trouble> {
+    let (mut held, mut rows, mut sockets) = (Vec::new(), Vec::new(), Vec::new());
+    let mut refused = None;
+    loop {
+        while let Some(message) = frame::message(&held)? {
+            match message.tag {
+                tag::READY_FOR_QUERY => {
+                    return refused.map_or_else(|| Ok((rows, sockets)), |why| Err(Trouble::Refused(why)));
+                }
+                tag::ERROR_RESPONSE => {
+                    let report = backend::report(message.body)?;
+                    if report.severity == "FATAL" {
+                        return Err(Trouble::Refused(report.message));
+                    }
+                    refused = Some(report.message);
+                }
+                tag::AUTHENTICATION if message.body != [0; 4] => return Err(Trouble::Password),
+                tag::DATA_ROW => {
+                    if let [Some(kind), Some(address)] = &*backend::data_row(message.body)? {
+                        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                        rows.push((text(kind), text(address)));
+                    }
+                }
+                _ => (),
+            }
+            let total = HEADER + message.body.len();
+            held.drain(..total);
+        }
+        let mut part = [0; 4096];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::CMSG_CLOEXEC;
+        let got =
+            recvmsg(stream, &mut [IoSliceMut::new(&mut part)], &mut control, flags).map_err(std::io::Error::from)?;
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(handed) = message {
+                sockets.extend(handed);
+            }
+        }
+        if got.bytes == 0 {
+            return Err(std::io::Error::from(std::io::ErrorKind::UnexpectedEof).into());
+        }
+        held.extend_from_slice(part.get(..got.bytes).unwrap_or_default());
+    }
+}
+
+/// The columns of the answers to `TAKEOVER` and `TAKEOVER DONE`.
+const COLUMNS: [(&str, ColumnType); 2] = [("kind", ColumnType::Text), ("address", ColumnType::Text)];
+
+fn write_rows<'a>(out: &mut Vec<u8>, rows: impl IntoIterator<Item = (&'a str, String)>) {
+    backend::write_row_description(out, COLUMNS.into_iter());
+    for (word, address) in rows {
+        backend::write_data_row(out, [Some(word.as_bytes()), Some(address.as_bytes())].into_iter());
+    }
+}
+
+fn answer_to_takeover<'a>(rows: impl IntoIterator<Item = (&'a str, String)>) -> Vec<u8> {
+    let mut answer = Vec::new();
+    write_rows(&mut answer, rows);
+    backend::write_command_complete(&mut answer, "TAKEOVER");
+    backend::write_ready_for_query(&mut answer, Status::Idle);
+    answer
+}
+
+/// Where this process listens when another has its sockets.
+fn own_path(settings: &Settings) -> Option<PathBuf> {
+    let mut path = socket_path(settings)?.into_os_string();
+    path.push(format!(".{}", std::process::id()));
+    Some(path.into())
+}
+
+impl Worker {
+    /// Gives the listening sockets to who asks for them on the console.
+    pub fn hand_over(&mut self, key: ClientKey) -> Result<(), String> {
+        self.may_hand_over(key)?;
+        let metrics = lock(&self.shared.succession.metrics);
+        let mut sockets: Vec<(Kind, String, BorrowedFd<'_>)> = self.door.sockets();
+        if let Some((listener, _)) = metrics.as_ref()
+            && let Ok(address) = listener.local_addr()
+        {
+            sockets.push((Kind::Metrics, address.to_string(), listener.as_fd()));
+        }
+        if sockets.len() > MOST {
+            return Err(format!("there are more than {MOST} sockets to be handed over"));
+        }
+        let rows: Vec<(&str, String)> =
+            sockets.iter().map(|(kind, address, _)| (kind.word(), address.clone())).collect();
+        let handed: Vec<BorrowedFd<'_>> = sockets.iter().map(|(_, _, socket)| *socket).collect();
+        let Some(client) = self.clients.get_mut(key.0) else { return Ok(()) };
+        let text = |error: std::io::Error| format!("cannot hand the sockets over: {error}");
+        client.io.flush().map_err(text)?;
+        let Stream::Unix(stream) = &client.io.stream else { return Ok(()) };
+        if client.io.pending() > 0 {
+            return Err("what was answered before has not been read".to_owned());
+        }
+        let answer = answer_to_takeover(rows);
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !control.push(SendAncillaryMessage::ScmRights(&handed)) {
+            return Err("there are too many sockets to be handed over".to_owned());
+        }
+        let sent = sendmsg(stream, &[IoSlice::new(&answer)], &mut control, SendFlags::NOSIGNAL);
+        let sent = sent.map_err(|error| text(error.into()))?;
+        client.io.out().extend_from_slice(answer.get(sent..).unwrap_or_default());
+        crate::info!("the listening sockets were given to a process that is to take them over");
+        Ok(())
+    }
+
+    /// Another process serves the sockets: this one lets go of them, and ends when its clients have left.
+    pub fn handed_over(&mut self, key: ClientKey) -> Result<(), String> {
+        self.may_hand_over(key)?;
+        let own = own_path(&self.config.settings).map(Listener::own).transpose();
+        let own = own.unwrap_or_else(|error| {
+            crate::warning!("cancel requests for the clients that are left will have no effect: {error}");
+            None
+        });
+        let before = lock(&self.shared.succession.before).clone();
+        let own_path = own.as_ref().and_then(Listener::socket).map(|(_, path, _)| path);
+        let paths = own_path.into_iter().chain(before.iter().map(|path| path.display().to_string()));
+        if let Some(client) = self.clients.get_mut(key.0) {
+            write_rows(client.io.out(), paths.map(|path| (AFTERWARDS, path)));
+        }
+        self.replace_door(own.into_iter().collect()).map_err(|error| error.to_string())?;
+        self.shared.succession.handed_over.store(true, Ordering::Relaxed);
+        if let Some((_, waker)) = lock(&self.shared.succession.metrics).take() {
+            // Should it fail, requests for metrics are answered here until the end.
+            let _ = waker.wake();
+        }
+        crate::info!("another process has taken the listening sockets over: ending when the last client has left");
+        self.shared.tell_all(|| Message::Shutdown(Ending::WaitForClients));
+        Ok(())
+    }
+
+    fn may_hand_over(&self, key: ClientKey) -> Result<(), String> {
+        let Some(client) = self.clients.get(key.0) else { return Ok(()) };
+        if !admin::is_own_user(client) || client.unsynced {
+            return Err(
+                "TAKEOVER is for howdah-pooler -R, over the Unix socket under the pooler's own account".to_owned()
+            );
+        }
+        if self.shared.succession.is_handed_over() {
+            return Err("another process has taken the sockets over".to_owned());
+        }
+        if self.shared.ending.load(Ordering::Relaxed) {
+            return Err("the pooler is shutting down".to_owned());
+        }
+        if suspend::is_suspended(&self.shared) || !lock(&self.shared.paused).is_empty() {
+            return Err(
+                "the pooler is paused or suspended: RESUME first, or its clients would wait for ever".to_owned()
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Passes a cancel request that names nobody here on to the processes that had the sockets before; false when there are
+/// none. Who brought it is told when it has had its effect. It comes to each of them once: those that have handed the
+/// sockets over pass nothing on.
+pub fn pass_on(shared: &Arc<Shared>, cancel: &CancelKey, asker: (WorkerId, ClientKey)) -> bool {
+    let before = lock(&shared.succession.before).clone();
+    if before.is_empty() || shared.succession.is_handed_over() {
+        return false;
+    }
+    let passing_on = &shared.succession.passing_on;
+    if passing_on.fetch_add(1, Ordering::Relaxed) >= AT_ONCE {
+        passing_on.fetch_sub(1, Ordering::Relaxed);
+        return false;
+    }
+    let mut request = Vec::new();
+    startup::write_cancel(&mut request, cancel);
+    let inner = shared.clone();
+    let deliver = move || {
+        for path in before {
+            if !deliver(&path, &request) {
+                lock(&inner.succession.before).retain(|before| *before != path);
+            }
+        }
+        inner.tell(asker.0, Message::Cancelled(asker.1));
+        inner.succession.passing_on.fetch_sub(1, Ordering::Relaxed);
+    };
+    let started = std::thread::Builder::new().name("cancel".to_owned()).spawn(deliver).is_ok();
+    if !started {
+        passing_on.fetch_sub(1, Ordering::Relaxed);
+    }
+    started
+}
+
+/// Sends a cancel request, and waits until it has had its effect; false when nobody is there any more.
+fn deliver(path: &Path, request: &[u8]) -> bool {
+    let Ok(mut stream) = UnixStream::connect(path) else { return false };
+    // Whatever fails from here on, there is nobody to be told.
+    let _ = stream.set_read_timeout(Some(ANSWER)).and_then(|()| stream.write_all(request));
+    let _ = stream.read(&mut [0; 16]);
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(rows: &[(&str, &str)]) -> Vec<(String, String)> {
+        rows.iter().map(|(kind, address)| ((*kind).to_owned(), (*address).to_owned())).collect()
+    }
+
+    #[test]
+    fn sockets_are_taken_by_their_kind_and_address() {
+        let named = rows(&[("tcp", "0.0.0.0:6432"), ("unix", "/tmp/.s.PGSQL.6432"), ("metrics", "127.0.0.1:9127")]);
+        let mut inherited = Inherited::read(&named, vec!["t", "u", "m"]).unwrap();
+        assert_eq!(inherited.take(Kind::Tcp, "127.0.0.1:9127"), None, "of another kind");
+        assert_eq!(inherited.take(Kind::Tcp, "[::]:6432"), None);
+        assert_eq!(inherited.take(Kind::Unix, "/tmp/.s.PGSQL.6432"), Some("u"));
+        assert_eq!(inherited.take(Kind::Unix, "/tmp/.s.PGSQL.6432"), None, "once");
+        assert_eq!(inherited.take(Kind::Metrics, "127.0.0.1:9127"), Some("m"));
+        assert_eq!(inherited.unused().collect::<Vec<_>>(), ["0.0.0.0:6432"]);
+    }
+
+    #[test]
+    fn names_and_sockets_that_do_not_match_are_refused() {
+        assert!(Inherited::read(&rows(&[("tcp", "a")]), vec![1, 2]).is_err());
+        assert!(Inherited::read(&rows(&[("tcp", "a"), ("tcp", "b")]), vec![1]).is_err());
+        assert!(Inherited::read(&rows(&[("udp", "a")]), vec![1]).is_err());
+    }
+
+    #[test]
+    fn what_is_answered_is_read_again() {
+        let (here, mut there) = UnixStream::pair().unwrap();
+        there.write_all(&answer_to_takeover([("tcp", "a:1".to_owned()), (AFTERWARDS, "/x".to_owned())])).unwrap();
+        let (rows, sockets) = read_answer(&here).unwrap();
+        assert_eq!(rows, [("tcp".to_owned(), "a:1".to_owned()), (AFTERWARDS.to_owned(), "/x".to_owned())]);
+        assert!(sockets.is_empty());
+        drop(there);
+        assert!(matches!(read_answer(&here), Err(Trouble::Io(_))));
+    }
+}

@@ -1,0 +1,251 @@
+"""`-R`: a new process takes the listening sockets of the running one over."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import threading
+import urllib.request
+
+import pytest
+
+from devkit.server import free_port
+from tests.pooler import raw
+from tests.pooler.process import PROGRAM, Pooler, is_refused, wait_until
+from tests.pooler.raw import Raw, direct, query
+
+NEWEST_ONLY = True
+
+
+def unix(pooler):
+    """The path of the Unix socket."""
+    return str(pooler.folder / f".s.PGSQL.{pooler.port}")
+
+
+def serves(place):
+    """Whether a client that comes there is served."""
+    with Raw(place) as client:
+        return client.value("SELECT 1") == "1"
+
+
+@contextlib.contextmanager
+def successor(pooler, *flags, up=True):
+    """The old process, while a new one with the same configuration has its place; it is ended with the pooler."""
+    old = pooler.process
+    before = pooler.log.read_text().count("is up")
+    with open(pooler.log, "a") as log:
+        pooler.process = subprocess.Popen([PROGRAM, *(flags or ["-R"]), pooler.path], stderr=log, stdout=log)
+    if up:
+        wait_until(lambda: pooler.log.read_text().count("is up") > before)
+        released = "ends when its clients have left"
+        wait_until(lambda: old.returncode is not None or released in pooler.log.read_text())
+    try:
+        yield old
+    finally:
+        if old.poll() is None:
+            old.kill()
+            old.wait(10)
+
+
+class Crowd:
+    """Clients that connect, ask and leave, again and again; `failed` is what has gone wrong."""
+
+    def __init__(self, places, ask="SELECT 1"):
+        self.failed, self.served = [], 0
+        self._over = threading.Event()
+        self._lock = threading.Lock()
+        self._ask = ask
+        self._threads = [threading.Thread(target=self._run, args=(place,)) for place in places]
+
+    def __enter__(self):
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *exception):
+        self._over.set()
+        for thread in self._threads:
+            thread.join(20)
+
+    def _run(self, place):
+        while not self._over.is_set():
+            try:
+                with Raw(place) as client:
+                    assert client.value(self._ask) == "1"
+            except Exception as error:
+                self.failed.append(f"{place}: {error!r}")
+                return
+            with self._lock:
+                self.served += 1
+
+    def serves(self, more=200):
+        """Waits until so many more have been served."""
+        least = self.served + more
+        wait_until(lambda: self.served >= least or self.failed)
+        assert not self.failed
+
+
+def test_nobody_who_connects_is_refused(server):
+    with Pooler(server, max_client_conn=200) as pooler:
+        with Crowd([pooler.port] * 6 + [unix(pooler)] * 2) as crowd:
+            crowd.serves()
+            for swaps in range(1, 4):
+                with successor(pooler) as old:
+                    # It has no clients but those who come and go.
+                    assert old.wait(20) == 0
+                    crowd.serves()
+                assert pooler.log.read_text().count("have left\n") >= swaps
+        assert not crowd.failed and crowd.served >= 800
+        assert len(pooler.show("VERSION")) == 1
+        # The socket's file is the last one's, and goes with it.
+        assert os.path.exists(unix(pooler))
+        pooler.stop()
+        assert not os.path.exists(unix(pooler)) and is_refused(pooler.port)
+
+
+def test_the_clients_of_the_old_one_stay_until_they_leave(server):
+    with Pooler(server) as pooler:
+        pidfile = pooler.folder / "pid"
+        pooler.stop()
+        pooler.configure(pidfile=pidfile)
+        with successor(pooler) as stopped:
+            assert stopped.returncode == 0 and "this one starts as ever" in pooler.log.read_text()
+            assert pidfile.read_text().strip() == str(pooler.process.pid)
+            with Raw(pooler.port) as idle, Raw(pooler.port) as within:
+                idle.sql("SET search_path TO elsewhere")
+                within.sql("BEGIN")
+                before = within.value("SELECT pg_backend_pid()")
+                with successor(pooler) as old:
+                    assert old.poll() is None and pidfile.read_text().strip() == str(pooler.process.pid)
+                    assert within.value("SELECT pg_backend_pid()") == before
+                    assert within.sql("COMMIT") == "C:COMMIT Z:I"
+                    assert idle.value("SHOW search_path") == "elsewhere"
+                    with Raw(pooler.port) as newcomer:
+                        assert newcomer.value("SHOW search_path") != "elsewhere"
+                    idle.socket.close()
+                    within.socket.close()
+                    assert old.wait(10) == 0
+                    # It has removed nothing that is the new one's.
+                    assert pidfile.read_text().strip() == str(pooler.process.pid)
+                    assert serves(unix(pooler))
+        pooler.stop()
+        assert not pidfile.exists()
+
+
+def test_a_cancel_request_finds_the_client_of_the_old_one(server):
+    with Pooler(server) as pooler, direct(server) as other:
+        other.sql("SELECT pg_advisory_lock(78)")
+        with Raw(pooler.port) as client:
+            key = next(body for kind, body in client.greeting if kind == b"K")
+            client.send(query("SELECT pg_advisory_xact_lock(78)"))
+            waits = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+            wait_until(lambda: other.value(waits) == "1")
+            # Twice: the request goes through both that came after.
+            with successor(pooler), successor(pooler):
+                with socket.create_connection(("127.0.0.1", pooler.port)) as cancel:
+                    cancel.settimeout(10)
+                    cancel.sendall((len(key) + 8).to_bytes(4) + (80877102).to_bytes(4) + key)
+                    assert cancel.recv(1) == b""
+                assert raw.show(client.until(b"Z")).endswith("E:57014 Z:I")
+                # One that names nobody ends too.
+                with socket.create_connection(("127.0.0.1", pooler.port)) as cancel:
+                    cancel.settimeout(10)
+                    cancel.sendall((16).to_bytes(4) + (80877102).to_bytes(4) + bytes(8))
+                    assert cancel.recv(1) == b""
+
+
+def test_a_login_that_is_under_way_is_the_old_ones_to_end(server):
+    with Pooler(server) as pooler, Raw(pooler.port, login=False) as slow:
+        # It has been accepted.
+        wait_until(lambda: any(row["items"] == "1" for row in pooler.show("LISTS") if row["list"] == "login_clients"))
+        with successor(pooler) as old:
+            slow.send(raw.startup("postgres"))
+            slow.until(b"Z")
+            assert slow.value("SELECT 1") == "1" and old.poll() is None
+            slow.socket.close()
+            assert old.wait(10) == 0
+
+
+def test_the_old_one_can_be_hurried(server):
+    with Pooler(server) as pooler, Raw(pooler.port) as idle, Raw(pooler.port) as within:
+        idle.sql("SELECT 1")
+        within.sql("BEGIN")
+        with successor(pooler) as old:
+            old.send_signal(signal.SIGINT)
+            kind, body = idle.next()
+            assert (kind, raw.code(body)) == (b"E", "57P01") and idle.is_closed()
+            assert within.sql("COMMIT") == "C:COMMIT Z:I"
+            assert within.next()[0] == b"E" and old.wait(10) == 0
+
+
+def test_the_port_of_the_metrics_goes_too(server):
+    port = free_port()
+
+    def ready():
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as answer:
+            return answer.read() == b"ok\n"
+
+    with Pooler(server, metrics_port=port) as pooler, Raw(pooler.port) as client:
+        client.sql("SELECT 1")
+        assert ready()
+        with successor(pooler) as old:
+            # The old one, which is ending, would say so.
+            assert all(ready() for _ in range(20)) and old.poll() is None
+
+
+def test_sockets_that_are_not_asked_for_any_more_are_closed(server):
+    with Pooler(server) as pooler:
+        kept = pooler.port
+        pooler.configure(listen_addr="")
+        with successor(pooler) as old:
+            assert old.wait(10) == 0
+            assert is_refused(kept) and serves(unix(pooler))
+            assert f"nobody listens on 127.0.0.1:{kept} any more" in pooler.log.read_text()
+
+
+def test_what_cannot_be_taken_over_leaves_the_old_one_as_it_was(server):
+    with Pooler(server) as pooler:
+        process, refused = pooler.process, []
+
+        def attempt():
+            done = subprocess.run([PROGRAM, "-R", pooler.path], capture_output=True, text=True, timeout=20, check=False)
+            refused.append(done.stderr.splitlines()[-1])
+            return done.returncode
+
+        pooler.psql("PAUSE", "pgbouncer")
+        assert attempt() == 1 and "paused or suspended" in refused[-1]
+        pooler.psql("RESUME", "pgbouncer")
+        # A configuration of which nothing comes.
+        pooler.configure(listen_addr="203.0.113.7")
+        assert attempt() == 1 and "203.0.113.7" in refused[-1]
+        pooler.configure(unix_socket_dir="", listen_addr="127.0.0.1")
+        assert attempt() == 1 and "unix_socket_dir" in refused[-1]
+        with Raw(pooler.port) as client:
+            assert client.value("SELECT 1") == "1" and process.poll() is None
+        assert os.path.exists(unix(pooler))
+
+
+@pytest.mark.parametrize("command", ["TAKEOVER", "TAKEOVER DONE"])
+def test_only_the_own_account_is_given_sockets(pooler, command):
+    with Raw(pooler.port, "pgbouncer") as admin:
+        assert admin.sql(command) == "E:42601 Z:I"
+        assert admin.sql("TAKEOVER NOW") == "E:42601 Z:I"
+    # An administrator by the Unix socket, not as the account that the pooler is.
+    with Raw(unix(pooler), "pgbouncer") as admin:
+        assert admin.sql(command) == "E:42601 Z:I"
+
+
+def test_the_second_of_two_that_take_over_is_refused(server):
+    with (
+        Pooler(server) as pooler,
+        Raw(unix(pooler), "pgbouncer", user="pgbouncer") as other,
+        Raw(pooler.port) as client,
+    ):
+        client.sql("SELECT 1")
+        assert "tcp|127.0.0.1" in other.sql("TAKEOVER")
+        with successor(pooler) as old:
+            assert other.sql("TAKEOVER DONE") == "E:42601 Z:I"
+            assert old.poll() is None
+            with Raw(pooler.port) as newcomer:
+                assert newcomer.value("SELECT 1") == "1"
