@@ -40,6 +40,7 @@ pub mod metrics;
 pub mod monitor;
 mod names;
 mod net;
+pub mod notify;
 mod password;
 mod pins;
 mod pool;

@@ -1,6 +1,4 @@
-//! `howdah-pooler CONFIG` runs the pooler in the foreground, with `-R` in the place of one that runs already;
-//! `howdah-pooler check CONFIG` looks at a configuration;
-//! `howdah-pooler settings` prints the reference of the settings.
+//! `howdah-pooler CONFIG` runs the pooler in the foreground; `command.rs` has the other commands.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,42 +13,27 @@ use howdah_pooler::listen::Listener;
 use howdah_pooler::shared::{Ending, Mailbox, Message, Shared, WorkerId, lock};
 use howdah_pooler::takeover::{Failed, Predecessor};
 use howdah_pooler::worker::Worker;
-use howdah_pooler::{account, admin, info, log, metrics, monitor, reload, replay, warning, watch};
+use howdah_pooler::{account, admin, info, log, metrics, monitor, notify, reload, replay, warning, watch};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
-const USAGE: &str = "usage: howdah-pooler [-q] [-R] CONFIG | howdah-pooler check CONFIG | howdah-pooler settings
-CONFIG is howdah.toml, pgbouncer.ini or pgcat.toml.
--R (--reboot) takes the listening sockets of the pooler over that runs with CONFIG, which ends when its clients have left.
-SIGHUP reads it again; SIGINT ends when what is under way is done, SIGTERM as the setting sigterm says, SIGQUIT and a
-second one at once.";
+mod command;
+mod init;
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let mut words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    if let Some(place) = words.iter().position(|word| matches!(*word, "-q" | "--quiet")) {
-        words.remove(place);
+    let given = command::command().get_matches();
+    if given.get_flag("quiet") {
         log::be_quiet();
     }
-    let takes_over = words.iter().position(|word| matches!(*word, "-R" | "--reboot" | "--takeover"));
-    if let Some(place) = takes_over {
-        words.remove(place);
-    }
-    let outcome = match words.as_slice() {
-        ["-V" | "--version"] => {
-            println!("howdah-pooler {}", env!("CARGO_PKG_VERSION"));
-            Ok(())
-        }
-        ["-h" | "--help"] => {
-            println!("{USAGE}");
-            Ok(())
-        }
-        ["settings"] => {
+    let outcome = match given.subcommand() {
+        Some(("check", given)) => check(&command::path(given, "CONFIG")),
+        Some(("init", given)) => init::init(&command::path(given, "FILE")),
+        Some(("man", _)) => command::man(),
+        Some(("completions", given)) => command::completions(given),
+        Some(_) => {
             print!("{}", howdah_pooler::config::reference_page());
             Ok(())
         }
-        ["check", path] => check(Path::new(path)),
-        [path] if !path.starts_with('-') => run(Path::new(path), takes_over.is_some()),
-        _ => Err(USAGE.to_owned()),
+        None => run(&command::path(&given, "CONFIG"), given.get_flag("reboot")),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -135,6 +118,7 @@ fn run(path: &Path, takes_over: bool) -> Result<(), String> {
     if let Some(before) = predecessor {
         take_over(before, &shared)?;
     }
+    notify::tell(notify::READY);
     let watched = shared.clone();
     thread::spawn(move || {
         let mut ending = false;
@@ -151,6 +135,7 @@ fn run(path: &Path, takes_over: bool) -> Result<(), String> {
                     let way =
                         if ends_already { Ending::AtOnce } else { ordered(number, watched.config().settings.sigterm) };
                     info!("ending {}", way.when());
+                    notify::tell(notify::STOPPING);
                     ending = true;
                     watched.tell_all(|| Message::Shutdown(way));
                 }

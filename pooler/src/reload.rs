@@ -1,6 +1,7 @@
 //! Reading the configuration again: by SIGHUP, by RELOAD, and when its files change.
 
 use crate::config::Config;
+use crate::notify;
 use crate::shared::{Message, Shared, lock};
 
 /// What became of the last attempt.
@@ -16,6 +17,13 @@ pub struct Outcome {
 
 /// Reads the configuration again and puts it in force everywhere; an error leaves the old one.
 pub fn reload(shared: &Shared) -> Result<(), String> {
+    notify::tell(notify::RELOADING);
+    let outcome = read_again(shared);
+    notify::tell(notify::READY);
+    outcome
+}
+
+fn read_again(shared: &Shared) -> Result<(), String> {
     let mut outcome = lock(&shared.reloads);
     let old = shared.config();
     let path = &old.path;

@@ -1,0 +1,102 @@
+//! The command line; the man page and the completions of shells are made of it.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap_complete::Shell;
+
+const SIGNALS: &str = "CONFIG is howdah.toml, pgbouncer.ini or pgcat.toml.
+SIGHUP reads it again; SIGINT ends when what is under way is done, SIGTERM as the setting sigterm says, SIGQUIT and a
+second one at once. SIGUSR1 pauses all databases, SIGUSR2 resumes them.";
+
+/// The command line of the program.
+pub fn command() -> Command {
+    Command::new("howdah-pooler")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("Connection pooler and load balancer for PostgreSQL")
+        .after_help(SIGNALS)
+        .args_conflicts_with_subcommands(true)
+        .subcommand_negates_reqs(true)
+        .disable_help_subcommand(true)
+        .arg(config("Configuration to run with, in the foreground"))
+        .arg(
+            Arg::new("quiet")
+                .short('q')
+                .long("quiet")
+                .action(ArgAction::SetTrue)
+                .help("Log nothing to the standard error; the settings logfile and syslog go on"),
+        )
+        .arg(
+            Arg::new("reboot")
+                .short('R')
+                .long("reboot")
+                .alias("takeover")
+                .action(ArgAction::SetTrue)
+                .help("Take over the listening sockets of the pooler that runs with CONFIG, which ends when its clients have left"),
+        )
+        .subcommand(
+            Command::new("check")
+                .about("Look at a configuration, and say whether it can be used")
+                .arg(config("Configuration to look at")),
+        )
+        .subcommand(Command::new("init").about("Ask three questions and write a configuration").arg(
+            Arg::new("FILE").default_value("howdah.toml").value_parser(value_parser!(PathBuf)).help("File to write"),
+        ))
+        .subcommand(Command::new("settings").about("Print the reference of the settings"))
+        .subcommand(Command::new("man").about("Print the man page, as roff"))
+        .subcommand(
+            Command::new("completions")
+                .about("Print a shell's completions of this command line")
+                .arg(Arg::new("SHELL").required(true).value_parser(value_parser!(Shell)).help("Shell")),
+        )
+}
+
+fn config(help: &'static str) -> Arg {
+    Arg::new("CONFIG").required(true).value_parser(value_parser!(PathBuf)).help(help)
+}
+
+/// The path that was given under that name.
+pub fn path(given: &ArgMatches, name: &str) -> PathBuf {
+    given.get_one::<PathBuf>(name).cloned().unwrap_or_default()
+}
+
+/// Prints the man page.
+pub fn man() -> Result<(), String> {
+    let mut page = Vec::new();
+    clap_mangen::Man::new(command()).render(&mut page).map_err(|error| error.to_string())?;
+    print(&page)
+}
+
+/// Prints the completions of a shell.
+pub fn completions(given: &ArgMatches) -> Result<(), String> {
+    let Some(shell) = given.get_one::<Shell>("SHELL") else { return Ok(()) };
+    let mut script = Vec::new();
+    clap_complete::generate(*shell, &mut command(), "howdah-pooler", &mut script);
+    print(&script)
+}
+
+fn print(content: &[u8]) -> Result<(), String> {
+    std::io::stdout().write_all(content).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn a_configuration_alone_is_run() {
+        for words in [&["howdah-pooler", "-q", "a.toml"][..], &["howdah-pooler", "a.toml", "--quiet", "-R"]] {
+            let given = command().try_get_matches_from(words).unwrap();
+            assert_eq!((path(&given, "CONFIG"), given.get_flag("quiet")), ("a.toml".into(), true));
+            assert!(given.subcommand().is_none());
+        }
+        assert!(command().try_get_matches_from(["howdah-pooler"]).is_err());
+        assert!(command().try_get_matches_from(["howdah-pooler", "a.toml", "b.toml"]).is_err());
+    }
+}
