@@ -16,7 +16,7 @@ import sys
 
 from bench.driver_cases import FOUR, QUERIES, SETUP
 from bench.driver_predictions import predictions
-from bench.driver_sides import BLOCKING, SIDES
+from bench.driver_sides import BESIDE_ASYNCIO, BLOCKING, SIDES, SYNC
 from bench.flights import DATABASE, server_with_flights
 from bench.floor import Floor
 from bench.report import Report, Spread, ratios
@@ -41,6 +41,12 @@ CASES = [
     ("copy out", 1.2, 1.2),
     ("columns", 1.5, None),
 ]
+# The same of the synchronous interface.
+SYNC_TARGETS = dict.fromkeys(FOUR, (1.5, None)) | {
+    "select 1, 1 connection": (None, 1.3),
+    "select 1, 10 connections": (None, 1.3),
+    "columns": (1.0, None),
+}
 LOOPS = ("uvloop", "asyncio")
 FLIGHTS = 100_000
 FLOOR = "floor in C"
@@ -146,7 +152,7 @@ def conclude(report, case, taken, targets, rates, cheapness):
         ours = taken[f"howdah on {loop}"]
         peers = {label: found for label, found in taken.items() if label.endswith(f" on {loop}")}
         del peers[f"howdah on {loop}"]
-        blocking = {label: taken[label] for label in BLOCKING if label in taken}
+        blocking = {label: taken[label] for label in BESIDE_ASYNCIO if label in taken}
         others = peers | blocking
         cost = [min(one["cpu"] for one in each) / mine["cpu"] for mine, *each in against(ours, others)]
         rate = [mine["rate"] / max(one["rate"] for one in each) for mine, *each in against(ours, others)]
@@ -163,6 +169,22 @@ def conclude(report, case, taken, targets, rates, cheapness):
         report.add(f"{named}: CPU of howdah / {FLOOR}", over)
         under = ratios([one["rate"] for one in ours], [one["rate"] for one in taken[FLOOR]])
         report.add(f"{named}: howdah / {FLOOR}", under)
+    conclude_blocking(report, case, taken)
+
+
+def conclude_blocking(report, case, taken):
+    """The ratios of the synchronous interface, to the best of the other drivers that block."""
+    others = {label: taken[label] for label in BLOCKING if label in taken and label != SYNC}
+    if SYNC not in taken or not others:
+        return
+    rounds = list(against(taken[SYNC], others))
+    cost = [min(one["cpu"] for one in each) / mine["cpu"] for mine, *each in rounds]
+    rate = [mine["rate"] / max(one["rate"] for one in each) for mine, *each in rounds]
+    cheaper, faster = SYNC_TARGETS.get(case, (None, None))
+    report.add(
+        f"blocking, {case}: CPU, best of the others / howdah.dbapi", Spread.of(cost), target=cheaper, contest=True
+    )
+    report.add(f"blocking, {case}: howdah.dbapi / best of the others", Spread.of(rate), target=faster, contest=True)
 
 
 def against(ours, others):

@@ -370,11 +370,95 @@ class Adbc:
         """Nothing to let go of."""
 
 
+class Sync:
+    """howdah.dbapi, and psycopg 3 with its C part, each a thread for each connection."""
+
+    blocking = True
+
+    def __init__(self, module, url):
+        self.module, self.url = module, url
+        self.ours = module.__name__ == "howdah.dbapi"
+        self.pool = None
+        if not self.ours:
+            from psycopg.types.json import set_json_loads
+
+            set_json_loads(lambda text: text.decode() if isinstance(text, bytes) else text)
+
+    def connect(self):
+        """One connection, which prepares what it is asked at once."""
+        connection = self.module.connect(self.url, autocommit=True)
+        if not self.ours:
+            connection.prepare_threshold = 0
+        return connection
+
+    def cursor(self, connection):
+        """A cursor whose values travel in binary."""
+        return connection.cursor() if self.ours else connection.cursor(binary=True)
+
+    def operation(self, case):
+        """The case as a function."""
+        if case in QUERIES:
+            query = QUERIES[case]
+            return lambda connection: self.cursor(connection).execute(query).fetchall()
+        if case.startswith("select 1"):
+            return lambda connection: self.cursor(connection).execute("select 1").fetchone()[0]
+        if case == "pool.fetchval":
+            pool = self.pool = self.open_pool()
+
+            def pooled(connection):
+                with pool.connection() as connection:
+                    return self.cursor(connection).execute("select 1").fetchone()[0]
+
+            return pooled
+        if case == "transaction + fetchval":
+
+            def transaction(connection):
+                with connection.transaction():
+                    return self.cursor(connection).execute("select 1").fetchone()[0]
+
+            return transaction
+        if case == "executemany":
+            written = rows(WRITTEN)
+            query = "insert into bench_write values (%s, %s, %s, %s, %s)"
+
+            def executemany(connection):
+                self.cursor(connection).executemany(query, written)
+                return WRITTEN
+
+            return executemany
+        if case == "columns" and self.ours:
+            return lambda connection: connection.cursor(columns=True).execute(BIG).fetch_arrow_table().num_rows
+        return None
+
+    def open_pool(self):
+        """A pool of ten connections."""
+        if self.ours:
+            return self.module.Pool(self.url, min_size=10, max_size=10, autocommit=True)
+        import psycopg_pool
+
+        pool = psycopg_pool.ConnectionPool(
+            self.url, min_size=10, max_size=10, open=False, kwargs={"autocommit": True, "prepare_threshold": 0}
+        )
+        pool.open(wait=True)
+        return pool
+
+    def finish(self):
+        """Lets go of what the operation needed."""
+        if self.pool is not None:
+            self.pool.close()
+            self.pool = None
+
+
 SIDES = {
     "howdah": ("howdah", Asyncpg),
     "asyncpg": ("asyncpg", Asyncpg),
     "psycopg": ("psycopg", Psycopg),
+    "howdah.dbapi": ("howdah.dbapi", Sync),
+    "psycopg, blocking": ("psycopg", Sync),
     "psycopg2": ("psycopg2", Psycopg2),
     "adbc": ("adbc_driver_postgresql", Adbc),
 }
+# Those that block and stand beside the drivers for asyncio, and ours that blocks.
+BESIDE_ASYNCIO = ("psycopg2", "adbc")
+SYNC = "howdah.dbapi"
 BLOCKING = [name for name, (_, side) in SIDES.items() if side.blocking]

@@ -61,6 +61,7 @@ class HowdahDialect(PGDialect_asyncpg):
     supports_statement_cache = True
     # The driver gives JSON as text.
     supports_native_json_deserialization = False
+    supports_sane_multi_rowcount = True
     execution_ctx_cls = _ExecutionContext  # type: ignore[assignment]
 
     @classmethod

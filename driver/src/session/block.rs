@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use super::Session;
-use super::op::{Driven, send};
+use super::op::{Driven, Op, send};
 
 /// Signals are looked after this often: one that comes right before the wait does not end it.
 const SIGNALS: Duration = Duration::from_millis(100);
@@ -34,6 +34,12 @@ impl Session {
     /// takes the loop.
     fn block<'py>(slf: &Bound<'py, Self>, awaitable: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTuple>> {
         let py = slf.py();
+        if let Ok(op) = awaitable.cast::<Op>()
+            && Op::start_watched(op)?
+        {
+            // The usual case, for which no future has to be made.
+            while !op.get().is_woken() && Self::step(slf)? {}
+        }
         loop {
             match send(awaitable, py.None().bind(py))? {
                 Driven::Return(value) => return (true, value).into_pyobject(py),
@@ -50,27 +56,33 @@ impl Session {
 impl Session {
     /// Reads until a future is done; false when that takes the loop.
     fn wait_for(slf: &Bound<'_, Self>, future: &Bound<'_, PyAny>) -> PyResult<bool> {
-        let py = slf.py();
-        let this = slf.get();
-        loop {
-            if future.call_method0(intern!(py, "done"))?.is_truthy()? {
-                return Ok(true);
-            }
-            let Some(patience) = this.patience()? else { return Ok(false) };
-            let socket = this.socket.load(Ordering::Relaxed);
-            let millis = i32::try_from(patience.as_millis()).unwrap_or(0);
-            let readable = py.detach(|| is_readable(socket, millis));
-            py.check_signals()?;
-            if readable {
-                match this.hear(socket)? {
-                    Heard::Bytes => Self::receive(slf)?,
-                    Heard::Nothing => (),
-                    Heard::End => return Ok(false),
-                }
-            } else {
-                Self::ring(slf)?;
+        while !future.call_method0(intern!(slf.py(), "done"))?.is_truthy()? {
+            if !Self::step(slf)? {
+                return Ok(false);
             }
         }
+        Ok(true)
+    }
+
+    /// Waits for a while, and reads what has come; false when that takes the loop.
+    fn step(slf: &Bound<'_, Self>) -> PyResult<bool> {
+        let py = slf.py();
+        let this = slf.get();
+        let Some(patience) = this.patience()? else { return Ok(false) };
+        let socket = this.socket.load(Ordering::Relaxed);
+        let millis = i32::try_from(patience.as_millis()).unwrap_or(0);
+        let readable = py.detach(|| is_readable(socket, millis));
+        py.check_signals()?;
+        if readable {
+            match this.hear(socket)? {
+                Heard::Bytes => Self::receive(slf)?,
+                Heard::Nothing => (),
+                Heard::End => return Ok(false),
+            }
+        } else {
+            Self::ring(slf)?;
+        }
+        Ok(true)
     }
 
     /// How long the socket may be waited for; `None` when the loop has to run.

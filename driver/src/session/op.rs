@@ -64,6 +64,8 @@ enum Phase {
     New,
     /// The task waits for this future.
     Waiting(Py<PyAny>),
+    /// No task waits: a thread looks for the outcome.
+    Watched,
     /// A coroutine does the work.
     Inner(Py<PyAny>),
     Over,
@@ -272,17 +274,10 @@ impl Op {
             Phase::New => {
                 let timeout = state.timeout.take();
                 drop(state);
-                let limit = match this.session.get().seconds(py, timeout.as_ref()) {
-                    Ok(limit) => limit,
-                    Err(error) => {
-                        this.state().phase = Phase::Over;
-                        return Err(error);
-                    }
-                };
-                this.state().deadline = limit.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
+                this.limit(py, timeout)?;
                 Self::begin(slf)
             }
-            Phase::Waiting(future) => {
+            phase @ (Phase::Waiting(_) | Phase::Watched) => {
                 if let Some(coroutine) = state.inner.take() {
                     state.phase = Phase::Inner(coroutine);
                     drop(state);
@@ -309,9 +304,13 @@ impl Op {
                         }
                     }
                     None => {
-                        // Driven without having been woken: go on waiting.
-                        state.phase = Phase::Waiting(future.clone_ref(py));
-                        Ok(Driven::Yield(block_on(future.into_bound(py))?))
+                        // Driven without having been woken: go on waiting, for a future from now on.
+                        let future = match phase {
+                            Phase::Waiting(future) => future.into_bound(py),
+                            _ => this.session.get().new_future(py)?,
+                        };
+                        state.phase = Phase::Waiting(future.clone().unbind());
+                        Ok(Driven::Yield(block_on(future)?))
                     }
                 }
             }
@@ -331,6 +330,50 @@ impl Op {
                 Err(PyRuntimeError::new_err("cannot reuse already awaited operation"))
             }
         }
+    }
+
+    /// Takes down when its time is up.
+    fn limit(&self, py: Python<'_>, timeout: Option<Py<PyAny>>) -> PyResult<()> {
+        match self.session.get().seconds(py, timeout.as_ref()) {
+            Ok(limit) => {
+                self.state().deadline = limit.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
+                Ok(())
+            }
+            Err(error) => {
+                self.state().phase = Phase::Over;
+                Err(error)
+            }
+        }
+    }
+
+    /// Starts it for a thread that looks for the outcome by itself; false when it is to be driven instead.
+    pub(crate) fn start_watched(slf: &Bound<'_, Self>) -> PyResult<bool> {
+        let this = slf.get();
+        let timeout = {
+            let mut state = this.state();
+            if !matches!(state.phase, Phase::New) {
+                return Ok(false);
+            }
+            state.timeout.take()
+        };
+        this.limit(slf.py(), timeout)?;
+        let (phase, started) = match Session::start(this.session.bind(slf.py()), slf) {
+            Ok(Started::Waits) => (Phase::Watched, Ok(true)),
+            Ok(Started::Done(value)) => {
+                this.state().outcome = Some(Ok(value));
+                (Phase::Watched, Ok(true))
+            }
+            Ok(Started::Inner(coroutine)) => (Phase::Inner(coroutine), Ok(false)),
+            Err(error) => (Phase::Over, Err(error)),
+        };
+        this.state().phase = phase;
+        started
+    }
+
+    /// Whether there is something to go on with.
+    pub(crate) fn is_woken(&self) -> bool {
+        let state = self.state();
+        state.outcome.is_some() || state.inner.is_some() || state.again
     }
 
     fn begin<'py>(slf: &Bound<'py, Self>) -> PyResult<Driven<'py>> {
@@ -452,7 +495,7 @@ impl Op {
             }
             phase => {
                 this.state().phase = Phase::Over;
-                if let Phase::Waiting(_) = phase {
+                if let Phase::Waiting(_) | Phase::Watched = phase {
                     Op::give_up(slf)?;
                 }
                 let instance = match value {
@@ -469,7 +512,7 @@ impl Op {
         let this = slf.get();
         let phase = std::mem::replace(&mut this.state().phase, Phase::Over);
         match phase {
-            Phase::Waiting(_) => Op::give_up(slf),
+            Phase::Waiting(_) | Phase::Watched => Op::give_up(slf),
             Phase::Inner(coroutine) => coroutine.call_method0(slf.py(), "close").map(drop),
             _ => Ok(()),
         }

@@ -12,8 +12,10 @@ from types import TracebackType
 from typing import Any, Optional
 
 from .. import connect_utils, connection, exceptions
+from ..protocol import NO_TIMEOUT
 from ..transaction import ISOLATION_LEVELS
 from . import errors
+from . import parameters as placeholders
 from ._loop import Loop, resume
 from .cursor import ColumnCursor, Cursor, RowFactory, StreamCursor
 from .errors import InterfaceError, InternalError, ProgrammingError, raise_translated
@@ -56,6 +58,8 @@ class Connection:
         self._inner = inner
         self._session: Any = inner._protocol
         self._lock = threading.RLock()
+        timeout = inner._config.command_timeout
+        self._timeout = NO_TIMEOUT if timeout is None else timeout
         self._autocommit = autocommit
         self._isolation: Optional[str] = None
         self._readonly = False
@@ -329,11 +333,10 @@ class Connection:
     # What cursors ask.
 
     def _check(self) -> None:
-        if self._loop.is_closed():
-            raise InterfaceError("the connection is closed")
-        if self._inner.is_closed():
+        if self._session.is_closed():
             try:
-                self._inner._check_open()
+                # It knows why.
+                self._session._check_open()
             except exceptions.InterfaceError as error:
                 raise_translated(error)
 
@@ -391,7 +394,9 @@ class Connection:
 
     def _query(self, text: str, args: tuple[Any, ...]) -> tuple[Any, Any]:
         """Run a statement: its rows, its tag, whether these are all rows; and its description."""
-        first = self._begin() or not self._session.is_in_transaction()
+        first = not self._session.is_in_transaction()
+        if first and not self._autocommit:
+            self._session.begin(self._begin_sql)
         try:
             return self._query_once(text, args)
         except errors.NotSupportedError as error:
@@ -413,15 +418,9 @@ class Connection:
                 f"the query takes {wanted} value{'' if wanted == 1 else 's'}, "
                 f"{len(args)} {'was' if len(args) == 1 else 'were'} given"
             )
-        statement.attach()
-        try:
-            answer = self._run(self._session.bind_execute(statement, args, "", 0, True, None))
-        finally:
-            statement.detach()
-            if statement.closed:
-                self._inner._maybe_gc_stmt(statement)
-        tag = answer[1]
-        if tag is not None and tag.startswith(_ALTERING):
+        # Nobody else has the connection meanwhile, so nobody closes the statement.
+        answer = self._run(self._session.bind_execute(statement, args, "", 0, True, self._timeout))
+        if description is None and answer[1] is not None and answer[1].startswith(_ALTERING):
             self._altered = True
             self._forget_statements()
         return answer, description
@@ -432,6 +431,7 @@ class Connection:
         if known is not None and not known[0].closed:
             known[0].touch()
             return known
+        placeholders.refuse_copy(text)
         statement = self._run(self._inner._get_statement(text, None, record_class=tuple))
         description = [
             (column.name, column.type.oid, None, None, None, None, None) for column in statement._get_attributes()
@@ -504,8 +504,6 @@ class Connection:
         """Run to the end what needs no task of asyncio's, mostly without the loop."""
         session = self._session
         try:
-            if session._is_cancelling():
-                self._settle()
             done, value = session.block(awaitable)
             if not done:
                 value = self._loop.complete(resume(awaitable, value))

@@ -32,7 +32,8 @@ class BaseCursor:
         self._closed = False
         self._description: Optional[list[tuple[Any, ...]]] = None
         self._rowcount = -1
-        self._status: Optional[str] = None
+        # What the server said of the last command, read when somebody asks.
+        self._tag: Optional[bytes] = None
         #: How many rows :meth:`fetchmany` gives when it is not told.
         self.arraysize = 1
 
@@ -49,12 +50,15 @@ class BaseCursor:
     @property
     def rowcount(self) -> int:
         """How many rows the last command gave or changed; -1 where the server does not say."""
-        return self._rowcount
+        if self._tag is None:
+            return self._rowcount
+        count = self._tag.rpartition(b" ")[2]
+        return int(count) if count.isdigit() else -1
 
     @property
     def statusmessage(self) -> Optional[str]:
         """What the server said of the last command, as `INSERT 0 1`."""
-        return self._status
+        return None if self._tag is None else self._tag.decode()
 
     @property
     def lastrowid(self) -> None:
@@ -83,17 +87,16 @@ class BaseCursor:
             raise InterfaceError("the cursor is closed")
         self._connection._check()
 
-    def _told(self, status: Any) -> None:
-        """Take the tag of a command."""
-        text = status.decode() if isinstance(status, bytes) else status
-        self._status = text
-        count = text.rpartition(" ")[2] if text else ""
-        self._rowcount = int(count) if count.isdigit() else -1
+    def _told(self, status: str) -> int:
+        """Take what the server said of a command; the number of its rows."""
+        self._tag = status.encode()
+        return self.rowcount
 
     def _forget(self) -> None:
+        """Let go of the last command, before another one that may fail."""
         self._description = None
         self._rowcount = -1
-        self._status = None
+        self._tag = None
 
     def __enter__(self) -> Any:
         return self
@@ -145,17 +148,15 @@ class Cursor(BaseCursor):
         self._check()
         self._forget()
         connection = self._connection
+        args: tuple[Any, ...] = ()
         with connection._lock:
-            if parameters is None and placeholders.is_script(operation):
+            if parameters is not None:
+                operation, args = placeholders.bind(operation, parameters)
+            elif ";" in operation and placeholders.is_script(operation):
                 self._told(connection._script(operation))
                 return self
-            text, args = placeholders.bind(operation, parameters)
-            if text[:1] in " \t\n\r" or text[:4].lower() == "copy":
-                placeholders.refuse_copy(text)
-            (rows, status, _), description = connection._query(text, args)
+            (self._rows, self._tag, _), description = connection._query(operation, args)
         self._described(description)
-        self._told(status)
-        self._rows = rows
         return self
 
     def executemany(self, operation: str, seq_of_parameters: Iterable[Any]) -> Cursor:
@@ -251,8 +252,7 @@ class Cursor(BaseCursor):
         """
         self._check()
         self._forget()
-        self._told(self._connection._copy("_copy_in", operation, _as_source(source)))
-        return self._rowcount
+        return self._told(self._connection._copy("_copy_in", operation, _as_source(source)))
 
     def copy_out(self, operation: str, target: Any) -> int:
         """Run `COPY ... TO STDOUT`.
@@ -271,8 +271,7 @@ class Cursor(BaseCursor):
         """
         self._check()
         self._forget()
-        self._told(self._connection._copy("_copy_out", operation, _as_target(target)))
-        return self._rowcount
+        return self._told(self._connection._copy("_copy_out", operation, _as_target(target)))
 
     def close(self) -> None:
         """Close the cursor: nothing can be done with it any more."""

@@ -65,11 +65,6 @@ def bind_many(query: str, rows: Iterable[Any]) -> tuple[str, Optional[Iterator[t
     return text, lists()
 
 
-def is_script(query: str) -> bool:
-    """Whether the text holds several commands, which only go as a whole and without values."""
-    return ";" in query and _is_script(query)
-
-
 def refuse_copy(query: str) -> None:
     """Refuse COPY with the client, which needs methods of its own."""
     if _COPY.match(query):
@@ -77,7 +72,8 @@ def refuse_copy(query: str) -> None:
 
 
 @functools.lru_cache(maxsize=256)
-def _is_script(query: str) -> bool:
+def is_script(query: str) -> bool:
+    """Whether the text holds several commands, which only go as a whole and without values."""
     ends = [found.end() for found in named.parts(query) if found[0] == ";"]
     return any(_has_words(query[end:]) for end in ends)
 
