@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::rc::Rc;
 
-use classify::Verdict;
+use classify::{Discard as Discards, Kind, Verdict};
 use wire::backend::{self, Status, tag};
 use wire::frame::HEADER;
 use wire::header;
@@ -323,6 +323,10 @@ impl Worker {
                 self.command_complete(key, text, known, place);
             }
             End::Suspended => client.pins.finished(b"", known),
+            // Cancelled while it empties temporary tables, it has dropped statements, and no error brings them back.
+            End::Error if known.and_then(|verdict| verdict.kind_of(place)) == Some(&Kind::Discard(Discards::All)) => {
+                server.known.doubt();
+            }
             End::Error => (),
         }
     }
@@ -345,6 +349,9 @@ impl Worker {
             }
         }
         client.pins.finished(text, verdict);
+        if verdict.is_none_or(|verdict| verdict.is_ddl) && client.creates_temporary() {
+            client.pins.hold();
+        }
         client.unclear |= matches!(text, b"SET" | b"RESET");
         if text == b"DEALLOCATE ALL" {
             client.statements.clear();

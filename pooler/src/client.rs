@@ -265,6 +265,13 @@ impl Client {
         self.portals.get(name)?.as_ref()
     }
 
+    /// Whether what it creates may be temporary by what it asked for when it connected: a `search_path` that begins with
+    /// the session's schema for temporary objects. (A SET of such a path pins by itself.)
+    pub fn creates_temporary(&self) -> bool {
+        let path = self.startup.1.get("search_path");
+        self.startup.0.mention("pg_temp") || path.is_some_and(|statement| statement.contains("pg_temp"))
+    }
+
     /// Takes over what a server has made of the settings in its startup packet.
     pub fn take_verified(&mut self, verified: Rc<Verified>) {
         self.vars.take_over(&verified.vars);

@@ -238,5 +238,14 @@ impl Known {
     /// How many it knows.
     pub fn len(&self) -> usize {
         self.by_id.len()
+    /// Whether the server still has them is not known: whoever uses one prepares it afresh, by another name.
+    pub fn doubt(&self) {
+        for (statement, generation, _) in
+            self.by_id.values().filter(|(statement, of, _)| *of == statement.generation.get())
+        {
+            statement.generation.set(generation + 1);
+        }
+    }
+
     }
 }

@@ -93,6 +93,11 @@ impl Vars {
         self.0.get(place)?.as_deref()
     }
 
+    /// Whether a value mentions these words.
+    pub fn mention(&self, words: &str) -> bool {
+        self.0.iter().flatten().any(|value| value.contains(words))
+    }
+
     /// Takes the value at a place away.
     pub fn take(&mut self, place: usize) -> Option<Box<str>> {
         self.get(place)?;

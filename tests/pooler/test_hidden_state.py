@@ -4,8 +4,8 @@ import contextlib
 
 import pytest
 
-from tests.pooler.process import Pooler
-from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, direct, parse, query
+from tests.pooler.process import Pooler, wait_until
+from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, code, direct, parse, query
 
 # What is tested is the pooler's own; run them on the others by `--pg` where servers differ.
 NEWEST_ONLY = True
@@ -97,3 +97,59 @@ def test_a_notification_reaches_nobody_who_did_not_listen(ground, pipelining):
             for sql in ("SELECT v FROM acct", "SELECT v FROM acct", "BEGIN", "COMMIT"):
                 b.send(query(sql))
                 assert b"A" not in {kind for kind, _ in b.until(b"Z")}
+
+
+@pytest.mark.parametrize("pipelining", [True, False], ids=["pipelining", "without"])
+def test_what_is_created_by_a_startup_path_is_not_for_the_next_client(ground, pipelining):
+    """A `search_path` that begins with the schema for temporary objects, asked for at startup."""
+    path = {"options": "-c search_path=pg_temp,public"}
+    with contextlib.ExitStack() as stack:
+        pooler = stack.enter_context(Pooler(ground, default_pool_size=2, pipelining=pipelining))
+        a, b = (stack.enter_context(Raw(pooler.port, **path)) for _ in range(2))
+        pooler.wait_for_catalog()
+        assert a.sql("CREATE TABLE mine AS SELECT 'of A'::text AS v").endswith("C:SELECT 1 Z:I")
+        for _ in range(4):
+            assert b.value("SELECT to_regclass('mine')::text") is None
+            assert a.value("SELECT v FROM mine") == "of A"
+        a.socket.close()
+        for _ in range(4):
+            assert b.value("SELECT to_regclass('mine')::text") is None
+
+
+def test_a_library_that_was_loaded_ends_with_its_client(ground):
+    loaded = "SELECT count(*) FROM pg_settings WHERE name = 'plpgsql.variable_conflict'"
+    with contextlib.ExitStack() as stack:
+        pooler = stack.enter_context(Pooler(ground, default_pool_size=1))
+        with Raw(pooler.port) as a:
+            assert a.value(loaded) == "0"
+            assert a.sql("LOAD 'plpgsql'") == "C:LOAD Z:I"
+            assert a.value(loaded) == "1"
+        b = stack.enter_context(Raw(pooler.port))
+        assert b.value(loaded) == "0"
+
+
+@pytest.mark.parametrize("pipelining", [True, False], ids=["pipelining", "without"])
+def test_statements_outlive_a_discard_all_that_was_cancelled(ground, pipelining):
+    """It drops them before it empties temporary tables, where it may still be cancelled, and no error brings them back."""
+    waits = "SELECT pid FROM pg_stat_activity WHERE query = 'DISCARD ALL' AND wait_event_type = 'Lock'"
+    with contextlib.ExitStack() as stack:
+        pooler = stack.enter_context(Pooler(ground, default_pool_size=1, pipelining=pipelining))
+        a, b = (stack.enter_context(Raw(pooler.port)) for _ in range(2))
+        other = stack.enter_context(direct(ground))
+        run = (bind("kept"), EXECUTE, SYNC)
+        for client in (b, a):
+            assert client.ask(parse("kept", "SELECT v FROM public.acct"), *run) == "1 2 D:real C:SELECT 1 Z:I"
+        assert a.sql("CREATE TEMP TABLE scratch ()") == "C:CREATE TABLE Z:I"
+        place = a.value("SELECT nspname FROM pg_namespace WHERE oid = pg_my_temp_schema()")
+        other.sql("BEGIN")
+        assert other.sql(f"LOCK TABLE {place}.scratch IN ACCESS SHARE MODE") == "C:LOCK TABLE Z:T"
+        a.send(query("DISCARD ALL"))
+        with direct(ground) as looker:
+            wait_until(lambda: looker.ask(query(waits)).startswith("T D:"))
+            assert looker.value(f"SELECT pg_cancel_backend(({waits}))") == "t"
+        assert [code(body) for kind, body in a.until(b"Z") if kind == b"E"] == ["57014"]
+        other.sql("COMMIT")
+        assert a.ask(*run) == "2 D:real C:SELECT 1 Z:I"
+        assert a.sql("DISCARD ALL") == "C:DISCARD ALL Z:I"
+        assert b.ask(*run) == "2 D:real C:SELECT 1 Z:I"
+        assert a.ask(*run) == "E:26000 Z:I"

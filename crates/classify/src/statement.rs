@@ -275,6 +275,7 @@ fn single(statement: &Node, canonical: &str, catalog: &Catalog) -> Verdict {
         }
         Some(NodeEnum::LoadStmt(_)) => {
             verdict.pins = true;
+            verdict.lasting = true;
             verdict.pipelinable = session;
         }
         Some(NodeEnum::CopyStmt(copy)) => copy_verdict(&mut verdict, copy, &mut judge),

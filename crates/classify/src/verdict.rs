@@ -27,7 +27,7 @@ pub struct Verdict {
     /// catalog does not know, what could not be parsed.
     pub opaque: bool,
     /// It leaves what nothing undoes but the end of the session: the state of `random()`, a replication origin, a temporary
-    /// replication slot, a backup.
+    /// replication slot, a backup, a library that was loaded.
     pub lasting: bool,
     /// It holds transaction control (BEGIN, COMMIT, SAVEPOINT ...), alone or among others.
     pub transaction: bool,
