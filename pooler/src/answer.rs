@@ -647,8 +647,9 @@ pub fn shown_name(request: &Request, client: &Client, code: &str) -> Option<(Vec
         }
         _ => return None,
     };
-    let (name, _) = client.statements.iter().find(|(_, known)| Rc::ptr_eq(known, statement))?;
-    Some((statement.name(), name.clone()))
+    let name = client.statements.iter().find(|(_, known)| Rc::ptr_eq(known, statement)).map(|(name, _)| name.clone());
+    // One that servers keep without a name has none for its client either.
+    (name.is_some() || statement.is_shared()).then(|| (statement.name(), name.unwrap_or_default()))
 }
 
 /// What is bound on the server for a client that has no unnamed statement: the server may have another client's, so it
@@ -712,7 +713,7 @@ fn undo_one(server: &mut Server, mut client: Option<&mut Client>, request: Reque
                     server.known.remove(statement);
                 }
             }
-            if let Some(client) = client.as_deref_mut().filter(|_| unnamed && !hidden)
+            if let Some(client) = client.as_deref_mut().filter(|_| name.is_none() && !hidden)
                 && client
                     .unnamed
                     .as_ref()
@@ -731,6 +732,11 @@ fn undo_one(server: &mut Server, mut client: Option<&mut Client>, request: Reque
         }
         // It was not closed after all.
         Request::Evict(statement, generation) => server.known.restore(&statement, generation),
+        Request::Invented { tag: tag::PARSE_COMPLETE, name: None, .. } => {
+            if let Some(client) = client {
+                client.unnamed = None;
+            }
+        }
         Request::Invented { name: Some(name), closed, .. } => {
             if let Some(client) = client {
                 match closed {

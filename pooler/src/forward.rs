@@ -415,7 +415,7 @@ impl Worker {
         let Some((_, server)) = self.pair(key) else { return Ok(()) };
         let member = server.pool;
         let home = self.home_of(member);
-        let shared = renames && !parse.name.is_empty();
+        let shared = renames && (!parse.name.is_empty() || self.keeps(key, home, parse.definition));
         let reading = if shared { self.reading(key, home) } else { UNCLEAR };
         let lexing = self.lexing(key, parse.query);
         let renewals = self.shapes_of(home).map(|shapes| shapes.knowledge().renewals());
@@ -425,7 +425,15 @@ impl Worker {
         // Statements are known by the same names on all servers of a cluster.
         let Some(pool) = self.pools.get_mut(home.0) else { return Ok(()) };
         pool.statements.renew(renewals);
-        let statement = pool.statements.share(parse.definition, reading, lexing);
+        let mut statement = pool.statements.share(parse.definition, reading, lexing);
+        if parse.name.is_empty() && statement.is_shared() {
+            if self.may_keep(home, &statement) {
+                self.pass_kept(key, statement, parse.definition);
+                return Ok(());
+            }
+            let Some(pool) = self.pools.get_mut(home.0) else { return Ok(()) };
+            statement = pool.statements.share(parse.definition, UNCLEAR, lexing);
+        }
         let Some((client, server)) = self.pair(key) else { return Ok(()) };
         begin(client, server, now);
         client.unsynced = true;
@@ -464,6 +472,36 @@ impl Worker {
             }
         }
         Ok(())
+    }
+
+    /// Whether a text without a name has come so often that servers are to keep it. That is for pipelined connections alone:
+    /// in a transaction, what stands before the text may change what it means.
+    fn keeps(&mut self, key: ClientKey, home: PoolKey, definition: &[u8]) -> bool {
+        let threshold = self.config.settings.prepare_threshold;
+        let in_lane = self.pair(key).is_some_and(|(_, server)| matches!(server.state, ServerState::Lane));
+        let Some(pool) = self.pools.get_mut(home.0).filter(|_| in_lane && threshold > 0) else { return false };
+        pool.statements.unnamed.count(definition) as usize >= threshold
+    }
+
+    /// Whether nothing speaks against it that servers keep a statement that has no name.
+    fn may_keep(&mut self, home: PoolKey, statement: &Rc<Statement>) -> bool {
+        let now = self.now;
+        self.shape_of_statement(home, statement).is_ok_and(|shape| shape.keeping.may_keep(now))
+    }
+
+    /// Passes on a Parse without a name of a statement that servers keep: one that knows it is not asked.
+    fn pass_kept(&mut self, key: ClientKey, statement: Rc<Statement>, definition: &[u8]) {
+        let (now, limit) = (self.now, self.config.settings.kept_statements());
+        let Some((client, server)) = self.pair(key) else { return };
+        begin(client, server, now);
+        client.unsynced = true;
+        if server.known.uses(&statement) {
+            invent(client, server, backend::tag::PARSE_COMPLETE, None, None);
+        } else {
+            frontend::write_parse(server.io.out(), &statement.name(), definition);
+            remember(server, &statement, limit, None, false);
+        }
+        client.unnamed = Some(statement);
     }
 
     pub fn pass_bind(&mut self, key: ClientKey, head: Header, names: frontend::Bind<'_>) -> Result<usize, wire::Error> {
@@ -645,6 +683,10 @@ fn name_on_server(
         let Some(statement) = client.unnamed.clone() else {
             return (None, NO_UNNAMED.to_vec());
         };
+        if statement.is_shared() && server.known.uses(&statement) {
+            let name = statement.name();
+            return (Some(statement), name);
+        }
         let is_there = server.unnamed.as_ref().is_some_and(|unnamed| Rc::ptr_eq(unnamed, &statement));
         if !is_there || !parse_is_safe(server) {
             frontend::write_parse(server.io.out(), b"", &statement.definition);

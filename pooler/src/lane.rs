@@ -56,6 +56,8 @@ pub struct Unit {
     pub unnamed: Option<Rc<Statement>>,
     /// The names that its client gives statements in it.
     pub names: Vec<Box<[u8]>>,
+    /// Whether the server has kept the statement without a name that it binds; `None` if it binds none.
+    pub kept: Option<bool>,
 }
 
 /// What a server connection needs to know as a lane.
@@ -361,7 +363,9 @@ impl Worker {
         }
         lane.history.extend_from_slice(unit);
         let mut owner = None;
+        let mut kept = None;
         if let Some(client) = client {
+            kept = binds_kept(client, &server.requests);
             client.server = None;
             client.portals.clear();
             client.transaction_since = None;
@@ -376,7 +380,7 @@ impl Worker {
             pool.stats.waited(server.place, std::mem::take(&mut self.waited));
         }
         let size = unit.len();
-        lane.units.push_back(Unit { client: owner, shape, size, writes, unnamed, names });
+        lane.units.push_back(Unit { client: owner, shape, size, writes, unnamed, names, kept });
         if !std::mem::replace(&mut lane.unflushed, true) {
             self.unflushed.push(Turn::Server(server_key));
         }
@@ -536,6 +540,9 @@ impl Worker {
         }
         if let Some(shape) = &unit.shape {
             shape.took(took, now);
+            if let Some(kept) = unit.kept {
+                shape.keeping.took(kept, took, now);
+            }
             if shape.verdict.opaque {
                 server.residue = server.residue.max(Residue::Anything);
             }
@@ -637,6 +644,16 @@ impl Worker {
             _ => self.pass_plain(key, head, left),
         }
     }
+}
+
+/// Whether the server has kept the statement without a name that a client's unit binds, the last in flight; `None` if it
+/// binds none.
+fn binds_kept(client: &Client, requests: &VecDeque<Request>) -> Option<bool> {
+    let unnamed = client.unnamed.as_ref()?;
+    let unit = requests.iter().rev().skip(1).take_while(|request| !request.ends_unit());
+    let bound =
+        unit.filter_map(|request| if let Request::Bind(statement) = request { statement.as_ref() } else { None });
+    bound.take(1).find(|bound| Rc::ptr_eq(bound, unnamed)).map(|bound| bound.is_shared())
 }
 
 /// Whether a client's session state is what the server connection has.

@@ -29,6 +29,7 @@ pub mod fuzzing;
 mod hba;
 pub mod homes;
 mod ident;
+mod keeping;
 mod lane;
 mod limits;
 pub mod listen;

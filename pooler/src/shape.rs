@@ -11,6 +11,7 @@ use classify::{Classifier, Kind, Reason, Verdict};
 
 use crate::catalog::Knowledge;
 use crate::client::{Client, ClientKey};
+use crate::keeping::Keeping;
 use crate::pool::PoolKey;
 use crate::server::{Request, Server};
 use crate::statement::{Lexing, Statement};
@@ -119,6 +120,8 @@ pub struct Shape {
     slow: Cell<u32>,
     exiled: Cell<Option<Instant>>,
     lies: Cell<bool>,
+    /// Whether servers may keep statements of it that have no name.
+    pub keeping: Keeping,
 }
 
 impl Shape {
@@ -130,6 +133,7 @@ impl Shape {
             slow: Cell::new(before.map_or(0, |shape| shape.slow.get())),
             exiled: Cell::new(before.and_then(|shape| shape.exiled.get())),
             lies: Cell::new(before.is_some_and(|shape| shape.lies.get())),
+            keeping: before.map_or_else(Keeping::default, |shape| shape.keeping.clone()),
         }
     }
 

@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 
 use classify::Verdict;
 
+use crate::keeping::Counts;
 use crate::session::Sets;
 use crate::shape::Shape;
 use crate::vars::{Tracked, Vars};
@@ -66,6 +67,11 @@ impl Statement {
         self.definition.split(|&byte| byte == 0).next().unwrap_or_default()
     }
 
+    /// Whether servers know it by its name, though its client may have given it none.
+    pub fn is_shared(&self) -> bool {
+        self.reading != UNCLEAR
+    }
+
     /// What is known of it, if it has been looked at.
     pub fn verdict(&self) -> Option<Arc<Verdict>> {
         self.shape.borrow().as_ref().map(|shape| shape.verdict.clone())
@@ -83,7 +89,7 @@ fn secret() -> u64 {
     })
 }
 
-/// All definitions that clients of one pool have under names.
+/// All definitions that clients of one pool have under names, or that servers keep without one.
 #[derive(Debug, Default)]
 pub struct Statements {
     by_definition: HashMap<Reading, HashMap<Box<[u8]>, Rc<Statement>>>,
@@ -94,6 +100,8 @@ pub struct Statements {
     next: u64,
     sweep_at: usize,
     renewals: Option<u64>,
+    /// How often texts without a name have come.
+    pub unnamed: Counts,
 }
 
 impl Statements {
@@ -230,14 +238,6 @@ impl Known {
         self.by_id.entry(statement.id).or_insert_with(|| (statement.clone(), generation, 0));
     }
 
-    /// Forgets all.
-    pub fn clear(&mut self) {
-        self.by_id.clear();
-    }
-
-    /// How many it knows.
-    pub fn len(&self) -> usize {
-        self.by_id.len()
     /// Whether the server still has them is not known: whoever uses one prepares it afresh, by another name.
     pub fn doubt(&self) {
         for (statement, generation, _) in
@@ -247,5 +247,13 @@ impl Known {
         }
     }
 
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.by_id.clear();
+    }
+
+    /// How many it knows.
+    pub fn len(&self) -> usize {
+        self.by_id.len()
     }
 }

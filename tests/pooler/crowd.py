@@ -44,6 +44,8 @@ class Kind:
     crashes: float = 0
     # How long all are idle now and then; a server connection is checked after one second.
     lull: float = 0
+    # From which execution on servers keep texts that have no name.
+    keeps: int = 5
     clients: int = 100
     share: int = 10
 
@@ -51,17 +53,17 @@ class Kind:
 KINDS = [
     Kind("one connection", 1, clients=60, share=4),
     Kind("one connection without pipelining", 1, pipelining=False, clients=30, share=3),
-    Kind("two connections", 2),
+    Kind("two connections", 2, keeps=1),
     Kind("two connections without pipelining", 2, pipelining=False, clients=60, share=5),
     Kind("four connections", 4, clients=200, share=20),
-    Kind("eight connections", 8, clients=300, share=20),
+    Kind("eight connections", 8, keeps=2, clients=300, share=20),
     Kind("eight connections without pipelining", 8, pipelining=False, clients=200, share=12),
     Kind("idle periods", 4, lull=1.5),
     Kind("TLS", 4, tls=True),
     Kind("TLS on both sides", 4, tls=True, server_tls=True),
-    Kind("deaths", 4, kills=0.3, crashes=9),
+    Kind("deaths", 4, keeps=1, kills=0.3, crashes=9),
     Kind("deaths without pipelining", 8, pipelining=False, kills=0.3, crashes=9),
-    Kind("a slow network", 8, proxy=True, clients=200, share=6),
+    Kind("a slow network", 8, keeps=1, proxy=True, clients=200, share=6),
     Kind("a slow network without pipelining", 8, pipelining=False, proxy=True, clients=80, share=3),
     Kind("a slow network, deaths and TLS", 4, tls=True, proxy=True, kills=0.5, lull=1.5, clients=80, share=4),
 ]
@@ -120,6 +122,7 @@ def run(kind, server, authority, **options):
         "default_pool_size": kind.pool,
         "max_client_conn": 2000,
         "pipelining": "true" if kind.pipelining else "false",
+        "prepare_threshold": kind.keeps,
         # A notice that a client waits is told to whoever waits long; here they all do.
         "query_wait_notify": 0,
         "log_connections": 0,

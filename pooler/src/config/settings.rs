@@ -184,6 +184,9 @@ settings! {
     /// Named prepared statements kept on a server connection in transaction pooling, where those of different clients are
     /// always kept apart; 0 is the same as 1.
     max_prepared_statements: usize = 200, true;
+    /// How many times clients prepare a text without a name on pipelined connections until servers keep it, as they keep
+    /// named statements; 0: never.
+    prepare_threshold: usize = 5, true;
     /// By what one of several servers is chosen for a read: `random`, `round_robin`, `least_outstanding` or `weighted`.
     load_balancing: Strategy = Strategy::Random, true;
     /// Whether the primary serves reads: `on`, as one of the servers; `off`; or `fallback`, when no replica does.
