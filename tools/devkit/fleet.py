@@ -249,16 +249,20 @@ listen howdah
         return proxy.start([installed("haproxy"), "-db", "-f", proxy.file], self.stays)
 
     def wait(self, seconds=START_SECONDS):
-        """Waits until the poolers know all servers, and a prediction is answered through HAProxy."""
+        """Waits until the poolers know all servers and send reads to replicas, and HAProxy brings a prediction."""
         deadline = time.monotonic() + seconds
         expected = ["primary", *["replica"] * len(self.replicas if self.used is None else self.used)]
         ask = f"SELECT pgml.predict('flights', ARRAY[{', '.join(FEATURES)}]) FROM keyed WHERE id = 1"
+        # A pooler that has not read the catalog yet takes every statement for a write.
+        where = f"SELECT pg_is_in_recovery() FROM ({ask}) AS asked"
+        standby = "t" if len(expected) > 1 else "f"
         while True:
             try:
                 seen = [sorted(row["role"] for row in self.show("REPLICAS", pooler)) for pooler in self.poolers]
-                if all(roles == expected for roles in seen) and self.psql(ask):
+                read = [self.psql(where, pooler.port) for pooler in self.poolers]
+                if all(roles == expected for roles in seen) and set(read) == {standby} and self.psql(ask):
                     return
-                problem = f"the poolers see {seen}"
+                problem = f"the poolers see {seen}, and reads on standbys are {read}"
             except Problem as found:
                 problem = found
             if time.monotonic() > deadline:
