@@ -49,26 +49,29 @@ impl InHand {
 #[derive(Debug, PartialEq, Eq)]
 struct Plan<C, S> {
     hold_clients: Vec<C>,
-    close_clients: Vec<C>,
+    /// Those that are not at rest, and must be let go on.
+    busy_clients: Vec<C>,
     hold_servers: Vec<S>,
-    close_servers: Vec<S>,
-    /// How many are not at rest.
-    left: usize,
+    /// The same, and all of them while a client is not at rest: it may need any.
+    busy_servers: Vec<S>,
 }
 
 impl<C, S> Plan<C, S> {
-    /// Who is held of these, and who is closed when it is late.
-    fn new(clients: impl Iterator<Item = (C, InHand)>, servers: impl Iterator<Item = (S, InHand)>, late: bool) -> Self {
-        fn part<K>(all: impl Iterator<Item = (K, InHand)>) -> (Vec<K>, Vec<K>) {
-            let (still, busy): (Vec<_>, Vec<_>) = all.partition(|(_, in_hand)| in_hand.is_nothing());
-            let keys = |all: Vec<(K, InHand)>| all.into_iter().map(|(key, _)| key).collect();
+    fn new(clients: impl Iterator<Item = (C, InHand)>, servers: impl Iterator<Item = (S, InHand)>) -> Self {
+        fn part<K>(all: impl Iterator<Item = (K, bool)>) -> (Vec<K>, Vec<K>) {
+            let (still, busy): (Vec<_>, Vec<_>) = all.partition(|(_, still)| *still);
+            let keys = |all: Vec<(K, bool)>| all.into_iter().map(|(key, _)| key).collect();
             (keys(still), keys(busy))
         }
-        let (hold_clients, busy_clients) = part(clients);
-        let (hold_servers, busy_servers) = if busy_clients.is_empty() { part(servers) } else { Default::default() };
-        let left = busy_clients.len() + busy_servers.len();
-        let (close_clients, close_servers) = if late { (busy_clients, busy_servers) } else { Default::default() };
-        Self { hold_clients, close_clients, hold_servers, close_servers, left }
+        let (hold_clients, busy_clients) = part(clients.map(|(key, in_hand)| (key, in_hand.is_nothing())));
+        let alone = busy_clients.is_empty();
+        let (hold_servers, busy_servers) = part(servers.map(|(key, in_hand)| (key, alone && in_hand.is_nothing())));
+        Self { hold_clients, busy_clients, hold_servers, busy_servers }
+    }
+
+    /// How many are not at rest.
+    fn left(&self) -> usize {
+        self.busy_clients.len() + self.busy_servers.len()
     }
 }
 
@@ -129,25 +132,48 @@ impl Worker {
         let clients = self.clients.iter().filter(|(_, client)| !client.is_on_console());
         let clients = clients.map(|(key, client)| (ClientKey(key), of_client(client)));
         let servers = self.servers.iter().map(|(key, server)| (ServerKey(key), of_server(server)));
-        let plan = Plan::new(clients, servers, late);
-        for key in plan.hold_clients {
+        let plan = Plan::new(clients, servers);
+        let left = plan.left();
+        for &key in &plan.hold_clients {
             self.clients.get_mut(key.0).into_iter().for_each(|client| client.suspended = true);
         }
-        for key in plan.hold_servers {
+        for &key in &plan.hold_servers {
             self.servers.get_mut(key.0).into_iter().for_each(|server| server.suspended = true);
         }
-        for key in plan.close_clients {
+        if left == 0 {
+            self.suspension = Suspension::Whole;
+        } else if late {
+            self.close_late(plan);
+        } else {
+            // One that was held may have been given something: a unit that stalled is its client's again.
+            self.let_go_on(&plan.busy_clients, &plan.busy_servers);
+        }
+        left
+    }
+
+    /// Closes the clients that are not at rest in time; the servers when it is the turn of these.
+    fn close_late(&mut self, plan: Plan<ClientKey, ServerKey>) {
+        if plan.busy_clients.is_empty() {
+            plan.busy_servers.into_iter().for_each(|key| self.server_gone(key, LATE));
+        }
+        for key in plan.busy_clients {
             let closing = self.clients.get(key.0).is_some_and(|client| matches!(client.state, ClientState::Closing));
             // Who does not take what it was sent takes no farewell either.
             if closing { self.close_client(key, LATE) } else { self.fatal(key, "57P01", LATE) }
         }
-        for key in plan.close_servers {
-            self.server_gone(key, LATE);
+    }
+
+    fn let_go_on(&mut self, clients: &[ClientKey], servers: &[ServerKey]) {
+        for &key in clients {
+            if self.clients.get_mut(key.0).is_some_and(|client| std::mem::take(&mut client.suspended)) {
+                self.give_turn(Turn::Client(key));
+            }
         }
-        if plan.left == 0 {
-            self.suspension = Suspension::Whole;
+        for &key in servers {
+            if self.servers.get_mut(key.0).is_some_and(|server| std::mem::take(&mut server.suspended)) {
+                self.give_turn(Turn::Server(key));
+            }
         }
-        plan.left
     }
 
     /// Lets all that is held go on.
@@ -156,15 +182,8 @@ impl Worker {
             return;
         }
         let clients: Vec<ClientKey> = self.clients.iter().map(|(key, _)| ClientKey(key)).collect();
-        for key in clients {
-            self.clients.get_mut(key.0).into_iter().for_each(|client| client.suspended = false);
-            self.give_turn(Turn::Client(key));
-        }
         let servers: Vec<ServerKey> = self.servers.iter().map(|(key, _)| ServerKey(key)).collect();
-        for key in servers {
-            self.servers.get_mut(key.0).into_iter().for_each(|server| server.suspended = false);
-            self.give_turn(Turn::Server(key));
-        }
+        self.let_go_on(&clients, &servers);
         let pools: Vec<PoolKey> = self.pools.iter().map(|(key, _)| PoolKey(key)).collect();
         for key in pools {
             self.serve_queue(key);
@@ -207,26 +226,18 @@ mod tests {
     const HALF: InHand = InHand { within_message: true, ..STILL };
     const ERRAND: InHand = InHand { errand: true, ..STILL };
 
-    fn plan(clients: &[InHand], servers: &[InHand], late: bool) -> Plan<usize, usize> {
-        Plan::new(clients.iter().copied().enumerate(), servers.iter().copied().enumerate(), late)
+    fn plan(clients: &[InHand], servers: &[InHand]) -> Plan<usize, usize> {
+        Plan::new(clients.iter().copied().enumerate(), servers.iter().copied().enumerate())
     }
 
     #[test]
     fn servers_are_held_when_the_last_client_is_at_rest() {
-        let some = plan(&[STILL, HELD, HALF], &[STILL, STILL], false);
-        assert_eq!((some.hold_clients, some.hold_servers, some.left), (vec![0], vec![], 2));
-        let all = plan(&[STILL, STILL], &[STILL, ERRAND], false);
-        assert_eq!((all.hold_clients, all.hold_servers, all.left), (vec![0, 1], vec![0], 1));
-        assert_eq!(plan(&[STILL], &[STILL], false).left, 0);
-    }
-
-    #[test]
-    fn who_is_late_is_closed_and_looked_for_once_more() {
-        let clients = plan(&[STILL, ERRAND], &[HELD], true);
-        assert_eq!((clients.close_clients, clients.close_servers, clients.left), (vec![1], vec![], 1));
-        let servers = plan(&[STILL], &[HELD, STILL], true);
-        assert_eq!((servers.close_servers, servers.hold_servers, servers.left), (vec![0], vec![1], 1));
-        let early = plan(&[HALF], &[], false);
-        assert_eq!((early.close_clients, early.left), (vec![], 1));
+        let some = plan(&[STILL, HELD, HALF], &[STILL, STILL]);
+        assert_eq!((some.left(), &*some.hold_clients, &*some.hold_servers), (4, &[0][..], &[][..]));
+        assert_eq!((some.busy_clients, some.busy_servers), (vec![1, 2], vec![0, 1]));
+        let all = plan(&[STILL, STILL], &[STILL, ERRAND]);
+        assert_eq!((all.left(), &*all.hold_clients, &*all.hold_servers), (1, &[0, 1][..], &[0][..]));
+        assert_eq!(all.busy_servers, [1]);
+        assert_eq!(plan(&[STILL], &[STILL]).left(), 0);
     }
 }
