@@ -5,6 +5,8 @@ use std::ptr;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
+use crate::codec::python::new_ref;
+
 /// A tuple whose values are being filled in. Values left null become None.
 pub struct NewTuple(*mut ffi::PyObject);
 
@@ -38,7 +40,7 @@ impl NewTuple {
         for place in self.fields() {
             if place.is_null() {
                 // SAFETY: None is a valid object and the place owns the new reference.
-                unsafe { *place = ffi::Py_NewRef(ffi::Py_None()) };
+                unsafe { *place = new_ref(ffi::Py_None()) };
             }
         }
         let tuple = std::mem::replace(&mut self.0, ptr::null_mut());
