@@ -5,7 +5,7 @@ PG_CONFIG ?= pg_config
 DEVKIT = PYTHONPATH=tools:. PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -m devkit
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo up down fleet fleet-status fleet-down test test-packages sanitize lint bench fuzz wheels install clean
+.PHONY: help setup build demo up down fleet fleet-status fleet-down test test-packages sanitize lint bench fuzz wheels deb install clean
 
 help: ## Say what each target does.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,11 +49,14 @@ bench: ## Measure speed, all benches; ARGS="predict-point --quick" for one.
 fuzz: ## Fuzz the parsers; SECONDS=900 for so long each (60), TARGETS="scram tls" for some of them.
 	@$(PYTHON) fuzz/run.py $(or $(SECONDS),60) $(TARGETS)
 
-test-packages: ## Make the wheels and test them, in minutes.
+test-packages: ## Make the wheels and Debian packages and test them, in minutes; as root it installs packages and purges them.
 	@$(DEVKIT) test-packages $(ARGS)
 
 wheels: ## Make wheels in dist/: the Python driver, and howdah-server, a PostgreSQL with the extension.
 	@$(DEVKIT) wheels
+
+deb: ## Make Debian packages in dist/: howdah-pooler, and postgresql-N-pgml for each PostgreSQL of Debian's here.
+	@$(DEVKIT) deb
 
 install: ## Install the extension into your own PostgreSQL: PG_CONFIG=/path/to/pg_config.
 	@$(DEVKIT) install $(PG_CONFIG)

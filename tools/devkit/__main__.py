@@ -39,6 +39,7 @@ def arguments():
     bench = commands.add_parser("bench", help="run the benches, build and packages included")
     bench.add_argument("bench", nargs=argparse.REMAINDER, help="arguments for bench/run")
     commands.add_parser("wheels", help="make the Python packages")
+    commands.add_parser("deb", help="make the Debian packages")
     commands.add_parser("clean", help="end the server of `up` and remove all that was made")
     return parser.parse_args()
 
@@ -175,6 +176,13 @@ def run_wheels(_chosen):
     from devkit.wheels import wheels
 
     wheels()
+
+
+def run_deb(_chosen):
+    """`make deb`"""
+    from devkit.debs import debs
+
+    debs()
 
 
 def run_clean(chosen):
