@@ -14,6 +14,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 
+pub mod form;
 pub mod iterate;
 mod spare;
 pub mod tuple;
@@ -140,7 +141,7 @@ impl NewRecord {
     }
 
     /// The record; `tracked` when a value of it could be part of a reference cycle.
-    #[inline]
+    #[inline(always)]
     pub fn finish(mut self, py: Python<'_>, tracked: bool) -> Bound<'_, PyAny> {
         for place in self.fields() {
             if place.is_null() {
@@ -174,7 +175,7 @@ pub fn record_class(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
     RECORD.get_or_try_init(py, || create(py)).map(|class| class.bind(py))
 }
 
-#[inline]
+#[inline(always)]
 fn record_type(py: Python<'_>) -> PyResult<*mut ffi::PyTypeObject> {
     match RECORD.get(py) {
         Some(class) => Ok(class.as_ptr().cast()),

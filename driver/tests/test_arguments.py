@@ -1,10 +1,13 @@
 """What queries, copies and connections take, and what they say of what they were not given."""
 
+import dataclasses
 import enum
 import gc
+import typing
 import warnings
 
 import howdah
+import pydantic
 import pytest
 
 
@@ -109,6 +112,96 @@ async def test_argument_lists_from_an_asynchronous_generator(spec):
         await connection.executemany("insert into numbers values ($1)", broken())
     assert await connection.fetchval("select count(*) from numbers") == 1004
     await connection.close()
+
+
+@dataclasses.dataclass
+class Flight:
+    """A row, with a field that has a default."""
+
+    id: int
+    origin: str
+    delay: float = 0.0
+
+
+class Pair(typing.NamedTuple):
+    """A row of two."""
+
+    id: int
+    origin: str
+
+
+class Checked(pydantic.BaseModel):
+    """A row whose values are checked."""
+
+    id: int
+    origin: str
+
+
+async def test_rows_may_be_what_the_program_wants(spec):
+    connection = await howdah.connect(**spec)
+    query = "select 1 as id, 'ZRH' as origin"
+    assert await connection.fetch(query, record_class=dict) == [{"id": 1, "origin": "ZRH"}]
+    assert await connection.fetch(query, record_class=Flight) == [Flight(1, "ZRH")]
+    assert await connection.fetchrow(query, record_class=Pair) == Pair(1, "ZRH")
+    assert type(await connection.fetchrow(query, record_class=Pair)) is Pair
+    assert await connection.fetchrow(query, record_class=Checked) == Checked(id=1, origin="ZRH")
+    statement = await connection.prepare(query, record_class=Flight)
+    assert await statement.fetch() == [Flight(1, "ZRH")]
+    assert await statement.fetchval(column="origin") == "ZRH"
+    async with connection.transaction():
+        assert [row async for row in connection.cursor(query, record_class=Flight)] == [Flight(1, "ZRH")]
+    with pytest.raises(pydantic.ValidationError):
+        await connection.fetch("select 'x' as id, 'ZRH' as origin", record_class=Checked)
+    for wrong, message in (
+        ("select 1 as id", "no column for the field 'origin' of Flight"),
+        ("select 1 as id, 'x' as origin, 2 as other", "Flight has no field for the column 'other'"),
+        ("select 1 as id, 2 as id, 'x' as origin", "2 columns 'id'"),
+    ):
+        with pytest.raises(howdah.InterfaceError, match=message):
+            await connection.fetch(wrong, record_class=Flight)
+    with pytest.raises(howdah.InterfaceError, match="2 columns 'id'"):
+        await connection.fetch("select 1 as id, 2 as id, 'x' as origin", record_class=Checked)
+    for refused in (int, object, "dict", Flight(1, "ZRH")):
+        with pytest.raises(howdah.InterfaceError, match="record_class is expected"):
+            await connection.fetch(query, record_class=refused)
+    with pytest.raises(howdah.InterfaceError, match="record_class is expected"):
+        await howdah.connect(**spec, record_class=tuple)
+    assert await connection.fetchrow(query) == (1, "ZRH")
+    await connection.close()
+
+
+@dataclasses.dataclass
+class Curious:
+    """A row that asks for more while it is made."""
+
+    id: int
+
+    def __post_init__(self):
+        if self.id == 2:
+            raise KeyError(self.id)
+        gc.collect()
+        self.asked = Curious.connection.fetchval("select 10")
+
+
+async def test_a_class_of_rows_may_do_as_it_likes(spec):
+    Curious.connection = connection = await howdah.connect(**spec)
+    rows = await connection.fetch("select id from generate_series(3, 5) id", record_class=Curious)
+    assert [row.id for row in rows] == [3, 4, 5]
+    assert [await row.asked for row in rows] == [10, 10, 10]
+    with pytest.raises(KeyError):
+        await connection.fetch("select id from generate_series(2, 1000) id", record_class=Curious)
+    assert await connection.fetchval("select 1") == 1
+    Curious.connection = None
+    await connection.close()
+
+
+async def test_a_pool_gives_rows_of_a_class(spec):
+    async with howdah.create_pool(**spec, min_size=1, max_size=1) as pool:
+        query = "select 1 as id, 'ZRH' as origin"
+        assert await pool.fetch(query, record_class=Flight) == [Flight(1, "ZRH")]
+        assert await pool.fetchrow(query, record_class=Pair) == Pair(1, "ZRH")
+        many = await pool.fetchmany("select $1::int as id, 'x' as origin", [(1,), (2,)], record_class=dict)
+        assert many == [{"id": 1, "origin": "x"}, {"id": 2, "origin": "x"}]
 
 
 async def test_rows_may_be_tuples(spec):

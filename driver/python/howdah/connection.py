@@ -32,7 +32,7 @@ from .copying import CopyMethods
 from .listeners import ListenerMethods
 from .listeners import LoggedQuery as LoggedQuery
 from .listeners import _Callback as _Callback
-from .records import check_record_class
+from .records import check_record_class, check_row_class
 from .statement_cache import _StatementCache as _StatementCache
 from .statements import StatementMethods
 from .type_codecs import TypeCodecMethods
@@ -234,7 +234,7 @@ class Connection(
         if session is None:
             raise exceptions.InterfaceError("connection is closed")
         if record_class is not None:
-            check_record_class(record_class)
+            check_row_class(record_class)
         if not self._query_loggers:
             return await session.fetch(query, args, timeout, record_class, limit, shape, column)
         with self._time_and_log(query, args, session._get_timeout(timeout)):
@@ -303,7 +303,9 @@ class Connection(
         timeout : float, optional
             Seconds; the connection's `command_timeout` by default.
         record_class : type, optional
-            The class of the rows, derived from :class:`Record`; the connection's own by default.
+            The class of the rows: one derived from :class:`Record`, or `tuple`, `dict`, a dataclass, a named tuple or a
+            model of pydantic, which is called with the values by their columns' names; the connection's own class by
+            default.
         **values
             The values of `:name` parameters, in place of `args`.
 

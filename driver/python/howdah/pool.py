@@ -462,7 +462,7 @@ class Pool(PoolAdditions):
         query: str,
         *args: Any,
         timeout: Optional[float] = None,
-        record_class: Optional[type[protocol.Record]] = None,
+        record_class: Optional[type] = None,
         **named: Any,
     ) -> list[Any]:
         """Run a query on one of the connections, and return all its rows.
@@ -541,7 +541,7 @@ class Pool(PoolAdditions):
         query: str,
         *args: Any,
         timeout: Optional[float] = None,
-        record_class: Optional[type[protocol.Record]] = None,
+        record_class: Optional[type] = None,
         **named: Any,
     ) -> Any:
         """Run a query on one of the connections, and return its first row.
@@ -584,7 +584,7 @@ class Pool(PoolAdditions):
         args: Iterable[Sequence[Any]],
         *,
         timeout: Optional[float] = None,
-        record_class: Optional[type[protocol.Record]] = None,
+        record_class: Optional[type] = None,
     ) -> list[Any]:
         """Run a query for each list of arguments on one of the connections, and return all their rows.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Optional
 
-from . import connresource, cursor, exceptions, named
+from . import connresource, cursor, exceptions, named, protocol, statements
 
 
 class PreparedStatement(connresource.ConnectionResource):
@@ -147,7 +147,14 @@ class PreparedStatement(connresource.ConnectionResource):
         object
             The value; None if it is NULL or there is no row.
         """
-        rows = await self.__bind_execute(self._arguments(args, values), 1, timeout)
+        args = self._arguments(args, values)
+        if not issubclass(self._state.record_class, protocol.Record):
+            # Rows of other classes are not read by the columns' names.
+            self._last_status = None
+            return await self._guard(
+                self._connection._protocol.bind_run(self._state, args, "", 1, statements.VALUE, timeout, column)
+            )
+        rows = await self.__bind_execute(args, 1, timeout)
         return rows[0][column] if rows else None
 
     @connresource.guarded

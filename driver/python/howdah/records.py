@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, Optional
 
 from . import exceptions
 from .protocol import Record
@@ -35,10 +37,10 @@ def check_record_class(record_class: Any) -> None:
     Raises
     ------
     InterfaceError
-        It is neither `tuple` nor derived from :class:`Record`, or makes its instances in a way of its own.
+        It is not derived from :class:`Record`, or makes its instances in a way of its own.
     """
     record = Record
-    if record_class is record or record_class is tuple:
+    if record_class is record:
         return
     if not (isinstance(record_class, type) and issubclass(record_class, record)):
         raise exceptions.InterfaceError(
@@ -46,3 +48,59 @@ def check_record_class(record_class: Any) -> None:
         )
     if record_class.__new__ is not record.__new__ or record_class.__init__ is not record.__init__:
         raise exceptions.InterfaceError("record_class must not redefine __new__ or __init__")
+
+
+def check_row_class(kind: Any) -> None:
+    """Refuse what rows of one query cannot be made of.
+
+    Raises
+    ------
+    InterfaceError
+        It is neither a class of records, nor `tuple`, `dict`, a dataclass, a named tuple or a model of pydantic.
+    """
+    if kind is not tuple and kind is not dict and not _takes_names(kind):
+        check_record_class(kind)
+
+
+def check_columns(kind: Any, columns: Sequence[str]) -> None:
+    """Refuse columns that are not the fields of the class that rows are to be made of.
+
+    Raises
+    ------
+    InterfaceError
+        There is no field for a column, no column for a field without a default, or two columns have one name.
+    """
+    if not _takes_names(kind):
+        return
+    for column in columns:
+        if columns.count(column) > 1:
+            raise exceptions.InterfaceError(
+                f"{kind.__name__} takes one value a field, and the query has {columns.count(column)} columns {column!r}"
+            )
+    fields = _fields(kind)
+    if fields is None:
+        return
+    for column in columns:
+        if column not in fields:
+            raise exceptions.InterfaceError(f"{kind.__name__} has no field for the column {column!r} of the query")
+    for field, needed in fields.items():
+        if needed and field not in columns:
+            raise exceptions.InterfaceError(f"the query has no column for the field {field!r} of {kind.__name__}")
+
+
+def _takes_names(kind: Any) -> bool:
+    """Whether it is a class that is called with the values by their columns' names."""
+    return isinstance(kind, type) and (_fields(kind) is not None or hasattr(kind, "model_fields"))
+
+
+def _fields(kind: type) -> Optional[dict[str, bool]]:
+    """The fields of a dataclass or a named tuple, and whether each needs a value; None for other classes."""
+    if dataclasses.is_dataclass(kind):
+        return {
+            field.name: field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+            for field in dataclasses.fields(kind)
+            if field.init
+        }
+    if issubclass(kind, tuple) and hasattr(kind, "_fields") and hasattr(kind, "_field_defaults"):
+        return {name: name not in kind._field_defaults for name in kind._fields}
+    return None

@@ -9,10 +9,11 @@ from typing import Any, Callable, Optional
 
 from . import exceptions, named, protocol
 from ._parts import ConnectionPart
-from .records import check_record_class
+from .records import check_columns, check_row_class
 
-# The form in which the session gives rows.
+# The forms in which the session gives what a query answers: its rows, or one value.
 ROWS = 0
+VALUE = 2
 
 
 class StatementMethods(ConnectionPart):
@@ -45,7 +46,7 @@ class StatementMethods(ConnectionPart):
         if record_class is None:
             record_class = session.get_record_class()
         else:
-            check_record_class(record_class)
+            check_row_class(record_class)
         key = (query, record_class, ignore_custom_codec)
         if use_cache:
             statement = self._stmt_cache.get(key)
@@ -59,6 +60,8 @@ class StatementMethods(ConnectionPart):
         )
         try:
             await self._learn_types(statement, timeout)
+            if record_class is not session.get_record_class():
+                check_columns(record_class, [column.name for column in statement._get_attributes()])
         except BaseException:
             self._maybe_gc_stmt(statement)
             raise

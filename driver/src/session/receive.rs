@@ -12,8 +12,9 @@ use wire::frame::Fields;
 use super::flight::{Flight, Kind, Shape};
 use super::statement::{Program, Statement};
 use super::{Exclusive, Reading, Session, Writing, brief, errors, outgoing};
-use crate::record::NewRecord;
+use crate::record::form::{self, Form};
 use crate::record::tuple::NewTuple;
+use crate::record::{NewRecord, record_class};
 
 /// The server is held up when a COPY has brought so much that nobody has taken.
 const COPY_MUCH: usize = 512 * 1024;
@@ -580,13 +581,12 @@ fn row(py: Python<'_>, flight: &mut Flight, program: &Program, body: &[u8]) -> P
         }
         return Ok(());
     }
-    if program.tuples {
-        let mut tuple = NewTuple::new(py, count)?;
-        program.decoder.decode_row(py, values, tuple.fields(), &program.settings)?;
-        flight.rows.push(tuple.finish(py, program.tracked).unbind());
-        return Ok(());
+    if program.form != Form::Record && !matches!(flight.shape, Shape::Value(_)) {
+        return other_row(py, flight, program, values, count);
     }
-    let mut record = NewRecord::new(py, program.record_class.bind(py), program.descriptor.bind(py), count)?;
+    // A value by its column's name is looked up in a record.
+    let class = if program.form == Form::Record { program.record_class.bind(py) } else { record_class(py)? };
+    let mut record = NewRecord::new(py, class, program.descriptor.bind(py), count)?;
     program.decoder.decode_row(py, values, record.fields(), &program.settings)?;
     let record = record.finish(py, program.tracked);
     if let Shape::Value(column) = &flight.shape {
@@ -596,6 +596,16 @@ fn row(py: Python<'_>, flight: &mut Flight, program: &Program, body: &[u8]) -> P
         return Ok(());
     }
     flight.rows.push(record.unbind());
+    Ok(())
+}
+
+/// Reads one row that does not become a record.
+#[inline(never)]
+fn other_row(py: Python<'_>, flight: &mut Flight, program: &Program, values: &[u8], count: usize) -> PyResult<()> {
+    let mut tuple = NewTuple::new(py, count)?;
+    program.decoder.decode_row(py, values, tuple.fields(), &program.settings)?;
+    let (class, descriptor) = (program.record_class.bind(py), program.descriptor.get());
+    flight.rows.push(form::finish(program.form, tuple, class, descriptor, program.tracked)?.unbind());
     Ok(())
 }
 

@@ -16,6 +16,7 @@ use crate::codec::{Codec, Format, RowDecoder, Settings};
 use crate::columns::Field;
 use crate::columns::matrix::{REALS, Reals};
 use crate::record::Descriptor;
+use crate::record::form::Form;
 
 /// One column of a statement's result.
 #[derive(Debug)]
@@ -37,8 +38,8 @@ pub struct Program {
     pub descriptor: Py<Descriptor>,
     /// The class of the rows.
     pub record_class: Py<PyType>,
-    /// Whether rows are plain tuples.
-    pub tuples: bool,
+    /// What becomes of a row.
+    pub form: Form,
     /// Whether a row may hold values that the garbage collector must know.
     pub tracked: bool,
     /// The count and formats of the parameters, and their count again.
@@ -315,7 +316,7 @@ impl Statement {
             head,
             descriptor: Descriptor::of_names(py, &names)?,
             record_class: self.record_class.clone_ref(py),
-            tuples: self.record_class.is(py.get_type::<PyTuple>()),
+            form: Form::of(self.record_class.bind(py))?,
             tracked: !decoders.iter().all(|codec| codec.is_atomic()),
             decoder: RowDecoder::new(&decoders),
             encoders,
