@@ -38,6 +38,10 @@ pub enum After {
     Widen(PoolKey),
     /// There may be room on a pool's pipelined connections.
     Share(PoolKey),
+    /// A pool is to have a connection that listens for its clients.
+    Hub(PoolKey),
+    /// A client has missed notifications.
+    Deaf(ClientKey),
     /// A client has done what its pool does not allow.
     Expel(ClientKey, &'static str),
     /// A client cannot be written to.
@@ -91,6 +95,8 @@ impl Worker {
                 After::Grow(key) => self.grow(key),
                 After::Widen(key) => self.grow_by_one(key),
                 After::Share(key) => self.serve_sharers(key),
+                After::Hub(key) => self.make_hub(key),
+                After::Deaf(key) => self.part_with_deaf(key),
                 After::Expel(key, why) => self.fatal(key, "0A000", why),
                 After::Leave(key, why) => self.close_client(key, &why),
             }

@@ -44,6 +44,7 @@ impl Worker {
                 State::Connecting | State::Cancelling => Step::Took(left.len()),
                 State::Login(_) => self.login_input(key, left),
                 State::Relay => self.relay_to_client(key, left),
+                State::Hub => self.hub_input(key, left),
                 State::Preparing | State::Idle | State::Active | State::Lane => self.answer_input(key, left),
             };
             match step {
@@ -194,7 +195,7 @@ impl Worker {
             }
             _ => (),
         }
-        if self.is_astray(key, tag) {
+        if self.is_astray(key, tag) || tag == tag::NOTIFICATION_RESPONSE && self.is_told_otherwise(key, body) {
             return Ok(());
         }
         let lane = self.servers.get(key.0).is_some_and(|server| matches!(server.state, State::Lane));
@@ -333,9 +334,12 @@ impl Worker {
 
     /// What the command in this place of its text, which has finished with this tag, has done to the session.
     fn command_complete(&mut self, key: ServerKey, text: &[u8], verdict: Option<&Verdict>, place: usize) {
+        let listener = self.servers.get(key.0).and_then(|server| server.lent);
+        let kind = verdict.and_then(|verdict| verdict.kind_of(place));
+        let heard = listener.is_some_and(|listener| self.is_heard(listener, text, kind));
         let Some(server) = self.servers.get_mut(key.0) else { return };
         let Some(client) = server.client().and_then(|client| self.clients.get_mut(client.0)) else { return };
-        match client.pending.finished(text, verdict.and_then(|verdict| verdict.kind_of(place))) {
+        match client.pending.finished(text, kind) {
             Outcome::Noted => (),
             Outcome::Unknown => server.residue = server.residue.max(Residue::Settings),
             Outcome::Unread => {
@@ -348,7 +352,15 @@ impl Worker {
                 server.residue = Residue::Nothing;
             }
         }
-        client.pins.finished(text, verdict);
+        if let Some(ears) = client.ears.as_mut().filter(|_| heard || text != b"LISTEN") {
+            ears.finished(text, kind);
+        }
+        if heard {
+            // It is undone before others get the connection.
+            server.residue = server.residue.max(Residue::Anything);
+        } else {
+            client.pins.finished(text, verdict);
+        }
         if verdict.is_none_or(|verdict| verdict.is_ddl) && client.creates_temporary() {
             client.pins.hold();
         }
@@ -508,6 +520,7 @@ impl Worker {
                 believe(server, client, &self.tracked);
             }
             client.pins.committed();
+            Self::ears_settle(client, failed, server.requests.is_empty());
             // A Bind of the next unit may be on its way already, and its Execute not.
             if server.requests.is_empty() || client.portals.len() > MOST_PORTALS {
                 client.portals.clear();
@@ -520,7 +533,12 @@ impl Worker {
         let Some(client) = server.client().and_then(|client| self.clients.get_mut(client.0)) else { return };
         let restore = if status == Status::Transaction { restored(client, &self.tracked) } else { String::new() };
         match ready {
-            Some(message) => client.io.out().extend_from_slice(message),
+            Some(message) => {
+                if status == Status::Idle {
+                    client.take_news();
+                }
+                client.io.out().extend_from_slice(message);
+            }
             // The client has not ended its unit: what it sends up to there is void.
             None if failed => client.discard = Discard::Unit,
             None => (),

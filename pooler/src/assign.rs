@@ -336,6 +336,7 @@ impl Worker {
             self.size_pool(key);
             if moved || secured_otherwise {
                 self.retire(&servers);
+                self.retire_hub(key);
                 // What failed before may do now.
                 if let Some(pool) = self.pools.get_mut(key.0) {
                     pool.failure = None;

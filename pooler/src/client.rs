@@ -8,6 +8,7 @@ use balancer::Tried;
 use classify::{Role, Words};
 use wire::startup::CancelKey;
 
+use crate::channels::Ears;
 use crate::enter::Proven;
 use crate::login::{Login, Phase};
 use crate::net::{Io, Peer};
@@ -169,6 +170,8 @@ pub struct Client {
     pub admin: bool,
     /// Answers of other workers that the console waits for.
     pub console_waits: Option<u64>,
+    /// What it listens to by the hub of its pool, if it does.
+    pub ears: Option<Box<Ears>>,
     /// What it is as a replication connection, if it is one.
     pub relay: Option<Box<Relay>>,
     /// How it is counted.
@@ -230,6 +233,7 @@ impl Client {
             suspended: false,
             admin: false,
             console_waits: None,
+            ears: None,
             relay: None,
             seat,
             deeds: Deeds::default(),
@@ -277,6 +281,13 @@ impl Client {
         self.vars.take_over(&verified.vars);
         self.startup.0.take_over(&verified.vars);
         self.verified = Some(verified);
+    }
+
+    /// Sends it the notifications that were kept for it and are certain.
+    pub fn take_news(&mut self) {
+        if let Some(ears) = &mut self.ears {
+            ears.tell(self.io.out());
+        }
     }
 
     /// Whether nothing of it is under way.

@@ -12,7 +12,7 @@ use crate::log::Subject;
 use crate::monitor::Met;
 use crate::pool::PoolKey;
 use crate::relay::Relay;
-use crate::server::{Passing, Request, Server, ServerKey, State};
+use crate::server::{Apart, Passing, Request, Server, ServerKey, State};
 use crate::session::Pending;
 use crate::shared::{Ending, lock};
 use crate::worker::{Turn, Worker};
@@ -142,7 +142,7 @@ impl Worker {
         let Some(server) = self.servers.get(server_key.0) else { return };
         let at_rest = server.requests.is_empty() && server.status == Status::Idle && server.passing.0 == 0;
         // An alignment goes on without it: nothing of the client's has been sent.
-        let usable = !server.relays && (at_rest && !unfinished || server.aligning.is_some());
+        let usable = server.apart.is_none() && (at_rest && !unfinished || server.aligning.is_some());
         self.detach(server_key);
         // What it was doing goes on on the server until the server notices; nobody else can use that connection.
         let why = "client disconnected with something under way";
@@ -157,7 +157,9 @@ impl Worker {
         if self.config.settings.log_disconnections {
             crate::info!(of self.name_server(&server); "closing because: {why}");
         }
-        if matches!(server.state, State::Idle | State::Active | State::Preparing) && server.io.pending() == 0 {
+        if matches!(server.state, State::Idle | State::Active | State::Preparing | State::Hub)
+            && server.io.pending() == 0
+        {
             wire::frontend::write_terminate(server.io.out());
             let _ = server.io.flush();
         }
@@ -165,8 +167,8 @@ impl Worker {
         let Some(pool) = self.pools.get_mut(server.pool.0) else { return };
         pool.servers.retain(|other| *other != key);
         pool.idle.retain(|other| *other != key);
-        if server.relays {
-            pool.relays = pool.relays.saturating_sub(1);
+        if server.apart.is_some() {
+            pool.apart = pool.apart.saturating_sub(1);
         } else if matches!(server.state, State::Connecting | State::Login(_)) {
             pool.connecting = pool.connecting.saturating_sub(1);
         }
@@ -184,8 +186,10 @@ impl Worker {
             let got = why == SERVER_CLOSED && matches!(server.state, State::Cancelling);
             return self.cancel_ended(key, got);
         }
-        if server.relays {
-            return self.relay_gone(key, why);
+        match server.apart {
+            Some(Apart::Relay(_)) => return self.relay_gone(key, why),
+            Some(Apart::Hub) => return self.hub_gone(key, why),
+            None => (),
         }
         let pool_key = server.pool;
         let why = server.farewell.as_ref().map_or_else(|| why.to_owned(), |(_, message)| message.clone());
@@ -261,6 +265,7 @@ impl Worker {
     fn tell_of_loss(&mut self, key: ClientKey, code: &str, why: &str, units: usize, begun: bool, failed: bool) {
         let Some(client) = self.clients.get_mut(key.0) else { return };
         client.transaction_since = None;
+        Self::ears_settle(client, true, true);
         (client.needs_own, client.behind_own) = (false, false);
         client.pending = Pending::default();
         client.portals.clear();

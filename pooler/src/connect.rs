@@ -13,7 +13,7 @@ use crate::net::{Io, Stream};
 use crate::pool::{Failure, PoolKey};
 use crate::relay::Relay;
 use crate::resolve::Found;
-use crate::server::{Server, ServerKey, State};
+use crate::server::{Apart, Server, ServerKey, State};
 use crate::shared::lock;
 use crate::tls::Link;
 use crate::worker::{Step, Worker};
@@ -38,10 +38,15 @@ impl Worker {
 
     /// Begins to connect a client of replication to the server of a pool; false when it failed at once.
     pub fn connect_relay(&mut self, key: PoolKey, client: ClientKey) -> bool {
-        self.connect_for(key, Some(client))
+        self.connect_for(key, Some(Apart::Relay(client)))
     }
 
-    fn connect_for(&mut self, key: PoolKey, relayed: Option<ClientKey>) -> bool {
+    /// Begins to connect to the server of a pool, to listen for all of its clients; false when it failed at once.
+    pub fn connect_hub(&mut self, key: PoolKey) -> bool {
+        self.connect_for(key, Some(Apart::Hub))
+    }
+
+    fn connect_for(&mut self, key: PoolKey, apart: Option<Apart>) -> bool {
         if self.is_suspended() {
             return false;
         }
@@ -49,7 +54,7 @@ impl Worker {
         let Some(pool) = self.pools.get(key.0) else { return false };
         let Some(entry) = config.database(&pool.database) else { return false };
         if let Some((home, id)) = pool.home {
-            return self.connect_member(key, home, id, relayed);
+            return self.connect_member(key, home, id, apart);
         }
         let hosts = hosts(entry);
         let host = hosts.get(pool.next_host % hosts.len().max(1)).copied().unwrap_or_default().to_owned();
@@ -62,18 +67,18 @@ impl Worker {
         {
             pool.next_host = pool.next_host.wrapping_add(1);
         }
-        self.connect_to(key, host, port, found, relayed)
+        self.connect_to(key, host, port, found, apart)
     }
 
     /// Begins to connect to one server of a cluster.
-    fn connect_member(&mut self, key: PoolKey, home: PoolKey, id: ServerId, relayed: Option<ClientKey>) -> bool {
+    fn connect_member(&mut self, key: PoolKey, home: PoolKey, id: ServerId, apart: Option<Apart>) -> bool {
         let cluster = self.pools.get(home.0).and_then(|pool| pool.cluster).and_then(|place| self.clusters.get(place));
         let Some(view) = cluster else { return false };
         let Some(listed) = view.view().server(id) else { return false };
         let (host, port) = (listed.host.clone(), listed.port);
         let reached = view.address(id).cloned();
         let found = reached.map_or_else(|| self.find_address(&host, port), |address| Ok(Some(address)));
-        self.connect_to(key, host, port, found, relayed)
+        self.connect_to(key, host, port, found, apart)
     }
 
     /// Where a host is; nothing while its name is being looked up: who waits goes on when it has been.
@@ -94,7 +99,7 @@ impl Worker {
         host: String,
         port: u16,
         found: Result<Option<Address>, String>,
-        relayed: Option<ClientKey>,
+        apart: Option<Apart>,
     ) -> bool {
         let opened = match found {
             Ok(None) => return false,
@@ -105,10 +110,10 @@ impl Worker {
             Err(why) => Err(why),
         };
         match opened {
-            Ok((stream, address)) => self.take_up(key, (host, port), address, stream, relayed),
+            Ok((stream, address)) => self.take_up(key, (host, port), address, stream, apart),
             Err(why) => {
-                if let Some(client) = relayed {
-                    self.fatal(client, "08006", &format!("replication connection: {why}"));
+                if let Some(apart) = apart {
+                    self.not_apart(key, apart, &why);
                     return false;
                 }
                 self.connect_failed(key, &why, true);
@@ -125,14 +130,14 @@ impl Worker {
         (host, port): (String, u16),
         address: Address,
         stream: Stream,
-        relayed: Option<ClientKey>,
+        apart: Option<Apart>,
     ) -> bool {
         let slot = ServerKey(self.servers.vacant());
         let mut io = Io::new(stream);
         if let Err(error) = self.watch_server(slot, &mut io) {
             let why = format!("cannot watch a socket: {error}");
-            match relayed {
-                Some(client) => self.fatal(client, "08006", &why),
+            match apart {
+                Some(apart) => self.not_apart(key, apart, &why),
                 None => self.connect_failed(key, &why, true),
             }
             return false;
@@ -141,8 +146,8 @@ impl Worker {
         server.sslmode = credentials::terms(&self.config.settings, &server.io.stream).sslmode;
         if let Some(pool) = self.pools.get_mut(key.0) {
             server.place = pool.stats.place(&server.host, port);
-            if relayed.is_some() {
-                pool.relays += 1;
+            if apart.is_some() {
+                pool.apart += 1;
             } else {
                 pool.connecting += 1;
                 pool.servers.push(slot);
@@ -150,13 +155,25 @@ impl Worker {
             let user = pool.user.clone();
             self.count_server(&user, true);
         }
-        (server.relays, server.lent) = (relayed.is_some(), relayed);
-        if let Some(client) = relayed.and_then(|client| self.clients.get_mut(client.0)) {
-            client.server = Some(slot);
+        server.apart = apart;
+        if let Some(Apart::Relay(key)) = apart {
+            server.lent = Some(key);
+            self.clients.get_mut(key.0).into_iter().for_each(|client| client.server = Some(slot));
         }
         self.servers.insert(server);
+        if apart == Some(Apart::Hub) {
+            self.hub_begun(slot);
+        }
         self.server_connected(slot);
         true
+    }
+
+    /// A connection that is no pool's cannot be made.
+    fn not_apart(&mut self, key: PoolKey, apart: Apart, why: &str) {
+        match apart {
+            Apart::Relay(client) => self.fatal(client, "08006", &format!("replication connection: {why}")),
+            Apart::Hub => self.hub_failed(key, why),
+        }
     }
 
     /// Goes on with a connection when its socket says that it is connected, or not to be.
@@ -203,7 +220,9 @@ impl Worker {
         }
         let relay =
             server.lent.and_then(|client| self.clients.get(client.0)).and_then(|client| client.relay.as_deref());
-        for (name, value) in relay.into_iter().flat_map(Relay::parameters) {
+        let hub = [("client_encoding", "UTF8"), ("application_name", "howdah listen")];
+        let hub = hub.into_iter().filter(|_| server.apart == Some(Apart::Hub));
+        for (name, value) in relay.into_iter().flat_map(Relay::parameters).chain(hub) {
             parameters.retain(|(given, _)| !given.eq_ignore_ascii_case(name));
             parameters.push((name, value));
         }
@@ -300,8 +319,10 @@ impl Worker {
 
     /// A server has let us in: those who wait for it are told.
     pub fn logged_in(&mut self, key: ServerKey) {
-        if self.servers.get(key.0).is_some_and(|server| server.relays) {
-            return self.relay_ready(key);
+        match self.servers.get(key.0).and_then(|server| server.apart) {
+            Some(Apart::Relay(_)) => return self.relay_ready(key),
+            Some(Apart::Hub) => return self.hub_ready(key),
+            None => (),
         }
         self.note_way(key);
         if self.config.settings.log_connections

@@ -200,6 +200,9 @@ impl Worker {
         } else {
             None
         };
+        if matches!(head.tag, tag::QUERY | tag::EXECUTE) && self.awaits_hub(key, head, left) {
+            return Step::Stop;
+        }
         if !self.acquire(key, false) {
             return Step::Stop;
         }
@@ -334,7 +337,7 @@ impl Worker {
     }
 
     /// What is known of the text of a Query.
-    fn look_at(&mut self, key: ClientKey, sql: &[u8]) -> Option<Arc<Verdict>> {
+    pub fn look_at(&mut self, key: ClientKey, sql: &[u8]) -> Option<Arc<Verdict>> {
         let pool = self.clients.get(key.0)?.pool?;
         self.shape(key, pool, sql).ok().map(|shape| shape.verdict.clone())
     }
@@ -358,7 +361,7 @@ impl Worker {
     }
 
     /// What is known of a prepared statement.
-    fn look_at_statement(&mut self, key: ClientKey, statement: &Rc<Statement>) -> Option<Arc<Verdict>> {
+    pub fn look_at_statement(&mut self, key: ClientKey, statement: &Rc<Statement>) -> Option<Arc<Verdict>> {
         let pool = self.clients.get(key.0)?.pool?;
         self.shape_of_statement(pool, statement).ok().map(|shape| shape.verdict.clone())
     }

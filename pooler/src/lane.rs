@@ -571,9 +571,9 @@ impl Worker {
             Some((client_key, client)) => {
                 client.deeds.queries += 1;
                 client.deeds.transactions += 1;
-                let out = client.io.out();
-                out.append(&mut lane.stage);
-                out.extend_from_slice(message);
+                client.io.out().append(&mut lane.stage);
+                client.take_news();
+                client.io.out().extend_from_slice(message);
                 (client.attempts, client.retries, client.tried) = (0, 0, Tried::default());
                 client.request_since = now;
                 client.lane = client.lane.and_then(|(server, count)| (count > 1).then_some((server, count - 1)));

@@ -15,6 +15,7 @@ mod answer;
 mod assign;
 mod cancel;
 pub mod catalog;
+mod channels;
 mod client;
 mod close;
 pub mod config;
@@ -27,6 +28,7 @@ mod forward;
 #[allow(missing_docs, clippy::unwrap_used, clippy::indexing_slicing)]
 pub mod fuzzing;
 mod hba;
+mod hear;
 pub mod homes;
 mod ident;
 mod keeping;

@@ -63,7 +63,7 @@ impl Worker {
     fn limit_reached(&self, pool: &Pool) -> Option<Limit> {
         if pool.quota.database > 0 {
             let same = self.pools.iter().filter(|(_, other)| other.database == pool.database);
-            if same.map(|(_, other)| other.servers.len() + other.relays).sum::<usize>() >= pool.quota.database {
+            if same.map(|(_, other)| other.servers.len() + other.apart).sum::<usize>() >= pool.quota.database {
                 return Some(Limit::Database(pool.database.clone()));
             }
         }
@@ -74,6 +74,34 @@ impl Worker {
     /// Whether one more server connection keeps within the limits of its database and user.
     pub fn within_limits(&self, key: PoolKey) -> bool {
         self.pools.get(key.0).is_some_and(|pool| self.limit_reached(pool).is_none())
+    }
+
+    /// Makes room for a connection that is no connection of the pool, at the cost of those that are idle. False when
+    /// there is none.
+    pub fn make_room_apart(&mut self, key: PoolKey) -> bool {
+        while !self.within_limits(key) {
+            let own = self.pools.get(key.0).and_then(|pool| pool.idle.front().copied());
+            match own {
+                Some(idle) => self.close_server(idle, "a connection that is lent to nobody takes its place"),
+                None if self.make_room(key) => (),
+                None => return false,
+            }
+        }
+        true
+    }
+
+    /// Whether the limits are not full of connections that are lent to nobody when there is another. Those of a user
+    /// whose databases other workers serve are not counted, so each worker has its share.
+    pub fn leaves_room(&self, key: PoolKey) -> bool {
+        let Some(pool) = self.pools.get(key.0) else { return false };
+        let apart = |limit: Limit| {
+            let covered = self.pools.iter().filter(|(_, other)| limit.covers(other));
+            covered.map(|(_, other)| other.apart).sum::<usize>() + 1
+        };
+        let Quota { database, user } = pool.quota;
+        let workers = self.shared.mailboxes.len();
+        (database == 0 || apart(Limit::Database(pool.database.clone())) < database)
+            && (user == 0 || apart(Limit::User(pool.user.clone())) * workers < user)
     }
 
     /// Lets a pool have one more server connection for a client that waits, at the cost of those that are idle in other

@@ -207,8 +207,8 @@ pub struct Pool {
     pub minimum: usize,
     /// All server connections, those being made too.
     pub servers: Vec<ServerKey>,
-    /// How many replication connections there are beside these.
-    pub relays: usize,
+    /// How many there are beside these that are lent to nobody: of replication, and to listen for all.
+    pub apart: usize,
     /// Those that nobody uses; the one used last at the back.
     pub idle: VecDeque<ServerKey>,
     /// Those that carry units of several clients.
@@ -280,7 +280,7 @@ impl Pool {
             quota: Quota::default(),
             minimum: 0,
             servers: Vec::new(),
-            relays: 0,
+            apart: 0,
             idle: VecDeque::new(),
             lanes: Vec::new(),
             pipelining: false,

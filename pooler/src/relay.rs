@@ -163,19 +163,13 @@ impl Worker {
         if self.pools.get(pool_key.0).is_none_or(|pool| pool.paused) {
             return;
         }
-        while !self.within_limits(pool_key) {
-            let own = self.pools.get(pool_key.0).and_then(|pool| pool.idle.front().copied());
-            match own {
-                Some(idle) => self.close_server(idle, "a replication connection takes its place"),
-                None if self.make_room(pool_key) => (),
-                None => return,
-            }
+        if self.make_room_apart(pool_key) {
+            self.connect_relay(pool_key, key);
         }
-        self.connect_relay(pool_key, key);
     }
 
     /// The pool of the server that is written to; none while there is no primary.
-    fn primary_pool(&mut self, home: PoolKey) -> Option<PoolKey> {
+    pub fn primary_pool(&mut self, home: PoolKey) -> Option<PoolKey> {
         if !self.is_cluster(home) {
             return Some(home);
         }

@@ -43,6 +43,8 @@ pub enum State {
     Lane,
     /// It is the other side of a replication connection.
     Relay,
+    /// It listens for all clients of its pool.
+    Hub,
     /// A cancel request is being delivered over it.
     Cancelling,
 }
@@ -139,6 +141,15 @@ pub enum Residue {
     Anything,
     /// A client's whole session.
     Session,
+}
+
+/// What a server connection is made for that is no connection of its pool, and is lent to nobody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Apart {
+    /// For a replication connection, of this client.
+    Relay(ClientKey),
+    /// To listen for all clients of the pool.
+    Hub,
 }
 
 /// Where the body of a long message goes.
@@ -246,8 +257,8 @@ pub struct Server {
     pub lane: Option<Box<Lane>>,
     /// What TLS is to be on it.
     pub sslmode: SslMode,
-    /// It is made for a replication connection, of the client that it is lent to.
-    pub relays: bool,
+    /// What it is made for, if it is no connection of its pool.
+    pub apart: Option<Apart>,
     /// A login that is tried once more over the connection that is being made.
     pub again: Option<Box<Login>>,
 }
@@ -347,7 +358,7 @@ impl Server {
             writes: false,
             lane: None,
             sslmode: SslMode::Disable,
-            relays: false,
+            apart: None,
             again: None,
         }
     }

@@ -77,7 +77,9 @@ impl<C, S> Plan<C, S> {
 
 fn of_client(client: &Client) -> InHand {
     let own = match client.state {
-        ClientState::Ready => client.waits.is_some() || client.behind_own,
+        ClientState::Ready => {
+            client.waits.is_some() || client.behind_own || client.ears.as_ref().is_some_and(|ears| ears.awaits())
+        }
         ClientState::Closing | ClientState::Relay => false,
         _ => !client.is_awaited(),
     };
@@ -93,7 +95,7 @@ fn of_server(server: &Server) -> InHand {
     InHand {
         bytes: server.io.rest.len() + server.io.pending() + staged,
         within_message: server.passing.0 > 0,
-        errand: !matches!(server.state, State::Idle | State::Active | State::Lane | State::Relay)
+        errand: !matches!(server.state, State::Idle | State::Active | State::Lane | State::Relay | State::Hub)
             || server.target.is_some()
             || server.held > 0
             || server.aligning.is_some()

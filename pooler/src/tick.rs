@@ -37,6 +37,9 @@ impl Worker {
         self.tick_servers();
         self.tick_pools();
         self.tick_relays();
+        if !self.hubs.is_empty() {
+            self.tick_hubs();
+        }
         self.tick_clusters();
         if self.now >= self.next_upkeep {
             self.next_upkeep = self.now + UPKEEP;
@@ -101,7 +104,8 @@ impl Worker {
                 continue;
             }
             let Some(server) = client.server.and_then(|server| self.servers.get(server.0)) else {
-                if past(client.request_since, limits.idle) {
+                // Who listens waits for what is said.
+                if client.ears.is_none() && past(client.request_since, limits.idle) {
                     over.push((key, "57P05", "client_idle_timeout".to_owned()));
                 }
                 continue;

@@ -18,6 +18,7 @@ use crate::admin::Console;
 use crate::after::After;
 use crate::client::{self, Client, ClientKey};
 use crate::config::Config;
+use crate::hear::Hubs;
 use crate::listen::Listener;
 use crate::lone::Lone;
 use crate::monitor::ClusterView;
@@ -96,6 +97,8 @@ pub struct Worker {
     pub lexed_by: (usize, usize),
     /// Cores of the machine.
     pub cores: usize,
+    /// The connections that listen for all clients of a pool.
+    pub hubs: Hubs,
     /// Server connections that are lanes.
     pub active_lanes: Vec<ServerKey>,
     /// How long the client that is being served has waited for room in a lane.
@@ -166,6 +169,7 @@ impl Worker {
             ending: None,
             suspension: Suspension::No,
             cores: std::thread::available_parallelism().map_or(1, usize::from),
+            hubs: Hubs::new(),
             active_lanes: Vec::new(),
             waited: Duration::ZERO,
             after: VecDeque::new(),
@@ -347,6 +351,7 @@ impl Worker {
         let Some(client) = self.clients.get(key.0) else { return false };
         if client.waits.is_some()
             || client.behind_own
+            || client.ears.as_ref().is_some_and(|ears| ears.awaits())
             || client.console_waits.is_some()
             || client.io.pending() > HIGH_WATER
         {
@@ -406,6 +411,7 @@ impl Worker {
         self.scratch = scratch;
         if let Some(client) = client {
             self.flush_client(client);
+            self.tell_news(client);
         }
         // What goes down a lane is gathered until the turn ends: clients that are still to be read add to it.
         if self.servers.get(key.0).and_then(|server| server.lane.as_ref()).is_none_or(|lane| !lane.unflushed) {

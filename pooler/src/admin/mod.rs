@@ -219,6 +219,7 @@ impl Worker {
                 let servers = self.servers_of(&pools);
                 self.retire(&servers);
                 for key in pools {
+                    self.retire_hub(key);
                     self.grow(key);
                 }
                 Answer::Left(0)
@@ -244,6 +245,7 @@ impl Worker {
                     self.close_server(server, "KILL");
                 }
                 for key in pools {
+                    self.retire_hub(key);
                     if let Some(pool) = self.pools.get_mut(key.0) {
                         pool.paused = true;
                     }
@@ -273,8 +275,8 @@ impl Worker {
         self.servers
             .iter()
             .filter(|(_, server)| pools.contains(&server.pool) && server.target.is_none())
-            // A replication connection is its client's, for as long as that likes.
-            .filter(|(_, server)| !matches!(server.state, State::Cancelling) && !server.relays)
+            // What is no connection of the pool stays for as long as its clients do.
+            .filter(|(_, server)| !matches!(server.state, State::Cancelling) && server.apart.is_none())
             .map(|(key, _)| ServerKey(key))
             .collect()
     }

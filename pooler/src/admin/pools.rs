@@ -123,7 +123,7 @@ impl PoolSeen {
             State::Preparing | State::Cancelling => self.servers_busy += 1,
             State::Idle if is_to_be_checked => self.servers_used += 1,
             State::Idle => self.servers_idle += 1,
-            State::Active | State::Lane | State::Relay => self.servers_active += 1,
+            State::Active | State::Lane | State::Relay | State::Hub => self.servers_active += 1,
         }
     }
 }

@@ -132,7 +132,7 @@ impl Worker {
                     State::Preparing => "tested",
                     State::Idle if self.is_to_be_checked(server) => "used",
                     State::Idle => "idle",
-                    State::Active | State::Lane | State::Relay => "active",
+                    State::Active | State::Lane | State::Relay | State::Hub => "active",
                     State::Cancelling => "active_cancel",
                 },
                 address: (if server.host.is_empty() { "unix".to_owned() } else { server.host.clone() }, server.port),

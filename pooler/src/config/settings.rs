@@ -216,6 +216,9 @@ settings! {
     /// After serving a client that is alone, look for what comes next for so long before sleeping, in seconds (0.0001 is
     /// 100 microseconds): it waits less, at the price of CPU; 0 for not.
     busy_poll: Seconds = Seconds::whole(0), true;
+    /// Where connections are shared, have one more server connection of a pool listen for all clients of the pool, so that
+    /// LISTEN keeps no server connection for its client.
+    shared_listen: bool = true, true;
     /// Send reads of different clients down one server connection one behind another (transaction pooling only).
     pipelining: bool = true, true;
     /// Server connections that a pool fills with pipelined reads before it fills them deeper; 0: one a core.

@@ -203,6 +203,7 @@ impl Client {
             .map_err(|wrong| format!("{wrong}\n  the unit: {:?}", unit.ops))?;
         happened.units.push((unit.label(), end));
         if self.flight.is_empty() {
+            self.session.holds_notifications(true)?;
             self.chunks.clear();
         }
         Ok(())
@@ -239,10 +240,20 @@ impl Client {
         }
     }
 
-    /// Something came that nobody asked for.
+    /// Something came that nobody asked for: notifications, or the end of the connection.
     fn unasked(&mut self) -> Result<(), String> {
-        let answer = self.take();
+        let mut answer = self.take();
         self.trace.got(&answer);
+        while let Ok(Some(message)) = frame::message(&answer) {
+            if message.tag != tag::NOTIFICATION_RESPONSE {
+                break;
+            }
+            judge::hold_notification(&mut self.session, self.id, &judge::notification(message.body)?)?;
+            answer = message.rest.to_vec();
+        }
+        if answer.is_empty() {
+            return self.session.holds_notifications(true);
+        }
         // The end of the connection follows where this is the end of its server.
         let dies = reports(&answer).is_some_and(|all| all.iter().all(|report| LOST.contains(&report.code.as_str())));
         if dies && self.rules.kills && self.session.has_server() {

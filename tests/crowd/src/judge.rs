@@ -115,6 +115,27 @@ pub fn judge(
     Ok(judge.end)
 }
 
+/// The channel and the payload of a NotificationResponse.
+pub fn notification(body: &[u8]) -> Result<(String, String), Wrong> {
+    let mut fields = Fields::new(tag::NOTIFICATION_RESPONSE, body);
+    let parts = fields
+        .i32("the process")
+        .and_then(|_| Ok((fields.text("the channel")?.to_owned(), fields.text("the payload")?.to_owned())));
+    parts.map_err(|error| error.to_string())
+}
+
+/// Whether a notification, its channel and its payload, is a client's own, and comes in its place.
+pub fn hold_notification(
+    session: &mut Session,
+    client: u32,
+    (channel, payload): &(String, String),
+) -> Result<(), Wrong> {
+    if *channel != format!("of_{client}") {
+        return Err(format!("notified of {payload:?} on {channel:?}"));
+    }
+    session.is_notified(payload)
+}
+
 fn may_time_out(session: &Session) -> bool {
     session.vars().get(Setting::Timeout).all().any(|value| &**value != "0")
 }
@@ -139,11 +160,7 @@ impl<'a> Judge<'a> {
                     self.changed.push((name.to_owned(), value.to_owned()));
                 }
                 tag::NOTIFICATION_RESPONSE => {
-                    let mut fields = Fields::new(message.tag, message.body);
-                    let parts = fields.i32("the process").and_then(|_| {
-                        Ok((fields.text("the channel")?.to_owned(), fields.text("the payload")?.to_owned()))
-                    });
-                    self.notified.push(parts.map_err(|error| error.to_string())?);
+                    self.notified.push(notification(message.body)?);
                 }
                 _ => return Ok((message.tag, message.body)),
             }
@@ -693,17 +710,10 @@ impl<'a> Judge<'a> {
     }
 
     fn hold_notifications(&mut self) -> Result<(), Wrong> {
-        for (channel, payload) in std::mem::take(&mut self.notified) {
-            let own = channel == format!("of_{}", self.client);
-            if !own || self.session.expected.first().map(|text| &**text) != Some(payload.as_str()) {
-                return Err(format!("notified of {payload:?} on {channel:?}, not of {:?}", self.session.expected));
-            }
-            self.session.expected.remove(0);
+        for told in std::mem::take(&mut self.notified) {
+            hold_notification(self.session, self.client, &told)?;
         }
-        if self.session.status() == b'I' && !self.session.expected.is_empty() {
-            return Err(format!("not notified of {:?}", self.session.expected));
-        }
-        Ok(())
+        self.session.holds_notifications(false)
     }
 
     /// Whether it was told of its settings as they are.

@@ -272,3 +272,40 @@ fn a_statement_is_there_when_its_parse_was_answered_and_not_otherwise() {
     assert_eq!(verdict(&mut session, &mut ledger, &bind, &done()), Ok(End::Well));
     assert!(verdict(&mut session, &mut ledger, &bind, &missing("s1")).is_err());
 }
+
+#[test]
+fn notifications_behind_a_pooler_come_later_and_in_order() {
+    let mut ledger = Ledger::default();
+    let listening = |ledger: &mut Ledger| {
+        let mut session = session();
+        for (statement, tag) in [
+            (statement::listen(1, true), "LISTEN"),
+            (statement::notify(1, &"first".into()), "NOTIFY"),
+            (statement::notify(1, &"second".into()), "NOTIFY"),
+        ] {
+            let answer = Answer::new().complete(tag).ready(b'I');
+            assert_eq!(verdict(&mut session, ledger, &simple(statement), &answer), Ok(End::Well));
+        }
+        session
+    };
+    let mut all = listening(&mut ledger);
+    let hears = |session: &mut Session, payload: &str| {
+        session.is_notified(payload).unwrap();
+        session.holds_notifications(true).is_ok()
+    };
+    assert!(["first", "second"].iter().all(|payload| hears(&mut all, payload)));
+    assert!(!hears(&mut all, "second"), "twice");
+    assert!(!hears(&mut listening(&mut ledger), "second"), "the first is lost");
+    let mut over = listening(&mut ledger);
+    let answer = Answer::new().complete("UNLISTEN").ready(b'I');
+    let unit = simple(statement::listen(1, false));
+    assert_eq!(verdict(&mut over, &mut ledger, &unit, &answer), Ok(End::Well));
+    assert!(hears(&mut over, "second"), "the first need not come");
+    let mut ahead = listening(&mut ledger);
+    assert!(hears(&mut ahead, "first") && hears(&mut ahead, "second"));
+    ahead.is_notified("third").unwrap();
+    let answer = Answer::new().complete("NOTIFY").ready(b'I');
+    let unit = simple(statement::notify(1, &"third".into()));
+    assert_eq!(verdict(&mut ahead, &mut ledger, &unit, &answer), Ok(End::Well));
+    assert!(ahead.holds_notifications(true).is_ok(), "what another connection heard came before the answer");
+}

@@ -149,8 +149,10 @@ pub struct Session {
     pub cursor: Option<Cursor>,
     /// How often it holds its advisory lock.
     pub locks: usize,
-    /// What its own notifications must still say.
-    pub expected: Vec<Text>,
+    /// What its own notifications will say, and whether they may also never come.
+    expected: Vec<(Text, bool)>,
+    /// Those that have come before the answer to the unit which sent them.
+    early: Vec<String>,
     /// What its client was told of its settings.
     pub told: [Option<Text>; SETTINGS.len()],
     /// What it was told of `is_superuser`.
@@ -175,6 +177,7 @@ impl Session {
             cursor: None,
             locks: 0,
             expected: Vec::new(),
+            early: Vec::new(),
             told: Default::default(),
             superuser: None,
             discarded: None,
@@ -259,6 +262,10 @@ impl Session {
         if let Some(transaction) = self.transaction.take() {
             ledger.tell(&transaction.keys, told, how);
             self.facts = transaction.before;
+            if told == Told::Unknown && self.pooled {
+                self.expected.extend(transaction.notified.into_iter().map(|text| (text, true)));
+                self.match_early();
+            }
         }
         self.portals.clear();
         self.cursor.take_if(|cursor| !cursor.committed);
@@ -286,6 +293,58 @@ impl Session {
             .then(|| SqlError::new("23505", "duplicate key value violates unique constraint \"dup_k_key\""))
     }
 
+    /// Notifications are sent. A pooler tells them when another connection has heard them: those from before a LISTEN or
+    /// an UNLISTEN may be on their way then.
+    fn expect(&mut self, notified: Vec<Text>) {
+        let listens = self.facts.listens;
+        if !listens {
+            self.expected.iter_mut().for_each(|(_, may_miss)| *may_miss = true);
+        }
+        if listens || self.pooled {
+            self.expected.extend(notified.into_iter().map(|text| (text, !listens)));
+            self.match_early();
+        }
+    }
+
+    fn match_early(&mut self) {
+        let mut early = std::mem::take(&mut self.early);
+        early.retain(|payload| !self.takes(payload));
+        self.early = early;
+    }
+
+    /// Takes a notification that is expected; what comes before it may not be expected for sure.
+    fn takes(&mut self, payload: &str) -> bool {
+        let place = self.expected.iter().position(|(text, _)| **text == *payload);
+        let misses = |place: &usize| self.expected.iter().take(*place).all(|(_, may_miss)| *may_miss);
+        let found = place.filter(misses);
+        found.into_iter().for_each(|place| drop(self.expected.drain(..=place)));
+        found.is_some()
+    }
+
+    /// Its client is notified of this.
+    pub fn is_notified(&mut self, payload: &str) -> Result<(), String> {
+        if self.takes(payload) {
+            return Ok(());
+        }
+        if !self.pooled {
+            return Err(format!("notified of {payload:?}, not of {:?}", self.expected));
+        }
+        self.early.push(payload.to_owned());
+        Ok(())
+    }
+
+    /// Whether its notifications are right, when the session is idle and nothing is under way if `idle`.
+    pub fn holds_notifications(&self, idle: bool) -> Result<(), String> {
+        // A server tells a session of its own at once.
+        if !self.pooled && self.status() == b'I' && !self.expected.is_empty() {
+            return Err(format!("not notified of {:?}", self.expected));
+        }
+        if idle && !self.early.is_empty() {
+            return Err(format!("notified of {:?}, not of {:?}", self.early, self.expected));
+        }
+        Ok(())
+    }
+
     /// The unit has ended, and with it a transaction of its own, well.
     pub fn end_unit(&mut self, ledger: &mut Ledger) {
         self.discarded = None;
@@ -299,9 +358,7 @@ impl Session {
         if let Some(transaction) = self.transaction.take() {
             ledger.tell(&transaction.keys, Told::Done, "done");
             vague = (transaction.vague && self.pooled).then(|| Rc::clone(&transaction.before.vars));
-            if self.facts.listens {
-                self.expected.extend(transaction.notified);
-            }
+            self.expect(transaction.notified);
         }
         if self.vars().has_local() {
             Rc::make_mut(&mut self.facts.vars).commit();

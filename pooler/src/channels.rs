@@ -1,0 +1,593 @@
+//! Who listens to which channels (LISTEN), as plain values: what a client's session listens to, and what the hub listens
+//! to, the one connection of a pool that listens for all of its clients.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::rc::Rc;
+
+use classify::Kind;
+
+/// A session listens to no more channels by the hub, nor notes more in a transaction.
+pub const MOST: usize = 1000;
+/// Bytes of notifications that are kept for a client which does not come to take them.
+const MOST_HELD: usize = 4 * 1024 * 1024;
+
+/// What a session has been told in the transaction that is open.
+#[derive(Debug, PartialEq, Eq)]
+enum Noted {
+    Listen(Rc<str>),
+    /// None: all.
+    Unlisten(Option<Rc<str>>),
+    Savepoint(Box<str>),
+}
+
+/// What becomes of a notification for a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hears {
+    /// It does not listen to the channel.
+    No,
+    /// It is the client's.
+    Yes,
+    /// It is, should the transaction be committed that is open.
+    Perhaps,
+}
+
+/// A notification that is kept, and its channel.
+#[derive(Debug)]
+struct Held {
+    channel: Rc<str>,
+    message: Box<[u8]>,
+}
+
+/// Why a client has missed notifications, or may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// The hub is lost, and with it what may have been said meanwhile.
+    Lost,
+    /// The client has not taken what was kept for it.
+    Full,
+    /// What is said is not in the client's encoding.
+    Encoding,
+}
+
+impl Fault {
+    /// The SQLSTATE and the message.
+    pub fn report(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Lost => {
+                ("57P01", "the connection that listened for this client is lost: notifications may have been missed")
+            }
+            Self::Full => ("53400", "notifications are missed: too many waited for the client to take them"),
+            Self::Encoding => (
+                "22P05",
+                "a notification with other than ASCII characters is missed: client_encoding was UTF8 at LISTEN and is \
+                 not now",
+            ),
+        }
+    }
+}
+
+/// What a client listens to by the hub.
+#[derive(Debug, Default)]
+pub struct Ears {
+    channels: BTreeSet<Rc<str>>,
+    noted: Vec<Noted>,
+    /// There are savepoints in the transaction that were not taken note of.
+    blurred: bool,
+    /// The channels of LISTENs that may be on their way to the server, or are about to be.
+    sent: BTreeSet<Rc<str>>,
+    /// Those of them that the hub does not listen to yet: nothing more of the client is worked on before.
+    awaited: BTreeSet<Rc<str>>,
+    /// Notifications that it is told when it is idle.
+    held: VecDeque<Held>,
+    held_bytes: usize,
+    /// Why it can be told no more.
+    fault: Option<Fault>,
+}
+
+impl Ears {
+    /// Whether there is nothing to be kept.
+    pub fn is_idle(&self) -> bool {
+        !self.listens() && !self.has_news() && self.sent.is_empty()
+    }
+
+    /// Whether the hub is to listen to a channel for it.
+    pub fn needs(&self, channel: &str) -> bool {
+        self.hears(channel) != Hears::No
+    }
+
+    /// Whether it is told what comes on a channel.
+    pub fn hears(&self, channel: &str) -> Hears {
+        let noted = |noted: &Noted| matches!(noted, Noted::Listen(to) if **to == *channel);
+        if self.channels.contains(channel) {
+            Hears::Yes
+        } else if self.sent.contains(channel) || self.noted.iter().any(noted) {
+            Hears::Perhaps
+        } else {
+            Hears::No
+        }
+    }
+
+    /// Whether it listens to anything, or will.
+    pub fn listens(&self) -> bool {
+        !self.channels.is_empty() || !self.noted.is_empty()
+    }
+
+    /// A LISTEN is about to be sent, once the hub listens to its channel: `heard` if it does.
+    pub fn send(&mut self, channel: &Rc<str>, heard: bool) {
+        self.sent.insert(channel.clone());
+        if !heard {
+            self.awaited.insert(channel.clone());
+        }
+    }
+
+    /// Whether its next statement waits for the hub.
+    pub fn awaits(&self) -> bool {
+        !self.awaited.is_empty()
+    }
+
+    /// The hub listens to a channel; whether it waited for that, and for nothing else.
+    pub fn heard(&mut self, channel: &str) -> bool {
+        self.awaited.remove(channel) && self.awaited.is_empty()
+    }
+
+    /// Nothing of it is on its way to the server any more.
+    pub fn arrived(&mut self) {
+        let awaited = &self.awaited;
+        self.sent.retain(|channel| awaited.contains(channel));
+        self.settle();
+    }
+
+    /// The hub is lost. What was not confirmed is done by the client's own connection.
+    pub fn lose(&mut self) {
+        if self.listens() {
+            self.fail(Fault::Lost);
+        }
+        self.sent.clear();
+        self.awaited.clear();
+        self.settle();
+    }
+
+    /// It has missed something, or may have: nothing more is kept for it.
+    pub fn fail(&mut self, fault: Fault) {
+        self.fault.get_or_insert(fault);
+        self.held.clear();
+        self.held_bytes = 0;
+    }
+
+    /// Why it can be told no more, if that is so.
+    pub fn fault(&self) -> Option<Fault> {
+        self.fault
+    }
+
+    /// Whether it can take part in another LISTEN.
+    pub fn has_room(&self) -> bool {
+        self.fault.is_none()
+            && [self.channels.len(), self.noted.len(), self.sent.len()].iter().all(|count| *count < MOST)
+    }
+
+    /// Takes note of a command that has finished with this tag; `kind` is what its text says, if that is known.
+    pub fn finished(&mut self, tag: &[u8], kind: Option<&Kind>) {
+        match (tag, kind) {
+            (b"LISTEN", Some(Kind::Listen(channel))) => self.noted.push(Noted::Listen(channel.as_str().into())),
+            (b"UNLISTEN", Some(Kind::Unlisten(channel))) => {
+                self.noted.push(Noted::Unlisten(channel.as_deref().map(Rc::from)));
+            }
+            // One that is made before anything is noted undoes all of it, as one that is not known does.
+            (b"SAVEPOINT" | b"RELEASE", _) if self.noted.is_empty() => (),
+            (b"SAVEPOINT", Some(Kind::Savepoint(name))) if self.noted.len() < MOST => self.open(name),
+            (b"RELEASE", Some(Kind::Release(name))) => {
+                let kept = self.savepoint(name).unwrap_or(0);
+                let mut at = 0;
+                self.noted.retain(|noted| {
+                    at += 1;
+                    at <= kept || !matches!(noted, Noted::Savepoint(_))
+                });
+            }
+            // Then it is told more than it listens to, rather than less.
+            (b"SAVEPOINT" | b"RELEASE", _) => self.blurred = true,
+            (b"ROLLBACK", Some(Kind::RollbackTo(name))) if !self.blurred => {
+                self.noted.truncate(self.savepoint(name).map_or(0, |place| place + 1));
+            }
+            (b"COMMIT", _) => self.committed(),
+            (b"ROLLBACK", Some(Kind::Rollback { .. } | Kind::Commit { .. })) => self.rolled_back(),
+            (b"DISCARD ALL", _) => {
+                self.channels.clear();
+                self.rolled_back();
+            }
+            _ => (),
+        }
+    }
+
+    /// The place of the savepoint that a name means, if it was made behind something that is noted.
+    fn savepoint(&self, name: &str) -> Option<usize> {
+        self.noted.iter().rposition(|noted| matches!(noted, Noted::Savepoint(made) if **made == *name))
+    }
+
+    fn open(&mut self, name: &str) {
+        // Drivers make one of the same name before each statement; nothing lies between them.
+        if !matches!(self.noted.last(), Some(Noted::Savepoint(last)) if **last == *name) {
+            self.noted.push(Noted::Savepoint(name.into()));
+        }
+    }
+
+    /// Its transaction has been committed.
+    pub fn committed(&mut self) {
+        self.blurred = false;
+        for noted in self.noted.drain(..) {
+            match noted {
+                Noted::Listen(channel) => {
+                    self.channels.insert(channel);
+                }
+                Noted::Unlisten(Some(channel)) => {
+                    self.channels.remove(&channel);
+                }
+                Noted::Unlisten(None) => self.channels.clear(),
+                Noted::Savepoint(_) => (),
+            }
+        }
+        self.settle();
+    }
+
+    /// Its transaction has been undone.
+    pub fn rolled_back(&mut self) {
+        self.blurred = false;
+        self.noted.clear();
+        self.settle();
+    }
+
+    /// What was kept on channels that it does not listen to is not its own.
+    fn settle(&mut self) {
+        let mut held = std::mem::take(&mut self.held);
+        held.retain(|held| self.hears(&held.channel) != Hears::No);
+        self.held_bytes = held.iter().map(|held| held.message.len()).sum();
+        self.held = held;
+    }
+
+    /// Keeps a notification until the client is idle.
+    pub fn hold(&mut self, channel: &str, message: &[u8]) {
+        if self.fault.is_some() {
+            return;
+        }
+        self.held_bytes += message.len();
+        self.held.push_back(Held { channel: channel.into(), message: message.into() });
+        if self.held_bytes > MOST_HELD {
+            self.fail(Fault::Full);
+        }
+    }
+
+    /// Moves what is kept and certain to `out`. What comes behind something uncertain waits with it, to stay in order.
+    pub fn tell(&mut self, out: &mut Vec<u8>) {
+        while let Some(first) = self.held.front().filter(|held| self.hears(&held.channel) == Hears::Yes) {
+            out.extend_from_slice(&first.message);
+            self.held_bytes -= first.message.len();
+            self.held.pop_front();
+        }
+    }
+
+    /// Whether there is something that it is to be told when it is idle.
+    pub fn has_news(&self) -> bool {
+        !self.held.is_empty() || self.fault.is_some()
+    }
+}
+
+/// A channel of the hub.
+#[derive(Debug)]
+struct Channel<K> {
+    /// The server has said that it is listened to.
+    confirmed: bool,
+    listeners: Vec<K>,
+}
+
+/// What the hub is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ask {
+    /// To listen to a channel, or no longer.
+    Channel(Rc<str>, bool),
+    /// Whether it is there.
+    Ping,
+}
+
+impl Ask {
+    /// The statement that asks.
+    pub fn statement(&self) -> String {
+        match self {
+            Self::Channel(channel, listens) => {
+                let word = if *listens { "LISTEN" } else { "UNLISTEN" };
+                format!("{word} \"{}\"", channel.replace('"', "\"\""))
+            }
+            Self::Ping => String::new(),
+        }
+    }
+}
+
+/// What the hub of a pool listens to, and for whom; `K` names a client.
+#[derive(Debug)]
+pub struct Hub<K> {
+    channels: HashMap<Rc<str>, Channel<K>>,
+    /// What was asked and not answered, in order.
+    asked: VecDeque<Ask>,
+}
+
+impl<K> Default for Hub<K> {
+    fn default() -> Self {
+        Self { channels: HashMap::new(), asked: VecDeque::new() }
+    }
+}
+
+/// What comes of a wish to listen.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Want {
+    /// The channel is listened to.
+    Heard,
+    /// It will be, when what was asked is answered.
+    Later,
+    /// It is to be asked for.
+    Ask,
+}
+
+impl<K: Copy + PartialEq> Hub<K> {
+    /// A client wants to listen to a channel.
+    pub fn want(&mut self, channel: &Rc<str>, who: K) -> Want {
+        if let Some(known) = self.channels.get_mut(channel) {
+            if !known.listeners.contains(&who) {
+                known.listeners.push(who);
+            }
+            return if known.confirmed { Want::Heard } else { Want::Later };
+        }
+        self.channels.insert(channel.clone(), Channel { confirmed: false, listeners: vec![who] });
+        self.asked.push_back(Ask::Channel(channel.clone(), true));
+        Want::Ask
+    }
+
+    /// What was asked first has been answered: the channel and who waits for it, unless it is given up.
+    pub fn answered(&mut self) -> Option<(Rc<str>, Vec<K>)> {
+        let Ask::Channel(channel, true) = self.asked.pop_front()? else { return None };
+        // It may have been given up and wanted again: then the last word on it is still to come.
+        let again = self.asked.iter().any(|ask| matches!(ask, Ask::Channel(other, _) if *other == channel));
+        let known = self.channels.get_mut(&channel).filter(|_| !again)?;
+        known.confirmed = true;
+        Some((channel, known.listeners.clone()))
+    }
+
+    /// Whether it listens to a channel for a client.
+    pub fn is_heard(&self, channel: &str, who: K) -> bool {
+        self.channels.get(channel).is_some_and(|known| known.confirmed && known.listeners.contains(&who))
+    }
+
+    /// Who may have to be told what comes on a channel.
+    pub fn audience(&self, channel: &str) -> Vec<K> {
+        self.channels.get(channel).map(|known| known.listeners.clone()).unwrap_or_default()
+    }
+
+    /// Forgets those that need a channel no more. What is to be asked: the channels that nobody needs are given up.
+    pub fn sweep(&mut self, needs: impl Fn(K, &str) -> bool) -> Vec<Ask> {
+        let mut unused = Vec::new();
+        self.channels.retain(|channel, known| {
+            known.listeners.retain(|who| needs(*who, channel));
+            let is_used = !known.listeners.is_empty();
+            if !is_used {
+                unused.push(channel.clone());
+            }
+            is_used
+        });
+        let asks: Vec<Ask> = unused.into_iter().map(|channel| Ask::Channel(channel, false)).collect();
+        self.asked.extend(asks.iter().cloned());
+        asks
+    }
+
+    /// Asks whether the server is there.
+    pub fn ping(&mut self) -> Ask {
+        self.asked.push_back(Ask::Ping);
+        Ask::Ping
+    }
+
+    /// What has not been answered.
+    pub fn asked(&self) -> impl Iterator<Item = &Ask> {
+        self.asked.iter()
+    }
+
+    /// Whether it listens to nothing, for nobody.
+    pub fn is_unused(&self) -> bool {
+        self.channels.is_empty()
+    }
+
+    /// All for whom it listens.
+    pub fn everybody(&self) -> Vec<K> {
+        let mut all: Vec<K> = Vec::new();
+        for who in self.channels.values().flat_map(|channel| &channel.listeners) {
+            if !all.contains(who) {
+                all.push(*who);
+            }
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listen(ears: &mut Ears, channel: &str) {
+        ears.finished(b"LISTEN", Some(&Kind::Listen(channel.to_owned())));
+    }
+
+    fn told(ears: &mut Ears) -> String {
+        let mut out = Vec::new();
+        ears.tell(&mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn listening_begins_and_ends_with_the_commit() {
+        let mut ears = Ears::default();
+        listen(&mut ears, "a");
+        assert_eq!(ears.hears("a"), Hears::Perhaps);
+        assert!(ears.needs("a") && !ears.needs("b"));
+        ears.committed();
+        assert_eq!((ears.hears("a"), ears.hears("b")), (Hears::Yes, Hears::No));
+        ears.finished(b"UNLISTEN", Some(&Kind::Unlisten(Some("a".to_owned()))));
+        assert_eq!(ears.hears("a"), Hears::Yes, "not committed");
+        ears.rolled_back();
+        assert_eq!(ears.hears("a"), Hears::Yes);
+        ears.finished(b"UNLISTEN", Some(&Kind::Unlisten(None)));
+        ears.committed();
+        assert!(ears.is_idle());
+        listen(&mut ears, "a");
+        ears.committed();
+        ears.finished(b"DISCARD ALL", None);
+        assert!(ears.is_idle());
+    }
+
+    /// What is listened to, of `a`, `b` and `c`, when a transaction of these commands has been committed.
+    fn after(commands: &[&str]) -> String {
+        let mut ears = Ears::default();
+        for command in commands {
+            let (word, name) = command.split_once(' ').unwrap();
+            let name = name.to_owned();
+            let (tag, kind) = match word {
+                "LISTEN" => ("LISTEN", Kind::Listen(name)),
+                "UNLISTEN" => ("UNLISTEN", Kind::Unlisten(Some(name))),
+                "SAVEPOINT" => ("SAVEPOINT", Kind::Savepoint(name)),
+                "RELEASE" => ("RELEASE", Kind::Release(name)),
+                _ => ("ROLLBACK", Kind::RollbackTo(name)),
+            };
+            ears.finished(tag.as_bytes(), Some(&kind));
+        }
+        ears.committed();
+        ["a", "b", "c"].into_iter().filter(|channel| ears.hears(channel) == Hears::Yes).collect()
+    }
+
+    #[test]
+    fn a_rollback_to_a_savepoint_undoes_what_came_after_it() {
+        assert_eq!(after(&["LISTEN a", "SAVEPOINT s", "LISTEN b", "TO s", "LISTEN c"]), "ac");
+        assert_eq!(after(&["SAVEPOINT s", "LISTEN a", "SAVEPOINT t", "LISTEN b", "TO s", "LISTEN c"]), "c");
+        assert_eq!(after(&["LISTEN a", "SAVEPOINT s", "UNLISTEN a", "TO s", "TO s"]), "a");
+        assert_eq!(after(&["LISTEN a", "SAVEPOINT s", "LISTEN b", "SAVEPOINT s", "LISTEN c", "TO s"]), "ab");
+        assert_eq!(after(&["LISTEN a", "SAVEPOINT s", "LISTEN b", "SAVEPOINT s", "RELEASE s", "TO s"]), "a");
+        assert_eq!(after(&["SAVEPOINT s", "LISTEN a", "SAVEPOINT s", "RELEASE s", "LISTEN b", "TO s"]), "");
+        assert_eq!(after(&["LISTEN a", "SAVEPOINT s", "SAVEPOINT t", "RELEASE s", "LISTEN b"]), "ab");
+    }
+
+    #[test]
+    fn savepoints_are_forgotten_rather_than_what_it_listens_to() {
+        let mut ears = Ears::default();
+        listen(&mut ears, "a");
+        for number in 0..=MOST {
+            ears.finished(b"SAVEPOINT", Some(&Kind::Savepoint(number.to_string())));
+        }
+        assert_eq!(ears.noted.len(), MOST);
+        ears.finished(b"ROLLBACK", Some(&Kind::RollbackTo(MOST.to_string())));
+        ears.committed();
+        assert_eq!(ears.hears("a"), Hears::Yes);
+    }
+
+    #[test]
+    fn what_comes_before_the_commit_is_told_after_it_and_not_after_a_rollback() {
+        let mut ears = Ears::default();
+        listen(&mut ears, "a");
+        ears.committed();
+        for commits in [true, false] {
+            listen(&mut ears, "b");
+            ears.hold("a", b"1");
+            ears.hold("b", b"2");
+            if commits {
+                ears.committed()
+            } else {
+                ears.rolled_back()
+            }
+            assert_eq!(told(&mut ears), if commits { "12" } else { "1" });
+            ears.finished(b"UNLISTEN", Some(&Kind::Unlisten(Some("b".to_owned()))));
+            ears.committed();
+        }
+        ears.hold("a", b"3");
+        ears.finished(b"UNLISTEN", Some(&Kind::Unlisten(None)));
+        ears.committed();
+        assert!(ears.is_idle(), "what it no longer listens to is not told");
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded() {
+        let mut ears = Ears::default();
+        listen(&mut ears, "a");
+        ears.committed();
+        ears.hold("a", &vec![0; MOST_HELD]);
+        assert!(ears.fault().is_none() && ears.has_room());
+        ears.hold("a", b"1");
+        ears.hold("a", b"2");
+        assert_eq!((ears.fault(), ears.held.len(), ears.held_bytes), (Some(Fault::Full), 0, 0));
+        assert!(ears.has_news() && !ears.is_idle() && !ears.has_room());
+    }
+
+    #[test]
+    fn what_comes_while_a_listen_is_on_its_way_is_kept_until_its_end_is_known() {
+        let mut ears = Ears::default();
+        let channel: Rc<str> = "a".into();
+        for arrives in [true, false] {
+            ears.send(&channel, true);
+            assert_eq!(ears.hears("a"), Hears::Perhaps);
+            ears.hold("a", b"1");
+            // A unit before it has ended.
+            ears.committed();
+            assert!(told(&mut ears).is_empty() && ears.has_news());
+            if arrives {
+                listen(&mut ears, "a");
+                ears.committed();
+            }
+            ears.arrived();
+            assert_eq!(told(&mut ears), if arrives { "1" } else { "" });
+            ears.finished(b"DISCARD ALL", None);
+            assert!(ears.is_idle());
+        }
+    }
+
+    #[test]
+    fn one_connection_listens_for_all_and_no_longer_than_anybody() {
+        let mut hub = Hub::default();
+        let (a, b): (Rc<str>, Rc<str>) = ("a".into(), "b".into());
+        assert_eq!([hub.want(&a, 1), hub.want(&a, 2), hub.want(&b, 2)], [Want::Ask, Want::Later, Want::Ask]);
+        let statements: Vec<String> = hub.asked().map(Ask::statement).collect();
+        assert_eq!(statements, ["LISTEN \"a\"", "LISTEN \"b\""]);
+        assert_eq!(hub.answered(), Some((a.clone(), vec![1, 2])));
+        assert_eq!(hub.want(&a, 3), Want::Heard);
+        assert_eq!((hub.audience("a"), hub.audience("b"), hub.audience("c")), (vec![1, 2, 3], vec![2], vec![]));
+        assert_eq!(hub.sweep(|who, _| who != 2), [Ask::Channel(b.clone(), false)]);
+        assert_eq!(hub.everybody(), [1, 3]);
+        // It is wanted again before the answers have come: the first of them is not the last word.
+        assert_eq!(hub.want(&b, 4), Want::Ask);
+        assert_eq!([hub.answered(), hub.answered()], [None, None]);
+        assert_eq!(hub.answered(), Some((b, vec![4])));
+        assert_eq!((hub.ping(), hub.answered(), hub.asked().count()), (Ask::Ping, None, 0));
+        hub.sweep(|_, _| false);
+        assert!(hub.is_unused());
+    }
+
+    #[test]
+    fn names_of_channels_are_quoted() {
+        assert_eq!(Ask::Channel("a\"b".into(), true).statement(), "LISTEN \"a\"\"b\"");
+        assert_eq!(Ask::Channel("A".into(), false).statement(), "UNLISTEN \"A\"");
+    }
+
+    #[test]
+    fn a_statement_waits_until_the_hub_listens_to_all_of_its_channels() {
+        let mut ears = Ears::default();
+        let (a, b): (Rc<str>, Rc<str>) = ("a".into(), "b".into());
+        ears.send(&a, false);
+        ears.send(&b, false);
+        // What was sent before it has been answered.
+        ears.arrived();
+        assert!(ears.awaits() && ears.needs("a") && ears.needs("b"));
+        assert!(!ears.heard("a") && ears.awaits());
+        assert!(ears.heard("b") && !ears.awaits() && !ears.heard("b"));
+    }
+
+    #[test]
+    fn who_loses_the_hub_has_missed_something_only_if_it_listened() {
+        let mut ears = Ears::default();
+        ears.send(&"a".into(), false);
+        ears.lose();
+        assert!(ears.fault().is_none() && ears.is_idle() && !ears.awaits());
+        listen(&mut ears, "a");
+        ears.lose();
+        assert_eq!(ears.fault(), Some(Fault::Lost));
+    }
+}
