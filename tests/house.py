@@ -100,19 +100,22 @@ def as_ordinary():
     return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if user else {}
 
 
-def fill_wheelhouse(python):
-    """Downloads what is pinned in requirements/wheelhouse.txt for this Python, once."""
+def fill_wheelhouse():
+    """Downloads what is pinned in requirements/wheelhouse.txt for the bare Python, once."""
     pins = setup.REQUIREMENTS / "wheelhouse.txt"
-    version = subprocess.run([python, "-VV"], capture_output=True, check=True).stdout
+    version = subprocess.run([bare_python(), "-VV"], capture_output=True, check=True).stdout
     mark = setup.stamp("wheelhouse", pins.read_bytes(), version, str(wheelhouse()).encode())
     with locked("wheelhouse"):
-        if not mark.exists():
-            shutil.rmtree(wheelhouse(), ignore_errors=True)
-            command = [python, "-m", "pip", "--quiet", "--disable-pip-version-check", "download", "--only-binary=:all:"]
-            subprocess.run(
-                [*command, "--require-hashes", f"--requirement={pins}", f"--dest={wheelhouse()}"], check=True
-            )
-            setup.leave(mark)
+        if mark.exists():
+            return
+        shutil.rmtree(wheelhouse(), ignore_errors=True)
+        # By a pip of its own: the account that downloads may not be the one that installs.
+        with tempfile.TemporaryDirectory() as scratch:
+            subprocess.run([bare_python(), "-m", "venv", scratch], check=True)
+            command = [f"{scratch}/bin/pip", "--quiet", "--disable-pip-version-check", "download"]
+            command += ["--only-binary=:all:", "--require-hashes", f"--requirement={pins}", f"--dest={wheelhouse()}"]
+            subprocess.run(command, check=True)
+        setup.leave(mark)
 
 
 @contextlib.contextmanager
@@ -123,18 +126,11 @@ def built(dist):
         folder.chmod(0o755)
         if ordinary():
             os.chown(folder, ordinary().pw_uid, ordinary().pw_gid)
-        fill_wheelhouse_by()
+        fill_wheelhouse()
         subprocess.run([bare_python(), "-m", "venv", folder / "venv"], check=True, cwd="/", **as_ordinary())
         yield House(folder, folder / "venv", ordinary(), dist)
     finally:
         shutil.rmtree(folder)
-
-
-def fill_wheelhouse_by():
-    """By a pip of its own: the account that downloads may not be the one that installs."""
-    with tempfile.TemporaryDirectory() as scratch:
-        subprocess.run([bare_python(), "-m", "venv", scratch], check=True)
-        fill_wheelhouse(f"{scratch}/bin/python")
 
 
 @contextlib.contextmanager
