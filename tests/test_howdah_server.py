@@ -276,10 +276,10 @@ def test_root_runs_it_as_another_account(roots_house):
     assert roots_house.server("psql", "d", "-qAtc", asked).stdout == "1\n"
     roots_house.server("down", "d")
     inner = roots_house.folder / "shut" / "d"
-    inner.mkdir(parents=True)
-    inner.parent.chmod(0o700)
+    inner.parent.mkdir(mode=0o700)
     sentence = roots_house.refused("up", inner)
     assert f"as postgres, who cannot reach {inner}: choose a folder" in sentence
+    assert not inner.exists()
 
 
 def test_a_full_disk_is_said_so(roots_house):

@@ -168,6 +168,8 @@ class Server:
             raise Problem(f"{port} is no port: expected 1 to 65535")
         self._check_folder()
         owner = account(self.data)
+        # Before anything is made there; a parent that is made now is looked at below.
+        self._check_reach(next(place for place in self.folder.parents if place.exists()), owner)
         self.folder.mkdir(parents=True, exist_ok=True)
         with self._locked():
             if self.pid() is not None:
@@ -241,7 +243,11 @@ class Server:
                     f"{self.folder} has {free >> 20} MB free, and a new server takes {FREE_BYTES >> 20}: "
                     "make room, or choose another disk"
                 )
-        if not reaches(self.folder, owner):
+        self._check_reach(self.folder, owner)
+
+    def _check_reach(self, place, owner):
+        """Raises where the account that root runs the server as cannot enter a folder on the way to its own."""
+        if os.geteuid() == 0 and not reaches(place, owner):
             raise Problem(
                 f"PostgreSQL does not run as root but as {owner.pw_name}, who cannot reach {self.folder}: "
                 f"choose a folder that {owner.pw_name} can reach, /var/lib/howdah say, or run this as an ordinary user"
