@@ -1,7 +1,8 @@
-"""Makes docs/benchmarks.md of the newest whole result of each bench under bench/results/.
+"""Makes docs/benchmarks.md, and a page of all tables beside each result, of the newest whole result of each bench.
 
-The page is to be understood in two minutes: where we lose, then the figures that were promised, then bench after bench
-its targets, plots and tables, with every other figure folded away, and at the end settings and machine.
+The first is to be read in two minutes: what is lost, the figures that were promised, then a few lines a bench. The page
+beside a result (bench/results/DATE/BENCH.md) has its targets, plots and tables, with every other figure folded away,
+and at the end settings and machine.
 """
 
 import json
@@ -52,12 +53,14 @@ SETTINGS = {
     ],
     "train-memory": ["bench/train_memory.py", "bench/train_in_python.py"],
 }
+# Of each bench, so many figures stand in the summary.
+HEADLINES = 4
 # Of a result, what has its own place on the page; the rest says how it was taken.
 TOLD = {"bench", "quick", "taken", "commit", "machine", "cases", "tables", "plots", "left_out"}
 
 
 def publish(benches):
-    """Writes the page; `benches` gives what each bench is, in the order of the page."""
+    """Writes the pages; `benches` gives what each bench is, in the order of the page."""
     newest = {}
     for path in sorted(RESULTS.glob("*/*.json")):
         content = json.loads(path.read_text())
@@ -67,54 +70,53 @@ def publish(benches):
     found = {name: newest[name] for name in benches if name in newest}
     if not found:
         raise Problem("there is no result to publish: `bench/run all` makes them")
+    for name, (path, content) in found.items():
+        path.with_suffix(".md").write_text(details(name, benches[name], path, content) + "\n")
     PAGE.write_text(page(found, benches))
     say.note(f"written to {PAGE.relative_to(ROOT)}")
 
 
 def page(found, benches):
-    """The text of the page."""
+    """The text of docs/benchmarks.md."""
     parts = [
         "# Benchmarks",
-        "Where we lose, what was promised and what came of it, then each bench. `bench/run publish` makes this page of"
-        " the files in bench/results/. A figure is the median of its rounds, with the least and the greatest behind it;"
-        " one without them was taken once. A ratio (÷ or /) is taken within each round, one side measured after the"
-        " other, each round beginning with another side, after a round that does not count. The machines are shared and"
-        " small: ratios say more than absolute figures.",
+        "A figure is the median of its rounds, with the least and the greatest behind it. A ratio (÷ or /) is taken"
+        " within each round, one side measured after the other. The machines are small and shared: ratios say more than"
+        " absolute figures. `bench/run publish` makes this page of the files in bench/results/.",
         losses(found),
-        gaps(found, benches),
         summary(found),
+        "## Bench by bench",
     ]
-    for name, (path, content) in found.items():
-        parts.append(section(name, benches[name], path, content))
-    return "\n\n".join(part for part in parts if part) + "\n"
+    parts += [section(name, benches[name], path, content) for name, (path, content) in found.items()]
+    return "\n\n".join([*parts, *gaps(found, benches)]) + "\n"
 
 
 def losses(found):
-    """Where we lose, first: behind the other side, then ahead of it but short of the target."""
-    behind, short = [], []
-    for name, (_, content) in found.items():
-        for case in content["cases"]:
-            row = [f"[{name}](#{name})", case["case"], figure(case), bound(case)]
-            if case.get("lost"):
-                behind.append(row)
-            elif case.get("met") is False:
-                short.append(row)
-    columns = ["bench", "what", "figure", "target"]
-    lines = ["## Where we lose", ""]
-    if not behind and not short:
-        return "\n".join([*lines, "Nothing that was measured is behind, and no target was missed."])
-    if behind:
-        lines += ["Worse than what it is compared with:", "", *table(columns, behind), ""]
-    if short:
-        lines += ["Short of the target that was set beforehand:", "", *table(columns, short)]
-    return "\n".join(lines).rstrip()
+    """Where another is better in every round."""
+    rows = [
+        [f"[{name}](#{name})", case["case"], figure(case)]
+        for name, (_, content) in found.items()
+        for case in content["cases"]
+        if is_lost(case)
+    ]
+    lines = ["## Where Howdah loses", ""]
+    if not rows:
+        return "\n".join([*lines, "In no comparison is another better in every round."])
+    return "\n".join(
+        [*lines, "The other side is better in every round:", "", *table(["bench", "what", "figure"], rows)]
+    )
+
+
+def is_lost(case):
+    """Whether all of the spread of a ratio to another's figure is on the wrong side of 1."""
+    return bool(case.get("lost")) and (case["greatest"] < 1 if case["median"] < 1 else case["least"] > 1)
 
 
 def gaps(found, benches):
     """What has not been measured."""
     lines = [f"- [{name}](#{name}): {what}: {why}" for name, what, why in left_out(found)]
     lines += [f"- `bench/run {name}`: no result is kept of it" for name in benches if name not in found]
-    return "\n".join(["## What was not measured", "", *lines]) if lines else ""
+    return ["\n".join(["## What was not measured", "", *lines])] if lines else []
 
 
 def left_out(found):
@@ -123,33 +125,42 @@ def left_out(found):
 
 
 def summary(found):
-    """The figures that people ask for, and how many targets each bench met."""
-    headlines, benches = [], []
+    """The figures that people ask for."""
+    headlines = []
     for name, (_, content) in found.items():
-        for case in content["cases"]:
-            if "headline" in case:
-                headlines.append([case["headline"], figure(case), target(case), f"`bench/run {name}`"])
-        bounded = [case for case in content["cases"] if "met" in case]
-        met = f"{sum(case['met'] for case in bounded)} of {len(bounded)}" if bounded else "none set"
-        benches.append([f"[{name}](#{name})", met, content["taken"][:10]])
-    lines = ["## In short", ""]
-    if headlines:
-        lines += [*table(["what", "figure", "target", "measured by"], headlines), ""]
-    return "\n".join([*lines, *table(["bench", "targets met", "measured on"], benches)])
+        named = [case for case in content["cases"] if "headline" in case][:HEADLINES]
+        headlines += [[case["headline"], figure(case), target(case), f"[{name}](#{name})"] for case in named]
+    return "\n".join(["## In short", "", *table(["what", "figure", "target", "bench"], headlines)]) if headlines else ""
 
 
 def section(name, meaning, path, content):
+    """A few lines of one bench: what it compares, its targets, its first plot, its command."""
+    bounded = [case for case in content["cases"] if "met" in case]
+    met = f"{sum(case['met'] for case in bounded)} of {len(bounded)} targets met; " if bounded else ""
+    whole = path.with_suffix(".md").relative_to(ROOT)
+    said = f"Published for PostgresML: {PUBLISHED[name]}. " if name in PUBLISHED else ""
+    words = (
+        f"{meaning[0].upper()}{meaning[1:]}. {said}Measured on {content['taken'][:10]} by `bench/run {name}`; {met}"
+        f"[all figures, plots and settings](../{whole})."
+    )
+    plots = [f"![{plot['title']}](../{picture(name, plot, path)})" for plot in content["plots"][:1]]
+    return "\n\n".join([f"### {name}", words, *plots])
+
+
+def picture(name, plot, path):
+    """The file of a plot."""
+    return path.with_name(f"{name}-{plot['name']}.svg").relative_to(ROOT)
+
+
+def details(name, meaning, path, content):
     """All of one bench."""
-    lines = [f"## {name}", "", f"{meaning[0].upper()}{meaning[1:]}. Measured by `bench/run {name}`.", ""]
-    if name in PUBLISHED:
-        lines += [f"Published for PostgresML: {PUBLISHED[name]}.", ""]
+    lines = [f"# {name}", "", f"{meaning[0].upper()}{meaning[1:]}. Measured by `bench/run {name}`.", ""]
     # What was promised or is lost; all else is folded away.
     shown = [case for case in content["cases"] if "met" in case or case.get("lost")]
     if shown:
         lines += [*table(["what", "figure", "target"], [[one["case"], figure(one), target(one)] for one in shown]), ""]
     for plot in content["plots"]:
-        picture = path.with_name(f"{name}-{plot['name']}.svg").relative_to(ROOT)
-        lines += [f"![{plot['title']}](../{picture})", ""]
+        lines += [f"![{plot['title']}]({picture(name, plot, path).name})", ""]
     if content["plots"]:
         lines += ["Whiskers go from the least to the greatest round.", ""]
     for one in content["tables"]:
@@ -165,13 +176,13 @@ def section(name, meaning, path, content):
 def circumstances(name, path, content):
     """When, on what and how a bench was run."""
     where = content["machine"]
-    settings = ", ".join(f"[{file}](../{file})" for file in SETTINGS.get(name, []))
+    settings = ", ".join(f"[{file}](../../../{file})" for file in SETTINGS.get(name, []))
     lines = [
         f"- machine: {where['processor']}{', virtual' if where['virtual'] else ''}, {where['cores']} cores, "
         f"{where['memory_gb']} GB, {', '.join(where['features']) or 'no AVX2'}, {where['system']}, "
         f"Linux {where['kernel']}, load {where['load_before']:.1f} before",
         f"- run: {content['taken'].replace('T', ' ')[:16]} UTC, commit {content['commit']}; "
-        f"[all figures and rounds as JSON](../{path.relative_to(ROOT)})",
+        f"[all figures and rounds as JSON]({path.name})",
     ]
     if settings:
         lines.append(f"- how it is measured, and the settings of each side: {settings}")
@@ -218,4 +229,4 @@ def bound(case):
 def target(case):
     """The target, and whether it was met."""
     verdict = "" if "target" not in case else f"{bound(case)}: {'met' if case['met'] else '**missed**'}"
-    return ", ".join([verdict] * bool(verdict) + ["**behind**"] * bool(case.get("lost")))
+    return ", ".join([verdict] * bool(verdict) + ["**behind**"] * is_lost(case))

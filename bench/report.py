@@ -102,7 +102,8 @@ class Report:
         """One figure: a Spread, and the bound that its median should keep: at least `target`, or at most.
 
         In a `contest` the figure is ours ÷ another's, target or not: below 1 (above, where `at_most`) we lose, and
-        docs/benchmarks.md says so first. A `headline` is what the figure is called in that page's summary.
+        docs/benchmarks.md says so first if that is so in every round. A `headline` is what the figure is called in that
+        page's summary.
         """
         row = {"case": case, **dataclasses.asdict(value), "unit": unit}
         line = f"{case}: {value} {unit}".rstrip()
@@ -125,7 +126,7 @@ class Report:
         say.note(f"not measured: {what}: {why}")
 
     def table(self, title, columns, rows):
-        """A table of docs/benchmarks.md: the first cell of a row names it, the others are numbers, Spreads or words."""
+        """A table of the page beside the result: the first cell names a row, others are numbers, Spreads or words."""
         shown = [[str(cell) if isinstance(cell, Spread) else cell for cell in row] for row in rows]
         self.content["tables"].append({"title": title, "columns": list(columns), "rows": shown})
 

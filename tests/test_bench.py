@@ -24,7 +24,8 @@ def results(tmp_path, monkeypatch):
 
 def keep(results, name, median, target, day="2022-01-01"):
     made = report.Report(name, quick=False)
-    made.add("this / that", report.Spread(median, median - 1, median + 1), target=target, unit="times")
+    spread = report.Spread(median, median - 0.25, median + 0.25)
+    made.add("this / that", spread, target=target, unit="times", contest=True)
     made.finish(folder_of(results, day) / f"{name}.json")
 
 
@@ -44,37 +45,39 @@ def test_the_first_round_does_not_count():
     assert report.interleave({"side": lambda: next(values)}, 2) == {"side": [1.0, 2.0]}
 
 
-def test_the_page_says_first_where_we_lose(results):
+def test_the_page_says_first_where_another_is_better(results):
     keep(results, "fast", 9.0, 2.0)
-    keep(results, "slow", 1.5, 2.0)
+    keep(results, "slow", 0.5, 2.0)
     publish.publish({"fast": "what is fast", "slow": "what is slow", "gone": "what was not run"})
     page = publish.PAGE.read_text()
-    lost = page[page.index("## Where we lose") : page.index("## What was not measured")]
+    lost = page[page.index("## Where Howdah loses") : page.index("## Bench by bench")]
     assert "| [slow](#slow) | this / that |" in lost
     assert "fast" not in lost
     assert "- `bench/run gone`: no result is kept of it" in page
-    assert "| [fast](#fast) | 1 of 1 |" in page
-    assert "`bench/run slow`" in page
+    assert "`bench/run fast`; 1 of 1 targets met" in page
+    assert "`bench/run slow`; 0 of 1 targets met" in page
 
 
 def test_the_newest_result_counts(results):
-    keep(results, "one", 1.0, 2.0, "2022-01-01")
+    keep(results, "one", 0.5, 2.0, "2022-01-01")
     keep(results, "one", 3.0, 2.0, "2022-01-02")
     publish.publish({"one": "what is one"})
-    assert "no target was missed" in publish.PAGE.read_text()
+    assert "In no comparison is another better" in publish.PAGE.read_text()
+    assert (folder_of(results, "2022-01-02") / "one.md").exists()
 
 
-def test_a_contest_without_a_target_can_be_lost(results):
+def test_a_contest_is_lost_when_the_other_side_is_better_in_every_round(results):
     made = report.Report("raced", quick=False)
-    made.add("ours / theirs", report.Spread(0.9, 0.8, 1.1), contest=True)
+    made.add("ours / theirs", report.Spread(0.9, 0.8, 0.97), contest=True)
+    made.add("ours / another's", report.Spread(0.9, 0.8, 1.1), contest=True)
     made.add("our memory / theirs", report.Spread(1.2, 1.1, 1.3), at_most=True, contest=True)
     made.add("our speed / theirs", report.Spread(1.2, 1.1, 1.3), contest=True)
     made.finish(folder_of(results) / "raced.json")
     publish.publish({"raced": "a race"})
     page = publish.PAGE.read_text()
-    lost = page[page.index("## Where we lose") : page.index("## In short")]
+    lost = page[page.index("## Where Howdah loses") : page.index("## Bench by bench")]
     assert "ours / theirs" in lost and "our memory / theirs" in lost
-    assert "our speed / theirs" not in lost
+    assert "our speed / theirs" not in lost and "ours / another's" not in lost
 
 
 def test_what_was_left_out_and_what_was_tried_is_on_the_page(results):
@@ -87,17 +90,32 @@ def test_what_was_left_out_and_what_was_tried_is_on_the_page(results):
     publish.publish({"short": "a short run"})
     page = publish.PAGE.read_text()
     assert "- [short](#short): huge pages: there are none" in page
-    assert "- tried: workers 1, 2" in page
-    assert "| how fast it is | **1,234,567** |  | `bench/run short` |" in page
-    assert "| 1 | 2 (1 to 3) |" in page
+    assert "| how fast it is | **1,234,567** |  | [short](#short) |" in page
+    details = (folder_of(results) / "short.md").read_text()
+    assert "- tried: workers 1, 2" in details
+    assert "| 1 | 2 (1 to 3) |" in details
 
 
 def test_a_quick_run_is_not_published(results):
-    keep(results, "one", 1.0, 2.0)
+    keep(results, "one", 0.5, 2.0)
     made = report.Report("one", quick=True)
     made.finish(folder_of(results, "2022-01-02") / "one.json")
     publish.publish({"one": "what is one"})
     assert "| [one](#one) | this / that |" in publish.PAGE.read_text()
+
+
+def test_the_page_of_the_repository_is_made_of_its_results_and_short():
+    pages = {ROOT / "docs" / "benchmarks.md", *(path.with_suffix(".md") for path in publish.RESULTS.glob("*/*.json"))}
+    before = {path: path.read_text() if path.exists() else None for path in pages}
+    try:
+        publish.publish(runpy.run_path(str(ROOT / "bench" / "run"))["BENCHES"])
+        for path, text in before.items():
+            assert (path.read_text() if path.exists() else None) == text, f"{path}: `bench/run publish` renews it"
+    finally:
+        for path, text in before.items():
+            if text is not None:
+                path.write_text(text)
+    assert len(publish.PAGE.read_text().splitlines()) < 150
 
 
 def test_each_round_begins_with_another_side():
