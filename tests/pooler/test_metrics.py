@@ -138,6 +138,17 @@ def test_each_series_of_a_cluster_stands_once_and_names_its_server(trio):
         assert value(families["howdah_pooler_pool_clients"], state="idle") == 1
         shown = [row for row in pooler.show("POOLS") if row["database"] == "app"]
         assert len(shown) == 1 and int(shown[0]["sv_idle"]) >= 3, "one row for a pool, whichever its servers"
+        found = families["howdah_pooler_server_role"].samples
+        assert {sample.labels["server"]: sample.labels["role"] for sample in found} == {
+            f"{server.socket_folder}:{server.port}": "primary" if server is trio.primary else "replica"
+            for server in trio.servers
+        }
+        for name, expected in (("server_up", 3), ("server_banned", 0)):
+            family = families[f"howdah_pooler_{name}"]
+            assert len(family.samples) == 3 and value(family) == expected, name
+        assert {sample.labels["server"] for sample in families["howdah_pooler_replica_lag_seconds"].samples} == {
+            sample.labels["server"] for sample in found if sample.labels["role"] == "replica"
+        }
         shutil.rmtree(measured.folder)
 
 

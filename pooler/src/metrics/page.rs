@@ -4,9 +4,12 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::atomic::Ordering;
 
+use balancer::Moment;
+
 use super::text::{Kind, Page};
 use super::{Measured, Times};
 use crate::admin::{Part, PoolSeen};
+use crate::monitor::{Board, ServerSeen};
 use crate::pool::Totals;
 use crate::shape::Why;
 use crate::shared::{Shared, lock};
@@ -52,10 +55,18 @@ const LEVELS: &[Level] = &[
     ("pool_size", "Server connections that the pool may have, without its reserve.", has_servers, |pool| {
         pool.size as f64
     }),
-    ("pool_reserve_size", "Server connections beyond that.", has_servers, |pool| pool.reserve as f64),
-    ("pool_longest_wait_seconds", "How long the client that has waited longest has waited.", has_clients, |pool| {
-        pool.longest_wait.as_secs_f64()
-    }),
+    (
+        "pool_reserve_size",
+        "Server connections that the pool may have beyond its size (reserve_pool_size).",
+        has_servers,
+        |pool| pool.reserve as f64,
+    ),
+    (
+        "pool_longest_wait_seconds",
+        "Longest time that a client of the pool has been waiting for a server connection.",
+        has_clients,
+        |pool| pool.longest_wait.as_secs_f64(),
+    ),
     ("pool_paused", "Whether the pool is paused.", has_clients, |pool| f64::from(u8::from(pool.paused))),
     ("pool_failing", "Whether the last attempt to connect to a server failed.", has_servers, |pool| {
         f64::from(u8::from(pool.failing))
@@ -83,6 +94,7 @@ pub fn page(shared: &Shared, measured: &[Measured]) -> String {
     process(&mut page, shared);
     whole(&mut page, shared, measured);
     of_pools(&mut page, &pools(measured));
+    of_servers(&mut page, &shared.board);
     times(&mut page, measured);
     page.finish()
 }
@@ -95,13 +107,13 @@ fn whole(page: &mut Page, shared: &Shared, measured: &[Measured]) {
         page.metric(&name(rest), kind, help);
         page.sample(&[], value);
     };
-    one("uptime_seconds", Kind::Gauge, "How long it has run.", shared.started.elapsed().as_secs_f64());
-    one("workers", Kind::Gauge, "Threads that serve databases.", shared.mailboxes.len() as f64);
-    one("workers_answering", Kind::Gauge, "Those that have answered for this page.", measured.len() as f64);
+    one("uptime_seconds", Kind::Gauge, "Time since the pooler was started.", shared.started.elapsed().as_secs_f64());
+    one("workers", Kind::Gauge, "Worker threads of the pooler.", shared.mailboxes.len() as f64);
+    one("workers_answering", Kind::Gauge, "Worker threads that have answered for this page.", measured.len() as f64);
     one(
         "ending",
         Kind::Gauge,
-        "Whether it is shutting down.",
+        "Whether the pooler is shutting down.",
         f64::from(u8::from(shared.ending.load(Ordering::Relaxed))),
     );
     one(
@@ -202,6 +214,48 @@ fn of_pools(page: &mut Page, pools: &[PoolSeen]) {
     }
 }
 
+/// A value of one of several servers of a database, if it has it.
+type OfServer = (&'static str, &'static str, fn(&ServerSeen, Moment) -> Option<f64>);
+
+const OF_SERVERS: &[OfServer] = &[
+    ("server_up", "Whether the server answered the pooler's last question.", |server, _| {
+        Some(f64::from(u8::from(server.error.is_none() && server.report.last.is_some())))
+    }),
+    ("server_banned", "Whether the server is kept from reads for a while.", |server, _| {
+        Some(f64::from(u8::from(server.report.ban.is_some())))
+    }),
+    ("server_answer_age_seconds", "Time since the server last answered the pooler's question.", |server, now| {
+        server.report.last.map(|last| now.since(last.at) as f64 / 1000.0)
+    }),
+    ("replica_lag_bytes", "Bytes of the primary's log that the replica has not replayed.", |server, _| {
+        server.report.lag.map(|lag| lag.bytes as f64)
+    }),
+    ("replica_lag_seconds", "Time by which the replica's data is behind the primary's.", |server, _| {
+        server.report.lag.map(|lag| lag.millis as f64 / 1000.0)
+    }),
+];
+
+/// The servers of databases that have several, as the monitor has found them.
+fn of_servers(page: &mut Page, board: &Board) {
+    let (servers, now) = (board.servers(), board.now());
+    let names: Vec<String> =
+        servers.iter().map(|server| format!("{}:{}", server.report.setup.host, server.report.setup.port)).collect();
+    let named = || servers.iter().zip(&names);
+    page.metric(&name("server_role"), Kind::Gauge, "The role in which a server was found; always 1.");
+    for (server, name) in named() {
+        let role = server.report.standing.word();
+        page.sample(&[("database", &server.database), ("server", name), ("role", role)], 1);
+    }
+    for (rest, help, value) in OF_SERVERS {
+        page.metric(&name(rest), Kind::Gauge, help);
+        for (server, name) in named() {
+            if let Some(value) = value(server, now) {
+                page.sample(&[("database", &server.database), ("server", name)], value);
+            }
+        }
+    }
+}
+
 /// How long statements took and waited: by server, whichever part of the pool has counted it.
 fn times(page: &mut Page, measured: &[Measured]) {
     let mut found: BTreeMap<(&str, &str, String), (Times, Times)> = BTreeMap::new();
@@ -227,28 +281,28 @@ fn times(page: &mut Page, measured: &[Measured]) {
 fn process(page: &mut Page, shared: &Shared) {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     let started = now.saturating_sub(shared.started.elapsed()).as_secs_f64();
-    page.metric("process_start_time_seconds", Kind::Gauge, "When it was started, since 1970.");
+    page.metric("process_start_time_seconds", Kind::Gauge, "Start time of the process, in seconds since 1970.");
     page.sample(&[], started);
     // SAFETY: sysconf takes a number and gives one.
     let page_size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     if let Some(pages) = word_of("/proc/self/statm", 1) {
-        page.metric("process_resident_memory_bytes", Kind::Gauge, "Memory that is in use.");
+        page.metric("process_resident_memory_bytes", Kind::Gauge, "Resident memory of the process.");
         page.sample(&[], pages * page_size.max(0) as f64);
     }
     let mut used = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `used` is a timespec that the call fills in.
     if unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut used) } == 0 {
-        page.metric("process_cpu_seconds_total", Kind::Counter, "Processor time that was used.");
+        page.metric("process_cpu_seconds_total", Kind::Counter, "Processor time that the process has used.");
         page.sample(&[], used.tv_sec as f64 + used.tv_nsec as f64 / 1e9);
     }
     if let Ok(open) = std::fs::read_dir("/proc/self/fd") {
-        page.metric("process_open_fds", Kind::Gauge, "Open files and sockets.");
+        page.metric("process_open_fds", Kind::Gauge, "Open files and sockets of the process.");
         page.sample(&[], open.count());
     }
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is an rlimit that the call fills in.
     if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == 0 {
-        page.metric("process_max_fds", Kind::Gauge, "Open files and sockets at most.");
+        page.metric("process_max_fds", Kind::Gauge, "Open files and sockets that the process may have.");
         page.sample(&[], limit.rlim_cur);
     }
 }
