@@ -72,8 +72,19 @@ def publish(benches):
         raise Problem("there is no result to publish: `bench/run all` makes them")
     for name, (path, content) in found.items():
         path.with_suffix(".md").write_text(details(name, benches[name], path, content) + "\n")
+        draw_missing(name, path, content)
     PAGE.write_text(page(found, benches))
     say.note(f"written to {PAGE.relative_to(ROOT)}")
+
+
+def draw_missing(name, path, content):
+    """Draws the plots of a result that was moved here without them."""
+    for plot in content["plots"]:
+        file = ROOT / picture(name, plot, path)
+        if not file.exists():
+            from bench.draw import draw
+
+            draw(plot, file)
 
 
 def page(found, benches):
