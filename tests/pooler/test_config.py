@@ -17,6 +17,7 @@ from devkit import places
 from devkit.places import ROOT
 from devkit.server import SUPERUSER, free_port
 from tests.pooler import raw
+from tests.pooler.certificates import Authority
 from tests.pooler.process import PASSWORD, PROGRAM, Pooler, ask, wait_until
 from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, parse
 
@@ -429,3 +430,14 @@ def test_a_key_in_pkcs8_may_be_called_an_rsa_key(authority, tmp_path):
     key.write_text("\n".join([lines[0], lines[2], lines[1], *lines[3:]]) + "\n")
     good, said = check(tmp_path / "pgcat.toml", text.replace("[general]\n", f"[general]\n{tls}", 1))
     assert not good and f"client_tls_key_file: {key}: " in said
+
+
+def test_the_configuration_of_the_guide_to_production_is_good(tmp_path):
+    authority = Authority(tmp_path)
+    pair = authority.issue("pooler")
+    guide = (ROOT / "docs" / "guide" / "production.md").read_text()
+    text = guide.split("```toml\n")[1].split("```")[0]
+    for told, here in (("ca.pem", authority.root), ("pooler.pem", pair.cert), ("pooler.key", pair.key)):
+        text = text.replace(f"/etc/howdah/{told}", str(here))
+    good, said = check(tmp_path / "howdah.toml", text)
+    assert good and "no effect" not in said and "not a setting" not in said, said
