@@ -31,11 +31,11 @@ pub enum Hears {
     Perhaps,
 }
 
-/// A notification that is kept, and its channel.
+/// A notification that is kept, and its channel: one copy for all who wait for it.
 #[derive(Debug)]
 struct Held {
     channel: Rc<str>,
-    message: Box<[u8]>,
+    message: Rc<[u8]>,
 }
 
 /// Why a client has missed notifications, or may have.
@@ -244,12 +244,12 @@ impl Ears {
     }
 
     /// Keeps a notification until the client is idle.
-    pub fn hold(&mut self, channel: &str, message: &[u8]) {
+    pub fn hold(&mut self, channel: &Rc<str>, message: &Rc<[u8]>) {
         if self.fault.is_some() {
             return;
         }
         self.held_bytes += message.len();
-        self.held.push_back(Held { channel: channel.into(), message: message.into() });
+        self.held.push_back(Held { channel: channel.clone(), message: message.clone() });
         if self.held_bytes > MOST_HELD {
             self.fail(Fault::Full);
         }
@@ -411,6 +411,10 @@ mod tests {
         ears.finished(b"LISTEN", Some(&Kind::Listen(channel.to_owned())));
     }
 
+    fn hold(ears: &mut Ears, channel: &str, message: &[u8]) {
+        ears.hold(&channel.into(), &message.into());
+    }
+
     fn told(ears: &mut Ears) -> String {
         let mut out = Vec::new();
         ears.tell(&mut out);
@@ -488,8 +492,8 @@ mod tests {
         ears.committed();
         for commits in [true, false] {
             listen(&mut ears, "b");
-            ears.hold("a", b"1");
-            ears.hold("b", b"2");
+            hold(&mut ears, "a", b"1");
+            hold(&mut ears, "b", b"2");
             if commits {
                 ears.committed()
             } else {
@@ -499,7 +503,7 @@ mod tests {
             ears.finished(b"UNLISTEN", Some(&Kind::Unlisten(Some("b".to_owned()))));
             ears.committed();
         }
-        ears.hold("a", b"3");
+        hold(&mut ears, "a", b"3");
         ears.finished(b"UNLISTEN", Some(&Kind::Unlisten(None)));
         ears.committed();
         assert!(ears.is_idle(), "what it no longer listens to is not told");
@@ -510,10 +514,10 @@ mod tests {
         let mut ears = Ears::default();
         listen(&mut ears, "a");
         ears.committed();
-        ears.hold("a", &vec![0; MOST_HELD]);
+        hold(&mut ears, "a", &vec![0; MOST_HELD]);
         assert!(ears.fault().is_none() && ears.has_room());
-        ears.hold("a", b"1");
-        ears.hold("a", b"2");
+        hold(&mut ears, "a", b"1");
+        hold(&mut ears, "a", b"2");
         assert_eq!((ears.fault(), ears.held.len(), ears.held_bytes), (Some(Fault::Full), 0, 0));
         assert!(ears.has_news() && !ears.is_idle() && !ears.has_room());
     }
@@ -525,7 +529,7 @@ mod tests {
         for arrives in [true, false] {
             ears.send(&channel, true);
             assert_eq!(ears.hears("a"), Hears::Perhaps);
-            ears.hold("a", b"1");
+            hold(&mut ears, "a", b"1");
             // A unit before it has ended.
             ears.committed();
             assert!(told(&mut ears).is_empty() && ears.has_news());

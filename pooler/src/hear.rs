@@ -263,12 +263,13 @@ impl Worker {
     /// Tells those who listen to a channel what has come on it, or keeps it for them.
     fn tell(&mut self, home: PoolKey, channel: &str, message: &[u8]) {
         let audience = self.hubs.get(&home).map(|listening| listening.hub.audience(channel)).unwrap_or_default();
+        let (channel, message): (Rc<str>, Rc<[u8]>) = (channel.into(), message.into());
         for key in audience {
             let readable = message.get(TEXT..).is_some_and(<[u8]>::is_ascii) || self.encoding_of(key) == Some("UTF8");
             let ears = self.clients.get_mut(key.0).and_then(|client| client.ears.as_mut());
-            let Some(ears) = ears.filter(|ears| ears.hears(channel) != Hears::No) else { continue };
+            let Some(ears) = ears.filter(|ears| ears.hears(&channel) != Hears::No) else { continue };
             match readable {
-                true => ears.hold(channel, message),
+                true => ears.hold(&channel, &message),
                 false => ears.fail(Fault::Encoding),
             }
             self.tell_news(key);
