@@ -505,6 +505,43 @@ def test_control_c_cancels_and_the_connection_goes_on(connection, other):
         connection.rollback()
 
 
+def test_ctrl_c_right_after_bytes_were_read_loses_none(spec):
+    connection = dbapi.connect(**spec, command_timeout=20)
+    reads = 0
+
+    def watch(frame, event, called):
+        nonlocal reads
+        if event == "c_return" and called.__name__ == "recv_into":
+            reads += 1
+            if reads == 5:
+                signal.raise_signal(signal.SIGINT)
+
+    usual = signal.getsignal(signal.SIGINT)
+    sys.setprofile(watch)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            connection.cursor().copy_out("copy (select generate_series(1, 3000000)) to stdout", lambda data: None)
+    finally:
+        sys.setprofile(None)
+    assert signal.getsignal(signal.SIGINT) is usual
+    connection.rollback()
+    assert connection.execute("select 1").fetchone() == (1,)
+    connection.close()
+
+
+def test_ctrl_c_interrupts_the_programs_own_functions_at_once(connection):
+    def pieces():
+        yield b"1\n"
+        signal.raise_signal(signal.SIGINT)
+        pytest.fail("went on")
+
+    connection.execute("create temp table copied (id int)")
+    with pytest.raises(KeyboardInterrupt):
+        connection.cursor().copy_in("copy copied from stdin", pieces())
+    connection.rollback()
+    assert connection.execute("select 1").fetchone() == (1,)
+
+
 def test_another_thread_cancels(connection, other):
     thread = interrupted_by(connection.cancel, connection, other)
     with pytest.raises(dbapi.OperationalError) as caught:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
+import threading
 import types
 from collections.abc import Awaitable, Callable, Generator, Iterator
-from typing import Any
+from typing import Any, Optional
 
 _tasks = asyncio.tasks
 
@@ -18,29 +20,74 @@ class Loop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         super().__init__()
         self._process = os.getpid()
+        # Whether a function of the program's runs, which Ctrl-C interrupts where it is.
+        self._outside = False
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:  # type: ignore[override]
         """Call `func` now."""
         future = self.create_future()
         try:
-            future.set_result(func(*args))
+            future.set_result(self.call(func, *args))
         except Exception as error:
             future.set_exception(error)
         return future
+
+    def call(self, func: Callable[..., Any], *args: Any) -> Any:
+        """Call a function of the program's, which may take its time."""
+        self._outside = True
+        try:
+            return func(*args)
+        finally:
+            self._outside = False
 
     def complete(self, awaitable: Awaitable[Any]) -> Any:
         """Run an awaitable to its end; what interrupts that cancels it, and comes through once it has ended."""
         with _no_other_loop():
             task = self.create_task(_as_coroutine(awaitable))
-            try:
-                return self.run_until_complete(task)
-            except BaseException:
-                if not task.done():
-                    task.cancel()
-                    self.run_until_complete(_tasks.wait([task]))
-                if not task.cancelled():
-                    task.exception()
-                raise
+            with self._interrupting(task):
+                return self._finish(task)
+
+    def _finish(self, task: asyncio.Task[Any]) -> Any:
+        try:
+            return self.run_until_complete(task)
+        except BaseException:
+            if not task.done():
+                task.cancel()
+                self.run_until_complete(_tasks.wait([task]))
+            if not task.cancelled():
+                task.exception()
+            raise
+
+    @contextlib.contextmanager
+    def _interrupting(self, task: asyncio.Task[Any]) -> Iterator[None]:
+        """Have Ctrl-C cancel a task: raised between a read and its use it would lose bytes."""
+        usual = signal.default_int_handler
+        main = threading.current_thread() is threading.main_thread()
+        if not main or signal.getsignal(signal.SIGINT) is not usual:
+            yield
+            return
+        interrupted = False
+
+        def interrupt(number: int, frame: Optional[types.FrameType]) -> None:
+            nonlocal interrupted
+            if interrupted or self._outside or task.done():
+                usual(number, frame)
+            interrupted = True
+            task.cancel()
+            # Or the loop would go on waiting for the network.
+            self.call_soon_threadsafe(bool)
+
+        signal.signal(signal.SIGINT, interrupt)
+        try:
+            yield
+        except BaseException:
+            if interrupted:
+                raise KeyboardInterrupt from None
+            raise
+        finally:
+            signal.signal(signal.SIGINT, usual)
+        if interrupted:
+            raise KeyboardInterrupt
 
     def turn(self) -> None:
         """Do what is due."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Optional
 
 from .. import utils
 from . import parameters as placeholders
+from ._loop import Loop
 from .errors import InterfaceError, NotSupportedError, ProgrammingError
 
 if TYPE_CHECKING:
@@ -252,7 +253,7 @@ class Cursor(BaseCursor):
         """
         self._check()
         self._forget()
-        return self._told(self._connection._copy("_copy_in", operation, _as_source(source)))
+        return self._told(self._connection._copy("_copy_in", operation, _as_source(source, self._connection._loop)))
 
     def copy_out(self, operation: str, target: Any) -> int:
         """Run `COPY ... TO STDOUT`.
@@ -271,7 +272,7 @@ class Cursor(BaseCursor):
         """
         self._check()
         self._forget()
-        return self._told(self._connection._copy("_copy_out", operation, _as_target(target)))
+        return self._told(self._connection._copy("_copy_out", operation, _as_target(target, self._connection._loop)))
 
     def close(self) -> None:
         """Close the cursor: nothing can be done with it any more."""
@@ -434,25 +435,26 @@ class StreamCursor(Cursor):
             self._connection._close_portal(portal)
 
 
-async def _pieces(source: Iterable[bytes]) -> Any:
-    for piece in source:
+async def _pieces(source: Iterable[bytes], loop: Loop) -> Any:
+    rest = iter(source)
+    while (piece := loop.call(next, rest, None)) is not None:
         yield piece
 
 
-def _as_source(source: Any) -> Any:
+def _as_source(source: Any, loop: Loop) -> Any:
     """The source in a form that the driver takes."""
     plain = isinstance(source, (bytes, bytearray, memoryview, str)) or hasattr(source, "__fspath__")
     if plain or hasattr(source, "read") or not hasattr(source, "__iter__"):
         return source
-    return _pieces(source)
+    return _pieces(source, loop)
 
 
-def _as_target(target: Any) -> Any:
+def _as_target(target: Any, loop: Loop) -> Any:
     if not callable(target) or hasattr(target, "write"):
         return target
 
     async def sink(data: bytes) -> None:
-        target(data)
+        loop.call(target, data)
 
     return sink
 
