@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import decimal
 import os
+import pickle
 import signal
 import socket
 import subprocess
@@ -101,6 +102,21 @@ def test_a_value_of_another_type_is_a_data_error(connection):
     assert connection.execute("select 1").fetchone() == (1,)
 
 
+def test_columns_are_described_by_name_and_by_place(connection):
+    (column,) = connection.execute("select 1 as id").description
+    assert column == ("id", 23, None, None, None, None, None)
+    assert (column.name, column.type_code) == ("id", 23)
+
+
+def test_a_cursor_with_a_name_streams(connection):
+    for cursor in (connection.cursor("flights"), connection.cursor(name="flights")):
+        cursor.execute("select generate_series(1, 5000)")
+        assert isinstance(cursor, dbapi.StreamCursor) and cursor.fetchmany(2) == [(1,), (2,)]
+        cursor.close()
+    with pytest.raises(dbapi.InterfaceError, match="columns or streams"):
+        connection.cursor("flights", columns=True)
+
+
 # Errors.
 
 
@@ -127,6 +143,32 @@ def test_errors_are_of_pep_249s_classes(connection, table, command, kind, sqlsta
     assert caught.value.sqlstate == "25P02"
     connection.rollback()
     assert connection.execute("select 1").fetchone() == (1,)
+
+
+def test_an_error_reaches_another_process_with_its_fields(connection):
+    with pytest.raises(dbapi.DataError) as caught:
+        connection.execute("select 1/0")
+    error = pickle.loads(pickle.dumps(caught.value))
+    assert (type(error), str(error), error.sqlstate) == (dbapi.DataError, "division by zero", "22012")
+
+
+@pytest.mark.parametrize("query", ["select 'a\0b'", "select 1;\0 select 2", "copy (select 1) to stdout\0"])
+def test_a_null_character_in_a_query_is_refused(connection, query):
+    with pytest.raises(dbapi.InterfaceError, match="null character at byte"):
+        if query.startswith("copy"):
+            connection.cursor().copy_out(query, os.devnull)
+        else:
+            connection.execute(query)
+    assert not connection.closed
+    connection.rollback()
+    assert connection.execute("select 1").fetchone() == (1,)
+
+
+def test_an_address_that_is_not_there_is_named(spec, tmp_path):
+    with pytest.raises(dbapi.OperationalError, match=str(tmp_path)):
+        dbapi.connect(**{**spec, "host": str(tmp_path)})
+    with pytest.raises(dbapi.OperationalError, match="no-such-host.invalid"):
+        dbapi.connect(**{**spec, "host": "no-such-host.invalid"})
 
 
 def test_an_error_has_the_servers_fields(connection, table):
@@ -721,6 +763,15 @@ def test_a_pool_gives_out_connections_as_new(spec, other, table):
         with pytest.raises(dbapi.InterfaceError, match="not one that this pool has lent"):
             pool.putconn(borrowed)
         assert not borrowed.in_transaction
+        borrowed = pool.getconn()
+        borrowed.autocommit, borrowed.isolation_level, borrowed.readonly = True, "serializable", True
+        borrowed.deferrable, borrowed.row_factory = True, dbapi.dict_row
+        pool.putconn(borrowed)
+        borrowed = pool.getconn()
+        assert not (borrowed.autocommit or borrowed.readonly or borrowed.deferrable)
+        assert borrowed.isolation_level is None and borrowed.row_factory is None
+        assert borrowed.execute("show transaction_isolation").fetchone() == ("read committed",)
+        pool.putconn(borrowed)
         with pool.connection() as connection:
             pid = connection.execute("select pg_backend_pid()").fetchone()[0]
         other.execute("select pg_terminate_backend(%s)", (pid,))

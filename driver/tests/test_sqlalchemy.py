@@ -157,6 +157,24 @@ def test_options_of_the_url(spec):
     engine.dispose()
 
 
+def test_libpqs_options_in_the_url(spec):
+    options = {"application_name": "a b", "sslmode": "disable", "work_mem": "5MB"}
+    command = sa.text("select current_setting('application_name') || ' ' || current_setting('work_mem')")
+    engine = sa.create_engine(url_of(spec, **options))
+    with engine.connect() as connection:
+        assert connection.scalar(command) == "a b 5MB"
+    engine.dispose()
+
+    async def main():
+        engine = create_async_engine(url_of(spec, "howdah_async", **options))
+        async with engine.connect() as connection:
+            found = await connection.scalar(command)
+        await engine.dispose()
+        return found
+
+    assert asyncio.run(main()) == "a b 5MB"
+
+
 class Base(DeclarativeBase):
     """The base of the mapped classes."""
 

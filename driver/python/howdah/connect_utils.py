@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import random
 import socket
 import ssl as ssl_module
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Optional
 
 from . import exceptions, protocol
@@ -132,7 +133,30 @@ async def _open_transport(
     retry: bool = False,
 ) -> tuple[Any, Any]:
     if isinstance(addr, str):
-        return await loop.create_unix_connection(protocol_factory, addr)
+        with _naming(OSError, addr):
+            return await loop.create_unix_connection(protocol_factory, addr)
+    with _naming(socket.gaierror, addr[0]):
+        return await _open_tcp(protocol_factory, addr, params, loop, retry)
+
+
+@contextlib.contextmanager
+def _naming(kind: type[OSError], place: str) -> Iterator[None]:
+    """Have errors of a kind say which socket is not there, or which host has no address."""
+    try:
+        yield
+    except kind as error:
+        if error.errno is not None and error.filename is None:
+            error.filename = place
+        raise
+
+
+async def _open_tcp(
+    protocol_factory: Callable[[], Any],
+    addr: Any,
+    params: _ConnectionParameters,
+    loop: asyncio.AbstractEventLoop,
+    retry: bool,
+) -> tuple[Any, Any]:
     if not params.ssl:
         return await loop.create_connection(protocol_factory, *addr)
     if params.ssl_negotiation is SSLNegotiation.direct:

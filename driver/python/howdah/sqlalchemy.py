@@ -7,7 +7,9 @@ Where the package is installed SQLAlchemy finds them by their entry points; impo
 
 from __future__ import annotations
 
+import inspect
 import types
+import urllib.parse
 from typing import Any, Optional
 
 from sqlalchemy import util
@@ -25,8 +27,24 @@ _ISOLATION = {
     "REPEATABLE READ": "repeatable_read",
     "SERIALIZABLE": "serializable",
 }
+# What SQLAlchemy's dialect takes from the options for itself.
+_DIALECTS_OWN = frozenset(
+    ("async_fallback", "async_creator_fn", "prepared_statement_cache_size", "prepared_statement_name_func")
+)
 # The options of a URL that are not text.
 _NUMBERS = {"statement_cache_size": int, "timeout": float, "command_timeout": float}
+
+
+# What a URL may say of the driver; the rest is libpq's, or a setting of the server.
+_OPTIONS = frozenset(inspect.signature(howdah.connect).parameters)
+
+
+def _with_libpq_options(options: dict[str, Any]) -> dict[str, Any]:
+    """Give what is not the driver's own (`sslmode`, `application_name`, ...) to it in the form of a URI."""
+    others = {name: options.pop(name) for name in list(options) if name not in _OPTIONS | _DIALECTS_OWN}
+    if others:
+        options["dsn"] = f"postgresql://?{urllib.parse.urlencode(others, quote_via=urllib.parse.quote)}"
+    return options
 
 
 class _ExecutionContext(PGExecutionContext):
@@ -85,7 +103,7 @@ class HowdahDialect(PGDialect_asyncpg):
             options["statement_cache_size"] = options.pop("prepared_statement_cache_size")
         for name, kind in _NUMBERS.items():
             util.coerce_kw_type(options, name, kind)
-        return arguments, options
+        return arguments, _with_libpq_options(options)
 
     def on_connect(self) -> Any:
         """Return what is done with a new connection."""
@@ -159,6 +177,11 @@ class HowdahAsyncDialect(PGDialect_asyncpg):
 
     driver = "howdah_async"
     supports_statement_cache = True
+
+    def create_connect_args(self, url: Any) -> Any:
+        """Turn a URL into the arguments of :func:`howdah.connect`."""
+        arguments, options = super().create_connect_args(url)  # type: ignore[no-untyped-call]
+        return arguments, _with_libpq_options(options)
 
     @classmethod
     def import_dbapi(cls) -> Any:

@@ -127,9 +127,17 @@ impl ConnectionSettings {
 
     /// Text for the server.
     pub fn encode_text(&self, text: &Bound<'_, PyString>) -> PyResult<Vec<u8>> {
-        match self.encoding() {
-            None => Ok(text.to_str()?.as_bytes().to_vec()),
-            Some(encoding) => text.call_method1("encode", (encoding,))?.extract(),
+        let bytes: Vec<u8> = match self.encoding() {
+            None => text.to_str()?.as_bytes().to_vec(),
+            Some(encoding) => text.call_method1("encode", (encoding,))?.extract()?,
+        };
+        // In a message it would be the text's end, and what follows another field.
+        match bytes.iter().position(|&byte| byte == 0) {
+            None => Ok(bytes),
+            Some(place) => {
+                let message = format!("the query has a null character at byte {place}, which SQL cannot hold");
+                Err(super::errors::interface(text.py(), &message))
+            }
         }
     }
 

@@ -14,7 +14,7 @@ Examples
 from __future__ import annotations
 
 from .connection import Connection, connect
-from .cursor import ColumnCursor, Cursor, StreamCursor, class_row, dict_row
+from .cursor import Column, ColumnCursor, Cursor, StreamCursor, class_row, dict_row
 from .errors import (
     DatabaseError,
     DataError,
@@ -55,6 +55,7 @@ __all__ = (
     "ROWID",
     "STRING",
     "Binary",
+    "Column",
     "ColumnCursor",
     "Connection",
     "Cursor",

@@ -17,7 +17,7 @@ from ..transaction import ISOLATION_LEVELS
 from . import errors
 from . import parameters as placeholders
 from ._loop import Loop, resume
-from .cursor import ColumnCursor, Cursor, RowFactory, StreamCursor
+from .cursor import Column, ColumnCursor, Cursor, RowFactory, StreamCursor
 from .errors import InterfaceError, InternalError, ProgrammingError, raise_translated
 
 # After these, statements of the tables that were there may not hold any more.
@@ -60,23 +60,30 @@ class Connection:
         self._lock = threading.RLock()
         timeout = inner._config.command_timeout
         self._timeout = NO_TIMEOUT if timeout is None else timeout
-        self._autocommit = autocommit
-        self._isolation: Optional[str] = None
-        self._readonly = False
-        self._deferrable = False
-        self._begin_sql = "BEGIN;"
+        self._made_with = autocommit, row_factory
+        self._use_defaults()
         self._savepoints = 0
         # Whether the transaction has altered what statements are prepared for, so that its end may alter it back.
         self._altered = False
         # What is known of the statements that were run: the statement, how many values it takes, and its description.
         self._known: dict[str, tuple[Any, int, Any]] = {}
+
+    def _use_defaults(self) -> None:
+        """Take the options that the connection was made with."""
+        self._autocommit: bool
         #: What makes the rows of new cursors, from the names of the columns; tuples by default.
-        self.row_factory = row_factory
+        self.row_factory: Optional[RowFactory]
+        self._autocommit, self.row_factory = self._made_with
+        self._isolation: Optional[str] = None
+        self._readonly = False
+        self._deferrable = False
+        self._choose_begin()
 
     # What PEP 249 asks for.
 
     def cursor(
         self,
+        name: Optional[str] = None,
         *,
         stream: bool = False,
         columns: bool = False,
@@ -86,6 +93,8 @@ class Connection:
 
         Parameters
         ----------
+        name : str, optional
+            Any name stands for `stream=True`, as with psycopg.
         stream : bool, default False
             Whether rows are to come piece by piece while they are fetched, within a transaction.
         columns : bool, default False
@@ -100,6 +109,7 @@ class Connection:
             The cursor.
         """
         self._check()
+        stream = stream or name is not None
         if columns:
             if stream:
                 raise InterfaceError("a cursor is for columns or streams, not for both")
@@ -433,9 +443,7 @@ class Connection:
             return known
         placeholders.refuse_copy(text)
         statement = self._run(self._inner._get_statement(text, None, record_class=tuple))
-        description = [
-            (column.name, column.type.oid, None, None, None, None, None) for column in statement._get_attributes()
-        ]
+        description = [Column(column.name, column.type.oid) for column in statement._get_attributes()]
         found = statement, len(statement._get_parameters()), description or None
         if statement.name:
             if len(self._known) >= 2 * self._inner._config.statement_cache_size + 16:
@@ -550,6 +558,7 @@ class Connection:
     def _reset(self) -> None:
         """Make the session as new."""
         self._finish("ROLLBACK")
+        self._use_defaults()
         if not self._session.is_unchanged():
             self._complete(self._inner.reset())
             self._session.forget_changes()

@@ -6,7 +6,7 @@ import importlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
 from .. import utils
 from . import parameters as placeholders
@@ -25,13 +25,25 @@ RowFactory = Callable[[list[str]], RowMaker]
 _PIECE = 1000
 
 
+class Column(NamedTuple):
+    """What `description` has of a column, as PEP 249 wants it; the type's code is PostgreSQL's number of it."""
+
+    name: str
+    type_code: int
+    display_size: None = None
+    internal_size: None = None
+    precision: None = None
+    scale: None = None
+    null_ok: None = None
+
+
 class BaseCursor:
     """What cursors have in common: the statement, and what the server has said of it."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection: Connection = connection
         self._closed = False
-        self._description: Optional[list[tuple[Any, ...]]] = None
+        self._description: Optional[list[Column]] = None
         self._rowcount = -1
         # What the server said of the last command, read when somebody asks.
         self._tag: Optional[bytes] = None
@@ -44,7 +56,7 @@ class BaseCursor:
         return self._connection
 
     @property
-    def description(self) -> Optional[list[tuple[Any, ...]]]:
+    def description(self) -> Optional[list[Column]]:
         """For each column its name, PostgreSQL's number of its type, and five times None; None without a result."""
         return self._description
 
@@ -295,7 +307,7 @@ class Cursor(BaseCursor):
             raise ProgrammingError("there is no result: no query that gives rows was executed")
         return self._rows
 
-    def _described(self, description: Optional[list[tuple[Any, ...]]]) -> None:
+    def _described(self, description: Optional[list[Column]]) -> None:
         self._description = description
         self._at = 0
         if self._factory is not None and description is not None:

@@ -30,11 +30,21 @@ class Error(Exception):
             return getattr(self.__cause__, name, None)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
+    def __reduce__(self) -> Any:
+        # The cause has the server's fields, and goes along to another process.
+        return _raised, (type(self), self.args, self.__cause__)
+
     @property
     def pgcode(self) -> Optional[str]:
         """The SQLSTATE, by psycopg2's name."""
         code: Optional[str] = self.sqlstate
         return code
+
+
+def _raised(kind: type[Error], args: tuple[Any, ...], cause: Optional[BaseException]) -> Error:
+    error = kind(*args)
+    error.__cause__ = cause
+    return error
 
 
 class InterfaceError(Error):
