@@ -6,6 +6,7 @@ use std::io::{self, BufRead, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use howdah_pooler::admin::is_console;
 use howdah_pooler::config::Config;
 
 const POSTGRES_PORT: u16 = 5432;
@@ -58,7 +59,7 @@ impl Answers {
             output,
             "2. Which database? * for every database that clients ask for",
             Some("*"),
-            |text| Ok(text.to_owned()),
+            database,
         )?;
         let (user, password) = question(
             input,
@@ -147,6 +148,16 @@ fn server(text: &str) -> Result<(String, u16), String> {
     Ok((host.to_owned(), port))
 }
 
+/// A database, or the star.
+fn database(text: &str) -> Result<String, String> {
+    if is_console(text) {
+        return Err(format!(
+            "clients that ask for {text} get the pooler's console: answer app, say, and add dbname = \"{text}\" to its entry"
+        ));
+    }
+    Ok(text.to_owned())
+}
+
 /// A user and a password.
 fn user(text: &str) -> Result<(String, String), String> {
     match text.split_once(':') {
@@ -204,7 +215,7 @@ mod tests {
 
     #[test]
     fn an_answer_that_cannot_be_used_is_asked_for_again() {
-        let given = answers("a:0\na:b\n,\n:5\ndb\napp\nbob\n:x\nbob:\n\nbob:x\n").unwrap();
+        let given = answers("a:0\na:b\n,\n:5\ndb\nhowdah\npgbouncer\napp\nbob\n:x\nbob:\n\nbob:x\n").unwrap();
         assert_eq!((given.servers, given.database.as_str()), (vec![("db".to_owned(), 5432)], "app"));
         assert_eq!((given.user.as_str(), given.password.as_str()), ("bob", "x"));
         assert!(answers("db\napp\n").unwrap_err().contains("ended before"));
