@@ -11,7 +11,7 @@ from pathlib import Path
 from devkit import Problem, say
 from devkit.server import environment
 
-DATABASE = "howdah"
+DATABASE = "app"
 ROWS = 1_000_000
 SCRIPT = Path(__file__).parent / "flights.sql"
 # Each column of the table, and its name in the on-time data of the US Department of Transportation.

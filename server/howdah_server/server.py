@@ -24,7 +24,8 @@ from howdah_server.account import account, entry, give, reaches, run_as
 from howdah_server.problem import Problem
 
 SUPERUSER = "postgres"
-DATABASE = "howdah"
+# Not "howdah": that is the name of the console of howdah-pooler.
+DATABASE = "app"
 SOCKET_PORT = 5432
 # sockaddr_un has room for so many bytes before the final zero.
 SOCKET_BYTES = 107

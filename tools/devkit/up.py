@@ -12,7 +12,8 @@ from devkit.postgres import NEWEST, tree
 from devkit.say import note, step
 from devkit.server import Server, is_alive, remove_home
 
-DATABASE = "howdah"
+# Not "howdah": that is the name of a pooler's console.
+DATABASE = "app"
 
 
 def home():
