@@ -24,7 +24,11 @@ pub fn init(path: &Path) -> Result<(), String> {
     // Passwords are in it, and what has come there meanwhile is not written over.
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(about)?;
     file.write_all(answers.configuration().as_bytes()).map_err(about)?;
-    let config = Config::read(path).map_err(|error| error.to_string())?;
+    let config = Config::read(path).map_err(|error| {
+        // Nobody else has made it, and it is of no use.
+        let _ = std::fs::remove_file(path);
+        format!("these answers make no configuration that can be used, and nothing was written: {error}")
+    })?;
     let settings = &config.settings;
     println!(
         "\n{} is written, and good. It runs by\n\n    howdah-pooler {0}\n\nand clients connect by",

@@ -159,6 +159,12 @@ impl Predecessor {
             }
             Err(error) => return Err(told(&error)),
         };
+        let (own, theirs) = (rustix::process::geteuid(), peer(&stream).map_err(|error| told(&error))?);
+        if theirs != own {
+            // Whoever may write to the folder may have made it, and would keep the sockets that it hands over.
+            let whose = format!("the process that listens there runs as the user {theirs}, and this one as {own}");
+            return Err(told(&whose));
+        }
         let limited = stream.set_read_timeout(Some(ANSWER)).and_then(|()| stream.set_write_timeout(Some(ANSWER)));
         limited.map_err(|error| told(&error))?;
         let mut hello = Vec::new();
@@ -180,6 +186,11 @@ impl Predecessor {
             Err(trouble) => Err(Failed::Gone(trouble.to_string())),
         }
     }
+}
+
+/// The account of the process that listens at the other end.
+fn peer(stream: &UnixStream) -> std::io::Result<rustix::process::Uid> {
+    Ok(rustix::net::sockopt::socket_peercred(stream)?.uid)
 }
 
 /// What keeps from an answer.

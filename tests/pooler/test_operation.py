@@ -301,3 +301,13 @@ def test_pgbench_in_its_three_modes(server, protocol):
         done = pooler.pgbench("-n", "-c", "8", "-j", "2", "-t", "50", "-M", protocol)
     assert "number of failed transactions: 0" in done.stdout
     assert "number of transactions actually processed: 400/400" in done.stdout
+
+
+def test_answers_that_make_no_configuration_leave_no_file(tmp_path):
+    path = tmp_path / "howdah.toml"
+    # The console has this name.
+    done = subprocess.run(
+        [PROGRAM, "init", path], input="localhost\nhowdah\nbob:x\n", capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1 and "nothing was written" in done.stderr and "howdah" in done.stderr, done.stderr
+    assert not path.exists()

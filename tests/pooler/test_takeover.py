@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import urllib.request
 
@@ -249,3 +250,19 @@ def test_the_second_of_two_that_take_over_is_refused(server):
             assert old.poll() is None
             with Raw(pooler.port) as newcomer:
                 assert newcomer.value("SELECT 1") == "1"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another account listens, which root alone can start")
+def test_sockets_of_another_account_are_not_taken(pooler):
+    path = unix(pooler)
+    pooler.stop()
+    listens = "import os, socket, sys; os.setuid(65534); s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); "
+    listens += "s.listen(); print(flush=True); s.accept()[0].recv(100)"
+    os.chmod(pooler.folder, 0o777)
+    with subprocess.Popen([sys.executable, "-c", listens, path], stdout=subprocess.PIPE) as stranger:
+        try:
+            stranger.stdout.readline()
+            done = subprocess.run([PROGRAM, "-R", pooler.path], capture_output=True, text=True, check=False, timeout=20)
+            assert done.returncode != 0 and "runs as the user 65534" in done.stderr, done.stderr
+        finally:
+            stranger.kill()
