@@ -229,6 +229,7 @@ def measure(quick):
                 rates[script, mode, clients] = compare(report, both, script, mode, clients, rounds, seconds)
         draw(report, rates)
         without_pipelining(report, start, sizes["-S"], rounds, seconds)
+        kept_texts(report, start, of_selects, sizes["-S"]["howdah"], rounds, seconds)
         lone_client(report, start, sizes["-S"]["howdah"], direct, rounds, seconds)
         sessions(report, of_selects["howdah"], rounds, seconds)
         splitting(report, start, sizes["-S"]["howdah"], rounds, seconds)
@@ -318,6 +319,21 @@ def without_pipelining(report, start, sizes, rounds, seconds):
             )
             cost = ratios(costs["howdah"], costs["pgbouncer"])
             report.add(f"{case}: CPU, howdah / pgbouncer", cost, target=1.05, at_most=True, contest=True)
+
+
+def kept_texts(report, start, sides, size, rounds, seconds):
+    """What it brings that servers keep texts without a name (prepare_threshold)."""
+    with start("howdah", size, "prepare_threshold = 5") as keeping:
+        for clients in (10, 100, 1000):
+            taken, costs = both_in_turn(sides | {"keeping": keeping}, "-S", "extended", clients, rounds, seconds)
+            case = f"prepare_threshold = 5, -S extended, {clients} clients"
+            target = 2.0 if clients > 10 else None
+            report.add(f"{case}: with / without", ratios(taken["keeping"], taken["howdah"]))
+            report.add(f"{case}: CPU, with / without", ratios(costs["keeping"], costs["howdah"]))
+            gain = ratios(taken["keeping"], taken["pgbouncer"])
+            report.add(f"{case}: howdah / pgbouncer", gain, target=target, contest=True)
+            cost = ratios(costs["keeping"], costs["pgbouncer"])
+            report.add(f"{case}: CPU, howdah / pgbouncer", cost, target=0.55, at_most=True, contest=True)
 
 
 def lone_client(report, start, size, direct, rounds, seconds):

@@ -29,7 +29,7 @@ def ground(server):
 @pytest.fixture
 def pooler(ground):
     """One server connection, on which clients share what may be shared."""
-    with Pooler(ground, default_pool_size=1) as running:
+    with Pooler(ground, default_pool_size=1, prepare_threshold=TIMES) as running:
         with Raw(running.port) as client:
             client.sql("SELECT 1")
         running.wait_for_catalog()

@@ -186,7 +186,7 @@ settings! {
     max_prepared_statements: usize = 200, true;
     /// How many times clients prepare a text without a name on pipelined connections until servers keep it, as they keep
     /// named statements; 0: never.
-    prepare_threshold: usize = 5, true;
+    prepare_threshold: usize = 0, true;
     /// By what one of several servers is chosen for a read: `random`, `round_robin`, `least_outstanding` or `weighted`.
     load_balancing: Strategy = Strategy::Random, true;
     /// Whether the primary serves reads: `on`, as one of the servers; `off`; or `fallback`, when no replica does.
