@@ -1,8 +1,10 @@
 """What queries, copies and connections take, and what they say of what they were not given."""
 
+import asyncio
 import dataclasses
 import enum
 import gc
+import socket
 import typing
 import warnings
 
@@ -45,6 +47,40 @@ async def test_a_forgotten_await_warns(spec):
     finally:
         await pool.close()
         await connection.close()
+
+
+def words_of(spec, **more):
+    return " ".join(f"{name}={value}" for name, value in (spec | more).items())
+
+
+async def test_libpqs_own_words_are_not_for_the_server(spec):
+    more = {"keepalives": 1, "keepalives_idle": 30, "gssencmode": "disable", "channel_binding": "prefer"}
+    connection = await howdah.connect(words_of(spec, **more, fallback_application_name="app", connect_timeout=10))
+    assert await connection.fetchval("show application_name") == "app"
+    await connection.close()
+    for wrong, message in (
+        ({"channel_binding": "always"}, "channel_binding is expected"),
+        ({"connect_timeout": "soon"}, "connect_timeout is expected"),
+        ({"gssencmode": "require"}, "gssencmode=require is not supported"),
+    ):
+        with pytest.raises(howdah.ClientConfigurationError, match=message):
+            await howdah.connect(words_of(spec, **wrong))
+
+
+async def test_channel_binding_that_is_required_is_not_left_out(spec):
+    with pytest.raises(howdah.InterfaceError, match="channel binding is required"):
+        await howdah.connect(words_of(spec, sslmode="disable", channel_binding="require"))
+
+
+async def test_a_host_that_does_not_answer_is_given_up_for_the_next(spec):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        hosts = {"host": "127.0.0.1,127.0.0.1", "port": f"{port},{spec['port']}", "connect_timeout": 1}
+        connection = await howdah.connect(words_of(spec, **hosts))
+        assert connection._addr == ("127.0.0.1", spec["port"])
+        await connection.close()
+        with pytest.raises(asyncio.TimeoutError, match="no answer from .*connect_timeout=1"):
+            await howdah.connect(words_of(spec, port=port, connect_timeout=1))
 
 
 async def test_the_words_of_libpq(spec):

@@ -29,6 +29,8 @@ _LOCAL_HOSTS = ["/run/postgresql", "/var/run/postgresql", "/tmp", "/private/tmp"
 # Parameters of a DSN or a service section, and the arguments that they stand for; others, in a DSN, are settings of
 # the server.
 _PARAMETERS = {
+    "channel_binding": "channel_binding",
+    "connect_timeout": "connect_timeout",
     "database": "database",
     "dbname": "database",
     "gsslib": "gsslib",
@@ -47,6 +49,11 @@ _PARAMETERS = {
     "target_session_attrs": "target_session_attrs",
     "user": "user",
 }
+
+# What libpq knows besides, and there is nothing to do about here: the system's keepalives, its own log.
+_FOR_LIBPQ_ALONE = frozenset(
+    ("keepalives", "keepalives_count", "keepalives_idle", "keepalives_interval", "sslcompression", "tcp_user_timeout")
+)
 
 Address = Union[str, tuple[str, int]]
 
@@ -75,6 +82,8 @@ class _ConnectionParameters(NamedTuple):
     target_session_attrs: SessionAttribute
     krbsrvname: Optional[str]
     gsslib: str
+    channel_binding: Optional[str] = None
+    connect_timeout: Optional[float] = None
 
 
 class _ClientConfiguration(NamedTuple):
@@ -267,7 +276,7 @@ def _parse_connect_dsn_and_args(
         gsslib=gsslib,
     )
     if dsn:
-        extra = _take_dsn(wanted, dsn)
+        extra = _without_libpqs_own(_take_dsn(wanted, dsn))
         if extra:
             server_settings = extra if server_settings is None else {**extra, **server_settings}
     _take_service(wanted)
@@ -303,6 +312,8 @@ def _parse_connect_dsn_and_args(
         target_session_attrs=_session_attribute(values["target_session_attrs"]),
         krbsrvname=_or_environment(values["krbsrvname"], "PGKRBSRVNAME"),
         gsslib=_gss_library(values["gsslib"]),
+        channel_binding=_channel_binding(_or_environment(values.get("channel_binding"), "PGCHANNELBINDING")),
+        connect_timeout=_connect_timeout(_or_environment(values.get("connect_timeout"), "PGCONNECT_TIMEOUT")),
     )
     return addresses, parameters
 
@@ -360,6 +371,35 @@ def _session_attribute(name: Any) -> SessionAttribute:
         raise exceptions.ClientConfigurationError(
             f"target_session_attrs is expected to be one of {known!r}, got {name!r}"
         ) from None
+
+
+def _without_libpqs_own(parameters: dict[str, str]) -> dict[str, str]:
+    """Leave out what is not for the server; what is asked for in vain is refused."""
+    left = {name: value for name, value in parameters.items() if name not in _FOR_LIBPQ_ALONE}
+    if left.pop("gssencmode", "prefer") == "require":
+        raise exceptions.ClientConfigurationError("gssencmode=require is not supported: use TLS (sslmode)")
+    if (fallback := left.pop("fallback_application_name", None)) is not None:
+        left.setdefault("application_name", fallback)
+    return left
+
+
+def _channel_binding(value: Optional[str]) -> Optional[str]:
+    if value not in (None, "disable", "prefer", "require"):
+        raise exceptions.ClientConfigurationError(
+            f"channel_binding is expected to be 'disable', 'prefer' or 'require', got {value!r}"
+        )
+    return value
+
+
+def _connect_timeout(value: Any) -> Optional[float]:
+    """Seconds for one host; none where it is zero or less, as with libpq."""
+    try:
+        seconds = 0 if value is None else int(value)
+    except ValueError:
+        raise exceptions.ClientConfigurationError(
+            f"connect_timeout is expected to be a number of seconds, got {value!r}"
+        ) from None
+    return float(seconds) if seconds > 0 else None
 
 
 def _gss_library(name: Optional[str]) -> str:

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Optional
 
-from . import exceptions, protocol
+from . import compat, exceptions, protocol
 from .connect_params import (
     PG_SERVICEFILE as PG_SERVICEFILE,
 )
@@ -326,20 +326,26 @@ async def _connect(
     try:
         for address in addresses:
             try:
-                connection = await _connect_addr(
-                    addr=address,
-                    loop=loop,
-                    params=params,
-                    config=config,
-                    connection_class=connection_class,
-                    record_class=record_class,
-                )
+                async with compat.timeout(params.connect_timeout):
+                    connection = await _connect_addr(
+                        addr=address,
+                        loop=loop,
+                        params=params,
+                        config=config,
+                        connection_class=connection_class,
+                        record_class=record_class,
+                    )
                 opened.append(connection)
                 if await _can_use_connection(connection, wanted):
                     chosen = connection
                     break
-            except OSError as error:
+            except (OSError, asyncio.TimeoutError) as error:
                 last_error = error
+                seconds = params.connect_timeout
+                if seconds is not None and isinstance(error, asyncio.TimeoutError) and not error.args:
+                    last_error = asyncio.TimeoutError(
+                        f"no answer from {address} in connect_timeout={seconds:g} seconds"
+                    )
             except _NextHostSignal as signal:
                 last_error = signal.__cause__
         else:

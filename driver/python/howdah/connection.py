@@ -797,8 +797,9 @@ async def connect(
     Parameters
     ----------
     dsn : str, optional
-        A URI: `postgres://user:password@host1:port1,host2:port2/database?option=value`, with libpq's options; unknown
-        ones are settings of the server. Or libpq's words: `host=... port=... dbname=... user=...`.
+        A URI: `postgres://user:password@host1:port1,host2:port2/database?option=value`, with libpq's options
+        (`sslmode`, `connect_timeout`, `channel_binding`, ...); unknown ones are settings of the server. Or libpq's
+        words: `host=... port=... dbname=... user=...`.
     host : str or list of str, optional
         Host names, addresses or directories of Unix sockets, tried one after the other.
     port : int or list of int, optional

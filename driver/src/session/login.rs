@@ -12,21 +12,30 @@ pub struct Login {
 
 impl Default for Login {
     fn default() -> Self {
-        Self::new(String::new(), Vec::new(), None)
+        Self::new(String::new(), Vec::new(), None, ChannelBinding::Prefer)
     }
 }
 
 impl Login {
     /// A login of a user with a password, empty when there is none. `end_point` is the hash of the server's certificate,
     /// when the connection is encrypted.
-    pub fn new(user: String, password: Vec<u8>, end_point: Option<Vec<u8>>) -> Self {
+    pub fn new(user: String, password: Vec<u8>, end_point: Option<Vec<u8>>, binding: ChannelBinding) -> Self {
         let account = Account { user, password: Some(Password::Plain(password)) };
-        Self { exchange: Exchange::new(account, ChannelBinding::Prefer), end_point }
+        Self { exchange: Exchange::new(account, binding), end_point }
     }
 
     /// Takes one Authentication message, and appends the answer, if one is due, to `out`.
     pub fn answer(&mut self, body: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
         self.exchange.answer(&authentication(body)?, self.end_point.as_deref(), out)
+    }
+}
+
+/// libpq's word for whether SCRAM is bound to the TLS connection.
+pub fn binding(word: Option<&str>) -> ChannelBinding {
+    match word {
+        Some("disable") => ChannelBinding::Disable,
+        Some("require") => ChannelBinding::Require,
+        _ => ChannelBinding::Prefer,
     }
 }
 
@@ -65,7 +74,7 @@ mod tests {
     }
 
     fn login(end_point: Option<Vec<u8>>) -> Login {
-        Login::new("u".into(), b"p".to_vec(), end_point)
+        Login::new("u".into(), b"p".to_vec(), end_point, ChannelBinding::Prefer)
     }
 
     #[test]

@@ -90,6 +90,7 @@ impl Session {
         };
         let user = text("user")?.unwrap_or_default();
         let password = text("password")?.unwrap_or_default().into_bytes();
+        let binding = super::login::binding(text("channel_binding")?.as_deref());
         let mut parameters = vec![
             ("client_encoding".to_owned(), "utf-8".to_owned()),
             ("user".to_owned(), user.clone()),
@@ -106,7 +107,7 @@ impl Session {
                 }
             }
         }
-        this.reading()?.login = Login::new(user, password, end_point(&tls)?);
+        this.reading()?.login = Login::new(user, password, end_point(&tls)?, binding);
         let mut writing = this.writing()?;
         writing.transport = Some(transport.clone().unbind());
         let pairs = parameters.iter().map(|(name, value)| (name.as_str(), value.as_str()));
