@@ -4,8 +4,8 @@ import pytest
 
 from tests.pooler import raw
 from tests.pooler.interpose import Scripted, end, error, ready
-from tests.pooler.process import Pooler
-from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, close, describe, parse, query
+from tests.pooler.process import Pooler, wait_until
+from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, close, describe, direct, parse, query
 
 RUNNING = "FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%lasts%' AND pid <> pg_backend_pid()"
 
@@ -211,3 +211,47 @@ def test_a_close_lost_with_its_server_has_not_been(pooler):
         assert client.kinds(describe("n"), SYNC) == "tTZ"
         assert client.kinds(close("n"), SYNC, describe("n"), SYNC) == "3Z"
         assert client.kinds() == "EZ"
+
+
+FAR = "CREATE TABLE k9.hid AS SELECT 'far' AS v"
+NEAR = "CREATE TABLE k8.hid AS SELECT 'near' AS v"
+FUNCTION = "CREATE FUNCTION {}.hid() RETURNS TABLE (v text) LANGUAGE sql STABLE AS $$ SELECT '{}' $$"
+FUNCTIONS = (FUNCTION.format("k9", "far"), FUNCTION.format("k8", "near"))
+
+
+@pytest.mark.parametrize(
+    ("through", "far", "near"),
+    [
+        pytest.param("pooler", FAR, NEAR, id="table"),
+        pytest.param("pooler", FAR, f"DO $do$ BEGIN {NEAR}; END $do$", id="do"),
+        pytest.param("pooler", FAR, "SELECT 'near' AS v INTO k8.hid", id="into"),
+        pytest.param("pooler", FAR, f"SELECT pg_advisory_xact_lock(7); {NEAR}", id="lock"),
+        pytest.param("pooler", *FUNCTIONS, id="function"),
+        pytest.param("server", FAR, NEAR, id="table straight at the server"),
+        pytest.param("server", *FUNCTIONS, id="function straight at the server"),
+    ],
+)
+def test_what_hides_another_is_taken_by_those_who_prepare_afterwards(server, through, far, near):
+    asked = "SELECT v FROM hid()" if "FUNCTION" in far else "SELECT v FROM hid"
+    with direct(server) as own:
+        own.sql("DROP SCHEMA IF EXISTS k8, k9 CASCADE")
+        assert "E:" not in own.sql(f"CREATE SCHEMA k8; CREATE SCHEMA k9; {far}")
+    with (
+        Pooler(server, default_pool_size=1) as pooler,
+        Raw(pooler.port, search_path="k8,k9") as before,
+        Raw(pooler.port, search_path="k8,k9") as after,
+    ):
+        before.sql("SELECT 1")
+        pooler.wait_for_catalog()
+        unit = parse("s", asked), bind("s"), EXECUTE, SYNC
+        assert before.ask(*unit) == "1 2 D:far C:SELECT 1 Z:I"
+        with Raw(pooler.port) if through == "pooler" else direct(server) as definer:
+            assert "E:" not in definer.sql(near)
+
+        def is_taken():
+            said = after.ask(*unit, close("s"), SYNC, units=2)
+            assert "D:far" in said or "D:near" in said, said
+            return "D:near" in said
+
+        # The guide promises five seconds for what is done straight at the server.
+        wait_until(is_taken, 8)

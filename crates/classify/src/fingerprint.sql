@@ -1,5 +1,6 @@
 -- How many rows there are and what the numbers of the transactions that wrote them add up to: a row that is changed, or put
--- in another's place, has a younger transaction. What sessions create for themselves is not counted.
+-- in another's place, has a younger transaction. What sessions create for themselves is not counted. Labels of enums and
+-- members of roles are, though the catalog has none: a statement that was analysed before may answer by those of then.
 WITH schema AS (
     SELECT oid, xmin FROM pg_catalog.pg_namespace WHERE nspname OPERATOR(pg_catalog.!~) '^pg_(toast_)?temp_'
 ),
@@ -27,6 +28,8 @@ written (place, by) AS (
     UNION ALL SELECT 'type', t.xmin FROM pg_catalog.pg_type t
         JOIN schema s ON s.oid OPERATOR(pg_catalog.=) t.typnamespace
     UNION ALL SELECT 'range', xmin FROM pg_catalog.pg_range
+    UNION ALL SELECT 'enum', xmin FROM pg_catalog.pg_enum
+    UNION ALL SELECT 'membership', xmin FROM pg_catalog.pg_auth_members
     UNION ALL SELECT 'function', xmin FROM pg_catalog.pg_proc
     UNION ALL SELECT 'aggregate', xmin FROM pg_catalog.pg_aggregate
     UNION ALL SELECT 'language', xmin FROM pg_catalog.pg_language

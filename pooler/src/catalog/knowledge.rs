@@ -99,7 +99,7 @@ pub struct Knowledge {
     wanted: AtomicBool,
     /// The reader's connection is in the way.
     crowded: AtomicBool,
-    /// Definitions that may have changed tables.
+    /// Definitions that may have changed what a text means, as seen by workers and by the reader.
     renewals: AtomicU64,
     /// Counts the catalogs that were posted.
     posted: AtomicU64,
@@ -180,10 +180,16 @@ impl Knowledge {
         self.changes.load(Ordering::SeqCst)
     }
 
-    /// Counts the definitions that may have changed tables: PostgreSQL does not infer the types of a prepared statement's
-    /// parameters again, so those who prepare one afterwards must not meet it.
+    /// Counts the definitions that may have changed what a text means: PostgreSQL does not infer the types of a prepared
+    /// statement's parameters again, nor take another table or function that hides the one that was found, so those who
+    /// prepare a statement afterwards must not meet one from before.
     pub fn renewals(&self) -> u64 {
         self.renewals.load(Ordering::SeqCst)
+    }
+
+    /// Definitions have been found that no worker may have seen.
+    pub fn renew(&self) {
+        self.renewals.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Takes another catalog; it is in force when it is confirmed.
@@ -288,7 +294,7 @@ impl Drop for Definition {
     fn drop(&mut self) {
         // In this order: there is no moment at which it neither runs nor has run.
         if self.renews {
-            self.knowledge.renewals.fetch_add(1, Ordering::SeqCst);
+            self.knowledge.renew();
         }
         self.knowledge.changed();
         self.wait();

@@ -261,6 +261,9 @@ impl Reader {
         reading.ended = Some(now);
         let Some(knowledge) = reading.knowledge.upgrade() else { return };
         if let Some(rows) = &answer.rows {
+            if reading.fingerprint.is_some() {
+                knowledge.renew();
+            }
             let mut hasher = DefaultHasher::new();
             rows.hash(&mut hasher);
             let digest = hasher.finish();
