@@ -534,6 +534,11 @@ impl Session {
             && self.writing()?.pending == 0)
     }
 
+    /// Whether the server has said unasked that something is wrong: it is about to close the connection.
+    fn is_dismissed(&self) -> PyResult<bool> {
+        Ok(self.writing()?.last_words.is_some())
+    }
+
     /// A reset was sent.
     fn forget_changes(&self) {
         self.changed.store(false, Ordering::Relaxed);

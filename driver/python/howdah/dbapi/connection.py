@@ -553,7 +553,8 @@ class Connection:
         poll.register(self._session.transport.get_extra_info("socket").fileno(), select.POLLIN)
         while not self.closed and poll.poll(0):
             self._loop.turn()
-        return not self.closed
+        # A server says why it closes a connection before it does.
+        return not self.closed and not self._session.is_dismissed()
 
     def _reset(self) -> None:
         """Make the session as new."""
