@@ -28,12 +28,17 @@ pub enum Found {
     Failed(String),
 }
 
+/// For so long what has been found is good for those who have waited for it, however short the setting.
+const HANDED_ON: Duration = Duration::from_millis(250);
+
 #[derive(Debug)]
 struct Name {
     addresses: Vec<IpAddr>,
     /// Why there are none.
     failure: Option<String>,
     until: Instant,
+    /// When it was looked up last.
+    learned: Option<Instant>,
     /// Since when it is being looked up.
     pending: Option<Instant>,
     next: usize,
@@ -84,6 +89,7 @@ impl Resolver {
             addresses: Vec::new(),
             failure: None,
             until: now,
+            learned: None,
             pending: None,
             next: 0,
         });
@@ -91,7 +97,7 @@ impl Resolver {
             let late = settings.server_connect_timeout.limit().is_some_and(|limit| now - since >= limit);
             return if late { Found::Failed(format!("looking up \"{host}\" takes too long")) } else { Found::Pending };
         }
-        if now < name.until {
+        if now < name.until || name.learned.is_some_and(|learned| now - learned < HANDED_ON) {
             if let Some(why) = &name.failure {
                 return Found::Failed(why.clone());
             }
@@ -113,7 +119,7 @@ impl Resolver {
         let now = Instant::now();
         let mut names = lock(&self.names);
         let Some(name) = names.get_mut(host) else { return false };
-        name.pending = None;
+        (name.pending, name.learned) = (None, Some(now));
         match outcome {
             Ok(mut addresses) if !addresses.is_empty() => {
                 let mut seen = std::collections::HashSet::new();
@@ -264,7 +270,9 @@ mod tests {
         settings.dns_max_ttl = Seconds::whole(0);
         resolver.learn("two", &settings);
         assert!(resolver.is_old("two"));
+        assert!(matches!(find("two", &settings), Found::At(_)), "those who waited for it use it");
         ROUND.store(1, Ordering::Relaxed);
+        std::thread::sleep(HANDED_ON);
         assert_eq!(find("two", &settings), Found::Pending);
         assert!(resolver.learn("two", &settings));
         assert_eq!(resolver.known()[0].addresses, ["10.0.0.9".parse::<IpAddr>().unwrap()]);

@@ -346,3 +346,9 @@ servers = [{servers}]
             return [line.split(" ")[3] for line in shown.splitlines()] == ["primary", "replica", "replica"]
 
         wait_until(found)
+
+
+def test_names_may_be_looked_up_for_each_connection(server):
+    databases = {"*": f"host=localhost port={server.port} password={server.password}"}
+    with Pooler(server, databases, dns_max_ttl=0, dns_nxdomain_ttl=0) as pooler:
+        assert pooler.psql("SELECT 1") == "1"
