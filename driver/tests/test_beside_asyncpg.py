@@ -25,7 +25,7 @@ async def test_a_double_of_a_connection_can_be_awaited(package):
 
 async def test_what_is_wrong_is_raised_where_it_is_awaited(package, spec):
     connection = await package.connect(**spec)
-    waiting = connection.fetchrow("select 1", record_class=dict)
+    waiting = connection.fetchrow("select 1", record_class=int)
     with pytest.raises(package.InterfaceError, match="record_class is expected"):
         await waiting
     connection.terminate()
