@@ -99,3 +99,8 @@ def test_all_packages_are_pinned_with_digests():
         for line in path.read_text().replace("\\\n", " ").splitlines():
             if line and not line.startswith("#"):
                 assert re.match(r"[\w.-]+==\S+( ;.*?)?\s+--hash=sha256:", line), f"{path.name}: {line[:60]}"
+
+
+def test_the_picture_is_what_its_script_draws():
+    drawn = subprocess.run([sys.executable, ROOT / "docs" / "system.py"], capture_output=True, text=True, check=True)
+    assert drawn.stdout == (ROOT / "docs" / "system.svg").read_text(), "python docs/system.py > docs/system.svg"
