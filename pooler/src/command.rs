@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use clap_complete::Shell;
@@ -43,6 +44,25 @@ pub fn command() -> Command {
         .subcommand(Command::new("init").about("Ask three questions and write a configuration").arg(
             Arg::new("FILE").default_value("howdah.toml").value_parser(value_parser!(PathBuf)).help("File to write"),
         ))
+        .subcommand(
+            Command::new("top")
+                .about("Show what the pooler that runs with CONFIG does: databases, pools and servers; Ctrl-C ends")
+                .arg(config("Configuration that the pooler runs with; top asks the console on its Unix socket"))
+                .arg(
+                    Arg::new("interval")
+                        .long("interval")
+                        .value_name("SECONDS")
+                        .default_value("2")
+                        .value_parser(seconds)
+                        .help("Time between two looks, 0.1 to 3600"),
+                )
+                .arg(
+                    Arg::new("once")
+                        .long("once")
+                        .action(ArgAction::SetTrue)
+                        .help("Print one page, after one interval, and end"),
+                ),
+        )
         .subcommand(Command::new("settings").about("Print the reference of the settings"))
         .subcommand(Command::new("man").about("Print the man page, as roff"))
         .subcommand(
@@ -54,6 +74,19 @@ pub fn command() -> Command {
 
 fn config(help: &'static str) -> Arg {
     Arg::new("CONFIG").required(true).value_parser(value_parser!(PathBuf)).help(help)
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "it is not a number".to_owned())?;
+    if !(0.1..=3600.0).contains(&seconds) {
+        return Err("it is not within 0.1 and 3600".to_owned());
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+/// The time between two looks that was given.
+pub fn interval(given: &ArgMatches) -> Duration {
+    given.get_one::<Duration>("interval").copied().unwrap_or_default()
 }
 
 /// The path that was given under that name.

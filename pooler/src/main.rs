@@ -18,6 +18,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
 mod command;
 mod init;
+mod top;
 
 fn main() -> ExitCode {
     let given = command::command().get_matches();
@@ -27,6 +28,9 @@ fn main() -> ExitCode {
     let outcome = match given.subcommand() {
         Some(("check", given)) => check(&command::path(given, "CONFIG")),
         Some(("init", given)) => init::init(&command::path(given, "FILE")),
+        Some(("top", given)) => {
+            top::top(&command::path(given, "CONFIG"), command::interval(given), given.get_flag("once"))
+        }
         Some(("man", _)) => command::man(),
         Some(("completions", given)) => command::completions(given),
         Some(_) => {

@@ -12,7 +12,7 @@ import pg8000.dbapi
 import pytest
 
 from devkit import postgres
-from devkit.server import Server
+from devkit.server import SUPERUSER, Server
 from tests.pooler import raw
 from tests.pooler.process import PROGRAM, Pooler, ask, is_refused, wait_until
 from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, parse, query
@@ -311,3 +311,40 @@ def test_answers_that_make_no_configuration_leave_no_file(tmp_path):
     )
     assert done.returncode == 1 and "nothing was written" in done.stderr and "howdah" in done.stderr, done.stderr
     assert not path.exists()
+
+
+def top(pooler, *flags):
+    return subprocess.run(
+        [PROGRAM, "top", "--once", "--interval", "0.5", *flags, pooler.path],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_top_shows_databases_pools_and_their_rates(pooler):
+    with Raw(pooler.port) as client, Raw(pooler.port) as other:
+        with subprocess.Popen(
+            [PROGRAM, "top", "--once", "--interval", "1", pooler.path], stdout=subprocess.PIPE, text=True
+        ) as shown:
+            while shown.poll() is None:
+                client.sql("SELECT 1")
+            page = shown.stdout.read()
+        other.sql("SELECT 1")
+    rows = [line.split() for line in page.splitlines()]
+    database = next(row for row in rows if row[:1] == ["postgres"])
+    assert float(database[1]) > 10, page
+    pool = next(row for row in rows if row[:2] == ["postgres,", SUPERUSER])
+    assert pool[2] == "2" and pool[3] == "0", page
+    assert "\x1b" not in page, "it is no terminal"
+
+
+def test_top_says_that_no_pooler_runs(pooler):
+    pooler.stop()
+    done = top(pooler)
+    assert done.returncode == 1 and "does the pooler run?" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("interval", ["0", "-1", "x", "1e9"])
+def test_top_refuses_an_interval(pooler, interval):
+    assert top(pooler, f"--interval={interval}").returncode == 2
