@@ -714,16 +714,21 @@ fn stray(tag: u8) -> bool {
 }
 
 /// Forgets what requests would have done, had an error not come first: the last of them first, since each has begun with
-/// what those before it had done.
-pub fn undo(server: &mut Server, mut client: Option<&mut Client>, requests: impl DoubleEndedIterator<Item = Request>) {
-    for request in requests.rev() {
-        undo_one(server, client.as_deref_mut(), request);
+/// what those before it had done. The first is the one that has failed; the others were skipped.
+pub fn undo(
+    server: &mut Server,
+    mut client: Option<&mut Client>,
+    requests: impl DoubleEndedIterator<Item = Request> + ExactSizeIterator,
+) {
+    for (place, request) in requests.enumerate().rev() {
+        let skipped = place > 0;
+        undo_one(server, client.as_deref_mut(), request, skipped);
     }
 }
 
-fn undo_one(server: &mut Server, mut client: Option<&mut Client>, request: Request) {
+fn undo_one(server: &mut Server, mut client: Option<&mut Client>, request: Request, skipped: bool) {
     match request {
-        Request::Parse { statement, name, unnamed, hidden, .. } => {
+        Request::Parse { statement, name, unnamed, hidden, before, .. } => {
             if let Some(statement) = &statement {
                 if unnamed {
                     server.unnamed = None;
@@ -739,7 +744,7 @@ fn undo_one(server: &mut Server, mut client: Option<&mut Client>, request: Reque
                     .is_some_and(|(theirs, ours)| Rc::ptr_eq(theirs, ours))
             {
                 // As in PostgreSQL, one that fails has ended the one before it too.
-                client.unnamed = None;
+                client.unnamed = before.filter(|_| skipped);
             }
             if let (Some(client), Some(name)) = (client, name) {
                 let theirs = client.statements.get(&name);
@@ -750,9 +755,9 @@ fn undo_one(server: &mut Server, mut client: Option<&mut Client>, request: Reque
         }
         // It was not closed after all.
         Request::Evict(statement, generation) => server.known.restore(&statement, generation),
-        Request::Invented { tag: tag::PARSE_COMPLETE, name: None, .. } => {
+        Request::Invented { tag: tag::PARSE_COMPLETE, name: None, closed } => {
             if let Some(client) = client {
-                client.unnamed = None;
+                client.unnamed = closed;
             }
         }
         Request::Invented { name: Some(name), closed, .. } => {

@@ -443,18 +443,20 @@ impl Worker {
         let name: Option<Box<[u8]>> = (!parse.name.is_empty()).then(|| parse.name.into());
         if name.is_none() || !renames {
             frontend::write_parse(server.io.out(), parse.name, parse.definition);
-            match &name {
+            let before = match &name {
                 None => {
-                    client.unnamed = Some(statement.clone());
                     server.unnamed = Some(statement.clone());
+                    client.unnamed.replace(statement.clone())
                 }
                 Some(name) => {
                     client.statements.insert(name.clone(), statement.clone());
+                    None
                 }
-            }
+            };
             let unnamed = name.is_none();
             let statement = Some(statement);
-            server.requests.push_back(Request::Parse { statement, name, unnamed, hidden: false, taken: None });
+            let parse = Request::Parse { statement, name, unnamed, hidden: false, taken: None, before };
+            server.requests.push_back(parse);
             return Ok(());
         }
         let Some(name) = name else { return Ok(()) };
@@ -462,8 +464,14 @@ impl Worker {
             // It is the server's to refuse a name that is taken; the statement itself stays.
             prepare(server, &has, limit);
             frontend::write_parse(server.io.out(), &has.name(), parse.definition);
-            let request =
-                Request::Parse { statement: None, name: Some(name), unnamed: false, hidden: false, taken: Some(has) };
+            let request = Request::Parse {
+                statement: None,
+                name: Some(name),
+                unnamed: false,
+                hidden: false,
+                taken: Some(has),
+                before: None,
+            };
             server.requests.push_back(request);
         } else {
             client.statements.insert(name.clone(), statement.clone());
@@ -498,13 +506,13 @@ impl Worker {
         let Some((client, server)) = self.pair(key) else { return };
         begin(client, server, now);
         client.unsynced = true;
+        let before = client.unnamed.replace(statement.clone());
         if server.known.uses(&statement) {
-            invent(client, server, backend::tag::PARSE_COMPLETE, None, None);
+            invent(client, server, backend::tag::PARSE_COMPLETE, None, before);
         } else {
             frontend::write_parse(server.io.out(), &statement.name(), definition);
             remember(server, &statement, limit, None, false);
         }
-        client.unnamed = Some(statement);
     }
 
     pub fn pass_bind(&mut self, key: ClientKey, head: Header, names: frontend::Bind<'_>) -> Result<usize, wire::Error> {
@@ -652,7 +660,8 @@ fn prepare(server: &mut Server, statement: &Rc<Statement>, limit: usize) {
 }
 
 fn remember(server: &mut Server, statement: &Rc<Statement>, limit: usize, name: Option<Box<[u8]>>, hidden: bool) {
-    let request = Request::Parse { statement: Some(statement.clone()), name, unnamed: false, hidden, taken: None };
+    let prepared = Some(statement.clone());
+    let request = Request::Parse { statement: prepared, name, unnamed: false, hidden, taken: None, before: None };
     server.requests.push_back(request);
     for (oldest, generation) in server.known.add(statement, limit) {
         frontend::write_statement_target(server.io.out(), tag::CLOSE, &oldest.name_of(generation));
@@ -695,7 +704,8 @@ fn name_on_server(
             frontend::write_parse(server.io.out(), b"", &statement.definition);
             let statement = Some(statement.clone());
             server.unnamed = statement.clone();
-            let request = Request::Parse { statement, name: None, unnamed: true, hidden: true, taken: None };
+            let request =
+                Request::Parse { statement, name: None, unnamed: true, hidden: true, taken: None, before: None };
             server.requests.push_back(request);
         }
         return (Some(statement), Vec::new());

@@ -74,6 +74,8 @@ pub enum Request {
         hidden: bool,
         /// The statement that has the name already, where it is the server's to refuse it.
         taken: Option<Rc<Statement>>,
+        /// The client's statement without a name that it replaces, unless it is skipped.
+        before: Option<Rc<Statement>>,
     },
     /// A Bind of this statement.
     Bind(Option<Rc<Statement>>),
@@ -91,7 +93,7 @@ pub enum Request {
         tag: u8,
         /// The name that the client has given or forgotten, unless an error comes first.
         name: Option<Box<[u8]>>,
-        /// What it has forgotten by that name.
+        /// What it has forgotten by that name, or replaced where it has none.
         closed: Option<Rc<Statement>>,
     },
     /// A Query of ours within a client's transaction: what was reset gets the values that the client started with.
