@@ -89,6 +89,20 @@ fn secret() -> u64 {
     })
 }
 
+/// Whether a text has a literal that PostgreSQL reads as of the moment at which it analyses the text (`'now'`, `'today'`): who
+/// prepares it later means a later moment, and cannot share it. Where a quote may be escaped, any of these words counts.
+fn has_moment(text: &[u8]) -> bool {
+    const WORDS: [&[u8]; 4] = [b"now", b"today", b"tomorrow", b"yesterday"];
+    let dollar_quotes = |pair: &[u8]| matches!(pair, [b'$', next] if !next.is_ascii_digit());
+    let anywhere = text.contains(&b'\\') || text.windows(2).any(dollar_quotes);
+    if !anywhere && !text.contains(&b'\'') {
+        return false;
+    }
+    let literals = text.split(|&byte| byte == b'\'').enumerate().filter(|(place, _)| anywhere || place % 2 == 1);
+    let mut words = literals.flat_map(|(_, literal)| literal.split(|byte| !byte.is_ascii_alphabetic()));
+    words.any(|word| WORDS.iter().any(|moment| word.eq_ignore_ascii_case(moment)))
+}
+
 /// All definitions that clients of one pool have under names, or that servers keep without one.
 #[derive(Debug, Default)]
 pub struct Statements {
@@ -112,6 +126,9 @@ impl Statements {
         }
         if let Some(known) = self.by_definition.get(&reading).and_then(|alike| alike.get(definition)) {
             return known.clone();
+        }
+        if has_moment(definition) {
+            return Rc::new(self.make(definition, lexing));
         }
         if self.count >= self.sweep_at.max(1000) {
             self.sweep();
@@ -255,5 +272,26 @@ impl Known {
     /// How many it knows.
     pub fn len(&self) -> usize {
         self.by_id.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_read_as_of_a_moment_is_found() {
+        for text in [
+            "SELECT 'now'",
+            "SELECT $1, date ' TODAY '",
+            "SELECT E'\\'', 'tomorrow'",
+            "SELECT $$yesterday$$",
+            "'a''now'",
+        ] {
+            assert!(has_moment(text.as_bytes()), "{text}");
+        }
+        for text in ["SELECT now(), $1", "SELECT now(), 'unknown', 'snow'", "SELECT today FROM t WHERE a = 'b'"] {
+            assert!(!has_moment(text.as_bytes()), "{text}");
+        }
     }
 }

@@ -270,3 +270,11 @@ def test_the_statement_without_a_name_stays_when_the_one_behind_an_error_is_skip
             for unit in (first, skipped, again, skipped, again, failed, again):
                 assert client.ask(*unit) == beside.ask(*unit)
             assert beside.ask(*again) == "E:26000 Z:I", "one that fails has ended the one before it"
+
+
+def test_a_moment_in_a_text_is_that_of_whoever_prepares_it(server):
+    unit = parse("s", "SELECT 'now'::timestamptz"), bind("s"), EXECUTE, SYNC
+    with Pooler(server, default_pool_size=1) as pooler, Raw(pooler.port) as first, Raw(pooler.port) as second:
+        earlier = first.ask(*unit)
+        assert second.ask(*unit) != earlier
+        assert first.ask(bind("s"), EXECUTE, SYNC).removeprefix("2 ") == earlier.removeprefix("1 2 ")
