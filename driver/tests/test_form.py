@@ -1,11 +1,17 @@
 """The package as those see it who read it, or check types: its types, its stubs, its reference, what is generated."""
 
 import importlib.util
+import inspect
 import io
 import os
 import pathlib
+import re
 import subprocess
 import sys
+
+import howdah
+import pytest
+from howdah import _typing
 
 DRIVER = pathlib.Path(__file__).parents[1]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(DRIVER / "python")}
@@ -48,27 +54,45 @@ def test_the_stubs_say_what_is_there(tmp_path):
     )
 
 
-def test_a_strictly_typed_program_can_use_it(tmp_path):
-    program = tmp_path / "program.py"
-    program.write_text(
-        """
-import howdah
+PROGRAM = DRIVER / "tests" / "types_program.py"
 
 
-async def main() -> int:
-    async with howdah.create_pool("postgres://localhost", max_lifetime=60) as pool:
-        async with pool.acquire() as connection, connection.transaction(isolation="serializable"):
-            status: str = await connection.execute("select 1")
-            rows = await connection.fetch("select :a::int as a", a=1)
-            print(status, rows[0]["a"])
-        try:
-            await pool.execute("select 1 / 0")
-        except howdah.DivisionByZeroError as error:
-            print(error.sqlstate)
-        return pool.get_statistics().waited
-"""
+def told(*command):
+    """The lines of the program about which a checker says something, each with what it says."""
+    done = subprocess.run(
+        [sys.executable, "-m", *command, str(PROGRAM)],
+        cwd=DRIVER,
+        env={**ENVIRONMENT, "PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
-    check("mypy", "--strict", f"--cache-dir={tmp_path}", str(program))
+    found = re.findall(rf"{PROGRAM.name}:(\d+).*?\berror: ?(.*)", done.stdout.replace(" - error", " error"))
+    assert found, done.stdout + done.stderr
+    return {int(line): message for line, message in found}
+
+
+@pytest.mark.parametrize("checker", ["mypy", "pyright"])
+def test_a_checker_of_types_tells_each_mistake_and_nothing_else(checker, tmp_path):
+    if checker == "mypy":
+        messages = told("mypy", "--strict", f"--cache-dir={tmp_path}")
+    else:
+        messages = told("pyright", "--pythonpath", sys.executable)
+    lines = PROGRAM.read_text().splitlines()
+    wrong = {number for number, line in enumerate(lines, 1) if line.endswith("# wrong")}
+    assert {number: lines[number - 1].strip() for number in wrong - messages.keys()} == {}
+    assert {number: messages[number] for number in messages.keys() - wrong} == {}
+
+
+def test_the_options_have_the_arguments_of_connect():
+    options = _typing.ConnectOptions.__optional_keys__
+    assert (
+        options | {"dsn", "loop", "connection_class", "record_class"}
+        == inspect.signature(howdah.connect).parameters.keys()
+    )
+    pools = _typing.PoolOptions.__optional_keys__ - options
+    assert pools <= inspect.signature(howdah.Pool).parameters.keys()
 
 
 def test_the_generated_stubs_are_fresh():

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Optional, TypeVar, Union
 
 from . import models, notifications, retry, training
+from ._typing import IsolationLevel
 
 _T = TypeVar("_T")
 
@@ -19,7 +20,7 @@ class ConnectionAdditions:
         self,
         fn: Callable[[Any], Awaitable[_T]],
         *,
-        isolation: Optional[str] = "serializable",
+        isolation: Optional[IsolationLevel] = "serializable",
         readonly: bool = False,
         deferrable: bool = False,
         attempts: int = 10,

@@ -10,7 +10,7 @@ import traceback
 import warnings
 import weakref
 from collections.abc import Coroutine
-from typing import Any, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Optional, Union, overload
 
 from . import (
     _core,
@@ -26,6 +26,7 @@ from . import (
     serverversion,
     transaction,
 )
+from ._typing import ArgumentLists, ConnectionT, ConnectOptions, IsolationLevel, RecordT, RowT
 from .additions import ConnectionAdditions
 from .columnar import ColumnMethods
 from .copying import CopyMethods
@@ -36,6 +37,10 @@ from .records import check_record_class, check_row_class
 from .statement_cache import _StatementCache as _StatementCache
 from .statements import StatementMethods
 from .type_codecs import TypeCodecMethods
+from .types import ServerVersion
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 # In which form the session gives a query's answer.
 _ROWS, _ROW, _VALUE, _STATUS, _EXTRA = range(5)
@@ -74,6 +79,7 @@ class Connection(
     TypeCodecMethods,
     ColumnMethods,
     ConnectionAdditions,
+    Generic[RecordT],
     metaclass=ConnectionMeta,
 ):
     """A session with a server, made by :func:`connect`.
@@ -183,18 +189,18 @@ class Connection(
         """Return the process id of the backend."""
         return int(self._protocol.get_server_pid())
 
-    def get_server_version(self) -> Any:
+    def get_server_version(self) -> ServerVersion:
         """Return the server's version, a :class:`ServerVersion` tuple."""
         return self._server_version
 
-    def get_settings(self) -> Any:
+    def get_settings(self) -> _core.ConnectionSettings:
         """Return the parameters that the server has reported, as attributes of an object."""
-        return self._protocol.get_settings()
+        return self._protocol.get_settings()  # type: ignore[no-any-return]
 
     # Transactions.
 
     def transaction(
-        self, *, isolation: Optional[str] = None, readonly: bool = False, deferrable: bool = False
+        self, *, isolation: Optional[IsolationLevel] = None, readonly: bool = False, deferrable: bool = False
     ) -> transaction.Transaction:
         """Make a transaction, or a savepoint within one.
 
@@ -283,13 +289,23 @@ class Connection(
         with self._time_and_log(query, (), timeout):
             return await session.query(query, timeout)
 
+    @overload
+    def fetch(
+        self, query: str, *args: Any, timeout: Optional[float] = None, record_class: None = None, **values: Any
+    ) -> Coroutine[Any, Any, list[RecordT]]: ...
+
+    @overload
+    def fetch(
+        self, query: str, *args: Any, timeout: Optional[float] = None, record_class: type[RowT], **values: Any
+    ) -> Coroutine[Any, Any, list[RowT]]: ...
+
     @compat.markcoroutinefunction
     def fetch(
         self,
         query: str,
         *args: Any,
         timeout: Optional[float] = None,
-        record_class: Optional[type] = None,
+        record_class: Optional[type[Any]] = None,
         **values: Any,
     ) -> Coroutine[Any, Any, list[Any]]:
         """Run a query, and give its rows.
@@ -327,7 +343,7 @@ class Connection(
 
     @compat.markcoroutinefunction
     def fetchval(
-        self, query: str, *args: Any, column: Any = 0, timeout: Optional[float] = None, **values: Any
+        self, query: str, *args: Any, column: Union[int, str] = 0, timeout: Optional[float] = None, **values: Any
     ) -> Coroutine[Any, Any, Any]:
         """Run a query, and give one value of its first row.
 
@@ -354,13 +370,23 @@ class Connection(
             return _ask(self, query, args, timeout, None, 1, _VALUE, column)  # type: ignore[no-any-return]
         return self._protocol.fetch(query, args, timeout, None, 1, 2, column)  # type: ignore[no-any-return]
 
+    @overload
+    def fetchrow(
+        self, query: str, *args: Any, timeout: Optional[float] = None, record_class: None = None, **values: Any
+    ) -> Coroutine[Any, Any, Optional[RecordT]]: ...
+
+    @overload
+    def fetchrow(
+        self, query: str, *args: Any, timeout: Optional[float] = None, record_class: type[RowT], **values: Any
+    ) -> Coroutine[Any, Any, Optional[RowT]]: ...
+
     @compat.markcoroutinefunction
     def fetchrow(
         self,
         query: str,
         *args: Any,
         timeout: Optional[float] = None,
-        record_class: Optional[type] = None,
+        record_class: Optional[type[Any]] = None,
         **values: Any,
     ) -> Coroutine[Any, Any, Any]:
         """Run a query, and give its first row.
@@ -384,7 +410,7 @@ class Connection(
             query, args = named.bind(query, values, args)
         return _ask(self, query, args, timeout, record_class, 1, _ROW, None)  # type: ignore[no-any-return]
 
-    async def executemany(self, command: str, args: Any, *, timeout: Optional[float] = None) -> None:
+    async def executemany(self, command: str, args: ArgumentLists, *, timeout: Optional[float] = None) -> None:
         """Run a command once for each of many argument lists, all or none.
 
         Parameters
@@ -404,9 +430,24 @@ class Connection(
         self._check_open()
         await self._executemany(command, args, timeout)
 
+    @overload
     async def fetchmany(
-        self, query: str, args: Any, *, timeout: Optional[float] = None, record_class: Optional[type] = None
-    ) -> Any:
+        self, query: str, args: ArgumentLists, *, timeout: Optional[float] = None, record_class: None = None
+    ) -> list[RecordT]: ...
+
+    @overload
+    async def fetchmany(
+        self, query: str, args: ArgumentLists, *, timeout: Optional[float] = None, record_class: type[RowT]
+    ) -> list[RowT]: ...
+
+    async def fetchmany(
+        self,
+        query: str,
+        args: ArgumentLists,
+        *,
+        timeout: Optional[float] = None,
+        record_class: Optional[type[Any]] = None,
+    ) -> list[Any]:
         """Run a query once for each of many argument lists, and give the rows of all.
 
         Parameters
@@ -431,9 +472,10 @@ class Connection(
         [<Record id=1>, <Record id=2>]
         """
         self._check_open()
-        return await self._executemany(query, args, timeout, return_rows=True, record_class=record_class)
+        rows: list[Any] = await self._executemany(query, args, timeout, return_rows=True, record_class=record_class)
+        return rows
 
-    def pipeline(self) -> pipeline.Pipeline:
+    def pipeline(self) -> pipeline.Pipeline[RecordT]:
         """Send queries without waiting for their answers, within a block.
 
         Queries of tasks that run at the same time travel together without this too.
@@ -454,15 +496,37 @@ class Connection(
         self._check_open()
         return pipeline.Pipeline(self)
 
+    @overload
     def cursor(
         self,
         query: str,
         *args: Any,
         prefetch: Optional[int] = None,
         timeout: Optional[float] = None,
-        record_class: Optional[type] = None,
+        record_class: None = None,
         **values: Any,
-    ) -> cursor.CursorFactory:
+    ) -> cursor.CursorFactory[RecordT]: ...
+
+    @overload
+    def cursor(
+        self,
+        query: str,
+        *args: Any,
+        prefetch: Optional[int] = None,
+        timeout: Optional[float] = None,
+        record_class: type[RowT],
+        **values: Any,
+    ) -> cursor.CursorFactory[RowT]: ...
+
+    def cursor(
+        self,
+        query: str,
+        *args: Any,
+        prefetch: Optional[int] = None,
+        timeout: Optional[float] = None,
+        record_class: Optional[type[Any]] = None,
+        **values: Any,
+    ) -> cursor.CursorFactory[Any]:
         """Read a query's rows piece by piece, within a transaction.
 
         Parameters
@@ -490,14 +554,24 @@ class Connection(
             query, args = named.bind(query, values, args)
         return cursor.CursorFactory(self, query, None, args, prefetch, timeout, record_class)
 
+    @overload
+    async def prepare(
+        self, query: str, *, name: Optional[str] = None, timeout: Optional[float] = None, record_class: None = None
+    ) -> prepared_stmt.PreparedStatement[RecordT]: ...
+
+    @overload
+    async def prepare(
+        self, query: str, *, name: Optional[str] = None, timeout: Optional[float] = None, record_class: type[RowT]
+    ) -> prepared_stmt.PreparedStatement[RowT]: ...
+
     async def prepare(
         self,
         query: str,
         *,
         name: Optional[str] = None,
         timeout: Optional[float] = None,
-        record_class: Optional[type] = None,
-    ) -> prepared_stmt.PreparedStatement:
+        record_class: Optional[type[Any]] = None,
+    ) -> prepared_stmt.PreparedStatement[Any]:
         """Prepare a statement, to be run many times or to learn its types.
 
         Parameters
@@ -531,8 +605,8 @@ class Connection(
         name: Any = None,
         timeout: Optional[float] = None,
         use_cache: bool = False,
-        record_class: Optional[type] = None,
-    ) -> prepared_stmt.PreparedStatement:
+        record_class: Optional[type[Any]] = None,
+    ) -> prepared_stmt.PreparedStatement[Any]:
         self._check_open()
         if name is None:
             name = self._stmt_cache_enabled
@@ -709,7 +783,7 @@ class Connection(
 _EXECUTE = Connection.execute
 
 
-def _is_watched(kind: type[Connection], session: Any) -> bool:
+def _is_watched(kind: type[Connection[Any]], session: Any) -> bool:
     """Whether somebody has put methods of their own in the place of those that asyncpg's queries pass."""
     own = (
         (kind, "execute", _EXECUTE),
@@ -722,7 +796,7 @@ def _is_watched(kind: type[Connection], session: Any) -> bool:
 
 
 def _ask(
-    connection: Connection,
+    connection: Connection[Any],
     query: str,
     args: tuple[Any, ...],
     timeout: Any,
@@ -741,7 +815,7 @@ def _ask(
 
 
 async def _ask_watched(
-    connection: Connection,
+    connection: Connection[Any],
     query: str,
     args: tuple[Any, ...],
     timeout: Any,
@@ -761,6 +835,27 @@ async def _ask_watched(
     if not rows:
         return None
     return rows[0] if shape == _ROW else rows[0][column]
+
+
+@overload
+async def connect(
+    dsn: Optional[str] = None,
+    *,
+    loop: Optional[asyncio.AbstractEventLoop] = None,
+    record_class: type[RecordT] = ...,
+    **options: Unpack[ConnectOptions],
+) -> Connection[RecordT]: ...
+
+
+@overload
+async def connect(
+    dsn: Optional[str] = None,
+    *,
+    loop: Optional[asyncio.AbstractEventLoop] = None,
+    connection_class: type[ConnectionT],
+    record_class: type[protocol.Record] = ...,
+    **options: Unpack[ConnectOptions],
+) -> ConnectionT: ...
 
 
 async def connect(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Generator
-from typing import Any, Optional
+from typing import Any, Generic, Optional
 
 from . import connresource, exceptions
+from ._typing import RowT
 
 
-class CursorFactory(connresource.ConnectionResource):
+class CursorFactory(connresource.ConnectionResource, Generic[RowT]):
     """A query whose rows are to be read piece by piece, made by :meth:`Connection.cursor`.
 
     Examples
@@ -30,7 +31,7 @@ class CursorFactory(connresource.ConnectionResource):
         args: tuple[Any, ...],
         prefetch: Optional[int],
         timeout: Optional[float],
-        record_class: Optional[type],
+        record_class: Optional[type[RowT]],
     ) -> None:
         super().__init__(connection)
         self._args = args
@@ -43,30 +44,30 @@ class CursorFactory(connresource.ConnectionResource):
             state.attach()
 
     @connresource.guarded
-    def __aiter__(self) -> CursorIterator:
+    def __aiter__(self) -> CursorIterator[RowT]:
         prefetch = 50 if self._prefetch is None else self._prefetch
         return CursorIterator(
             self._connection, self._query, self._state, self._args, self._record_class, prefetch, self._timeout
         )
 
     @connresource.guarded
-    def __await__(self) -> Generator[Any, None, Cursor]:
+    def __await__(self) -> Generator[Any, None, Cursor[RowT]]:
         if self._prefetch is not None:
             raise exceptions.InterfaceError("prefetch argument can only be specified for iterable cursor")
-        cursor = Cursor(self._connection, self._query, self._state, self._args, self._record_class)
+        cursor: Cursor[RowT] = Cursor(self._connection, self._query, self._state, self._args, self._record_class)
         return cursor._init(self._timeout).__await__()
 
     def __del__(self) -> None:
         _let_go(self)
 
 
-class BaseCursor(connresource.ConnectionResource):
+class BaseCursor(connresource.ConnectionResource, Generic[RowT]):
     """A portal on the server, or what will be one."""
 
     __slots__ = ("_args", "_exhausted", "_portal_name", "_query", "_record_class", "_state")
 
     def __init__(
-        self, connection: Any, query: str, state: Any, args: tuple[Any, ...], record_class: Optional[type]
+        self, connection: Any, query: str, state: Any, args: tuple[Any, ...], record_class: Optional[type[RowT]]
     ) -> None:
         super().__init__(connection)
         self._args = args
@@ -138,7 +139,7 @@ class BaseCursor(connresource.ConnectionResource):
         _let_go(self)
 
 
-class CursorIterator(BaseCursor):
+class CursorIterator(BaseCursor[RowT]):
     """The rows of a query, fetched so many at a time."""
 
     __slots__ = ("_buffer", "_prefetch", "_timeout")
@@ -149,23 +150,23 @@ class CursorIterator(BaseCursor):
         query: str,
         state: Any,
         args: tuple[Any, ...],
-        record_class: Optional[type],
+        record_class: Optional[type[RowT]],
         prefetch: int,
         timeout: Optional[float],
     ) -> None:
         super().__init__(connection, query, state, args, record_class)
         if prefetch <= 0:
             raise exceptions.InterfaceError("prefetch argument must be greater than zero")
-        self._buffer: collections.deque[Any] = collections.deque()
+        self._buffer: collections.deque[RowT] = collections.deque()
         self._prefetch = prefetch
         self._timeout = timeout
 
     @connresource.guarded
-    def __aiter__(self) -> CursorIterator:
+    def __aiter__(self) -> CursorIterator[RowT]:
         return self
 
     @connresource.guarded
-    async def __anext__(self) -> Any:
+    async def __anext__(self) -> RowT:
         await self._prepare(self._timeout)
         if not self._portal_name and not self._exhausted:
             self._buffer.extend(await self._bind_exec(self._prefetch, self._timeout))
@@ -178,7 +179,7 @@ class CursorIterator(BaseCursor):
         raise StopAsyncIteration
 
 
-class Cursor(BaseCursor):
+class Cursor(BaseCursor[RowT]):
     """An open portal.
 
     Examples
@@ -191,14 +192,14 @@ class Cursor(BaseCursor):
 
     __slots__ = ()
 
-    async def _init(self, timeout: Optional[float]) -> Cursor:
+    async def _init(self, timeout: Optional[float]) -> Cursor[RowT]:
         await self._prepare(timeout)
         self._check_ready()
         await self._bind(timeout)
         return self
 
     @connresource.guarded
-    async def fetch(self, n: int, *, timeout: Optional[float] = None) -> list[Any]:
+    async def fetch(self, n: int, *, timeout: Optional[float] = None) -> list[RowT]:
         """Return the next rows.
 
         Parameters
@@ -218,13 +219,13 @@ class Cursor(BaseCursor):
             raise exceptions.InterfaceError("n must be greater than zero")
         if self._exhausted:
             return []
-        rows: list[Any] = await self._exec(n, timeout)
+        rows: list[RowT] = await self._exec(n, timeout)
         if len(rows) < n:
             self._exhausted = True
         return rows
 
     @connresource.guarded
-    async def fetchrow(self, *, timeout: Optional[float] = None) -> Any:
+    async def fetchrow(self, *, timeout: Optional[float] = None) -> Optional[RowT]:
         """Return the next row.
 
         Parameters
@@ -240,7 +241,7 @@ class Cursor(BaseCursor):
         self._check_ready()
         if self._exhausted:
             return None
-        rows = await self._exec(1, timeout)
+        rows: list[RowT] = await self._exec(1, timeout)
         if not rows:
             self._exhausted = True
             return None

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from types import TracebackType
-from typing import Any, Optional
+from typing import Any, Generic, Optional, Union, overload
 
 from . import exceptions
+from ._typing import RecordT, RowT
 
 
-class Pipeline:
+class Pipeline(Generic[RecordT]):
     """A block in which queries are sent without waiting for their answers, made by :meth:`Connection.pipeline`.
 
     Its methods are those of the connection that run one query; each gives a future at once. The block ends when all are
@@ -31,7 +32,7 @@ class Pipeline:
         self._futures: list[asyncio.Future[Any]] = []
         self._open = False
 
-    async def __aenter__(self) -> Pipeline:
+    async def __aenter__(self) -> Pipeline[RecordT]:
         self._open = True
         return self
 
@@ -62,18 +63,54 @@ class Pipeline:
         self._futures.append(future)
         return future
 
-    def execute(self, query: str, *args: Any, **keywords: Any) -> asyncio.Future[Any]:
+    def execute(self, query: str, *args: Any, timeout: Optional[float] = None, **values: Any) -> asyncio.Future[str]:
         """As :meth:`Connection.execute`."""
-        return self._ask(self._connection.execute(query, *args, **keywords))
+        return self._ask(self._connection.execute(query, *args, timeout=timeout, **values))
 
-    def fetch(self, query: str, *args: Any, **keywords: Any) -> asyncio.Future[Any]:
+    @overload
+    def fetch(
+        self, query: str, *args: Any, timeout: Optional[float] = None, record_class: None = None, **values: Any
+    ) -> asyncio.Future[list[RecordT]]: ...
+
+    @overload
+    def fetch(
+        self, query: str, *args: Any, timeout: Optional[float] = None, record_class: type[RowT], **values: Any
+    ) -> asyncio.Future[list[RowT]]: ...
+
+    def fetch(
+        self,
+        query: str,
+        *args: Any,
+        timeout: Optional[float] = None,
+        record_class: Optional[type[Any]] = None,
+        **values: Any,
+    ) -> asyncio.Future[Any]:
         """As :meth:`Connection.fetch`."""
-        return self._ask(self._connection.fetch(query, *args, **keywords))
+        return self._ask(self._connection.fetch(query, *args, timeout=timeout, record_class=record_class, **values))
 
-    def fetchval(self, query: str, *args: Any, **keywords: Any) -> asyncio.Future[Any]:
+    def fetchval(
+        self, query: str, *args: Any, column: Union[int, str] = 0, timeout: Optional[float] = None, **values: Any
+    ) -> asyncio.Future[Any]:
         """As :meth:`Connection.fetchval`."""
-        return self._ask(self._connection.fetchval(query, *args, **keywords))
+        return self._ask(self._connection.fetchval(query, *args, column=column, timeout=timeout, **values))
 
-    def fetchrow(self, query: str, *args: Any, **keywords: Any) -> asyncio.Future[Any]:
+    @overload
+    def fetchrow(
+        self, query: str, *args: Any, timeout: Optional[float] = None, record_class: None = None, **values: Any
+    ) -> asyncio.Future[Optional[RecordT]]: ...
+
+    @overload
+    def fetchrow(
+        self, query: str, *args: Any, timeout: Optional[float] = None, record_class: type[RowT], **values: Any
+    ) -> asyncio.Future[Optional[RowT]]: ...
+
+    def fetchrow(
+        self,
+        query: str,
+        *args: Any,
+        timeout: Optional[float] = None,
+        record_class: Optional[type[Any]] = None,
+        **values: Any,
+    ) -> asyncio.Future[Any]:
         """As :meth:`Connection.fetchrow`."""
-        return self._ask(self._connection.fetchrow(query, *args, **keywords))
+        return self._ask(self._connection.fetchrow(query, *args, timeout=timeout, record_class=record_class, **values))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import warnings
-from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Generic, Optional, Union, overload
 
 from . import compat, connection, exceptions, protocol
+from ._typing import ArgumentLists, ConnectOptions, PoolOptions, RecordT, RowT
 from .pool_additions import PoolAdditions
 from .pool_holder import PoolConnectionHolder as PoolConnectionHolder
 from .pool_holder import _HolderQueue
@@ -18,10 +19,13 @@ from .pool_proxy import PoolConnectionProxyMeta as PoolConnectionProxyMeta
 from .pool_statistics import Counts
 from .pool_statistics import PoolStatistics as PoolStatistics
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 logger = logging.getLogger(__name__)
 
 
-class Pool(PoolAdditions):
+class Pool(PoolAdditions, Generic[RecordT]):
     """A pool of connections, made by :func:`create_pool`.
 
     A connection is lent by :meth:`acquire` and comes back, as good as new, by :meth:`release` or at the end of the
@@ -80,13 +84,13 @@ class Pool(PoolAdditions):
         max_size: int,
         max_queries: int,
         max_inactive_connection_lifetime: float,
-        connect: Optional[Callable[..., Awaitable[connection.Connection]]] = None,
+        connect: Optional[Callable[..., Awaitable[connection.Connection[Any]]]] = None,
         setup: Optional[Callable[[Any], Awaitable[None]]] = None,
         init: Optional[Callable[[Any], Awaitable[None]]] = None,
         reset: Optional[Callable[[Any], Awaitable[None]]] = None,
         loop: Optional[asyncio.AbstractEventLoop],
-        connection_class: type[connection.Connection],
-        record_class: type[protocol.Record],
+        connection_class: type[connection.Connection[Any]],
+        record_class: type[RecordT],
         max_lifetime: float = 0.0,
         max_lifetime_jitter: float = 0.1,
         health_check_interval: float = 0.0,
@@ -139,7 +143,7 @@ class Pool(PoolAdditions):
         self._tasks: set[asyncio.Task[None]] = set()
         self._connect: Callable[..., Awaitable[Any]] = connection.connect if connect is None else connect
         self._connect_args: Sequence[Any] = connect_args
-        self._connect_kwargs = connect_kwargs
+        self._connect_kwargs: Mapping[str, Any] = connect_kwargs
         self._connection_class = connection_class
         self._record_class = record_class
         self._setup = setup
@@ -165,7 +169,7 @@ class Pool(PoolAdditions):
         )
         self._counts = Counts()
 
-    async def _async__init__(self) -> Optional[Pool]:
+    async def _async__init__(self) -> Pool[RecordT]:
         if self._initialized:
             return self
         if self._initializing:
@@ -330,7 +334,7 @@ class Pool(PoolAdditions):
             health_checks_failed=counts.health_checks_failed,
         )
 
-    def set_connect_args(self, dsn: Optional[str] = None, **connect_kwargs: Any) -> None:
+    def set_connect_args(self, dsn: Optional[str] = None, **connect_kwargs: Unpack[ConnectOptions]) -> None:
         """Change how the pool connects from now on; connections that are open stay as they are.
 
         Parameters
@@ -343,7 +347,7 @@ class Pool(PoolAdditions):
         self._connect_args = [dsn]
         self._connect_kwargs = connect_kwargs
 
-    async def _get_new_connection(self) -> connection.Connection:
+    async def _get_new_connection(self) -> connection.Connection[RecordT]:
         con = await self._connect(
             *self._connect_args,
             loop=self._loop,
@@ -367,7 +371,7 @@ class Pool(PoolAdditions):
                     raise
         return con
 
-    def _close_later(self, con: connection.Connection, timeout: Optional[float]) -> None:
+    def _close_later(self, con: connection.Connection[RecordT], timeout: Optional[float]) -> None:
         """Close a connection that is no longer in its place, in the background."""
 
         async def close() -> None:
@@ -395,7 +399,9 @@ class Pool(PoolAdditions):
         holder._in_use = True
         return holder
 
-    def _bring_back(self, holder: PoolConnectionHolder, con: connection.Connection) -> Optional[Awaitable[None]]:
+    def _bring_back(
+        self, holder: PoolConnectionHolder, con: connection.Connection[RecordT]
+    ) -> Optional[Awaitable[None]]:
         """Give back what :meth:`_borrow` lent; what is returned has to be awaited."""
         if holder._con is not con:
             # It was closed meanwhile, and the place is free again.
@@ -430,7 +436,7 @@ class Pool(PoolAdditions):
         if holder is None:
             async with self.acquire() as proxy:
                 return await proxy.execute(query, *args, timeout=timeout, **named)
-        con: connection.Connection = holder._con  # type: ignore[assignment]
+        con: connection.Connection[RecordT] = holder._con  # type: ignore[assignment]
         try:
             return await con.execute(query, *args, timeout=timeout, **named)
         finally:
@@ -438,9 +444,7 @@ class Pool(PoolAdditions):
             if rest is not None:
                 await rest
 
-    async def executemany(
-        self, command: str, args: Iterable[Sequence[Any]], *, timeout: Optional[float] = None
-    ) -> None:
+    async def executemany(self, command: str, args: ArgumentLists, *, timeout: Optional[float] = None) -> None:
         """Run a command for each list of arguments, on one of the connections.
 
         See :meth:`Connection.executemany`.
@@ -457,12 +461,22 @@ class Pool(PoolAdditions):
         async with self.acquire() as con:
             return await con.executemany(command, args, timeout=timeout)
 
+    @overload
+    async def fetch(
+        self, query: str, *args: Any, timeout: Optional[float] = None, record_class: None = None, **named: Any
+    ) -> list[RecordT]: ...
+
+    @overload
+    async def fetch(
+        self, query: str, *args: Any, timeout: Optional[float] = None, record_class: type[RowT], **named: Any
+    ) -> list[RowT]: ...
+
     async def fetch(
         self,
         query: str,
         *args: Any,
         timeout: Optional[float] = None,
-        record_class: Optional[type] = None,
+        record_class: Optional[type[Any]] = None,
         **named: Any,
     ) -> list[Any]:
         """Run a query on one of the connections, and return all its rows.
@@ -491,7 +505,7 @@ class Pool(PoolAdditions):
         if holder is None:
             async with self.acquire() as proxy:
                 return await proxy.fetch(query, *args, timeout=timeout, record_class=record_class, **named)
-        con: connection.Connection = holder._con  # type: ignore[assignment]
+        con: connection.Connection[RecordT] = holder._con  # type: ignore[assignment]
         try:
             return await con.fetch(query, *args, timeout=timeout, record_class=record_class, **named)
         finally:
@@ -500,7 +514,7 @@ class Pool(PoolAdditions):
                 await rest
 
     async def fetchval(
-        self, query: str, *args: Any, column: Any = 0, timeout: Optional[float] = None, **named: Any
+        self, query: str, *args: Any, column: Union[int, str] = 0, timeout: Optional[float] = None, **named: Any
     ) -> Any:
         """Run a query on one of the connections, and return a value of its first row.
 
@@ -528,7 +542,7 @@ class Pool(PoolAdditions):
         if holder is None:
             async with self.acquire() as proxy:
                 return await proxy.fetchval(query, *args, column=column, timeout=timeout, **named)
-        con: connection.Connection = holder._con  # type: ignore[assignment]
+        con: connection.Connection[RecordT] = holder._con  # type: ignore[assignment]
         try:
             return await con.fetchval(query, *args, column=column, timeout=timeout, **named)
         finally:
@@ -536,12 +550,22 @@ class Pool(PoolAdditions):
             if rest is not None:
                 await rest
 
+    @overload
+    async def fetchrow(
+        self, query: str, *args: Any, timeout: Optional[float] = None, record_class: None = None, **named: Any
+    ) -> Optional[RecordT]: ...
+
+    @overload
+    async def fetchrow(
+        self, query: str, *args: Any, timeout: Optional[float] = None, record_class: type[RowT], **named: Any
+    ) -> Optional[RowT]: ...
+
     async def fetchrow(
         self,
         query: str,
         *args: Any,
         timeout: Optional[float] = None,
-        record_class: Optional[type] = None,
+        record_class: Optional[type[Any]] = None,
         **named: Any,
     ) -> Any:
         """Run a query on one of the connections, and return its first row.
@@ -570,7 +594,7 @@ class Pool(PoolAdditions):
         if holder is None:
             async with self.acquire() as proxy:
                 return await proxy.fetchrow(query, *args, timeout=timeout, record_class=record_class, **named)
-        con: connection.Connection = holder._con  # type: ignore[assignment]
+        con: connection.Connection[RecordT] = holder._con  # type: ignore[assignment]
         try:
             return await con.fetchrow(query, *args, timeout=timeout, record_class=record_class, **named)
         finally:
@@ -578,13 +602,23 @@ class Pool(PoolAdditions):
             if rest is not None:
                 await rest
 
+    @overload
+    async def fetchmany(
+        self, query: str, args: ArgumentLists, *, timeout: Optional[float] = None, record_class: None = None
+    ) -> list[RecordT]: ...
+
+    @overload
+    async def fetchmany(
+        self, query: str, args: ArgumentLists, *, timeout: Optional[float] = None, record_class: type[RowT]
+    ) -> list[RowT]: ...
+
     async def fetchmany(
         self,
         query: str,
-        args: Iterable[Sequence[Any]],
+        args: ArgumentLists,
         *,
         timeout: Optional[float] = None,
-        record_class: Optional[type] = None,
+        record_class: Optional[type[Any]] = None,
     ) -> list[Any]:
         """Run a query for each list of arguments on one of the connections, and return all their rows.
 
@@ -607,7 +641,7 @@ class Pool(PoolAdditions):
             The rows, in the order of the arguments.
         """
         async with self.acquire() as con:
-            return await con.fetchmany(query, args, timeout=timeout, record_class=record_class)  # type: ignore[no-any-return]
+            return await con.fetchmany(query, args, timeout=timeout, record_class=record_class)
 
     async def copy_from_table(
         self,
@@ -746,7 +780,7 @@ class Pool(PoolAdditions):
                 where=where,
             )
 
-    def acquire(self, *, timeout: Optional[float] = None) -> PoolAcquireContext:
+    def acquire(self, *, timeout: Optional[float] = None) -> PoolAcquireContext[RecordT]:
         """Borrow a connection.
 
         Parameters
@@ -916,10 +950,10 @@ class Pool(PoolAdditions):
             if holder._con is not None:
                 holder._con._drop_local_type_cache()
 
-    def __await__(self) -> Generator[Any, None, Optional[Pool]]:
+    def __await__(self) -> Generator[Any, None, Pool[RecordT]]:
         return self._async__init__().__await__()
 
-    async def __aenter__(self) -> Pool:
+    async def __aenter__(self) -> Pool[RecordT]:
         await self._async__init__()
         return self
 
@@ -927,18 +961,18 @@ class Pool(PoolAdditions):
         await self.close()
 
 
-class PoolAcquireContext:
+class PoolAcquireContext(Generic[RecordT]):
     """What :meth:`Pool.acquire` returns: a connection, once it is awaited or entered."""
 
     __slots__ = ("connection", "done", "pool", "timeout")
 
-    def __init__(self, pool: Pool, timeout: Optional[float]) -> None:
+    def __init__(self, pool: Pool[RecordT], timeout: Optional[float]) -> None:
         self.pool = pool
         self.timeout = timeout
         self.connection: Any = None
         self.done = False
 
-    async def __aenter__(self) -> connection.Connection:
+    async def __aenter__(self) -> connection.Connection[RecordT]:
         if self.connection is not None or self.done:
             raise exceptions.InterfaceError("a connection is already acquired")
         self.connection = con = await self.pool._acquire(self.timeout)
@@ -955,7 +989,7 @@ class PoolAcquireContext:
         self.connection = None
         await self.pool.release(con)
 
-    def __await__(self) -> Generator[Any, None, connection.Connection]:
+    def __await__(self) -> Generator[Any, None, connection.Connection[RecordT]]:
         self.done = True
         return self.pool._acquire(self.timeout).__await__()
 
@@ -987,15 +1021,15 @@ def create_pool(
     max_size: int = 10,
     max_queries: int = 50000,
     max_inactive_connection_lifetime: float = 300.0,
-    connect: Optional[Callable[..., Awaitable[connection.Connection]]] = None,
+    connect: Optional[Callable[..., Awaitable[connection.Connection[Any]]]] = None,
     setup: Optional[Callable[[Any], Awaitable[None]]] = None,
     init: Optional[Callable[[Any], Awaitable[None]]] = None,
     reset: Optional[Callable[[Any], Awaitable[None]]] = None,
     loop: Optional[asyncio.AbstractEventLoop] = None,
-    connection_class: type[connection.Connection] = connection.Connection,
-    record_class: type[protocol.Record] = protocol.Record,
-    **connect_kwargs: Any,
-) -> Pool:
+    connection_class: type[connection.Connection[Any]] = connection.Connection,
+    record_class: type[RecordT] = protocol.Record,  # type: ignore[assignment]
+    **connect_kwargs: Unpack[PoolOptions],
+) -> Pool[RecordT]:
     """Make a pool of connections.
 
     The pool connects when it is awaited, or entered by `async with`.

@@ -33,9 +33,9 @@ class PoolConnectionHolder:
         "_timeout",
     )
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool[Any]) -> None:
         self._pool = pool
-        self._con: Optional[Connection] = None
+        self._con: Optional[Connection[Any]] = None
         self._proxy: Optional[PoolConnectionProxy] = None
         self._in_use: Optional[bool] = None
         # Made only when somebody waits for the release.
@@ -135,7 +135,7 @@ class PoolConnectionHolder:
         self._con = None
         await self.connect()
 
-    async def _answers(self, con: Connection) -> bool:
+    async def _answers(self, con: Connection[Any]) -> bool:
         """Ask the server an empty query; whether it answers in time."""
         try:
             await con.execute("", timeout=self._pool._health_check_timeout)
@@ -162,7 +162,7 @@ class PoolConnectionHolder:
         self._free()
         return True
 
-    def _reset_behind(self, con: Connection, session: Any) -> bool:
+    def _reset_behind(self, con: Connection[Any], session: Any) -> bool:
         """Send the reset without waiting for its answer: whatever comes next goes behind it on the same connection."""
         if session.is_in_transaction() or session._is_cancelling() or con.is_closed():
             return False
@@ -183,7 +183,7 @@ class PoolConnectionHolder:
         self._pool._counts.resets += 1
         return True
 
-    async def release(self, timeout: Optional[float], given: Optional[Connection] = None) -> None:
+    async def release(self, timeout: Optional[float], given: Optional[Connection[Any]] = None) -> None:
         """Take the connection back, as a new one: reset, or closed when its time is over.
 
         `given` is the connection that was to be given back when this was called: since then it may have ended, and this
@@ -340,7 +340,7 @@ class _Ending:
 
     __slots__ = ("_con", "_waiting")
 
-    def __init__(self, waiting: Any, con: Connection) -> None:
+    def __init__(self, waiting: Any, con: Connection[Any]) -> None:
         self._waiting = waiting
         self._con = con
 

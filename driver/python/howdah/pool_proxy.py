@@ -50,15 +50,15 @@ class PoolConnectionProxyMeta(type):
 class PoolConnectionProxy(connection._ConnectionProxy, metaclass=PoolConnectionProxyMeta, wrap=True):  # noqa: D101
     __slots__ = ("_con", "_holder")
 
-    def __init__(self, holder: PoolConnectionHolder, con: connection.Connection) -> None:
-        self._con: Optional[connection.Connection] = con
+    def __init__(self, holder: PoolConnectionHolder, con: connection.Connection[Any]) -> None:
+        self._con: Optional[connection.Connection[Any]] = con
         self._holder = holder
         con._set_proxy(self)
 
     def __getattr__(self, attr: str) -> Any:
         return getattr(self._con, attr)
 
-    def _detach(self) -> Optional[connection.Connection]:
+    def _detach(self) -> Optional[connection.Connection[Any]]:
         con = self._con
         if con is not None:
             self._con = None

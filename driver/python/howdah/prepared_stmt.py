@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Optional
+from collections.abc import Iterable
+from typing import Any, Generic, Optional, Union
 
 from . import connresource, cursor, exceptions, named, protocol, statements
+from ._typing import Arguments, RowT
+from .types import Attribute, Type
 
 
-class PreparedStatement(connresource.ConnectionResource):
+class PreparedStatement(connresource.ConnectionResource, Generic[RowT]):
     """A prepared statement, made by :meth:`Connection.prepare`.
 
     Examples
@@ -45,19 +48,19 @@ class PreparedStatement(connresource.ConnectionResource):
         return None if self._last_status is None else self._last_status.decode()
 
     @connresource.guarded
-    def get_parameters(self) -> tuple[Any, ...]:
+    def get_parameters(self) -> tuple[Type, ...]:
         """Return the types of its parameters, a tuple of :class:`~howdah.types.Type`."""
         return tuple(self._state._get_parameters())
 
     @connresource.guarded
-    def get_attributes(self) -> tuple[Any, ...]:
+    def get_attributes(self) -> tuple[Attribute, ...]:
         """Return the names and types of its columns, a tuple of :class:`~howdah.types.Attribute`."""
         return tuple(self._state._get_attributes())
 
     @connresource.guarded
     def cursor(
         self, *args: Any, prefetch: Optional[int] = None, timeout: Optional[float] = None, **values: Any
-    ) -> cursor.CursorFactory:
+    ) -> cursor.CursorFactory[RowT]:
         """Read its rows piece by piece, within a transaction.
 
         Parameters
@@ -111,7 +114,7 @@ class PreparedStatement(connresource.ConnectionResource):
         return json.loads(plan) if isinstance(plan, str) else plan
 
     @connresource.guarded
-    async def fetch(self, *args: Any, timeout: Optional[float] = None, **values: Any) -> list[Any]:
+    async def fetch(self, *args: Any, timeout: Optional[float] = None, **values: Any) -> list[RowT]:
         """Run it, and give its rows.
 
         Parameters
@@ -126,11 +129,13 @@ class PreparedStatement(connresource.ConnectionResource):
         list of Record
             The rows.
         """
-        rows: list[Any] = await self.__bind_execute(self._arguments(args, values), 0, timeout)
+        rows: list[RowT] = await self.__bind_execute(self._arguments(args, values), 0, timeout)
         return rows
 
     @connresource.guarded
-    async def fetchval(self, *args: Any, column: Any = 0, timeout: Optional[float] = None, **values: Any) -> Any:
+    async def fetchval(
+        self, *args: Any, column: Union[int, str] = 0, timeout: Optional[float] = None, **values: Any
+    ) -> Any:
         """Run it, and give one value of its first row.
 
         Parameters
@@ -158,7 +163,7 @@ class PreparedStatement(connresource.ConnectionResource):
         return rows[0][column] if rows else None
 
     @connresource.guarded
-    async def fetchrow(self, *args: Any, timeout: Optional[float] = None, **values: Any) -> Any:
+    async def fetchrow(self, *args: Any, timeout: Optional[float] = None, **values: Any) -> Optional[RowT]:
         """Run it, and give its first row.
 
         Parameters
@@ -173,11 +178,11 @@ class PreparedStatement(connresource.ConnectionResource):
         Record or None
             The row; None if there is none.
         """
-        rows = await self.__bind_execute(self._arguments(args, values), 1, timeout)
+        rows: list[RowT] = await self.__bind_execute(self._arguments(args, values), 1, timeout)
         return rows[0] if rows else None
 
     @connresource.guarded
-    async def fetchmany(self, args: Any, *, timeout: Optional[float] = None) -> list[Any]:
+    async def fetchmany(self, args: Iterable[Arguments], *, timeout: Optional[float] = None) -> list[RowT]:
         """Run it for each of many argument lists, and give the rows of all.
 
         Parameters
@@ -193,13 +198,13 @@ class PreparedStatement(connresource.ConnectionResource):
             The rows.
         """
         rows = named.argument_lists(self._names, args)
-        found: list[Any] = await self._guard(
+        found: list[RowT] = await self._guard(
             self._connection._protocol.bind_execute_many(self._state, rows, "", timeout, True)
         )
         return found
 
     @connresource.guarded
-    async def executemany(self, args: Any, *, timeout: Optional[float] = None) -> None:
+    async def executemany(self, args: Iterable[Arguments], *, timeout: Optional[float] = None) -> None:
         """Run it for each of many argument lists, all or none.
 
         Parameters

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Optional, TypeVar
 
 from . import exceptions
+from ._typing import IsolationLevel
 
 _T = TypeVar("_T")
 
@@ -19,7 +20,7 @@ async def run_transaction(
     connection: Any,
     fn: Callable[[Any], Awaitable[_T]],
     *,
-    isolation: Optional[str] = "serializable",
+    isolation: Optional[IsolationLevel] = "serializable",
     readonly: bool = False,
     deferrable: bool = False,
     attempts: int = 10,

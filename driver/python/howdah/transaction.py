@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, Optional
 
 from . import _core, connresource, exceptions
+from ._typing import IsolationLevel
 
 
 class TransactionState(enum.Enum):
@@ -68,7 +69,7 @@ class Transaction(connresource.ConnectionResource):
         "_state",
     )
 
-    def __init__(self, connection: Any, isolation: Optional[str], readonly: bool, deferrable: bool) -> None:
+    def __init__(self, connection: Any, isolation: Optional[IsolationLevel], readonly: bool, deferrable: bool) -> None:
         super().__init__(connection)
         if isolation and isolation not in ISOLATION_LEVELS:
             raise ValueError(f"isolation is expected to be either of {set(ISOLATION_LEVELS)}, got {isolation!r}")

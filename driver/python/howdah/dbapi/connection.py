@@ -9,9 +9,10 @@ import threading
 import warnings
 from collections.abc import Awaitable, Iterable, Iterator
 from types import TracebackType
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Generic, Literal, Optional, overload
 
-from .. import connect_utils, connection, exceptions
+from .. import _core, connect_utils, connection, exceptions
+from .._typing import Arguments, CursorRowT, IsolationLevel, SessionOptions
 from ..protocol import NO_TIMEOUT
 from ..transaction import ISOLATION_LEVELS
 from . import errors
@@ -20,13 +21,20 @@ from ._loop import Loop, resume
 from .cursor import Column, ColumnCursor, Cursor, RowFactory, StreamCursor
 from .errors import InterfaceError, InternalError, ProgrammingError, raise_translated
 
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    from typing_extensions import Self, Unpack
+
+    _T = TypeVar("_T")
+
 # After these, statements of the tables that were there may not hold any more.
 _ALTERING = (b"CREATE", b"ALTER", b"DROP", b"ROLLBACK", b"DISCARD", b"DEALLOCATE")
 # How long a polite end may take.
 _GOODBYE = 5
 
 
-class Connection:
+class Connection(Generic[CursorRowT]):
     """A session with a server, made by :func:`connect`.
 
     Several threads may use it: one waits while another one's command runs. As a block it commits at the end, or rolls
@@ -52,7 +60,11 @@ class Connection:
     NotSupportedError = errors.NotSupportedError
 
     def __init__(
-        self, loop: Loop, inner: connection.Connection, autocommit: bool, row_factory: Optional[RowFactory]
+        self,
+        loop: Loop,
+        inner: connection.Connection[Any],
+        autocommit: bool,
+        row_factory: Optional[RowFactory[CursorRowT]],
     ) -> None:
         self._loop = loop
         self._inner = inner
@@ -72,14 +84,47 @@ class Connection:
         """Take the options that the connection was made with."""
         self._autocommit: bool
         #: What makes the rows of new cursors, from the names of the columns; tuples by default.
-        self.row_factory: Optional[RowFactory]
+        self.row_factory: Optional[RowFactory[CursorRowT]]
         self._autocommit, self.row_factory = self._made_with
-        self._isolation: Optional[str] = None
+        self._isolation: Optional[IsolationLevel] = None
         self._readonly = False
         self._deferrable = False
         self._choose_begin()
 
     # What PEP 249 asks for.
+
+    @overload
+    def cursor(
+        self,
+        name: None = None,
+        *,
+        stream: Literal[False] = False,
+        columns: Literal[False] = False,
+        row_factory: None = None,
+    ) -> Cursor[CursorRowT]: ...
+
+    @overload
+    def cursor(
+        self,
+        name: None = None,
+        *,
+        stream: Literal[False] = False,
+        columns: Literal[False] = False,
+        row_factory: RowFactory[_T],
+    ) -> Cursor[_T]: ...
+
+    @overload
+    def cursor(self, name: None = None, *, columns: Literal[True]) -> ColumnCursor: ...
+
+    @overload
+    def cursor(
+        self, name: Optional[str] = None, *, stream: bool = True, row_factory: None = None
+    ) -> StreamCursor[CursorRowT]: ...
+
+    @overload
+    def cursor(
+        self, name: Optional[str] = None, *, stream: bool = True, row_factory: RowFactory[_T]
+    ) -> StreamCursor[_T]: ...
 
     def cursor(
         self,
@@ -87,7 +132,7 @@ class Connection:
         *,
         stream: bool = False,
         columns: bool = False,
-        row_factory: Optional[RowFactory] = None,
+        row_factory: Optional[RowFactory[Any]] = None,
     ) -> Any:
         """Make a cursor.
 
@@ -114,7 +159,7 @@ class Connection:
             if stream:
                 raise InterfaceError("a cursor is for columns or streams, not for both")
             return ColumnCursor(self)
-        kind: type[Cursor] = StreamCursor if stream else Cursor
+        kind: type[Cursor[Any]] = StreamCursor if stream else Cursor
         return kind(self, row_factory or self.row_factory)
 
     def commit(self) -> None:
@@ -158,12 +203,12 @@ class Connection:
         self._autocommit = bool(value)
 
     @property
-    def isolation_level(self) -> Optional[str]:
+    def isolation_level(self) -> Optional[IsolationLevel]:
         """The level of transactions: "serializable", "repeatable_read", ...; None for the server's default."""
         return self._isolation
 
     @isolation_level.setter
-    def isolation_level(self, value: Optional[str]) -> None:
+    def isolation_level(self, value: Optional[IsolationLevel]) -> None:
         self._check_idle("isolation_level")
         if value is not None and value not in ISOLATION_LEVELS:
             raise ProgrammingError(f"isolation_level is expected to be one of {list(ISOLATION_LEVELS)}, got {value!r}")
@@ -208,11 +253,11 @@ class Connection:
         return self._inner.get_server_version()
 
     @property
-    def asynchronous(self) -> connection.Connection:
+    def asynchronous(self) -> connection.Connection[Any]:
         """The connection of asyncpg's interface that this one drives; what it gives to await is for :meth:`wait`."""
         return self._inner
 
-    def wait(self, awaitable: Awaitable[Any]) -> Any:
+    def wait(self, awaitable: Awaitable[_T]) -> _T:
         """Run something to be awaited to its end, on this thread.
 
         It is in the transaction that is open, and begins none.
@@ -234,13 +279,13 @@ class Connection:
         """
         with self._lock:
             self._check()
-            return self._complete(awaitable)
+            return self._complete(awaitable)  # type: ignore[no-any-return]
 
-    def execute(self, operation: str, parameters: Any = None) -> Any:
+    def execute(self, operation: str, parameters: Optional[Arguments] = None) -> Cursor[CursorRowT]:
         """Make a cursor and execute a command with it."""
         return self.cursor().execute(operation, parameters)
 
-    def fetch_columns(self, operation: str, parameters: Any = None) -> Any:
+    def fetch_columns(self, operation: str, parameters: Optional[Arguments] = None) -> _core.Columns:
         """Run a query, and give its result as columns.
 
         Returns
@@ -251,7 +296,7 @@ class Connection:
         return self.cursor(columns=True).execute(operation, parameters).fetch_columns()
 
     @contextlib.contextmanager
-    def transaction(self) -> Iterator[Connection]:
+    def transaction(self) -> Iterator[Self]:
         """Make a block a transaction, or a savepoint within one: kept at its end, undone by an exception.
 
         Examples
@@ -317,7 +362,7 @@ class Connection:
         self._loop.turn()
         self._loop.close()
 
-    def __enter__(self) -> Connection:
+    def __enter__(self) -> Self:
         self._check()
         return self
 
@@ -569,10 +614,10 @@ def connect(
     dsn: Optional[str] = None,
     *,
     autocommit: bool = False,
-    row_factory: Optional[RowFactory] = None,
+    row_factory: Optional[RowFactory[CursorRowT]] = None,
     timeout: Optional[float] = 60,
-    **options: Any,
-) -> Connection:
+    **options: Unpack[SessionOptions],
+) -> Connection[CursorRowT]:
     """Connect to a server.
 
     Parameters
@@ -606,10 +651,9 @@ def connect(
     >>> connection = howdah.dbapi.connect("host=localhost dbname=app", autocommit=True)
     """
     loop = Loop()
+    settings: SessionOptions = {"max_cached_statement_lifetime": 0, **options}
     try:
-        inner = loop.complete(
-            connection.connect(dsn, loop=loop, timeout=timeout, **{"max_cached_statement_lifetime": 0, **options})
-        )
+        inner = loop.complete(connection.connect(dsn, loop=loop, timeout=timeout, **settings))
     except BaseException as error:
         loop.turn()
         loop.close()

@@ -6,20 +6,25 @@ import importlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Optional, TypeVar
 
-from .. import utils
+from .. import _core, utils
+from .._typing import Arguments, CursorRowT
 from . import parameters as placeholders
 from ._loop import Loop
 from .errors import InterfaceError, NotSupportedError, ProgrammingError
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from .connection import Connection
 
+_T = TypeVar("_T")
+
 # A row's values in the order of the columns, to what the program wants of a row.
-RowMaker = Callable[[tuple[Any, ...]], Any]
+RowMaker = Callable[[tuple[Any, ...]], _T]
 # The names of the columns, to a maker of rows.
-RowFactory = Callable[[list[str]], RowMaker]
+RowFactory = Callable[[list[str]], RowMaker[_T]]
 
 # How many rows a streaming cursor fetches at a time.
 _PIECE = 1000
@@ -40,8 +45,8 @@ class Column(NamedTuple):
 class BaseCursor:
     """What cursors have in common: the statement, and what the server has said of it."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection: Connection = connection
+    def __init__(self, connection: Connection[Any]) -> None:
+        self._connection: Connection[Any] = connection
         self._closed = False
         self._description: Optional[list[Column]] = None
         self._rowcount = -1
@@ -51,7 +56,7 @@ class BaseCursor:
         self.arraysize = 1
 
     @property
-    def connection(self) -> Connection:
+    def connection(self) -> Connection[Any]:
         """The connection."""
         return self._connection
 
@@ -111,7 +116,7 @@ class BaseCursor:
         self._rowcount = -1
         self._tag = None
 
-    def __enter__(self) -> Any:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -120,7 +125,7 @@ class BaseCursor:
         self.close()
 
 
-class Cursor(BaseCursor):
+class Cursor(BaseCursor, Generic[CursorRowT]):
     """A cursor whose rows are all fetched when a query is executed.
 
     Examples
@@ -130,19 +135,19 @@ class Cursor(BaseCursor):
     [(1, 'LH'), (2, 'AF')]
     """
 
-    def __init__(self, connection: Connection, row_factory: Optional[RowFactory] = None) -> None:
+    def __init__(self, connection: Connection[Any], row_factory: Optional[RowFactory[CursorRowT]] = None) -> None:
         super().__init__(connection)
         self._rows: Sequence[tuple[Any, ...]] = ()
         self._at = 0
         self._factory = row_factory
-        self._make: Optional[RowMaker] = None
+        self._make: Optional[RowMaker[CursorRowT]] = None
 
     @property
     def rownumber(self) -> Optional[int]:
         """The number of the next row, from 0; None without a result."""
         return None if self._description is None else self._at
 
-    def execute(self, operation: str, parameters: Any = None) -> Cursor:
+    def execute(self, operation: str, parameters: Optional[Arguments] = None) -> Self:
         """Run a command.
 
         Parameters
@@ -172,7 +177,7 @@ class Cursor(BaseCursor):
         self._described(description)
         return self
 
-    def executemany(self, operation: str, seq_of_parameters: Iterable[Any]) -> Cursor:
+    def executemany(self, operation: str, seq_of_parameters: Iterable[Arguments]) -> Self:
         """Run a command once for each of many argument lists, which travel as one unit.
 
         Parameters
@@ -217,20 +222,20 @@ class Cursor(BaseCursor):
         self.execute(f"select * from {name}({numbers})", tuple(parameters) or None)
         return parameters
 
-    def fetchone(self) -> Any:
+    def fetchone(self) -> Optional[CursorRowT]:
         """Return the next row, None when there are no more."""
         rows = self._result()
         if self._at >= len(rows):
             return None
         row = rows[self._at]
         self._at += 1
-        return row if self._make is None else self._make(row)
+        return row if self._make is None else self._make(row)  # type: ignore[return-value]
 
-    def fetchmany(self, size: Optional[int] = None) -> list[Any]:
+    def fetchmany(self, size: Optional[int] = None) -> list[CursorRowT]:
         """Return the next `size` rows (`arraysize` by default), fewer when there are no more."""
         return self._take(self._at + (self.arraysize if size is None else size))
 
-    def fetchall(self) -> list[Any]:
+    def fetchall(self) -> list[CursorRowT]:
         """Return the rows that are left."""
         return self._take(len(self._result()))
 
@@ -291,9 +296,9 @@ class Cursor(BaseCursor):
         super().close()
         self._rows = ()
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[CursorRowT]:
         while self._at < len(self._result()):
-            yield self.fetchone()
+            yield self.fetchone()  # type: ignore[misc]
 
     def _take(self, end: int) -> list[Any]:
         rows = self._result()
@@ -328,11 +333,11 @@ class ColumnCursor(BaseCursor):
     2
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection[Any]) -> None:
         super().__init__(connection)
         self._columns: Any = None
 
-    def execute(self, operation: str, parameters: Any = None) -> ColumnCursor:
+    def execute(self, operation: str, parameters: Optional[Arguments] = None) -> ColumnCursor:
         """Run a query, as :meth:`Cursor.execute`."""
         self._check()
         self._forget()
@@ -342,12 +347,13 @@ class ColumnCursor(BaseCursor):
         self._rowcount = len(self._columns)
         return self
 
-    def fetch_columns(self) -> Any:
+    def fetch_columns(self) -> _core.Columns:
         """Return the result as :class:`howdah.Columns`, which Arrow's libraries and NumPy take without copying."""
         self._check()
         if self._columns is None:
             raise ProgrammingError("there is no result: no query was executed, or it was fetched already")
-        columns, self._columns = self._columns, None
+        columns: _core.Columns = self._columns
+        self._columns = None
         return columns
 
     def fetch_arrow_table(self) -> Any:
@@ -364,7 +370,7 @@ class ColumnCursor(BaseCursor):
         self._columns = None
 
 
-class StreamCursor(Cursor):
+class StreamCursor(Cursor[CursorRowT]):
     """A cursor whose rows come piece by piece while they are fetched, within a transaction.
 
     Examples
@@ -374,13 +380,13 @@ class StreamCursor(Cursor):
     ...         print(row)
     """
 
-    def __init__(self, connection: Connection, row_factory: Optional[RowFactory] = None) -> None:
+    def __init__(self, connection: Connection[Any], row_factory: Optional[RowFactory[CursorRowT]] = None) -> None:
         super().__init__(connection, row_factory)
         #: How many rows travel at a time when they are iterated over or fetched one by one.
         self.itersize = _PIECE
         self._portal: Any = None
 
-    def execute(self, operation: str, parameters: Any = None) -> Cursor:
+    def execute(self, operation: str, parameters: Optional[Arguments] = None) -> Self:
         """Begin a query, as :meth:`Cursor.execute`; its rows stay on the server."""
         self._check()
         self._end()
@@ -391,17 +397,17 @@ class StreamCursor(Cursor):
         self._described(description)
         return self
 
-    def executemany(self, operation: str, seq_of_parameters: Iterable[Any]) -> Cursor:
+    def executemany(self, operation: str, seq_of_parameters: Iterable[Arguments]) -> Self:
         """Refuse: rows of many commands are not streamed."""
         raise NotSupportedError("executemany() is for a cursor that does not stream")
 
-    def fetchone(self) -> Any:
+    def fetchone(self) -> Optional[CursorRowT]:
         """Return the next row, None when there are no more."""
         if self._at >= len(self._result()):
             self._fill(self.itersize)
         return super().fetchone()
 
-    def fetchmany(self, size: Optional[int] = None) -> list[Any]:
+    def fetchmany(self, size: Optional[int] = None) -> list[CursorRowT]:
         """Return the next `size` rows (`arraysize` by default), fewer when there are no more."""
         size = self.arraysize if size is None else size
         missing = size - (len(self._result()) - self._at)
@@ -409,7 +415,7 @@ class StreamCursor(Cursor):
             self._fill(missing)
         return super().fetchmany(size)
 
-    def fetchall(self) -> list[Any]:
+    def fetchall(self) -> list[CursorRowT]:
         """Return the rows that are left."""
         self._result()
         self._fill(0)
@@ -425,7 +431,7 @@ class StreamCursor(Cursor):
             self._end()
         super().close()
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[CursorRowT]:
         while (row := self.fetchone()) is not None:
             yield row
 
@@ -471,11 +477,11 @@ def _as_target(target: Any, loop: Loop) -> Any:
     return sink
 
 
-def dict_row(names: list[str]) -> RowMaker:
+def dict_row(names: list[str]) -> RowMaker[dict[str, Any]]:
     """Make rows dicts, for `row_factory`."""
     return lambda row: dict(zip(names, row))
 
 
-def class_row(kind: Callable[..., Any]) -> RowFactory:
+def class_row(kind: Callable[..., _T]) -> RowFactory[_T]:
     """Make rows instances of a class, a dataclass for instance, whose arguments have the columns' names."""
     return lambda names: lambda row: kind(**dict(zip(names, row)))

@@ -7,13 +7,18 @@ import threading
 import time
 from collections.abc import Iterator
 from types import TracebackType
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Generic, Optional
 
+from .._typing import CursorRowT, SessionOptions
 from .connection import Connection, connect
+from .cursor import RowFactory
 from .errors import Error, InterfaceError, OperationalError
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
-class Pool:
+
+class Pool(Generic[CursorRowT]):
     """Connections that threads borrow.
 
     No thread looks after it: connections are made by those who borrow them, and checked when they come back.
@@ -30,7 +35,7 @@ class Pool:
         Seconds that who borrows waits for a connection to come back.
     max_idle : float, default 300
         Seconds after which a connection that nobody has borrowed is replaced; 0 for never.
-    **options
+    autocommit, row_factory, **options
         As for :func:`connect`.
 
     Examples
@@ -49,21 +54,25 @@ class Pool:
         max_size: int = 10,
         timeout: float = 30,
         max_idle: float = 300,
-        **options: Any,
+        autocommit: bool = False,
+        row_factory: Optional[RowFactory[CursorRowT]] = None,
+        **options: Unpack[SessionOptions],
     ) -> None:
         if not 0 <= min_size <= max_size or max_size < 1:
             raise InterfaceError(
                 f"the pool's sizes are expected as 0 <= min_size <= max_size, got {min_size}, {max_size}"
             )
         self._dsn = dsn
+        self._autocommit = autocommit
+        self._row_factory = row_factory
         self._options = options
         self._max_size = max_size
         self._timeout = timeout
         self._max_idle = max_idle
         self._changed = threading.Condition()
         # The last one that came back is lent first: the others may grow old.
-        self._idle: list[tuple[Connection, float]] = []
-        self._lent: set[Connection] = set()
+        self._idle: list[tuple[Connection[CursorRowT], float]] = []
+        self._lent: set[Connection[CursorRowT]] = set()
         # Those that are being made.
         self._making = 0
         self._closed = False
@@ -74,7 +83,7 @@ class Pool:
             self.close()
             raise
 
-    def getconn(self, timeout: Optional[float] = None) -> Connection:
+    def getconn(self, timeout: Optional[float] = None) -> Connection[CursorRowT]:
         """Borrow a connection, which :meth:`putconn` gives back.
 
         Raises
@@ -84,7 +93,7 @@ class Pool:
         """
         patience = self._timeout if timeout is None else timeout
         deadline = time.monotonic() + patience
-        old: list[Connection] = []
+        old: list[Connection[CursorRowT]] = []
         try:
             with self._changed:
                 while True:
@@ -107,7 +116,7 @@ class Pool:
                 connection.close()
         return self._make()
 
-    def putconn(self, connection: Connection) -> None:
+    def putconn(self, connection: Connection[CursorRowT]) -> None:
         """Give a connection back: its transaction is undone, and its session made as new."""
         with self._changed:
             if connection not in self._lent:
@@ -131,7 +140,7 @@ class Pool:
                 connection.close()
 
     @contextlib.contextmanager
-    def connection(self, timeout: Optional[float] = None) -> Iterator[Connection]:
+    def connection(self, timeout: Optional[float] = None) -> Iterator[Connection[CursorRowT]]:
         """Borrow a connection for a block, which commits at its end, or rolls back after an exception."""
         connection = self.getconn(timeout)
         try:
@@ -150,7 +159,7 @@ class Pool:
         for connection, _ in idle:
             connection.close()
 
-    def __enter__(self) -> Pool:
+    def __enter__(self) -> Pool[CursorRowT]:
         return self
 
     def __exit__(
@@ -158,7 +167,7 @@ class Pool:
     ) -> None:
         self.close()
 
-    def _take(self, old: list[Connection]) -> Optional[Connection]:
+    def _take(self, old: list[Connection[CursorRowT]]) -> Optional[Connection[CursorRowT]]:
         """An idle connection; those that cannot be used any more are put into `old`."""
         now = time.monotonic()
         while self._idle:
@@ -168,10 +177,10 @@ class Pool:
             old.append(connection)
         return None
 
-    def _make(self) -> Connection:
+    def _make(self) -> Connection[CursorRowT]:
         connection = None
         try:
-            connection = connect(self._dsn, **self._options)
+            connection = connect(self._dsn, autocommit=self._autocommit, row_factory=self._row_factory, **self._options)
             return connection
         finally:
             with self._changed:
