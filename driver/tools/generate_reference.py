@@ -34,6 +34,7 @@ CHAPTERS = [
             "howdah.dbapi:Error",
         ],
     ),
+    ("OpenTelemetry", ["howdah.opentelemetry:instrument"]),
     ("Training", ["howdah:TrainingProgress", "howdah:ProgressBar"]),
     (
         "Types",
@@ -78,7 +79,7 @@ def write(out, path):
     module, name = path.split(":")
     thing = getattr(importlib.import_module(module), name)
     # Names that the other interface has too.
-    prefix = "dbapi." if module == "howdah.dbapi" else ""
+    prefix = {"howdah.dbapi": "dbapi.", "howdah.opentelemetry": "opentelemetry."}.get(module, "")
     if not inspect.isclass(thing):
         entry(out, name, thing, "###", prefix)
         return

@@ -79,7 +79,8 @@ class ColumnMethods(ConnectionPart):
         statement = await self._get_statement(query, timeout)
         statement.attach()
         try:
-            return await self._protocol.columns(statement, args, list(dictionary), timeout)  # type: ignore[no-any-return]
+            with self._logged(query, args, timeout):
+                return await self._protocol.columns(statement, args, list(dictionary), timeout)  # type: ignore[no-any-return]
         finally:
             statement.detach()
             self._maybe_gc_stmt(statement)
@@ -134,7 +135,8 @@ class ColumnMethods(ConnectionPart):
             table = f"{utils._quote_ident(schema_name)}.{table}"
         probe = await self._prepare(f"SELECT {listed} FROM {table} LIMIT 1", use_cache=True)
         statement = f"COPY {table} ({listed}) FROM STDIN (FORMAT binary)"
-        return str(await self._protocol.copy_in(statement, None, None, lent, probe._state, timeout))
+        with self._logged(statement, (), timeout):
+            return str(await self._protocol.copy_in(statement, None, None, lent, probe._state, timeout))
 
     async def predict(self, project_name: str, features: Any, *, timeout: Optional[float] = None) -> Any:
         """Predict for each row of a matrix, by the project's deployed model on the server.
@@ -275,7 +277,8 @@ class ColumnMethods(ConnectionPart):
 
     async def _fetch_bytes(self, query: str, args: tuple[Any, ...], timeout: Optional[float]) -> Any:
         statement = await self._get_statement(query, timeout)
-        return await self._protocol.bind_run(statement, args, "", 0, 6, timeout)
+        with self._logged(query, args, timeout):
+            return await self._protocol.bind_run(statement, args, "", 0, 6, timeout)
 
 
 def _numpy() -> Any:

@@ -285,7 +285,8 @@ class CopyMethods(ConnectionPart):
         query = f"SELECT {names} FROM {_table(table_name, schema_name, None)} LIMIT 1"
         probe = await self._prepare(query, use_cache=True)
         statement = f"COPY {_table(table_name, schema_name, columns)} FROM STDIN (FORMAT binary) {where}"
-        return str(await self._protocol.copy_in(statement, None, None, records, probe._state, timeout))
+        with self._logged(statement, (), timeout):
+            return str(await self._protocol.copy_in(statement, None, None, records, probe._state, timeout))
 
     def _format_copy_where(self, where: Optional[str]) -> str:
         if where and not self._server_caps.sql_copy_from_where:
@@ -301,7 +302,8 @@ class CopyMethods(ConnectionPart):
                     "output is expected to be a file-like object, a path-like object or a coroutine function, "
                     f"not {type(output).__name__}"
                 )
-            return str(await self._protocol.copy_out(statement, output, timeout))
+            with self._logged(statement, (), timeout):
+                return str(await self._protocol.copy_out(statement, output, timeout))
         file = output if path is None else await run(None, open, path, "wb")
 
         if type(file) is io.BytesIO:
@@ -314,7 +316,8 @@ class CopyMethods(ConnectionPart):
                 await run(None, file.write, data)
 
         try:
-            return str(await self._protocol.copy_out(statement, write, timeout))
+            with self._logged(statement, (), timeout):
+                return str(await self._protocol.copy_out(statement, write, timeout))
         finally:
             if path is not None:
                 await run(None, file.close)
@@ -335,7 +338,8 @@ class CopyMethods(ConnectionPart):
         else:
             data = source
         try:
-            return str(await self._protocol.copy_in(statement, reader, data, None, None, timeout))
+            with self._logged(statement, (), timeout):
+                return str(await self._protocol.copy_in(statement, reader, data, None, None, timeout))
         finally:
             if file is not None:
                 await run(None, file.close)

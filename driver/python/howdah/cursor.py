@@ -109,18 +109,21 @@ class BaseCursor(connresource.ConnectionResource, Generic[RowT]):
 
     async def _bind_exec(self, n: int, timeout: Optional[float]) -> Any:
         portal = self._open()
-        rows, _, self._exhausted = await self._connection._protocol.bind_execute(
-            self._state, self._args, portal, n, True, timeout
-        )
+        with self._connection._logged(self._state.query, self._args, timeout):
+            rows, _, self._exhausted = await self._connection._protocol.bind_execute(
+                self._state, self._args, portal, n, True, timeout
+            )
         return rows
 
     async def _bind(self, timeout: Optional[float]) -> Any:
         portal = self._open()
-        return await self._connection._protocol.bind(self._state, self._args, portal, timeout)
+        with self._connection._logged(self._state.query, self._args, timeout):
+            return await self._connection._protocol.bind(self._state, self._args, portal, timeout)
 
     async def _exec(self, n: int, timeout: Optional[float]) -> Any:
         portal = self._portal()
-        rows, _, self._exhausted = await self._connection._protocol.execute(self._state, portal, n, True, timeout)
+        with self._connection._logged(self._state.query, self._args, timeout):
+            rows, _, self._exhausted = await self._connection._protocol.execute(self._state, portal, n, True, timeout)
         return rows
 
     async def _close_portal(self, timeout: Optional[float]) -> None:

@@ -20,9 +20,14 @@ LoggedQuery = collections.namedtuple(
 LoggedQuery.__doc__ = "A query that was executed, how long it took (seconds) and what came of it."
 
 
+_UNLOGGED = contextlib.nullcontext()
+
+
 class _Callback(NamedTuple):
     cb: Callable[..., Any]
     is_async: bool
+    # Called where the event is, in place of in the loop's next turn.
+    at_once: bool = False
 
     @classmethod
     def from_callable(cls, cb: Callable[..., Any]) -> _Callback:
@@ -124,19 +129,23 @@ class ListenerMethods(ConnectionPart):
         """Undo :meth:`add_termination_listener`."""
         self._termination_listeners.discard(_Callback.from_callable(callback))
 
-    def add_query_logger(self, callback: Callable[..., Any]) -> None:
-        """Call a function after each query.
+    def add_query_logger(self, callback: Callable[..., Any], *, at_once: bool = False) -> None:
+        """Call a function after each query: of a pool too, where the connection goes back to it.
 
         Parameters
         ----------
         callback : callable
             A function or coroutine function, called with a :class:`LoggedQuery`.
+        at_once : bool, default False
+            Whether a function is called before who asked has the answer, in place of in the loop's next turn.
         """
-        self._query_loggers.add(_Callback.from_callable(callback))
+        found = _Callback.from_callable(callback)
+        self._query_loggers.add(found._replace(at_once=at_once and not found.is_async))
 
     def remove_query_logger(self, callback: Callable[..., Any]) -> None:
         """Undo :meth:`add_query_logger`."""
-        self._query_loggers.discard(_Callback.from_callable(callback))
+        found = _Callback.from_callable(callback)
+        self._query_loggers.difference_update((found, found._replace(at_once=True)))
 
     @contextlib.contextmanager
     def query_logger(self, callback: Callable[..., Any]) -> Iterator[None]:
@@ -176,10 +185,16 @@ class ListenerMethods(ConnectionPart):
         record = LoggedQuery(query, args, timeout, elapsed, exception, self._addr, self._params)
         self._call(self._query_loggers, record)
 
+    def _logged(self, query: str, args: Any, timeout: Optional[float]) -> contextlib.AbstractContextManager[None]:
+        """A block in which a query runs, for those who log queries, if there are any."""
+        return self._time_and_log(query, args, timeout) if self._query_loggers else _UNLOGGED
+
     def _call(self, callbacks: Any, *args: Any) -> None:
         for callback in callbacks:
             if callback.is_async:
                 self._loop.create_task(callback.cb(*args))
+            elif callback.at_once:
+                _call_at_once(self._loop, callback.cb, *args)
             else:
                 self._loop.call_soon(callback.cb, *args)
 
@@ -209,3 +224,11 @@ class ListenerMethods(ConnectionPart):
                 ),
                 stacklevel=2,
             )
+
+
+def _call_at_once(loop: asyncio.AbstractEventLoop, callback: Callable[..., Any], *args: Any) -> None:
+    """Call a function whose failure is not that of what it is told of."""
+    try:
+        callback(*args)
+    except Exception as error:
+        loop.call_exception_handler({"message": f"{callback!r} has failed", "exception": error})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import warnings
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Optional, Union, overload
 
@@ -67,6 +67,7 @@ class Pool(PoolAdditions, Generic[RecordT]):
         "_max_queries",
         "_maxsize",
         "_minsize",
+        "_query_loggers",
         "_queue",
         "_record_class",
         "_reset",
@@ -168,6 +169,7 @@ class Pool(PoolAdditions, Generic[RecordT]):
             and connection_class._reset is connection.Connection._reset
         )
         self._counts = Counts()
+        self._query_loggers: dict[Callable[..., Any], bool] = {}
 
     async def _async__init__(self) -> Pool[RecordT]:
         if self._initialized:
@@ -334,6 +336,13 @@ class Pool(PoolAdditions, Generic[RecordT]):
             health_checks_failed=counts.health_checks_failed,
         )
 
+    def _sizes(self) -> dict[str, int]:
+        """What `howdah.opentelemetry` tells of a pool."""
+        size, idle = self.get_size(), self.get_idle_size()
+        waiting = 0 if self._queue is None else self._queue.waiting()
+        sizes = {"idle": idle, "used": size - idle, "waiting": waiting}
+        return {**sizes, "min_size": self._minsize, "max_size": self._maxsize}
+
     def set_connect_args(self, dsn: Optional[str] = None, **connect_kwargs: Unpack[ConnectOptions]) -> None:
         """Change how the pool connects from now on; connections that are open stay as they are.
 
@@ -361,6 +370,8 @@ class Pool(PoolAdditions, Generic[RecordT]):
                 "expected pool connect callback to return an instance of "
                 f"'{_full_name(wanted)}', got '{_full_name(type(con))}'"
             )
+        for callback, at_once in self._query_loggers.items():
+            con.add_query_logger(callback, at_once=at_once)
         if self._init is not None:
             try:
                 await self._init(con)
@@ -940,15 +951,16 @@ class Pool(PoolAdditions, Generic[RecordT]):
         if self._closed:
             raise exceptions.InterfaceError("pool is closed")
 
+    def _open_connections(self) -> Iterator[connection.Connection[Any]]:
+        return (holder._con for holder in self._holders if holder._con is not None)
+
     def _drop_statement_cache(self) -> None:
-        for holder in self._holders:
-            if holder._con is not None:
-                holder._con._drop_local_statement_cache()
+        for con in self._open_connections():
+            con._drop_local_statement_cache()
 
     def _drop_type_cache(self) -> None:
-        for holder in self._holders:
-            if holder._con is not None:
-                holder._con._drop_local_type_cache()
+        for con in self._open_connections():
+            con._drop_local_type_cache()
 
     def __await__(self) -> Generator[Any, None, Pool[RecordT]]:
         return self._async__init__().__await__()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Optional, TypeVar
 
 from . import _core
@@ -17,6 +17,30 @@ class PoolAdditions:
 
     # The pool's own.
     acquire: Callable[..., Any]
+    _open_connections: Callable[[], Iterator[Any]]
+    _query_loggers: dict[Callable[..., Any], bool]
+
+    def add_query_logger(self, callback: Callable[..., Any], *, at_once: bool = False) -> None:
+        """Call a function after each query on any of the connections, those that are yet to be opened too.
+
+        Parameters
+        ----------
+        callback, at_once
+            As in :meth:`Connection.add_query_logger`.
+
+        Examples
+        --------
+        >>> pool.add_query_logger(lambda record: print(record.query, record.elapsed))
+        """
+        self._query_loggers[callback] = at_once
+        for connection in self._open_connections():
+            connection.add_query_logger(callback, at_once=at_once)
+
+    def remove_query_logger(self, callback: Callable[..., Any]) -> None:
+        """Undo :meth:`add_query_logger`."""
+        self._query_loggers.pop(callback, None)
+        for connection in self._open_connections():
+            connection.remove_query_logger(callback)
 
     async def fetch_columns(self, query: str, *args: Any, **options: Any) -> _core.Columns:
         """Run a query on one of the connections, and give its result as columns.

@@ -157,7 +157,9 @@ class PreparedStatement(connresource.ConnectionResource, Generic[RowT]):
             # Rows of other classes are not read by the columns' names.
             self._last_status = None
             return await self._guard(
-                self._connection._protocol.bind_run(self._state, args, "", 1, statements.VALUE, timeout, column)
+                self._connection._protocol.bind_run(self._state, args, "", 1, statements.VALUE, timeout, column),
+                args,
+                timeout,
             )
         rows = await self.__bind_execute(args, 1, timeout)
         return rows[0][column] if rows else None
@@ -199,7 +201,7 @@ class PreparedStatement(connresource.ConnectionResource, Generic[RowT]):
         """
         rows = named.argument_lists(self._names, args)
         found: list[RowT] = await self._guard(
-            self._connection._protocol.bind_execute_many(self._state, rows, "", timeout, True)
+            self._connection._protocol.bind_execute_many(self._state, rows, "", timeout, True), args, timeout
         )
         return found
 
@@ -220,20 +222,26 @@ class PreparedStatement(connresource.ConnectionResource, Generic[RowT]):
         >>> await statement.executemany([(1, "LH"), (2, "AF")])
         """
         rows = named.argument_lists(self._names, args)
-        await self._guard(self._connection._protocol.bind_execute_many(self._state, rows, "", timeout, False))
+        await self._guard(
+            self._connection._protocol.bind_execute_many(self._state, rows, "", timeout, False), args, timeout
+        )
 
     def _arguments(self, args: tuple[Any, ...], values: dict[str, Any]) -> tuple[Any, ...]:
         return named.arguments(self._names, values, args) if values else args
 
     async def __bind_execute(self, args: tuple[Any, ...], limit: int, timeout: Optional[float]) -> Any:
         rows, self._last_status, _ = await self._guard(
-            self._connection._protocol.bind_execute(self._state, args, "", limit, True, timeout)
+            self._connection._protocol.bind_execute(self._state, args, "", limit, True, timeout), args, timeout
         )
         return rows
 
-    async def _guard(self, operation: Any) -> Any:
+    async def _guard(self, operation: Any, args: Any, timeout: Optional[float]) -> Any:
+        connection = self._connection
         try:
-            return await operation
+            if not connection._query_loggers:
+                return await operation
+            with connection._time_and_log(self._state.query, args, timeout):
+                return await operation
         except exceptions.OutdatedSchemaCacheError:
             await self._connection.reload_schema_state()
             self._state.mark_closed()

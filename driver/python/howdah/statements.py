@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections.abc
-import contextlib
 from collections.abc import Awaitable
 from typing import Any, Callable, Optional
 
@@ -168,10 +167,8 @@ class StatementMethods(ConnectionPart):
             # They are one unit, which another task's query must not wait for while the next list is awaited.
             args = [arguments async for arguments in args]
         query, args = named.bind_many(query, args)
-        if self._query_loggers:
-            with self._time_and_log(query, args, timeout):
-                return await self._run_many(query, args, timeout, return_rows, record_class)
-        return await self._run_many(query, args, timeout, return_rows, record_class)
+        with self._logged(query, args, timeout):
+            return await self._run_many(query, args, timeout, return_rows, record_class)
 
     async def _run_many(
         self, query: str, args: Any, timeout: Optional[float], return_rows: bool, record_class: Optional[type]
@@ -203,8 +200,7 @@ class StatementMethods(ConnectionPart):
             )
 
         timeout = self._protocol._get_timeout(timeout)
-        logged = self._time_and_log(query, args, timeout) if self._query_loggers else contextlib.nullcontext()
-        with logged:
+        with self._logged(query, args, timeout):
             answer, _ = await self._do_execute(
                 query, run, timeout, record_class=record_class, ignore_custom_codec=ignore_custom_codec
             )

@@ -6,13 +6,15 @@ import asyncio
 import contextlib
 import select
 import threading
+import time
 import warnings
-from collections.abc import Awaitable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Optional, overload
 
 from .. import _core, connect_utils, connection, exceptions
 from .._typing import Arguments, CursorRowT, IsolationLevel, SessionOptions
+from ..listeners import LoggedQuery
 from ..protocol import NO_TIMEOUT
 from ..transaction import ISOLATION_LEVELS
 from . import errors
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
 # After these, statements of the tables that were there may not hold any more.
 _ALTERING = (b"CREATE", b"ALTER", b"DROP", b"ROLLBACK", b"DISCARD", b"DEALLOCATE")
+_UNLOGGED = contextlib.nullcontext()
 # How long a polite end may take.
 _GOODBYE = 5
 
@@ -77,6 +80,7 @@ class Connection(Generic[CursorRowT]):
         self._savepoints = 0
         # Whether the transaction has altered what statements are prepared for, so that its end may alter it back.
         self._altered = False
+        self._query_loggers: list[Callable[[LoggedQuery], object]] = []
         # What is known of the statements that were run: the statement, how many values it takes, and its description.
         self._known: dict[str, tuple[Any, int, Any]] = {}
 
@@ -351,6 +355,28 @@ class Connection(Generic[CursorRowT]):
         finally:
             loop.close()
 
+    def add_query_logger(self, callback: Callable[[LoggedQuery], object]) -> None:
+        """Call a function after each command of the connection and its cursors.
+
+        What is run by :meth:`wait` is told to the query loggers of :attr:`asynchronous`.
+
+        Parameters
+        ----------
+        callback : callable
+            Called with a `LoggedQuery`: its `query`, `args`, `elapsed` (seconds), `exception`, `conn_addr` and
+            `conn_params`.
+
+        Examples
+        --------
+        >>> connection.add_query_logger(lambda record: print(record.query, record.elapsed))
+        """
+        self._query_loggers.append(callback)
+
+    def remove_query_logger(self, callback: Callable[[LoggedQuery], object]) -> None:
+        """Undo :meth:`add_query_logger`."""
+        if callback in self._query_loggers:
+            self._query_loggers.remove(callback)
+
     def terminate(self) -> None:
         """Drop the connection at once."""
         if self._loop.is_closed():
@@ -422,7 +448,8 @@ class Connection(Generic[CursorRowT]):
             self._check()
             if not self._session.is_in_transaction():
                 return None
-            status = self._run(self._session.finish(command))
+            with self._logged(command, ()):
+                status = self._run(self._session.finish(command))
             if self._altered:
                 self._altered = False
                 if status == "ROLLBACK":
@@ -444,7 +471,7 @@ class Connection(Generic[CursorRowT]):
         return status
 
     def _simple(self, commands: str) -> Any:
-        with self._lock:
+        with self._lock, self._logged(commands, ()):
             return self._run(self._session.query(commands, None))
 
     def _query(self, text: str, args: tuple[Any, ...]) -> tuple[Any, Any]:
@@ -465,6 +492,11 @@ class Connection(Generic[CursorRowT]):
             self._finish("ROLLBACK")
         self._begin()
         return self._query_once(text, args)
+
+    def _query_logged(self, text: str, args: tuple[Any, ...]) -> tuple[Any, Any]:
+        """The same, for those who log commands."""
+        with self._time_and_log(text, args):
+            return self._query(text, args)
 
     def _query_once(self, text: str, args: tuple[Any, ...]) -> tuple[Any, Any]:
         statement, wanted, description = self._statement(text)
@@ -504,17 +536,20 @@ class Connection(Generic[CursorRowT]):
         """Run a query: its columns, and its description."""
         self._begin()
         description = self._statement(text)[2]
-        return self._run(self._inner.fetch_columns(text, *args)), description
+        with self._logged(text, args):
+            return self._run(self._inner.fetch_columns(text, *args)), description
 
     def _many(self, text: str, rows: Iterable[tuple[Any, ...]]) -> int:
         """Run a command for many argument lists; how many rows it changed."""
         self._begin()
-        return int(self._run(self._inner._executemany(text, rows, None)) or 0)
+        with self._logged(text, rows):
+            return int(self._run(self._inner._executemany(text, rows, None)) or 0)
 
     def _copy(self, method: str, command: str, end: Any) -> Any:
         with self._lock:
             self._begin()
-            return self._complete(getattr(self._inner, method)(command, end, None))
+            with self._logged(command, ()):
+                return self._complete(getattr(self._inner, method)(command, end, None))
 
     def _open(self, text: str, args: tuple[Any, ...]) -> tuple[Any, Any]:
         """Open a portal: the portal, and the description of its rows."""
@@ -525,7 +560,8 @@ class Connection(Generic[CursorRowT]):
         name = self._inner._get_unique_id("portal")
         statement.attach()
         try:
-            self._run(self._session.bind(statement, args, name, None))
+            with self._logged(text, args):
+                self._run(self._session.bind(statement, args, name, None))
         except BaseException:
             statement.detach()
             raise
@@ -534,7 +570,8 @@ class Connection(Generic[CursorRowT]):
     def _advance(self, portal: tuple[Any, str], count: int) -> tuple[list[Any], bool]:
         """The next rows of a portal, and whether there are more."""
         statement, name = portal
-        rows, _, over = self._run(self._session.execute(statement, name, count, True, None))
+        with self._logged(statement.query, ()):
+            rows, _, over = self._run(self._session.execute(statement, name, count, True, None))
         if over:
             self._release(statement)
         return rows, not over
@@ -552,6 +589,27 @@ class Connection(Generic[CursorRowT]):
         self._inner._maybe_gc_stmt(statement)
 
     # How things are run.
+
+    def _logged(self, query: str, args: Any) -> contextlib.AbstractContextManager[None]:
+        """A block in which a command runs, for those who log commands, if there are any."""
+        return self._time_and_log(query, args) if self._query_loggers else _UNLOGGED
+
+    @contextlib.contextmanager
+    def _time_and_log(self, query: str, args: Any) -> Iterator[None]:
+        start = time.monotonic()
+        failure: Optional[BaseException] = None
+        try:
+            yield
+        except BaseException as error:
+            failure = error
+            raise
+        finally:
+            inner = self._inner
+            elapsed = time.monotonic() - start
+            timeout = inner._config.command_timeout
+            record = LoggedQuery(query, args, timeout, elapsed, failure, inner._addr, inner._params)
+            for callback in tuple(self._query_loggers):
+                callback(record)
 
     def _run(self, awaitable: Any) -> Any:
         """Run to the end what needs no task of asyncio's, mostly without the loop."""

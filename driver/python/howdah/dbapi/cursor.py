@@ -173,7 +173,8 @@ class Cursor(BaseCursor, Generic[CursorRowT]):
             elif ";" in operation and placeholders.is_script(operation):
                 self._told(connection._script(operation))
                 return self
-            (self._rows, self._tag, _), description = connection._query(operation, args)
+            query = connection._query_logged if connection._query_loggers else connection._query
+            (self._rows, self._tag, _), description = query(operation, args)
         self._described(description)
         return self
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Optional
 
 from .._typing import CursorRowT, SessionOptions
+from ..listeners import LoggedQuery
 from .connection import Connection, connect
 from .cursor import RowFactory
 from .errors import Error, InterfaceError, OperationalError
@@ -75,7 +76,9 @@ class Pool(Generic[CursorRowT]):
         self._lent: set[Connection[CursorRowT]] = set()
         # Those that are being made.
         self._making = 0
+        self._waiting = 0
         self._closed = False
+        self._query_loggers: list[Callable[[LoggedQuery], object]] = []
         try:
             for connection in [self.getconn() for _ in range(min_size)]:
                 self.putconn(connection)
@@ -106,7 +109,12 @@ class Pool(Generic[CursorRowT]):
                     if len(self._lent) + len(self._idle) + self._making < self._max_size:
                         self._making += 1
                         break
-                    if not self._changed.wait(deadline - time.monotonic()) and time.monotonic() >= deadline:
+                    self._waiting += 1
+                    try:
+                        changed = self._changed.wait(deadline - time.monotonic())
+                    finally:
+                        self._waiting -= 1
+                    if not changed and time.monotonic() >= deadline:
                         raise OperationalError(
                             f"no connection came back to the pool within {patience:g} seconds: "
                             f"all {self._max_size} are lent"
@@ -150,6 +158,19 @@ class Pool(Generic[CursorRowT]):
         finally:
             self.putconn(connection)
 
+    def add_query_logger(self, callback: Callable[[LoggedQuery], object]) -> None:
+        """Call a function after each query on any of the connections, those that are yet to be made too.
+
+        Parameters
+        ----------
+        callback : callable
+            As in :meth:`Connection.add_query_logger`.
+        """
+        with self._changed:
+            self._query_loggers.append(callback)
+            for connection in (*self._lent, *(connection for connection, _ in self._idle)):
+                connection.add_query_logger(callback)
+
     def close(self) -> None:
         """Close the connections; those that are lent, when they come back."""
         with self._changed:
@@ -166,6 +187,17 @@ class Pool(Generic[CursorRowT]):
         self, kind: Optional[type[BaseException]], error: Optional[BaseException], traceback: Optional[TracebackType]
     ) -> None:
         self.close()
+
+    def _sizes(self) -> dict[str, int]:
+        """What `howdah.opentelemetry` tells of a pool; idle connections are not kept."""
+        with self._changed:
+            return {
+                "idle": len(self._idle),
+                "used": len(self._lent),
+                "waiting": self._waiting,
+                "min_size": 0,
+                "max_size": self._max_size,
+            }
 
     def _take(self, old: list[Connection[CursorRowT]]) -> Optional[Connection[CursorRowT]]:
         """An idle connection; those that cannot be used any more are put into `old`."""
@@ -188,4 +220,6 @@ class Pool(Generic[CursorRowT]):
                 if connection is None:
                     self._changed.notify()
                 else:
+                    for callback in self._query_loggers:
+                        connection.add_query_logger(callback)
                     self._lent.add(connection)
