@@ -98,7 +98,7 @@ impl Many {
             Many::Moment(Moment::Date) => out.extend(moment::of_date(datum.value() as i32)),
             Many::Moment(Moment::Timestamp) => out.extend(moment::of_timestamp(datum.value() as i64)),
         }
-        Ok(Shape { len: out.len() - before, row: None })
+        Ok(Shape::flat(out.len() - before))
     }
 }
 
@@ -299,8 +299,38 @@ impl TextKind {
 pub struct Shape {
     /// Elements in all.
     pub len: usize,
-    /// The length of the innermost dimension, where there are two or more.
-    pub row: Option<usize>,
+    /// Elements within the innermost dimension, within the two innermost, and so on up to all but the outermost.
+    within: [usize; MAXDIM],
+    /// How many of these there are: none of an array of one dimension.
+    levels: usize,
+}
+
+/// PostgreSQL's.
+const MAXDIM: usize = pg_sys::MAXDIM as usize;
+
+impl Shape {
+    fn flat(len: usize) -> Shape {
+        Shape { len, within: [0; MAXDIM], levels: 0 }
+    }
+
+    fn of(lengths: &[i32]) -> Shape {
+        let mut shape = Shape::flat(usize::from(!lengths.is_empty()));
+        for (level, length) in lengths.iter().rev().take(MAXDIM).enumerate() {
+            shape.len *= *length as usize;
+            shape.within[level] = shape.len;
+        }
+        shape.levels = lengths.len().min(MAXDIM).saturating_sub(1);
+        shape
+    }
+
+    /// Whether it can be rows of so many elements: one in each of some inner dimension, or all one after another; else how
+    /// many elements an outermost one holds.
+    pub fn rows_of(&self, width: usize) -> std::result::Result<(), usize> {
+        match &self.within[..self.levels] {
+            within if within.is_empty() || within.contains(&width) => Ok(()),
+            within => Err(within.last().copied().unwrap_or(self.len)),
+        }
+    }
 }
 
 /// Features that a row may have. Rows are dense: what wants more is of another world, or malicious.
@@ -324,10 +354,7 @@ pub unsafe fn read_array(datum: pg_sys::Datum, number: Number, at_most: usize, o
         let dimensions = usize::try_from((*array).ndim).unwrap_or(0);
         let base = array.cast::<u8>();
         let lengths = std::slice::from_raw_parts(base.add(HEADER).cast::<i32>(), dimensions);
-        let shape = Shape {
-            len: if dimensions == 0 { 0 } else { lengths.iter().map(|&length| length as usize).product() },
-            row: if dimensions > 1 { lengths.last().map(|&length| length as usize) } else { None },
-        };
+        let shape = Shape::of(lengths);
         if shape.len > at_most {
             return Ok(shape);
         }
@@ -414,7 +441,7 @@ unsafe fn read_vector(datum: pg_sys::Datum, at_most: usize, out: &mut Vec<f32>) 
             memory::reserve(out, dimensions)?;
             out.extend_from_slice(std::slice::from_raw_parts(vector.add(8).cast::<f32>(), dimensions));
         }
-        Ok(Shape { len: dimensions, row: None })
+        Ok(Shape::flat(dimensions))
     }
 }
 

@@ -70,12 +70,11 @@ fn predict_batch(call: &Call) -> Result<Option<Vec<f32>>> {
     Ok(Some(predictions))
 }
 
-/// How many rows of features an array holds: one row in each of its inner dimensions, or all one after another.
+/// How many rows of features an array holds: a row in each of its inner dimensions (images are matrices themselves), or
+/// all one after another.
 pub fn whole_rows(target: &Resolved, shape: &Shape) -> Result<usize> {
     let width = target.model.width();
-    if let Some(row) = shape.row.filter(|&row| row != width) {
-        return Err(super::input::wrong_width(target, row));
-    }
+    shape.rows_of(width).map_err(|row| super::input::wrong_width(target, row))?;
     if width == 0 || !shape.len.is_multiple_of(width) {
         return Err(Error::invalid(format!(
             "{target} takes {width} features a row, and {} features are not whole rows",
