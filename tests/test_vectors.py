@@ -65,6 +65,50 @@ def test_aggregates(database, kind):
     assert database.sql(f"SELECT pgml.sum(x) IS NULL FROM {rows} WHERE false") == "t"
 
 
+@pytest.mark.parametrize("kind", ["smallint", "integer", "bigint", "numeric"])
+def test_arrays_of_other_numbers_count_as_double_precision(database, kind):
+    """Calls were ambiguous: such an array becomes one of real as well as one of double precision."""
+    rows = f"(VALUES (ARRAY[1, -5]::{kind}[]), (NULL), (ARRAY[-3, 2]::{kind}[]), (ARRAY[2, 4]::{kind}[])) v (x)"
+    for name, expected in (
+        ("sum", "{0,1}"),
+        ("min", "{-3,-5}"),
+        ("max", "{2,4}"),
+        ("min_abs", "{1,2}"),
+        ("max_abs", "{3,5}"),
+    ):
+        assert (
+            database.sql(f"SELECT pgml.{name}(x), pg_typeof(pgml.{name}(x)) FROM {rows}")
+            == f"{expected}|double precision[]"
+        )
+        assert database.sql(f"SELECT pgml.{name}(x) IS NULL FROM {rows} WHERE x IS NULL") == "t"
+        with pytest.raises(Problem, match="the vectors have 2 and 1 elements"):
+            database.sql(f"SELECT pgml.{name}(x) FROM (VALUES (ARRAY[1, 2]::{kind}[]), (ARRAY[1]::{kind}[])) v (x)")
+        with pytest.raises(Problem, match="has an element that is NULL"):
+            database.sql(f"SELECT pgml.{name}(x) FROM (VALUES (ARRAY[1, NULL]::{kind}[])) v (x)")
+    assert database.sql(f"SELECT pgml.max_abs(x) FROM (VALUES (ARRAY[-1, 2]::{kind}[])) v (x)") == "{1,2}"
+    assert database.sql(f"SELECT pgml.sum(x) FROM (VALUES (ARRAY[[1, 2], [3, 4]]::{kind}[])) v (x)") == "{1,2,3,4}"
+    one, other = f"ARRAY[3, 4]::{kind}[]", f"ARRAY[0, 8]::{kind}[]"
+    assert (
+        database.sql(f"SELECT pgml.norm_l2({one}), pgml.distance_l2({one}, {other}), pgml.add({one}, 1)") == "5|5|{4,5}"
+    )
+    assert database.sql(f"SELECT pgml.dot_product({one}, {other}), pgml.add({one}, {other})") == "32|{3,12}"
+
+
+def test_workers_sum_whole_numbers_as_one_does(database):
+    database.sql(
+        "CREATE TABLE whole AS SELECT ARRAY[i, -i, 1]::smallint[] AS x FROM generate_series(1, 20000) i; ANALYZE"
+    )
+    force = "SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0;"
+    query = "SELECT pgml.sum(x), pgml.max_abs(x) FROM whole"
+    assert "Partial Aggregate" in database.sql(f"{force} EXPLAIN {query}")
+    assert database.sql(f"{force} {query}") == "{200010000,-200010000,20000}|{20000,20000,1}"
+
+
+def test_the_steps_of_aggregates_take_numbers_alone(database):
+    with pytest.raises(Problem, match="argument 2 is not of numbers"):
+        database.sql("SELECT pgml.sum_step(NULL, ARRAY['a'])")
+
+
 def test_literals_are_not_ambiguous(database):
     assert database.sql("SELECT pgml.add(ARRAY[1.0, 2.0, 3.0], 3)") == "{4,5,6}"
     assert database.sql("SELECT pgml.add(ARRAY[1.0, 2.0, 3.0], ARRAY[4.0, 5.0, 6.0])") == "{5,7,9}"

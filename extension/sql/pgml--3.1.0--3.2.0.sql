@@ -613,6 +613,82 @@ COMMENT ON FUNCTION pgml.cosine_similarity(pg_catalog.numeric[], pg_catalog.nume
 -- The same of whole numbers, whose arrays become those of any other type alike, so that calls would be ambiguous
 --
 
+CREATE FUNCTION pgml.add(vector pg_catalog.int2[], addend pg_catalog.int2) RETURNS pg_catalog.float8[]
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.add(vector::pg_catalog.float8[], addend::pg_catalog.float8)';
+COMMENT ON FUNCTION pgml.add(pg_catalog.int2[], pg_catalog.int2) IS 'each element and the number added';
+
+CREATE FUNCTION pgml.add(vector pg_catalog.int2[], addend pg_catalog.int2[]) RETURNS pg_catalog.float8[]
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.add(vector::pg_catalog.float8[], addend::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.add(pg_catalog.int2[], pg_catalog.int2[]) IS 'elements added pair by pair; both vectors have the same number of elements';
+
+CREATE FUNCTION pgml.subtract(vector pg_catalog.int2[], subtrahend pg_catalog.int2) RETURNS pg_catalog.float8[]
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.subtract(vector::pg_catalog.float8[], subtrahend::pg_catalog.float8)';
+COMMENT ON FUNCTION pgml.subtract(pg_catalog.int2[], pg_catalog.int2) IS 'the number subtracted from each element';
+
+CREATE FUNCTION pgml.subtract(vector pg_catalog.int2[], subtrahend pg_catalog.int2[]) RETURNS pg_catalog.float8[]
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.subtract(vector::pg_catalog.float8[], subtrahend::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.subtract(pg_catalog.int2[], pg_catalog.int2[]) IS 'elements subtracted pair by pair; both vectors have the same number of elements';
+
+CREATE FUNCTION pgml.multiply(vector pg_catalog.int2[], multiplicand pg_catalog.int2) RETURNS pg_catalog.float8[]
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.multiply(vector::pg_catalog.float8[], multiplicand::pg_catalog.float8)';
+COMMENT ON FUNCTION pgml.multiply(pg_catalog.int2[], pg_catalog.int2) IS 'each element multiplied by the number';
+
+CREATE FUNCTION pgml.multiply(vector pg_catalog.int2[], multiplicand pg_catalog.int2[]) RETURNS pg_catalog.float8[]
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.multiply(vector::pg_catalog.float8[], multiplicand::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.multiply(pg_catalog.int2[], pg_catalog.int2[]) IS 'elements multiplied pair by pair; both vectors have the same number of elements';
+
+CREATE FUNCTION pgml.divide(vector pg_catalog.int2[], divisor pg_catalog.int2) RETURNS pg_catalog.float8[]
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.divide(vector::pg_catalog.float8[], divisor::pg_catalog.float8)';
+COMMENT ON FUNCTION pgml.divide(pg_catalog.int2[], pg_catalog.int2) IS 'each element divided by the number';
+
+CREATE FUNCTION pgml.divide(vector pg_catalog.int2[], divisor pg_catalog.int2[]) RETURNS pg_catalog.float8[]
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.divide(vector::pg_catalog.float8[], divisor::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.divide(pg_catalog.int2[], pg_catalog.int2[]) IS 'elements divided pair by pair; both vectors have the same number of elements';
+
+CREATE FUNCTION pgml.norm_l0(vector pg_catalog.int2[]) RETURNS pg_catalog.float8
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.norm_l0(vector::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.norm_l0(pg_catalog.int2[]) IS 'how many elements are not zero';
+
+CREATE FUNCTION pgml.norm_l1(vector pg_catalog.int2[]) RETURNS pg_catalog.float8
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.norm_l1(vector::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.norm_l1(pg_catalog.int2[]) IS 'the sum of the absolute values';
+
+CREATE FUNCTION pgml.norm_l2(vector pg_catalog.int2[]) RETURNS pg_catalog.float8
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.norm_l2(vector::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.norm_l2(pg_catalog.int2[]) IS 'the length of the vector: the root of the sum of squares';
+
+CREATE FUNCTION pgml.norm_max(vector pg_catalog.int2[]) RETURNS pg_catalog.float8
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.norm_max(vector::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.norm_max(pg_catalog.int2[]) IS 'the largest absolute value';
+
+CREATE FUNCTION pgml.normalize_l1(vector pg_catalog.int2[]) RETURNS pg_catalog.float8[]
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.normalize_l1(vector::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.normalize_l1(pg_catalog.int2[]) IS 'each element divided by norm_l1; zeros stay zeros';
+
+CREATE FUNCTION pgml.normalize_l2(vector pg_catalog.int2[]) RETURNS pg_catalog.float8[]
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.normalize_l2(vector::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.normalize_l2(pg_catalog.int2[]) IS 'each element divided by norm_l2; zeros stay zeros';
+
+CREATE FUNCTION pgml.normalize_max(vector pg_catalog.int2[]) RETURNS pg_catalog.float8[]
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.normalize_max(vector::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.normalize_max(pg_catalog.int2[]) IS 'each element divided by norm_max; zeros stay zeros';
+
+CREATE FUNCTION pgml.distance_l1(vector pg_catalog.int2[], other pg_catalog.int2[]) RETURNS pg_catalog.float8
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.distance_l1(vector::pg_catalog.float8[], other::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.distance_l1(pg_catalog.int2[], pg_catalog.int2[]) IS 'the sum of the absolute differences';
+
+CREATE FUNCTION pgml.distance_l2(vector pg_catalog.int2[], other pg_catalog.int2[]) RETURNS pg_catalog.float8
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.distance_l2(vector::pg_catalog.float8[], other::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.distance_l2(pg_catalog.int2[], pg_catalog.int2[]) IS 'the distance of two points: the root of the sum of squared differences';
+
+CREATE FUNCTION pgml.dot_product(vector pg_catalog.int2[], other pg_catalog.int2[]) RETURNS pg_catalog.float8
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.dot_product(vector::pg_catalog.float8[], other::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.dot_product(pg_catalog.int2[], pg_catalog.int2[]) IS 'the sum of the products of elements, pair by pair';
+
+CREATE FUNCTION pgml.cosine_similarity(vector pg_catalog.int2[], other pg_catalog.int2[]) RETURNS pg_catalog.float8
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.cosine_similarity(vector::pg_catalog.float8[], other::pg_catalog.float8[])';
+COMMENT ON FUNCTION pgml.cosine_similarity(pg_catalog.int2[], pg_catalog.int2[]) IS 'the cosine of the angle between two vectors, from -1 to 1; NaN where one is zero';
+
 CREATE FUNCTION pgml.add(vector pg_catalog.int4[], addend pg_catalog.int4) RETURNS pg_catalog.float8[]
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT pgml.add(vector::pg_catalog.float8[], addend::pg_catalog.float8)';
 COMMENT ON FUNCTION pgml.add(pg_catalog.int4[], pg_catalog.int4) IS 'each element and the number added';
@@ -890,6 +966,191 @@ CREATE AGGREGATE pgml.max_abs(pg_catalog.float8[]) (
     FINALFUNC = pgml.vector_abs
 );
 COMMENT ON AGGREGATE pgml.max_abs(pg_catalog.float8[]) IS 'the greatest absolute value of each element';
+
+-- Their steps where the vectors are of whole numbers or numeric: the state is of double precision.
+
+CREATE FUNCTION pgml.sum_step(state pg_catalog.float8[], vector pg_catalog.anyarray) RETURNS pg_catalog.float8[]
+    AS 'MODULE_PATHNAME', 'pgml_vector_sum_step' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION pgml.min_step(state pg_catalog.float8[], vector pg_catalog.anyarray) RETURNS pg_catalog.float8[]
+    AS 'MODULE_PATHNAME', 'pgml_vector_min_step' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION pgml.max_step(state pg_catalog.float8[], vector pg_catalog.anyarray) RETURNS pg_catalog.float8[]
+    AS 'MODULE_PATHNAME', 'pgml_vector_max_step' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION pgml.min_abs_step(state pg_catalog.float8[], vector pg_catalog.anyarray) RETURNS pg_catalog.float8[]
+    AS 'MODULE_PATHNAME', 'pgml_vector_min_abs_step' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION pgml.max_abs_step(state pg_catalog.float8[], vector pg_catalog.anyarray) RETURNS pg_catalog.float8[]
+    AS 'MODULE_PATHNAME', 'pgml_vector_max_abs_step' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE AGGREGATE pgml.sum(pg_catalog.int2[]) (
+    SFUNC = pgml.sum_step,
+    STYPE = pg_catalog.float8[],
+    COMBINEFUNC = pgml.add,
+    PARALLEL = SAFE
+);
+COMMENT ON AGGREGATE pgml.sum(pg_catalog.int2[]) IS 'sum of vectors, element by element';
+
+CREATE AGGREGATE pgml.sum(pg_catalog.int4[]) (
+    SFUNC = pgml.sum_step,
+    STYPE = pg_catalog.float8[],
+    COMBINEFUNC = pgml.add,
+    PARALLEL = SAFE
+);
+COMMENT ON AGGREGATE pgml.sum(pg_catalog.int4[]) IS 'sum of vectors, element by element';
+
+CREATE AGGREGATE pgml.sum(pg_catalog.int8[]) (
+    SFUNC = pgml.sum_step,
+    STYPE = pg_catalog.float8[],
+    COMBINEFUNC = pgml.add,
+    PARALLEL = SAFE
+);
+COMMENT ON AGGREGATE pgml.sum(pg_catalog.int8[]) IS 'sum of vectors, element by element';
+
+CREATE AGGREGATE pgml.sum(pg_catalog.numeric[]) (
+    SFUNC = pgml.sum_step,
+    STYPE = pg_catalog.float8[],
+    COMBINEFUNC = pgml.add,
+    PARALLEL = SAFE
+);
+COMMENT ON AGGREGATE pgml.sum(pg_catalog.numeric[]) IS 'sum of vectors, element by element';
+
+CREATE AGGREGATE pgml.min(pg_catalog.int2[]) (
+    SFUNC = pgml.min_step,
+    STYPE = pg_catalog.float8[],
+    COMBINEFUNC = pgml.vector_min,
+    PARALLEL = SAFE
+);
+COMMENT ON AGGREGATE pgml.min(pg_catalog.int2[]) IS 'the least value of each element';
+
+CREATE AGGREGATE pgml.min(pg_catalog.int4[]) (
+    SFUNC = pgml.min_step,
+    STYPE = pg_catalog.float8[],
+    COMBINEFUNC = pgml.vector_min,
+    PARALLEL = SAFE
+);
+COMMENT ON AGGREGATE pgml.min(pg_catalog.int4[]) IS 'the least value of each element';
+
+CREATE AGGREGATE pgml.min(pg_catalog.int8[]) (
+    SFUNC = pgml.min_step,
+    STYPE = pg_catalog.float8[],
+    COMBINEFUNC = pgml.vector_min,
+    PARALLEL = SAFE
+);
+COMMENT ON AGGREGATE pgml.min(pg_catalog.int8[]) IS 'the least value of each element';
+
+CREATE AGGREGATE pgml.min(pg_catalog.numeric[]) (
+    SFUNC = pgml.min_step,
+    STYPE = pg_catalog.float8[],
+    COMBINEFUNC = pgml.vector_min,
+    PARALLEL = SAFE
+);
+COMMENT ON AGGREGATE pgml.min(pg_catalog.numeric[]) IS 'the least value of each element';
+
+CREATE AGGREGATE pgml.max(pg_catalog.int2[]) (
+    SFUNC = pgml.max_step,
+    STYPE = pg_catalog.float8[],
+    COMBINEFUNC = pgml.vector_max,
+    PARALLEL = SAFE
+);
+COMMENT ON AGGREGATE pgml.max(pg_catalog.int2[]) IS 'the greatest value of each element';
+
+CREATE AGGREGATE pgml.max(pg_catalog.int4[]) (
+    SFUNC = pgml.max_step,
+    STYPE = pg_catalog.float8[],
+    COMBINEFUNC = pgml.vector_max,
+    PARALLEL = SAFE
+);
+COMMENT ON AGGREGATE pgml.max(pg_catalog.int4[]) IS 'the greatest value of each element';
+
+CREATE AGGREGATE pgml.max(pg_catalog.int8[]) (
+    SFUNC = pgml.max_step,
+    STYPE = pg_catalog.float8[],
+    COMBINEFUNC = pgml.vector_max,
+    PARALLEL = SAFE
+);
+COMMENT ON AGGREGATE pgml.max(pg_catalog.int8[]) IS 'the greatest value of each element';
+
+CREATE AGGREGATE pgml.max(pg_catalog.numeric[]) (
+    SFUNC = pgml.max_step,
+    STYPE = pg_catalog.float8[],
+    COMBINEFUNC = pgml.vector_max,
+    PARALLEL = SAFE
+);
+COMMENT ON AGGREGATE pgml.max(pg_catalog.numeric[]) IS 'the greatest value of each element';
+
+CREATE AGGREGATE pgml.min_abs(pg_catalog.int2[]) (
+    SFUNC = pgml.min_abs_step,
+    STYPE = pg_catalog.float8[],
+    COMBINEFUNC = pgml.vector_min_abs,
+    PARALLEL = SAFE,
+    FINALFUNC = pgml.vector_abs
+);
+COMMENT ON AGGREGATE pgml.min_abs(pg_catalog.int2[]) IS 'the least absolute value of each element';
+
+CREATE AGGREGATE pgml.min_abs(pg_catalog.int4[]) (
+    SFUNC = pgml.min_abs_step,
+    STYPE = pg_catalog.float8[],
+    COMBINEFUNC = pgml.vector_min_abs,
+    PARALLEL = SAFE,
+    FINALFUNC = pgml.vector_abs
+);
+COMMENT ON AGGREGATE pgml.min_abs(pg_catalog.int4[]) IS 'the least absolute value of each element';
+
+CREATE AGGREGATE pgml.min_abs(pg_catalog.int8[]) (
+    SFUNC = pgml.min_abs_step,
+    STYPE = pg_catalog.float8[],
+    COMBINEFUNC = pgml.vector_min_abs,
+    PARALLEL = SAFE,
+    FINALFUNC = pgml.vector_abs
+);
+COMMENT ON AGGREGATE pgml.min_abs(pg_catalog.int8[]) IS 'the least absolute value of each element';
+
+CREATE AGGREGATE pgml.min_abs(pg_catalog.numeric[]) (
+    SFUNC = pgml.min_abs_step,
+    STYPE = pg_catalog.float8[],
+    COMBINEFUNC = pgml.vector_min_abs,
+    PARALLEL = SAFE,
+    FINALFUNC = pgml.vector_abs
+);
+COMMENT ON AGGREGATE pgml.min_abs(pg_catalog.numeric[]) IS 'the least absolute value of each element';
+
+CREATE AGGREGATE pgml.max_abs(pg_catalog.int2[]) (
+    SFUNC = pgml.max_abs_step,
+    STYPE = pg_catalog.float8[],
+    COMBINEFUNC = pgml.vector_max_abs,
+    PARALLEL = SAFE,
+    FINALFUNC = pgml.vector_abs
+);
+COMMENT ON AGGREGATE pgml.max_abs(pg_catalog.int2[]) IS 'the greatest absolute value of each element';
+
+CREATE AGGREGATE pgml.max_abs(pg_catalog.int4[]) (
+    SFUNC = pgml.max_abs_step,
+    STYPE = pg_catalog.float8[],
+    COMBINEFUNC = pgml.vector_max_abs,
+    PARALLEL = SAFE,
+    FINALFUNC = pgml.vector_abs
+);
+COMMENT ON AGGREGATE pgml.max_abs(pg_catalog.int4[]) IS 'the greatest absolute value of each element';
+
+CREATE AGGREGATE pgml.max_abs(pg_catalog.int8[]) (
+    SFUNC = pgml.max_abs_step,
+    STYPE = pg_catalog.float8[],
+    COMBINEFUNC = pgml.vector_max_abs,
+    PARALLEL = SAFE,
+    FINALFUNC = pgml.vector_abs
+);
+COMMENT ON AGGREGATE pgml.max_abs(pg_catalog.int8[]) IS 'the greatest absolute value of each element';
+
+CREATE AGGREGATE pgml.max_abs(pg_catalog.numeric[]) (
+    SFUNC = pgml.max_abs_step,
+    STYPE = pg_catalog.float8[],
+    COMBINEFUNC = pgml.vector_max_abs,
+    PARALLEL = SAFE,
+    FINALFUNC = pgml.vector_abs
+);
+COMMENT ON AGGREGATE pgml.max_abs(pg_catalog.numeric[]) IS 'the greatest absolute value of each element';
 
 --
 -- Models in and out

@@ -162,7 +162,8 @@ impl Kind {
 }
 
 impl Number {
-    fn of(base: pg_sys::Oid) -> Option<Number> {
+    /// Of a type that is no domain.
+    pub fn of(base: pg_sys::Oid) -> Option<Number> {
         Some(match base {
             pg_sys::FLOAT4OID => Number::Float4,
             pg_sys::FLOAT8OID => Number::Float8,

@@ -6,6 +6,7 @@
 use pgrx::{PgSqlErrorCode, pg_sys};
 
 use crate::error::{Error, Result};
+use crate::features::Number;
 use crate::sql::Call;
 
 /// `sizeof(ArrayType)`.
@@ -89,6 +90,35 @@ impl Vector {
             ));
         }
         Ok(Vector { array })
+    }
+
+    /// Argument number `index`, an array of any numbers, as one of double precision.
+    fn widened(call: &Call, index: usize) -> Result<Vector> {
+        let vector = Vector::of(call, index)?;
+        if vector.is_double() {
+            return Ok(vector);
+        }
+        // SAFETY: a plain array, which knows the type of its elements.
+        let element = unsafe { pg_sys::getBaseType((*vector.array).elemtype) };
+        let number = Number::of(element).filter(|number| !matches!(number, Number::Time | Number::Interval));
+        let number = number.ok_or_else(|| {
+            Error::new(PgSqlErrorCode::ERRCODE_DATATYPE_MISMATCH, format!("argument {} is not of numbers", index + 1))
+        })?;
+        let (mut length, mut by_value, mut align) = (0, false, 0);
+        let (mut values, mut count) = (std::ptr::null_mut(), 0);
+        // SAFETY: what the catalog says of the elements takes the array apart, into a palloc'd array of `count`; each
+        // is a `number`, and none is NULL.
+        unsafe {
+            pg_sys::get_typlenbyvalalign(element, &mut length, &mut by_value, &mut align);
+            let (array, nulls) = (vector.array, std::ptr::null_mut());
+            pg_sys::deconstruct_array(array, element, length.into(), by_value, align, &mut values, nulls, &mut count);
+            let values = std::slice::from_raw_parts(values, usize::try_from(count).unwrap_or(0));
+            let (array, result) = new_array::<f64>(values.len())?;
+            for (result, value) in result.iter_mut().zip(values) {
+                *result = number.double(*value);
+            }
+            Ok(Vector { array: array.cast_mut_ptr() })
+        }
     }
 
     fn is_double(&self) -> bool {
@@ -178,17 +208,30 @@ fn same_length(one: usize, other: usize) -> Result<()> {
 
 /// What is done to the elements of two vectors, pair by pair.
 fn with_vector(call: &Call, operation: fn(f64, f64) -> f64) -> Result<pg_sys::Datum> {
-    fn run<T: Float>(one: &Vector, other: &Vector, operation: fn(f64, f64) -> f64) -> Result<pg_sys::Datum> {
-        let (one, other) = (one.elements::<T>(), other.elements::<T>());
-        same_length(one.len(), other.len())?;
-        let (array, result) = new_array::<T>(one.len())?;
-        for ((result, one), other) in result.iter_mut().zip(one).zip(other) {
-            *result = T::narrow(operation(one.wide(), other.wide()));
-        }
-        Ok(array)
-    }
     let (one, other) = pair(call)?;
-    if one.is_double() { run::<f64>(&one, &other, operation) } else { run::<f32>(&one, &other, operation) }
+    match one.is_double() {
+        true => paired::<f64>(&one, &other, operation),
+        false => paired::<f32>(&one, &other, operation),
+    }
+}
+
+fn paired<T: Float>(one: &Vector, other: &Vector, operation: fn(f64, f64) -> f64) -> Result<pg_sys::Datum> {
+    let (one, other) = (one.elements::<T>(), other.elements::<T>());
+    same_length(one.len(), other.len())?;
+    let (array, result) = new_array::<T>(one.len())?;
+    for ((result, one), other) in result.iter_mut().zip(one).zip(other) {
+        *result = T::narrow(operation(one.wide(), other.wide()));
+    }
+    Ok(array)
+}
+
+/// The step of an aggregate over arrays of whole numbers or of numeric: the state, none at first, is of double precision.
+fn step(call: &Call, operation: fn(f64, f64) -> f64) -> Result<pg_sys::Datum> {
+    match (call.datum(0), call.datum(1)) {
+        (state, None) => Ok(state.unwrap_or_else(|| call.null())),
+        (None, Some(_)) => Ok(pg_sys::Datum::from(Vector::widened(call, 1)?.array)),
+        (Some(_), Some(_)) => paired::<f64>(&Vector::of(call, 0)?, &Vector::widened(call, 1)?, operation),
+    }
 }
 
 /// The sum over pairs of elements, in lanes.
@@ -364,6 +407,11 @@ functions! {
     pgml_vector_max = max: |call| with_vector(call, greatest);
     pgml_vector_min_abs = min_abs: |call| with_vector(call, |a, b| least(a.abs(), b.abs()));
     pgml_vector_max_abs = max_abs: |call| with_vector(call, |a, b| greatest(a.abs(), b.abs()));
+    pgml_vector_sum_step = sum_step: |call| step(call, |a, b| a + b);
+    pgml_vector_min_step = min_step: |call| step(call, least);
+    pgml_vector_max_step = max_step: |call| step(call, greatest);
+    pgml_vector_min_abs_step = min_abs_step: |call| step(call, |a, b| least(a.abs(), b.abs()));
+    pgml_vector_max_abs_step = max_abs_step: |call| step(call, |a, b| greatest(a.abs(), b.abs()));
     pgml_vector_abs = abs: absolute;
     pgml_vector_norm_l0 = norm_l0: norm::<Zero>;
     pgml_vector_norm_l1 = norm_l1: norm::<One>;
