@@ -166,6 +166,25 @@ def test_what_cannot_be_meant_is_refused(kinds, algorithm, given, part):
     assert kinds.sql("SELECT count(*) FROM pgml.projects") == "0"
 
 
+@pytest.mark.parametrize("algorithm", ["linear", "xgboost", "lightgbm"])
+@pytest.mark.parametrize("typed", ["class_weigth", "classweight", "class_weights"])
+def test_a_mistyped_name_is_told(kinds, algorithm, typed):
+    with pytest.raises(Problem) as refused:
+        kinds.sql(
+            f"""SELECT pgml.train('p', 'classification', 'kinds', 'kind', '{algorithm}', '{{"{typed}": "balanced"}}')"""
+        )
+    assert f'unknown hyperparameter "{typed}" (did you mean "class_weight"' in str(refused.value)
+
+
+@pytest.mark.parametrize("task, label, algorithm", [("classification", "kind", "knn"), ("regression", "a", "linear")])
+def test_where_it_is_not_taken_it_is_not_offered(kinds, task, label, algorithm):
+    with pytest.raises(Problem) as refused:
+        kinds.sql(
+            f"""SELECT pgml.train('p', '{task}', 'kinds', '{label}', '{algorithm}', '{{"class_weigth": "balanced"}}')"""
+        )
+    assert "class_weight" not in str(refused.value)
+
+
 def test_a_regression_has_no_classes(kinds):
     with pytest.raises(Problem, match="class_weight"):
         kinds.sql("""SELECT pgml.train('p', 'regression', 'kinds', 'a', 'linear', '{"class_weight": "balanced"}')""")

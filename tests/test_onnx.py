@@ -249,6 +249,24 @@ def test_what_is_not_known_is_named(ask):
     assert ask("SELECT count(*) FROM pgml.projects") == [[0]]
 
 
+def test_a_graph_is_neither_explained_nor_made_sql(ask):
+    """Though it is of trees: the errors say where such a model must come from instead."""
+    forest = RandomForestRegressor(5, random_state=1).fit(TRAIN, TARGET)
+    import_model(ask, "forest", to_onnx(forest, TRAIN[:1]).SerializeToString())
+    for call, what, instead in (
+        ("SELECT * FROM pgml.explain('forest', '{1,2,3,4}'::real[])", "explained", "pgml.permutation_importance"),
+        (
+            "SELECT pgml.export_sql('forest')",
+            "a graph of ONNX, which does not become SQL",
+            "as their own library saves",
+        ),
+    ):
+        with pytest.raises(pg8000.dbapi.DatabaseError) as raised:
+            ask(call)
+        said = raised.value.args[0]
+        assert said["C"] == "0A000" and what in said["M"] and instead in said["H"]
+
+
 COLORS = numpy.array(["red", "green", "blue"])[RANDOM.integers(0, 3, 200)]
 SIZES = numpy.array(["small", "large"])[RANDOM.integers(0, 2, 200)]
 MIXED = numpy.column_stack([TRAIN[:, :2].astype(object), COLORS, SIZES])

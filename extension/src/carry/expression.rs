@@ -48,9 +48,16 @@ fn expression(model_id: i64) -> Result<String> {
         let read = Stored::read(Bytes::from(stored)).map_err(|error| damaged(&error))?;
         // What its arrays point at is checked here.
         read.open().map(drop).map_err(|error| damaged(&error))?;
-        if read.form() != "trees" {
-            return Err(Error::unsupported(format!("model {model_id} is not one of trees"))
-                .hint("Models of trees alone become SQL."));
+        match read.form() {
+            "trees" => {}
+            "program" => {
+                return Err(Error::unsupported(format!("model {model_id} is a graph of ONNX, which does not become SQL"))
+                    .hint("Trees do where pgml.import_model took them as their own library saves them: XGBoost, LightGBM or CatBoost."));
+            }
+            _ => {
+                return Err(Error::unsupported(format!("model {model_id} is not one of trees"))
+                    .hint("Models of trees alone become SQL."));
+            }
         }
         let meta = read.attribute(model_meta::ATTRIBUTE).unwrap_or_default();
         let meta = ModelMeta::from_json(meta).map_err(|error| damaged(&error))?;

@@ -189,7 +189,7 @@ impl Prepared {
             }
             true => self.model.contributions(row)?.ok_or_else(|| {
                 Error::unsupported(format!("the predictions of {target} cannot be explained"))
-                    .hint("Explained are linear models and those of trees.")
+                    .hint("Explained are linear models and those of trees, unless they came as ONNX. pgml.permutation_importance says of any model which features it goes by.")
             })?,
         };
         // A feature's share is that of all features that were made of it.

@@ -60,6 +60,19 @@ impl ClassWeight {
         }
     }
 
+    /// An algorithm does not know this name, and so cannot say that an unknown one may mean it.
+    pub fn or_meant(error: learn::Error) -> learn::Error {
+        match error {
+            learn::Error::UnknownParameter { name, mut nearest } => {
+                if !learn::nearest::nearest(&name, [NAME].into_iter()).is_empty() {
+                    nearest.insert(0, NAME);
+                }
+                learn::Error::UnknownParameter { name, nearest }
+            }
+            error => error,
+        }
+    }
+
     /// The weight of each class, in the order of the data.
     pub fn of_classes(&self, data: &Data, split: &Split) -> Result<Vec<f32>> {
         let meta = data.meta();

@@ -237,7 +237,12 @@ impl Learner {
                 offered.copied().collect::<Vec<_>>().join(", ")
             ))
         })?;
-        let given = Given::check(family.parameters, &without_seed(family, hyperparams)?)?;
+        let given = Given::check(family.parameters, &without_seed(family, hyperparams)?).map_err(|error| {
+            match task == Task::Classification && family.takes_weights {
+                true => ClassWeight::or_meant(error),
+                false => error,
+            }
+        })?;
         Ok(Learner { family, given, seed })
     }
 }
@@ -489,6 +494,10 @@ impl Xgboost {
                 Err(error) => failure = failure.or(Some(error)),
             }
         }
+        let failure = failure.map(|error| match task {
+            Task::Classification => ClassWeight::or_meant(error),
+            _ => error,
+        });
         Err(failure.map_or_else(|| Error::invalid("hyperparams cannot be read"), Error::from))
     }
 
