@@ -5,7 +5,7 @@ PG_CONFIG ?= pg_config
 DEVKIT = PYTHONPATH=tools:. PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -m devkit
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo up down fleet fleet-status fleet-down test test-packages sanitize lint bench fuzz wheels deb install clean
+.PHONY: help setup build demo up down fleet fleet-status fleet-down test test-packages sanitize lint bench fuzz wheels deb docs install clean
 
 help: ## Say what each target does.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ wheels: ## Make wheels in dist/: the Python driver, and howdah-server, a Postgre
 
 deb: ## Make Debian packages in dist/: howdah-pooler, and postgresql-N-pgml for each PostgreSQL of Debian's here.
 	@$(DEVKIT) deb
+
+docs: ## Make the documentation's site in build/site: read it from files or, to search in it, from a web server.
+	@$(DEVKIT) docs
 
 install: ## Install the extension into your own PostgreSQL: PG_CONFIG=/path/to/pg_config.
 	@$(DEVKIT) install $(PG_CONFIG)

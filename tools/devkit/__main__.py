@@ -40,6 +40,7 @@ def arguments():
     bench.add_argument("bench", nargs=argparse.REMAINDER, help="arguments for bench/run")
     commands.add_parser("wheels", help="make the Python packages")
     commands.add_parser("deb", help="make the Debian packages")
+    commands.add_parser("docs", help="make the documentation's site")
     commands.add_parser("clean", help="end the server of `up` and remove all that was made")
     return parser.parse_args()
 
@@ -183,6 +184,13 @@ def run_deb(_chosen):
     from devkit.debs import debs
 
     debs()
+
+
+def run_docs(_chosen):
+    """`make docs`"""
+    from devkit.site import site
+
+    site()
 
 
 def run_clean(chosen):
