@@ -755,7 +755,7 @@ fn undo_one(server: &mut Server, mut client: Option<&mut Client>, request: Reque
         }
         // It was not closed after all.
         Request::Evict(statement, generation) => server.known.restore(&statement, generation),
-        Request::Invented { tag: tag::PARSE_COMPLETE, name: None, closed } => {
+        Request::Invented { name: None, closed, .. } => {
             if let Some(client) = client {
                 client.unnamed = closed;
             }

@@ -566,17 +566,18 @@ impl Worker {
         client.unsynced = true;
         let closes = tag == tag::CLOSE;
         if let (Target::Statement(name), true) = (target, closes) {
-            if name.is_empty() {
-                client.unnamed = None;
-                server.unnamed = None;
-            } else if renames {
-                // Others may use it on the server: only this client forgets it.
-                let closed = client.statements.remove(name);
-                invent(client, server, backend::tag::CLOSE_COMPLETE, Some(name.into()), closed);
+            // Others may use it on the server: only this client forgets it. The one without a name stays there too, since
+            // a Close that is skipped behind an error has closed nothing.
+            if name.is_empty() || renames {
+                let name = (!name.is_empty()).then(|| name.into());
+                let closed = match &name {
+                    Some(name) => client.statements.remove(name),
+                    None => client.unnamed.take(),
+                };
+                invent(client, server, backend::tag::CLOSE_COMPLETE, name, closed);
                 return Ok(());
-            } else {
-                client.statements.remove(name);
             }
+            client.statements.remove(name);
         }
         if let (Target::Portal(name), true) = (target, closes) {
             client.portals.remove(name);
