@@ -668,7 +668,12 @@ impl<'a> Judge<'a> {
     // The end
 
     fn finish(&mut self) -> Result<(), Wrong> {
-        let (tag, body) = self.take()?;
+        let (mut tag, mut body) = self.take()?;
+        if tag == tag::ERROR_RESPONSE && self.strikes(&report(body)?) == Some(End::Lost) {
+            // The server has died between its last answer and the ReadyForQuery.
+            self.error(body, &[])?;
+            (tag, body) = self.take()?;
+        }
         if tag != tag::READY_FOR_QUERY {
             let what = if tag == tag::ERROR_RESPONSE { report(body)?.message } else { String::new() };
             return Err(format!("{} {what} in place of ReadyForQuery", char::from(tag)));
