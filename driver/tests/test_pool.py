@@ -251,4 +251,4 @@ async def test_a_pool_has_what_its_connections_have_beside_asyncpg(spec):
 async def test_json_is_decoded_for_a_whole_pool(spec):
     async with howdah.create_pool(**spec, min_size=1, max_size=2, init=howdah.Connection.decode_json) as pool:
         assert await pool.fetchval("select $1::jsonb", {"a": [1]}) == {"a": [1]}
-        assert await pool.fetchval('select \'{"b": null}\'::json') == {"b": None}
+        assert await pool.fetchval("select '{\"b\": null}'::json") == {"b": None}
