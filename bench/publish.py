@@ -52,6 +52,7 @@ SETTINGS = {
         "bench/microservice/load.py",
     ],
     "train-memory": ["bench/train_memory.py", "bench/train_in_python.py"],
+    "distributed": ["bench/distributed.py"],
 }
 # Of each bench, so many figures stand in the summary.
 HEADLINES = 4

@@ -22,7 +22,9 @@ GUIDES = ROOT / "docs" / "guide"
 TABLES = ROOT / "tests" / "guides"
 # Those of the pooler, the driver and the fleet have tests of their own.
 NAMES = sorted(
-    path.stem for path in GUIDES.glob("*.md") if "pgml." in path.read_text() and path.stem not in ("python", "fleet")
+    path.stem
+    for path in GUIDES.glob("*.md")
+    if "pgml." in path.read_text() and path.stem not in ("python", "fleet", "scale")
 )
 BLOCK = re.compile(
     r"^(?P<indent> *)(?P<not_run><!-- not run: .*? -->\n\n?)?```sql\n(?P<sql>.*?)^(?P=indent)```\n"

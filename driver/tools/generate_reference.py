@@ -35,7 +35,7 @@ CHAPTERS = [
         ],
     ),
     ("OpenTelemetry", ["howdah.opentelemetry:instrument"]),
-    ("Training", ["howdah:TrainingProgress", "howdah:ProgressBar"]),
+    ("Training", ["howdah:TrainingProgress", "howdah:ProgressBar", "howdah.distributed:train"]),
     (
         "Types",
         [
@@ -57,6 +57,7 @@ CHAPTERS = [
         ],
     ),
 ]
+INTERFACES = ("howdah.dbapi", "howdah.distributed", "howdah.opentelemetry")
 SECTION = re.compile(r"^(?P<title>[A-Z][A-Za-z ]*)\n-{3,}$", re.MULTILINE)
 ROLE = re.compile(r":(?:class|meth|func|exc|mod):`~?([^`]+)`")
 
@@ -79,7 +80,7 @@ def write(out, path):
     module, name = path.split(":")
     thing = getattr(importlib.import_module(module), name)
     # Names that the other interface has too.
-    prefix = {"howdah.dbapi": "dbapi.", "howdah.opentelemetry": "opentelemetry."}.get(module, "")
+    prefix = f"{module.partition('.')[2]}." if module in INTERFACES else ""
     if not inspect.isclass(thing):
         entry(out, name, thing, "###", prefix)
         return
