@@ -10,7 +10,7 @@ import pytest
 
 from devkit import postgres
 from devkit.client import connection
-from devkit.server import Server, end_on_signals
+from devkit.server import Server, end_on_signals, hear_interrupts
 
 
 def pytest_addoption(parser):
@@ -21,6 +21,7 @@ def pytest_addoption(parser):
 
 def pytest_configure():
     end_on_signals()
+    hear_interrupts()
 
 
 def majors(config):

@@ -12,7 +12,7 @@ import pytest
 import uvloop
 
 from devkit import postgres
-from devkit.server import Server, end_on_signals
+from devkit.server import Server, end_on_signals, hear_interrupts
 
 SECONDS = 90
 
@@ -25,6 +25,7 @@ def pytest_addoption(parser):
 
 def pytest_configure():
     end_on_signals()
+    hear_interrupts()
 
 
 def pytest_generate_tests(metafunc):

@@ -416,6 +416,11 @@ def remove_home(home, keep_data=False):
         shutil.rmtree(home, ignore_errors=True)
 
 
+def hear_interrupts():
+    """Makes SIGINT interrupt again: a shell that starts something in the background has it ignored."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def end_on_signals():
     """Makes SIGTERM and SIGHUP end this process as Ctrl-C does, through every `with` block."""
     for number in (signal.SIGTERM, signal.SIGHUP):
