@@ -12,7 +12,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "tools"))
+
+from devkit import Problem, say  # noqa: E402
+from devkit.setup import setup  # noqa: E402
+
 COVERAGE = [
     "--cfg=fuzzing",
     "-Cpasses=sancov-module",
@@ -37,6 +42,8 @@ MORE_SEEDS = {
 
 def build():
     """Builds all targets; gives the folder of the programs."""
+    # libclang is among what it fetches.
+    setup()
     found = subprocess.run(["rustc", "-vV"], capture_output=True, text=True, check=True).stdout
     host = re.search(r"^host: (.*)$", found, re.MULTILINE)[1]
     # With a target said, build scripts and macros are not instrumented.
@@ -87,4 +94,8 @@ def main(arguments):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except Problem as problem:
+        say.complain(problem)
+        sys.exit(1)
