@@ -4,6 +4,7 @@ extension/tests/sql/people.sql has what each kind of role may do at all.
 """
 
 import contextlib
+import json
 
 import pg8000.dbapi
 import pytest
@@ -225,3 +226,49 @@ def test_two_roles_that_make_one_project_at_once(database):
         execute(alice, "COMMIT")
         assert state(bob, train) == "42501"
     assert database.sql("SELECT count(*), min(owner::text) FROM pgml.projects, pgml.models") == f"1|{ALICE}"
+
+
+# Columns that every role may ask for, whose operators PostgreSQL trusts with rows that a policy hides; those of an index apart.
+TRUSTED = f"""
+    SELECT c.oid::regclass::text, quote_ident(a.attname), a.atttypid::regtype::text
+    FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+    WHERE c.relnamespace = 'pgml'::regnamespace AND c.relkind IN ('r', 'v') AND a.attnum > 0
+    AND has_table_privilege('{BOB}', c.oid, 'SELECT') AND a.atttypid IN ('text'::regtype, 'bytea'::regtype)
+    AND NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND a.attnum = ANY (i.indkey))
+    ORDER BY 1, 2
+"""
+# The first and the last of all values.
+ENDS = {"text": ("''", "'~~~~'"), "bytea": (r"'\x'", r"'\xffffffff'")}
+
+
+def run_of(cursor, relation, column, end):
+    """The plan of a condition, with what each part of it read and gave, and without the condition."""
+    asked = f"EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, SUMMARY OFF, FORMAT JSON) SELECT FROM {relation} WHERE {column} >= {end}"
+    cursor.execute(asked)
+    cursor.execute(asked)  # the first fills caches
+    (explained,) = cursor.fetchone()[0]
+    return json.dumps(explained["Plan"]).replace(json.dumps(end)[1:-1], "?")
+
+
+def test_plans_tell_nothing_of_values_that_are_hidden(database, models):
+    database.sql("""
+        SELECT pgml.train('queried', 'regression', '(SELECT x, y FROM line WHERE x < 9)', 'y', 'xgboost', '{"n_estimators": 2}');
+        SELECT pgml.revoke('queried', 'public', 'all');
+        INSERT INTO pgml.projects (name, task) SELECT 'filler ' || g, 'regression' FROM generate_series(1, 100) g;
+        ANALYZE pgml.projects, pgml.models, pgml.deployments, pgml.snapshots, pgml.files, pgml.privileges, pgml.trials
+    """)
+    assert database.sql("SELECT tablename, attname FROM pg_stats WHERE schemaname = 'pgml'") == ""
+    with database.connect() as own:
+        cursor = own.cursor()
+        cursor.execute(TRUSTED)
+        columns = cursor.fetchall()
+        assert ["pgml.snapshots", "relation_name", "text"] in [list(column) for column in columns]
+        assert ["pgml.files", "data", "bytea"] in [list(column) for column in columns]
+        cursor.execute(f"SET SESSION AUTHORIZATION {BOB}")
+        told = {
+            f"{relation}.{column}"
+            for relation, column, kind in columns
+            if len({run_of(cursor, relation, column, end) for end in ENDS[kind]}) > 1
+        }
+        cursor.execute("RESET SESSION AUTHORIZATION")
+    assert told == set()

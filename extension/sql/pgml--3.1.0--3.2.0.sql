@@ -1266,3 +1266,43 @@ COMMENT ON FUNCTION pgml.predict_shadow(pg_catalog.text, pg_catalog.text)
 
 COMMENT ON FUNCTION pgml.cancel(pg_catalog.int8)
     IS 'cancel a training that waits or runs; false if it has ended. A search in the background that has a score already (pgml.activity shows its phase as "searching, with a best so far") ends with the best combination so far instead, which is trained and deployed as usual: its message in pgml.jobs says so. A second call cancels that, too';
+
+--
+-- What a condition tells of rows that are hidden. PostgreSQL may check a condition whose operator is leakproof, as those of
+-- text and bytea are, on rows that a policy hides or a view leaves out, if that is cheaper first: the rows stay hidden, but
+-- EXPLAIN ANALYZE tells how many met it, and so one letter of a hidden value after the other.
+--
+
+-- So the policies are the cheapest of all conditions, and are checked first. What an index answers still comes before.
+ALTER FUNCTION pgml.project_allows(pg_catalog.int8, pg_catalog.text) COST 0.0001;
+ALTER FUNCTION pgml.model_allows(pg_catalog.int8, pg_catalog.text) COST 0.0001;
+ALTER FUNCTION pgml.snapshot_allows(pg_catalog.int8, pg_catalog.text) COST 0.0001;
+
+DO LANGUAGE plpgsql $$
+DECLARE
+    path pg_catalog.text := pg_catalog.current_setting('search_path');
+    view pg_catalog.regclass;
+    kept record;
+BEGIN
+    -- No condition goes below an OFFSET. Definitions are written, and read again, with all names but the system's qualified.
+    PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+    FOREACH view IN ARRAY ARRAY['pgml.overview', 'pgml.trained_models', 'pgml.deployed_models', 'pgml.grants', 'pgml.jobs',
+        'pgml.activity', 'pgml.stat_models']::pg_catalog.regclass[]
+    LOOP
+        EXECUTE pg_catalog.format('CREATE OR REPLACE VIEW %s WITH (security_barrier) AS %s OFFSET 0', view,
+            pg_catalog.rtrim(pg_catalog.pg_get_viewdef(view), ';'));
+    END LOOP;
+    -- Nor are there statistics of values, by which EXPLAIN estimates.
+    FOR kept IN
+        SELECT a.attrelid::pg_catalog.regclass AS relation, a.attname AS name
+        FROM pg_catalog.pg_attribute a
+        WHERE a.attnum OPERATOR(pg_catalog.>) 0 AND NOT a.attisdropped
+        AND a.attrelid OPERATOR(pg_catalog.=) ANY (ARRAY['pgml.projects', 'pgml.models', 'pgml.deployments', 'pgml.snapshots',
+            'pgml.files', 'pgml.privileges', 'pgml.trials']::pg_catalog.regclass[]::pg_catalog.oid[])
+    LOOP
+        EXECUTE pg_catalog.format('ALTER TABLE %s ALTER COLUMN %I SET STATISTICS 0', kept.relation, kept.name);
+        DELETE FROM pg_catalog.pg_statistic WHERE starelid OPERATOR(pg_catalog.=) kept.relation::pg_catalog.oid;
+    END LOOP;
+    PERFORM pg_catalog.set_config('search_path', path, true);
+END
+$$;
