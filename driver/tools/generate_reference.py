@@ -32,6 +32,7 @@ CHAPTERS = [
             "howdah.dbapi:dict_row",
             "howdah.dbapi:class_row",
             "howdah.dbapi:Error",
+            "howdah.dbapi.errors:Diagnostics",
         ],
     ),
     ("OpenTelemetry", ["howdah.opentelemetry:instrument"]),

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any, Optional
 
-from . import exceptions, introspection, protocol
+from . import exceptions, far_dates, introspection, protocol
 from ._parts import ConnectionPart
 
 
@@ -153,3 +153,28 @@ class TypeCodecMethods(ConnectionPart):
         """
         for typename in ("json", "jsonb"):
             await self.set_type_codec(typename, schema="pg_catalog", encoder=encoder, decoder=decoder)
+
+    async def decode_far_dates(self, becoming: far_dates.Becoming = "text") -> None:
+        """Say what becomes of dates and timestamps that Python's classes do not hold.
+
+        Those are the infinities, those before Christ and those after the year 9999. Without this, infinities are
+        Python's first and last moment, which stand for them in arguments too, and the others are errors. All dates and
+        timestamps are decoded by Python functions then, which takes longer; :meth:`fetch_columns` is as before.
+
+        Parameters
+        ----------
+        becoming : {"text", "clamp", "none"} or callable
+            PostgreSQL's text for them (`'infinity'`, `'0044-03-15 BC'`; of a timestamptz in UTC), which arguments may
+            be too; Python's first or last moment; None; or what a function makes of the text.
+
+        Examples
+        --------
+        >>> await connection.decode_far_dates()
+        >>> await connection.fetchval("select date '0044-03-15 BC'")
+        '0044-03-15 BC'
+        >>> pool = howdah.create_pool(init=lambda connection: connection.decode_far_dates("none"))
+        """
+        for codec in far_dates.codecs(becoming):
+            await self.set_type_codec(
+                codec.typename, schema="pg_catalog", encoder=codec.encoder, decoder=codec.decoder, format="tuple"
+            )

@@ -70,7 +70,7 @@ pub fn decode_date<'py>(cx: &Context<'_, 'py>, data: &[u8]) -> Value<'py> {
     }
     let day = i64::from(day);
     if !(FIRST_DAY..=LAST_DAY).contains(&day) {
-        return cx.imports.date.bind(py).call_method1("fromordinal", (day + EPOCH_ORDINAL,)).or_raise(py);
+        return beyond(py, cx.imports.date.bind(py).call_method1("fromordinal", (day + EPOCH_ORDINAL,)));
     }
     let (year, month, day) = civil(day);
     // SAFETY: the interface is imported; the fields are in range, and the call checks them.
@@ -120,7 +120,21 @@ fn far_moment<'py>(cx: &Context<'_, 'py>, micros: i64, utc: bool) -> Value<'py> 
     let epoch = if utc { &cx.imports.epoch_utc } else { &cx.imports.epoch };
     let delta = cx.imports.timedelta.bind(py);
     let delta = delta.call1((0, micros.div_euclid(SECOND), micros.rem_euclid(SECOND))).or_raise(py)?;
-    epoch.bind(py).add(delta).or_raise(py)
+    beyond(py, epoch.bind(py).add(delta))
+}
+
+/// Python's own exception for what its years do not reach, in words that say what to do.
+#[cold]
+fn beyond<'py>(py: Python<'py>, refused: PyResult<Bound<'py, PyAny>>) -> Value<'py> {
+    let explained = refused.map_err(|error| {
+        let message = format!(
+            "a date before the year 1 or after 9999, which Python's classes do not hold ({}): \
+             decode_far_dates() of the connection says what such dates become",
+            error.value(py)
+        );
+        PyErr::from_type(error.get_type(py), (message,))
+    });
+    explained.or_raise(py)
 }
 
 /// A naive `datetime`.

@@ -115,6 +115,16 @@ impl Columns {
         Ok(dict)
     }
 
+    /// A DataFrame of pandas.
+    fn to_pandas<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        show(slf, "to_pandas")
+    }
+
+    /// The first rows as a table, for notebooks.
+    fn _repr_html_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        show(slf, "to_html")
+    }
+
     fn __repr__(&self) -> String {
         let names: Vec<_> = self.names().collect();
         format!("<Columns of {} rows: {}>", self.num_rows(), names.join(", "))
@@ -147,6 +157,11 @@ impl Columns {
         let _ = requested_schema;
         capsule(py, Stream::new(self.source()), names::STREAM)
     }
+}
+
+/// What Python makes of columns, by a function of `howdah.show`.
+fn show<'py>(columns: &Bound<'py, Columns>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    columns.py().import("howdah.show")?.call_method1(name, (columns,))
 }
 
 impl ColumnObject {

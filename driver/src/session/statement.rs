@@ -12,7 +12,7 @@ use wire::frame::Fields;
 use super::errors;
 use super::footprint::may_change_session;
 use super::settings::ConnectionSettings;
-use crate::codec::{Codec, Format, RowDecoder, Settings};
+use crate::codec::{Codec, Format, Kind, RowDecoder, Settings};
 use crate::columns::Field;
 use crate::columns::matrix::{REALS, Reals};
 use crate::record::Descriptor;
@@ -470,10 +470,10 @@ impl Program {
         }
         if let Err(error) = codec.encode(py, arg, out, &self.settings) {
             out.truncate(begin + 4);
-            let Some(value) = member(py, arg) else { return Err(refused(py, error, arg, position, element)) };
+            let Some(value) = member(py, arg) else { return Err(refused(py, error, codec, arg, position, element)) };
             codec
                 .encode(py, &value, out, &self.settings)
-                .map_err(|error| refused(py, error, arg, position, element))?;
+                .map_err(|error| refused(py, error, codec, arg, position, element))?;
         }
         patch(py, out, begin)
     }
@@ -551,9 +551,20 @@ fn patch(py: Python<'_>, out: &mut [u8], begin: usize) -> PyResult<()> {
     Ok(())
 }
 
+/// The hint to who gives a list where one value is wanted.
+const ONE_VALUE: &str =
+    "A parameter takes one value: compare with those of a list by `= any(...)` in place of `in (...)`.";
+
 /// Says which argument could not be written, and why.
 #[cold]
-fn refused(py: Python<'_>, error: PyErr, arg: &Bound<'_, PyAny>, position: usize, element: Option<usize>) -> PyErr {
+fn refused(
+    py: Python<'_>,
+    error: PyErr,
+    codec: &Codec,
+    arg: &Bound<'_, PyAny>,
+    position: usize,
+    element: Option<usize>,
+) -> PyErr {
     let describe = || -> PyResult<PyErr> {
         let place = match element {
             Some(element) => format!("${} in element #{element} of executemany() sequence", position + 1),
@@ -574,6 +585,12 @@ fn refused(py: Python<'_>, error: PyErr, arg: &Bound<'_, PyAny>, position: usize
         }
         let message = format!("invalid input for query argument {place}: {shown} ({})", error.value(py).str()?);
         let new = errors::new(py, "DataError", &message);
+        let kind = arg.get_type().name()?;
+        let listed = ["list", "tuple", "set", "frozenset"].iter().any(|known| kind == *known);
+        // What is atomic has no value that could be written as a list.
+        if listed && codec.kind() == Kind::Scalar && codec.is_atomic() {
+            new.value(py).setattr("hint", ONE_VALUE)?;
+        }
         new.set_cause(py, Some(error.clone_ref(py)));
         Ok(new)
     };

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import importlib
+import io
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
@@ -291,6 +293,58 @@ class Cursor(BaseCursor, Generic[CursorRowT]):
         self._check()
         self._forget()
         return self._told(self._connection._copy("_copy_out", operation, _as_target(target, self._connection._loop)))
+
+    def copy_expert(self, sql: str, file: Any, size: int = 8192) -> int:
+        """Run COPY from a file or to one, by psycopg2's name for :meth:`copy_in` and :meth:`copy_out`.
+
+        Parameters
+        ----------
+        sql : str
+            `COPY ... FROM STDIN` or `COPY ... TO STDOUT`.
+        file : file
+            Where the data comes from or goes to; of bytes or of text, which is UTF-8 then.
+        size : int
+            Of no meaning here.
+
+        Returns
+        -------
+        int
+            How many rows were copied.
+        """
+        if placeholders.copies_out(sql):
+            text = isinstance(file, io.TextIOBase)
+            decoder = codecs.getincrementaldecoder("utf-8")()
+            return self.copy_out(sql, (lambda data: file.write(decoder.decode(data))) if text else file)
+        if isinstance(file, io.TextIOBase):
+            return self.copy_in(sql, (piece.encode() for piece in iter(lambda: file.read(1 << 16), "")))
+        return self.copy_in(sql, file)
+
+    def mogrify(self, operation: str, parameters: Optional[Arguments] = None) -> bytes:
+        """Return a command with its values written into it, to be looked at or put together.
+
+        :meth:`execute` sends values apart from the command, so the server may see them as other types than here.
+
+        Parameters
+        ----------
+        operation, parameters
+            As for :meth:`execute`. A tuple is written as `(1, 2)`, a list as `ARRAY[1, 2]`.
+
+        Returns
+        -------
+        bytes
+            The command, as psycopg2 gives it; `.decode()` makes a text of it.
+
+        Raises
+        ------
+        ProgrammingError
+            A value has no literal.
+
+        Examples
+        --------
+        >>> cursor.mogrify("insert into flights values (%s, %s)", (1, "it's"))
+        b"insert into flights values (1, 'it''s')"
+        """
+        return placeholders.written(operation, parameters).encode()
 
     def close(self) -> None:
         """Close the cursor: nothing can be done with it any more."""

@@ -6,7 +6,7 @@ The driver's own exception, whose class is PostgreSQL's name for the condition, 
 from __future__ import annotations
 
 import asyncio
-from typing import Any, NoReturn, Optional
+from typing import Any, ClassVar, NoReturn, Optional
 
 from .. import exceptions
 from ..exceptions._base import FIELDS
@@ -16,6 +16,40 @@ _FIELDS = frozenset(FIELDS.values())
 
 class Warning(Exception):
     """PEP 249's class of warnings; never raised."""
+
+
+class Diagnostics:
+    """The fields of a server's message, by psycopg's names: `diag.constraint_name`, `diag.message_primary` and so on.
+
+    What the server did not say is None.
+    """
+
+    # Their names here, where those are others.
+    _NAMES: ClassVar[dict[str, str]] = {
+        "message_primary": "message",
+        "message_detail": "detail",
+        "message_hint": "hint",
+        "severity_nonlocalized": "severity_en",
+        "statement_position": "position",
+        "datatype_name": "data_type_name",
+        "source_file": "server_source_filename",
+        "source_line": "server_source_line",
+        "source_function": "server_source_function",
+    }
+
+    def __init__(self, error: Error) -> None:
+        self._error = error
+
+    def __getattr__(self, name: str) -> Optional[str]:
+        field = self._NAMES.get(name, name)
+        if field not in _FIELDS or (field == name and name in self._NAMES.values()):
+            raise AttributeError(f"a server's message has no field {name!r}")
+        found: Optional[str] = getattr(self._error, field)
+        return found
+
+    def __dir__(self) -> list[str]:
+        others = set(self._NAMES.values())
+        return sorted({*self._NAMES, *(name for name in _FIELDS if name not in others)})
 
 
 class Error(Exception):
@@ -33,6 +67,16 @@ class Error(Exception):
     def __reduce__(self) -> Any:
         # The cause has the server's fields, and goes along to another process.
         return _raised, (type(self), self.args, self.__cause__)
+
+    @property
+    def diag(self) -> Diagnostics:
+        """The fields of the server's message, by psycopg's names."""
+        return Diagnostics(self)
+
+    @property
+    def pgerror(self) -> Optional[str]:
+        """The server's message with its details, by psycopg2's name; None where the error is not the server's."""
+        return None if self.sqlstate is None else f"{self.severity}:  {self}"
 
     @property
     def pgcode(self) -> Optional[str]:

@@ -9,10 +9,11 @@ from typing import Any, Optional
 
 from .. import named
 from .errors import InterfaceError, ProgrammingError
+from .literals import literal
 
 _PLACEHOLDER = re.compile(r"% (?: (?P<percent>%) | (?P<plain>s) | \( (?P<name>[^)]*) \) s )?", re.VERBOSE)
 # What the extended protocol takes a statement for, and COPY needs more than that.
-_COPY = re.compile(r"\s*copy\b.*\b(stdin|stdout)\b", re.IGNORECASE | re.DOTALL)
+_COPY = re.compile(r"\s*copy\b.*\b(?P<end>stdin|stdout)\b", re.IGNORECASE | re.DOTALL)
 
 
 def bind(query: str, values: Any) -> tuple[str, tuple[Any, ...]]:
@@ -69,6 +70,32 @@ def refuse_copy(query: str) -> None:
     """Refuse COPY with the client, which needs methods of its own."""
     if _COPY.match(query):
         raise InterfaceError("COPY with the client is for cursor.copy_in() and cursor.copy_out(), not for execute()")
+
+
+def copies_out(query: str) -> bool:
+    """Whether it is COPY to the client, and not from it."""
+    found = _COPY.match(query)
+    if found is None:
+        raise ProgrammingError("COPY ... FROM STDIN or COPY ... TO STDOUT is expected")
+    return found["end"].lower() == "stdout"
+
+
+def written(query: str, values: Any) -> str:
+    """Give the query with the values in their places, as literals."""
+    text, args = bind(query, values)
+    if values is None:
+        return text
+    pieces: list[str] = []
+    copied = 0
+    for found in named.parts(text):
+        if found["number"] is not None:
+            place = int(found["number"])
+            if place > len(args):
+                raise ProgrammingError(f"there is no value for ${place}: {len(args)} given")
+            pieces += (text[copied : found.start()], literal(args[place - 1]))
+            copied = found.end()
+    pieces.append(text[copied:])
+    return "".join(pieces)
 
 
 @functools.lru_cache(maxsize=256)

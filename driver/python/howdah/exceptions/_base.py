@@ -7,6 +7,7 @@ What the server reports becomes a :class:`PostgresError` (or, below the rank of 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, ClassVar, Optional
 
@@ -59,6 +60,28 @@ from 1.21 with max_prepared_statements set).  Behind one that does not:
 
 * set statement_cache_size to 0 when creating the connection.
 """
+
+# What programs that come from elsewhere write, by what the server stops at: the query before it, it and what follows.
+_NAMED = re.compile(r":[^\W\d]\w*")
+_FORMAT = re.compile(r"%(?:s\b|\(\w+\)s)")
+_NUMBERED = re.compile(r"\$\d+")
+_AFTER_IN = re.compile(r"\bin\s*\Z", re.IGNORECASE)
+
+
+def _syntax_hint(query: str, position: str) -> Optional[str]:
+    """What to do about a mistake in a query that the driver knows, where the server has none to say."""
+    place = int(position) - 1
+    if _NAMED.match(query, place):
+        return (
+            "The values of `:name` parameters are keyword arguments, fetch('select :id', id=1), other than `query`, "
+            "`timeout`, `record_class` and `column`. In howdah.dbapi parameters are `%(name)s`."
+        )
+    if _FORMAT.match(query, place):
+        return "Parameters are `$1`, `$2` or `:name` here; `%s` and `%(name)s` are those of howdah.dbapi."
+    if _NUMBERED.match(query, place) and _AFTER_IN.search(query, 0, place):
+        return "Compare with the values of a list by `= any(...)` in place of `in ...`."
+    return None
+
 
 # Errors by which a pooler without prepared statements shows itself.
 _POOLER_SIGNS = frozenset({"42P05", "26000"})
@@ -145,6 +168,10 @@ class PostgresMessage(metaclass=PostgresMessageMeta):
             return InvalidCachedStatementError, STALE_PLAN, attributes
         if sqlstate in _POOLER_SIGNS:
             attributes["hint"] = (attributes.get("hint") or "") + POOLER_HINT
+        if sqlstate == "42601" and query and "position" in attributes and "hint" not in attributes:
+            hint = _syntax_hint(query, attributes["position"])
+            if hint is not None:
+                attributes["hint"] = hint
         return found, text, attributes
 
     def as_dict(self) -> dict[str, str]:

@@ -1,0 +1,132 @@
+"""What programs of psycopg2 and notebooks ask of the synchronous interface beyond PEP 249."""
+
+import datetime
+import decimal
+import enum
+import io
+import uuid
+
+import howdah.dbapi
+import numpy
+import pandas
+import pytest
+
+
+@pytest.fixture
+def connection(spec):
+    """A connection of the interface."""
+    with howdah.dbapi.connect(**spec) as made:
+        yield made
+
+
+Colour = enum.Enum("Colour", {"RED": "red"})
+
+
+VALUES = [
+    None,
+    True,
+    -5,
+    2.5,
+    float("nan"),
+    float("-inf"),
+    decimal.Decimal("-1.50"),
+    "it's a \\ and a '",
+    b"\x00\xff'",
+    uuid.UUID(int=5),
+    datetime.date(2024, 2, 29),
+    datetime.datetime(2024, 2, 29, 1, 2, 3, 4),
+    datetime.datetime(2024, 2, 29, 1, 2, tzinfo=datetime.timezone.utc),
+    datetime.time(1, 2, 3),
+    datetime.timedelta(days=-1, seconds=5, microseconds=7),
+    [1, 2],
+]
+
+
+@pytest.mark.parametrize("value", VALUES, ids=repr)
+@pytest.mark.parametrize("conforming", ["on", "off"])
+def test_a_written_value_is_the_value(connection, value, conforming):
+    connection.execute(f"set standard_conforming_strings = {conforming}")
+    connection.execute("set escape_string_warning = off")
+    text = connection.cursor().mogrify("select %s", (value,)).decode()
+    (found,) = connection.execute(text).fetchone()
+    if isinstance(value, float) and value != value:
+        assert found != found
+    else:
+        assert found == value
+
+
+def test_values_are_written_where_they_belong(connection):
+    cursor = connection.cursor()
+    assert cursor.mogrify("insert into t values (%s, %s), '$1', 5%%", (1, "it's")) == (
+        b"insert into t values (1, 'it''s'), '$1', 5%"
+    )
+    assert cursor.mogrify("a - %(n)s and %(n)s in %(l)s", {"n": -1, "l": (1, "b")}) == b"a -  -1 and  -1 in (1, 'b')"
+    assert b",".join(cursor.mogrify("(%s,%s)", row) for row in [(1, Colour.RED), (2, [])]) == b"(1,'red'),(2,'{}')"
+    assert cursor.mogrify("select 5 % 2") == b"select 5 % 2"
+    for value, message in ((object(), "class object has no literal"), ("a\0", "null character")):
+        with pytest.raises(howdah.dbapi.ProgrammingError, match=message):
+            cursor.mogrify("select %s", (value,))
+    with pytest.raises(howdah.dbapi.ProgrammingError, match=r"no value for \$2"):
+        cursor.mogrify("select $1, $2", (1,))
+
+
+@pytest.mark.parametrize("kind", [io.BytesIO, io.StringIO])
+def test_copy_expert_takes_and_fills_files(connection, kind):
+    given = "1\tZürich\n2\tKeflavík\n"
+    connection.execute("create temp table copied (id int, name text)")
+    cursor = connection.cursor()
+    assert cursor.copy_expert("COPY copied FROM STDIN", kind(given if kind is io.StringIO else given.encode())) == 2
+    assert cursor.rowcount == 2
+    target = kind()
+    assert cursor.copy_expert("copy (select * from copied order by id) to stdout", target) == 2
+    assert target.getvalue() == (given if kind is io.StringIO else given.encode())
+    with pytest.raises(howdah.dbapi.ProgrammingError, match="COPY"):
+        cursor.copy_expert("select 1", target)
+
+
+def test_errors_have_psycopgs_diagnostics(connection):
+    connection.execute("create temp table unique_ids (id int constraint only_once primary key)")
+    with pytest.raises(howdah.dbapi.IntegrityError) as caught:
+        connection.execute("insert into unique_ids values (1), (1)")
+    diag = caught.value.diag
+    assert diag.constraint_name == "only_once"
+    assert diag.table_name == "unique_ids"
+    assert diag.sqlstate == caught.value.pgcode == "23505"
+    assert diag.message_primary.startswith("duplicate key")
+    assert diag.message_detail == "Key (id)=(1) already exists."
+    assert diag.severity == "ERROR"
+    assert diag.source_function
+    assert diag.message_hint is None
+    assert caught.value.pgerror.startswith("ERROR:  duplicate key")
+    with pytest.raises(AttributeError, match="no field 'message'"):
+        _ = diag.message
+    assert {"message_primary", "constraint_name"} < set(dir(diag))
+    connection.rollback()
+    with pytest.raises(howdah.dbapi.ProgrammingError) as ours:
+        connection.cursor().fetchone()
+    assert ours.value.diag.sqlstate is None
+    assert ours.value.pgerror is None
+
+
+def test_columns_become_a_data_frame(connection, monkeypatch):
+    query = "select n as id, n / 2.0::float8 as half, 'x' || n as name from generate_series(1, 3) n"
+    frame = connection.fetch_columns(query).to_pandas()
+    assert list(frame.columns) == ["id", "half", "name"]
+    assert frame["half"].sum() == 3.0
+    assert frame["id"].dtype == numpy.int32
+    # As in pandas before 3, by pyarrow.
+    monkeypatch.delattr(pandas.DataFrame, "from_arrow", raising=False)
+    assert connection.fetch_columns(query).to_pandas()["name"].to_list() == ["x1", "x2", "x3"]
+
+
+def test_a_notebook_shows_the_first_rows(connection):
+    columns = connection.fetch_columns(
+        "select case when n > 1 then n end as \"a<b\", repeat('<', n) from generate_series(1, 200) n"
+    )
+    shown = columns._repr_html_()
+    assert shown.count("<tr>") == 11
+    assert "<th>a&lt;b</th>" in shown
+    assert "<td>NULL</td><td>&lt;</td>" in shown
+    assert "200 rows, the first 10 shown" in shown
+    assert "1 row<" in connection.fetch_columns("select repeat('x', 1000)")._repr_html_()
+    assert "<p>0 rows</p>" in connection.fetch_columns("select 1 where false")._repr_html_()
