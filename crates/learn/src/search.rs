@@ -32,6 +32,22 @@ impl Method {
 /// Combinations that a search tries at most.
 pub const MOST: usize = 10_000;
 
+/// Bytes that all combinations may take together, about: each value is there once for each combination that has it.
+const MOST_BYTES: usize = 64 << 20;
+
+/// About what a value takes.
+fn bytes(value: &Value) -> usize {
+    const OWN: usize = 64;
+    match value {
+        Value::String(text) => OWN + text.len(),
+        Value::Array(values) => values.iter().map(bytes).fold(OWN, usize::saturating_add),
+        Value::Object(map) => {
+            map.iter().map(|(name, value)| name.len() + bytes(value)).fold(OWN, usize::saturating_add)
+        }
+        _ => OWN,
+    }
+}
+
 /// What a hyperparameter may be.
 enum Choice {
     /// One of these.
@@ -46,7 +62,8 @@ enum Choice {
 /// a whole number where both bounds are written so. `iterations` is how many combinations a random search tries.
 ///
 /// # Errors
-/// [`Error::Search`] where `params` cannot be read, a grid has a range or more than [`MOST`] combinations.
+/// [`Error::Search`] where `params` cannot be read, a grid has a range or more than [`MOST`] combinations, or the values
+/// are so large that so many combinations of them would not fit into memory.
 pub fn candidates(
     method: Method,
     params: &Map<String, Value>,
@@ -69,6 +86,16 @@ pub fn candidates(
         .collect();
     let all =
         lists.as_ref().map(|lists| lists.iter().fold(1usize, |all, (_, values)| all.saturating_mul(values.len())));
+    let tried = match method {
+        Method::Grid => all.unwrap_or(0),
+        Method::Random => iterations.min(all.unwrap_or(MOST)),
+    };
+    let largest: usize = choices.iter().map(|(name, choice)| name.len().saturating_add(choice.bytes())).sum();
+    if tried <= MOST && tried.saturating_mul(largest) > MOST_BYTES {
+        return Err(Error::Search(format!(
+            "the values in search_params are too large to try {tried} combinations of them"
+        )));
+    }
     match (method, lists, all) {
         (Method::Grid, Some(lists), Some(all)) if all <= MOST => {
             Ok((0..all).map(|number| combination(&lists, number)).collect())
@@ -138,6 +165,14 @@ fn choice(name: &str, value: &Value) -> Result<Choice, Error> {
 }
 
 impl Choice {
+    /// About what its largest value takes.
+    fn bytes(&self) -> usize {
+        match self {
+            Choice::List(values) => values.iter().map(bytes).max().unwrap_or(0),
+            Choice::Range { .. } => bytes(&Value::Null),
+        }
+    }
+
     fn draw(&self, random: &mut Random) -> Value {
         match self {
             Choice::List(values) => values.get(random.index(values.len())).cloned().unwrap_or(Value::Null),
@@ -217,5 +252,20 @@ mod tests {
         }
         let wide = format!(r#"{{"a": {0:?}, "b": {0:?}}}"#, (0..101).collect::<Vec<i32>>());
         assert!(search(Method::Grid, &wide, 0).unwrap_err().to_string().contains("10000"));
+    }
+
+    #[test]
+    fn combinations_that_would_not_fit_into_memory_are_not_made() {
+        let long = format!("[{}]", vec!["1"; 100_000].join(","));
+        let many = format!("{:?}", (0..10_000).collect::<Vec<i32>>());
+        for (method, params) in [
+            (Method::Grid, format!(r#"{{"a": [{long}], "b": {many}}}"#)),
+            (Method::Random, format!(r#"{{"a": [{long}], "b": {{"low": 0, "high": 1}}}}"#)),
+            (Method::Grid, format!(r#"{{"{}": 1, "b": {many}}}"#, "x".repeat(100_000))),
+        ] {
+            let error = search(method, &params, 10_000).unwrap_err().to_string();
+            assert!(error.contains("too large to try 10000 combinations"), "{error}");
+        }
+        assert_eq!(search(Method::Random, &format!(r#"{{"a": [{long}], "b": {many}}}"#), 3).unwrap().len(), 3);
     }
 }

@@ -3,11 +3,12 @@
 
 use faer::Mat;
 
+use super::apart::apart;
 use super::distance::squared;
 use super::forms::centroids;
 use super::groups::{self, RANDOM_STATE};
 use crate::Error;
-use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Task, zeros};
+use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Task, large_zeros};
 use crate::random::Random;
 
 /// Rows of which there is room for what all tell each other: 2.4 GB.
@@ -76,7 +77,8 @@ fn fit(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Resul
     }
     let similar = similarities(problem, given, control)?;
     let (rows, width) = (problem.rows, problem.width);
-    let mut messages = Messages { similar, responsible: zeros(rows, rows)?, available: zeros(rows, rows)? };
+    let (responsible, available) = (large_zeros(rows, rows, control)?, large_zeros(rows, rows, control)?);
+    let mut messages = Messages { similar, responsible, available };
     let (damping, patience) = (given.number("damping"), given.count("convergence_iter"));
     let most = given.count("max_iter");
     let (mut before, mut same, mut settled) = (Vec::new(), 0, false);
@@ -111,7 +113,7 @@ fn model_of(problem: &Problem<'_>, exemplars: &[usize]) -> Model {
 
 /// Squared distances below 0, and the preference for rows themselves.
 fn similarities(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Result<Mat<f64>, Error> {
-    let mut similar = zeros(problem.rows, problem.rows)?;
+    let mut similar = large_zeros(problem.rows, problem.rows, control)?;
     let mut all = Vec::new();
     room::reserve(&mut all, problem.rows * problem.rows)?;
     for to in 0..problem.rows {
@@ -121,8 +123,10 @@ fn similarities(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>)
             all.push(*value);
         }
     }
-    let preference = given.maybe_number("preference").unwrap_or_else(|| median(&mut all));
-    drop(all);
+    let preference = match given.maybe_number("preference") {
+        Some(preference) => preference,
+        None => apart(all.len() as f64, control, move || median(&mut all))?,
+    };
     let mut random = groups::random(problem, given);
     for to in 0..problem.rows {
         control.check()?;
@@ -210,6 +214,7 @@ impl Messages {
 fn refined(similar: &Mat<f64>, exemplars: &[usize], control: &mut Control<'_>) -> Result<Vec<usize>, Error> {
     let mut members: Vec<Vec<usize>> = vec![Vec::new(); exemplars.len()];
     for row in 0..similar.nrows() {
+        control.check()?;
         let mut best = 0;
         for (index, exemplar) in exemplars.iter().enumerate() {
             if similar[(row, *exemplar)] > similar[(row, exemplars[best])] {

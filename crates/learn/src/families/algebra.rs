@@ -1,12 +1,13 @@
 //! What linear families share: rows around their means, and least squares.
 
+use faer::linalg::matmul::matmul;
 use faer::linalg::matmul::triangular::{self, BlockStructure};
-use faer::linalg::solvers::{SelfAdjointEigen, Svd};
+use faer::linalg::solvers::{Llt, SelfAdjointEigen, Svd};
 use faer::{Accum, Mat, MatRef, Par, Side};
 
 use super::apart::apart;
 use crate::Error;
-use crate::family::{Control, Problem, zeros};
+use crate::family::{Control, Problem, large_zeros, zeros};
 
 /// Features and targets around their weighted means, each row times the square root of its weight: an intercept and the
 /// weights have no part in what is fitted to them any more.
@@ -103,6 +104,33 @@ pub(crate) fn feature_means(problem: &Problem<'_>) -> Vec<f64> {
     sums
 }
 
+/// Multiplications between two looks for the end of a training.
+const AT_ONCE: usize = 1 << 28;
+
+/// The product of two matrices, some columns at a time.
+pub(crate) fn product(
+    left: MatRef<'_, f64>,
+    right: MatRef<'_, f64>,
+    control: &mut Control<'_>,
+) -> Result<Mat<f64>, Error> {
+    let mut product = large_zeros(left.nrows(), right.ncols(), control)?;
+    let at_once = (AT_ONCE / (left.nrows() * left.ncols()).max(1)).max(1);
+    for start in (0..right.ncols()).step_by(at_once) {
+        control.check()?;
+        let count = at_once.min(right.ncols() - start);
+        let part = product.subcols_mut(start, count);
+        matmul(part, Accum::Replace, left, right.subcols(start, count), 1.0, Par::Seq);
+    }
+    Ok(product)
+}
+
+/// The Cholesky factor of a symmetric matrix, of which the lower triangle counts, and the matrix; `None` where it is not
+/// positive definite.
+pub(crate) fn cholesky(matrix: Mat<f64>, control: &mut Control<'_>) -> Result<(Option<Llt<f64>>, Mat<f64>), Error> {
+    let size = matrix.nrows() as f64;
+    apart(size * size * size / 3.0, control, move || (matrix.llt(Side::Lower).ok(), matrix))
+}
+
 /// The singular values and vectors of a matrix.
 pub(crate) fn singular_values(matrix: Mat<f64>, control: &mut Control<'_>) -> Result<Svd<f64>, Error> {
     let (rows, columns) = (matrix.nrows() as f64, matrix.ncols() as f64);
@@ -171,7 +199,7 @@ impl Moments {
             means = means_of(problem, targets, weights, control)?;
         }
         // Features and targets side by side, some rows at a time.
-        let mut whole = zeros(columns, columns)?;
+        let mut whole = large_zeros(columns, columns, control)?;
         let block = (1 << 16) / columns.max(1) + 1;
         let mut rows = zeros(block, columns)?;
         for start in (0..problem.rows).step_by(block) {

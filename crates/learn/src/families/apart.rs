@@ -88,7 +88,7 @@ mod tests {
 
     use super::*;
     use crate::families::testing::{given, regression};
-    use crate::families::{bayesian, least_squares, principal};
+    use crate::families::{bayesian, least_squares, principal, ridge};
     use crate::family::fit;
     use crate::random::Random;
     use crate::rows::Stop;
@@ -110,6 +110,23 @@ mod tests {
             let ended = fit(family, &problem, &given(family, "{}").unwrap(), &mut Control::new(&mut ask));
             assert!(matches!(ended, Err(Error::Stopped(_))), "{}", family.name);
         }
+    }
+
+    #[test]
+    fn a_factor_of_many_features_ends_with_its_training() {
+        let size = 1200;
+        let mut random = Random::new(5);
+        let features: Vec<f32> = (0..size * size).map(|_| random.normal() as f32).collect();
+        let labels: Vec<f32> = (0..size).map(|_| random.normal() as f32).collect();
+        let problem = regression(&features, size, &labels);
+        let mut checks = 0;
+        let mut ask = |_| {
+            checks += 1;
+            if checks < 12 { Ok(()) } else { Err(Box::new("cancelled") as Stop) }
+        };
+        let given = given(&ridge::RIDGE, "{}").unwrap();
+        let ended = fit(&ridge::RIDGE, &problem, &given, &mut Control::new(&mut ask));
+        assert!(matches!(ended, Err(Error::Stopped(_))));
     }
 
     #[test]

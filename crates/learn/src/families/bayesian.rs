@@ -6,6 +6,7 @@ use faer::linalg::solvers::Solve;
 use faer::{Mat, Side};
 
 use super::algebra::{Centred, Moments, eigenvalues, labels, singular_values, weights};
+use super::apart::apart;
 use super::forms::linear::{self, Link};
 use super::usual::told_whether_converged;
 use super::usual::{COUNT, FIT_INTERCEPT, NOT_NEGATIVE, POSITIVE, ignored, linear_model, takes};
@@ -237,7 +238,7 @@ fn relevance(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) ->
     let mut converged = false;
     for _ in 0..given.count("max_iter") {
         control.check()?;
-        let variances = posterior(&moments, &kept, &precisions, noise, &mut coefficients)?;
+        let variances = posterior(&moments, &kept, &precisions, noise, &mut coefficients, control)?;
         let mut determined = 0.0;
         for (feature, variance) in kept.iter().zip(&variances) {
             let own = 1.0 - precisions[*feature] * variance;
@@ -263,7 +264,7 @@ fn relevance(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) ->
         before = Some(coefficients.clone());
     }
     if !kept.is_empty() {
-        posterior(&moments, &kept, &precisions, noise, &mut coefficients)?;
+        posterior(&moments, &kept, &precisions, noise, &mut coefficients, control)?;
     }
     let intercept = moments.intercept(&coefficients, 0);
     let model = linear_model(problem, coefficients, vec![intercept], Link::Identity)?;
@@ -277,6 +278,7 @@ fn posterior(
     precisions: &[f64],
     noise: f64,
     coefficients: &mut [f64],
+    control: &mut Control<'_>,
 ) -> Result<Vec<f64>, Error> {
     // In units in which each precision is 1, so that none is lost beside the others.
     let roots: Vec<f64> = kept.iter().map(|feature| precisions[*feature].sqrt().recip()).collect();
@@ -284,8 +286,11 @@ fn posterior(
         noise * moments.gram[(kept[row], kept[column])] * roots[row] * roots[column]
             + f64::from(u8::from(row == column))
     });
-    let factor = matrix.llt(Side::Lower).map_err(|_| Error::Diverged("the posterior is not positive definite"))?;
-    let inverse = factor.solve(Mat::<f64>::identity(kept.len(), kept.len()));
+    let size = kept.len();
+    let inverse = apart(2.0 * (size as f64).powi(3), control, move || {
+        matrix.llt(Side::Lower).ok().map(|factor| factor.solve(Mat::<f64>::identity(size, size)))
+    })?;
+    let inverse = inverse.ok_or(Error::Diverged("the posterior is not positive definite"))?;
     let right = Mat::from_fn(kept.len(), 1, |row, _| noise * moments.products[(kept[row], 0)] * roots[row]);
     let solution = &inverse * right;
     for (index, feature) in kept.iter().enumerate() {

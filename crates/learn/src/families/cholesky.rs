@@ -7,15 +7,18 @@ use faer::{Accum, Mat, MatMut, Par};
 use super::kernel::Kernel;
 use super::tiles::Tiles;
 use crate::Error;
-use crate::family::{Control, zeros};
+use crate::family::{Control, large_zeros};
 
 /// Columns a block.
 const BLOCK: usize = 96;
 
+/// Multiplications between two looks for the end of a training.
+const MULTIPLICATIONS_AT_ONCE: usize = 1 << 26;
+
 /// The kernels of all rows with one another.
 pub(crate) fn gram(kernel: &Kernel, tiles: &Tiles, control: &mut Control<'_>) -> Result<Mat<f64>, Error> {
     let rows = tiles.rows();
-    let mut gram = zeros(rows, rows)?;
+    let mut gram = large_zeros(rows, rows, control)?;
     for row in 0..rows {
         let kernels = kernel.measure_all(tiles, &tiles.row(row));
         gram.col_as_slice_mut(row).copy_from_slice(&kernels[..rows]);
@@ -57,14 +60,34 @@ impl Cholesky {
     }
 
     /// Solves for these right sides, in place.
-    pub(crate) fn solve(&self, right: &mut Mat<f64>) {
-        self.forward(right);
-        solve_upper_triangular_in_place(self.factor.as_ref().transpose(), right.as_mut(), Par::Seq);
+    pub(crate) fn solve(&self, right: &mut Mat<f64>, control: &mut Control<'_>) -> Result<(), Error> {
+        self.forward(right, control)?;
+        self.by_columns(right, control, |columns| {
+            solve_upper_triangular_in_place(self.factor.as_ref().transpose(), columns, Par::Seq);
+        })
     }
 
     /// Solves half of it: multiplies with the inverse of L.
-    pub(crate) fn forward(&self, right: &mut Mat<f64>) {
-        solve_lower_triangular_in_place(self.factor.as_ref(), right.as_mut(), Par::Seq);
+    pub(crate) fn forward(&self, right: &mut Mat<f64>, control: &mut Control<'_>) -> Result<(), Error> {
+        self.by_columns(right, control, |columns| {
+            solve_lower_triangular_in_place(self.factor.as_ref(), columns, Par::Seq);
+        })
+    }
+
+    /// Does it to some right sides at a time: there may be a thousand.
+    fn by_columns(
+        &self,
+        right: &mut Mat<f64>,
+        control: &mut Control<'_>,
+        solve: impl Fn(MatMut<'_, f64>),
+    ) -> Result<(), Error> {
+        let (rows, columns) = (self.factor.nrows(), right.ncols());
+        let at_once = (MULTIPLICATIONS_AT_ONCE / (rows * rows).max(1)).max(1);
+        for start in (0..columns).step_by(at_once) {
+            control.check()?;
+            solve(right.as_mut().subcols_mut(start, at_once.min(columns - start)));
+        }
+        control.check()
     }
 
     /// The logarithm of the determinant of L.
@@ -111,7 +134,7 @@ mod tests {
             let expected = Mat::from_fn(size, 2, |_, _| random.normal());
             let mut right = &matrix * &expected;
             let cholesky = Cholesky::new(matrix.clone(), &mut control).unwrap().unwrap();
-            cholesky.solve(&mut right);
+            cholesky.solve(&mut right, &mut control).unwrap();
             assert!((&right - &expected).norm_max() < 1e-8, "{size}");
             let other = matrix.llt(faer::Side::Lower).unwrap();
             let determinant: f64 = (0..size).map(|row| other.L()[(row, row)].ln()).sum();

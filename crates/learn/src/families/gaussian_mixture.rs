@@ -95,6 +95,34 @@ enum Covariances {
     Spherical,
 }
 
+/// Operations between two looks for the end of a training.
+const AT_ONCE: usize = 1 << 20;
+
+/// Looks for the end of a training whenever enough was done.
+#[derive(Default)]
+struct Pace {
+    done: usize,
+}
+
+impl Pace {
+    fn spend(&mut self, operations: usize, control: &mut Control<'_>) -> Result<(), Error> {
+        self.done = self.done.saturating_add(operations);
+        if self.done < AT_ONCE {
+            return Ok(());
+        }
+        self.done = 0;
+        control.check()
+    }
+}
+
+/// Zeros, if there is room for them: with thousands of features they are gigabytes.
+fn zeros(length: usize) -> Result<Vec<f64>, Error> {
+    let mut zeros = Vec::new();
+    room::reserve(&mut zeros, length)?;
+    zeros.resize(length, 0.0);
+    Ok(zeros)
+}
+
 /// What stays the same while distributions are improved.
 struct Mixing<'a> {
     points: Points<'a>,
@@ -183,12 +211,10 @@ impl Mixing<'_> {
     fn expect(&self, parts: &Parts, shares: &mut [f64], control: &mut Control<'_>) -> Result<f64, Error> {
         let width = self.points.width;
         let each = parts.scales.len() / self.count;
-        let (mut sum, mut weight) = (0.0, 0.0);
+        let (mut sum, mut weight, mut pace) = (0.0, 0.0, Pace::default());
         for (row, shares) in shares.chunks_exact_mut(self.count).enumerate() {
-            if row % 64 == 0 {
-                control.check()?;
-            }
             for (index, share) in shares.iter_mut().enumerate() {
+                pace.spend(each, control)?;
                 let mean = &parts.means[index * width..(index + 1) * width];
                 let scales = &parts.scales[index * each..(index + 1) * each];
                 *share = log_density(self.points.row(row), mean, scales, parts.offsets[index]);
@@ -211,11 +237,10 @@ impl Mixing<'_> {
     fn maximise(&self, shares: &[f64], control: &mut Control<'_>) -> Result<Parts, Error> {
         let (width, count) = (self.points.width, self.count);
         let mut sizes = vec![10.0 * f64::EPSILON; count];
-        let mut means = vec![0.0; count * width];
+        let mut means = zeros(count.checked_mul(width).ok_or(Error::Memory)?)?;
+        let mut pace = Pace::default();
         for (row, shares) in shares.chunks_exact(count).enumerate() {
-            if row % 512 == 0 {
-                control.check()?;
-            }
+            pace.spend(count * width, control)?;
             for (index, share) in shares.iter().enumerate() {
                 let share = share * self.points.weights[row];
                 sizes[index] += share;
@@ -237,15 +262,17 @@ impl Mixing<'_> {
         }
         let total: f64 = sizes.iter().sum();
         if self.covariances == Covariances::Tied {
-            let mut all = vec![0.0; triangle(width)];
+            let mut all = zeros(triangle(width))?;
             for spread in &spreads {
+                control.check()?;
                 all.iter_mut().zip(spread).for_each(|(all, sum)| *all += sum / total);
             }
             spreads = vec![all; count];
         }
         let (mut scales, mut offsets) = (Vec::new(), Vec::with_capacity(count));
         for (spread, size) in spreads.into_iter().zip(&sizes) {
-            let (scale, log_determinant) = self.scale(spread)?;
+            let (scale, log_determinant) = self.scale(spread, control)?;
+            room::reserve(&mut scales, scale.len())?;
             scales.extend_from_slice(&scale);
             let constant = width as f64 / 2.0 * std::f64::consts::TAU.ln();
             offsets.push((size / total).ln() - constant + log_determinant);
@@ -257,12 +284,10 @@ impl Mixing<'_> {
     fn spread(&self, shares: &[f64], index: usize, mean: &[f64], control: &mut Control<'_>) -> Result<Vec<f64>, Error> {
         let width = self.points.width;
         let squares = matches!(self.covariances, Covariances::Diagonal | Covariances::Spherical);
-        let mut sums = vec![0.0; if squares { width } else { triangle(width) }];
-        let mut gaps = vec![0.0; width];
+        let mut sums = zeros(if squares { width } else { triangle(width) })?;
+        let (mut gaps, mut pace) = (vec![0.0; width], Pace::default());
         for row in 0..self.points.len() {
-            if row % 64 == 0 {
-                control.check()?;
-            }
+            pace.spend(sums.len(), control)?;
             let share = shares[row * self.count + index] * self.points.weights[row];
             if share == 0.0 {
                 continue;
@@ -287,7 +312,7 @@ impl Mixing<'_> {
     }
 
     /// What differences are multiplied by so that they have variance 1, and the logarithm of its determinant.
-    fn scale(&self, mut spread: Vec<f64>) -> Result<(Vec<f64>, f64), Error> {
+    fn scale(&self, mut spread: Vec<f64>, control: &mut Control<'_>) -> Result<(Vec<f64>, f64), Error> {
         const NOT_POSITIVE: Error =
             Error::Diverged("a covariance is not positive: raise reg_covar, or take fewer components");
         let width = self.points.width;
@@ -296,7 +321,7 @@ impl Mixing<'_> {
                 for feature in 0..width {
                     spread[triangle(feature) + feature] += self.least;
                 }
-                let inverse = inverse_factor(&spread, width).ok_or(NOT_POSITIVE)?;
+                let inverse = inverse_factor(&spread, width, control)?.ok_or(NOT_POSITIVE)?;
                 let log = (0..width).map(|feature| inverse[triangle(feature) + feature].ln()).sum();
                 return Ok((inverse, log));
             }
@@ -315,28 +340,53 @@ impl Mixing<'_> {
 }
 
 /// The inverse of the Cholesky factor of a matrix, all of them lower triangles; `None` where it is not positive.
-fn inverse_factor(matrix: &[f64], width: usize) -> Option<Vec<f64>> {
+fn inverse_factor(matrix: &[f64], width: usize, control: &mut Control<'_>) -> Result<Option<Vec<f64>>, Error> {
     let at = |row: usize, column: usize| triangle(row) + column;
-    let mut factor = vec![0.0; triangle(width)];
+    let mut pace = Pace::default();
+    let mut factor = zeros(triangle(width))?;
     for row in 0..width {
         for column in 0..=row {
+            pace.spend(column, control)?;
             let products: f64 = (0..column).map(|k| factor[at(row, k)] * factor[at(column, k)]).sum();
             let rest = matrix[at(row, column)] - products;
             factor[at(row, column)] = match row == column {
                 true if rest > 0.0 && rest.is_finite() => rest.sqrt(),
-                true => return None,
+                true => return Ok(None),
                 false => rest / factor[at(column, column)],
             };
         }
     }
-    let mut inverse = vec![0.0; triangle(width)];
+    let mut inverse = zeros(triangle(width))?;
     for row in 0..width {
         let diagonal = factor[at(row, row)];
         inverse[at(row, row)] = diagonal.recip();
         for column in 0..row {
+            pace.spend(row - column, control)?;
             let products: f64 = (column..row).map(|k| factor[at(row, k)] * inverse[at(k, column)]).sum();
             inverse[at(row, column)] = -products / diagonal;
         }
     }
-    Some(inverse)
+    Ok(Some(inverse))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::families::testing::{given, unlabelled};
+    use crate::family::fit;
+
+    #[test]
+    fn a_training_of_many_features_looks_for_its_end_within_a_row() {
+        let (rows, width) = (8, 600);
+        let mut random = Random::new(5);
+        let features: Vec<f32> = (0..rows * width).map(|_| random.normal() as f32).collect();
+        let given = given(&GAUSSIAN_MIXTURE, r#"{"n_components": 1, "max_iter": 1}"#).unwrap();
+        let mut checks = 0;
+        let mut ask = |_| {
+            checks += 1;
+            Ok(())
+        };
+        fit(&GAUSSIAN_MIXTURE, &unlabelled(&features, width), &given, &mut Control::new(&mut ask)).unwrap();
+        assert!(checks > 100, "{checks}");
+    }
 }

@@ -11,7 +11,7 @@ use super::simplex;
 use super::tiles::Tiles;
 use super::usual::{POSITIVE, RANDOM_STATE, ignored, seed, takes};
 use crate::Error;
-use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Task, zeros};
+use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Task, large_zeros, zeros};
 use crate::random::Random;
 
 /// Rows up to which there is a regression: their kernels with one another take 3.2 GB.
@@ -221,6 +221,7 @@ fn regress(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> R
     let factor = |kernel: &Kernel, constant: f64, control: &mut Control<'_>| {
         let mut matrix = gram(kernel, &tiles, control)?;
         for column in 0..problem.rows {
+            control.check()?;
             matrix.col_as_slice_mut(column).iter_mut().for_each(|value| *value *= constant);
             matrix[(column, column)] += alpha;
         }
@@ -229,7 +230,7 @@ fn regress(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> R
     let (kernel, constant) = search.best(&mut |kernel, constant| {
         let Some(cholesky) = factor(kernel, constant, control)? else { return Ok(f64::INFINITY) };
         let mut half = labels.clone();
-        cholesky.forward(&mut half);
+        cholesky.forward(&mut half, control)?;
         // Less what does not depend on the kernel.
         Ok(half.squared_norm_l2() / 2.0 + cholesky.log_determinant() * problem.targets as f64)
     })?;
@@ -238,7 +239,7 @@ fn regress(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> R
             given.refuse("alpha", "with it the kernels of the rows are not positive definite; a larger one helps")
         );
     };
-    cholesky.solve(&mut labels);
+    cholesky.solve(&mut labels, control)?;
     let mut duals = Vec::with_capacity(problem.rows * problem.targets);
     for row in 0..problem.rows {
         let each = scales.iter().enumerate();
@@ -310,8 +311,9 @@ fn mode(gram: &Mat<f64>, truths: &[bool], steps: usize, control: &mut Control<'_
         let gradients: Vec<f64> =
             probabilities.iter().zip(truths).map(|(p, truth)| f64::from(u8::from(*truth)) - p).collect();
         let roots: Vec<f64> = probabilities.iter().map(|p| (p * (1.0 - p)).sqrt()).collect();
-        let mut matrix = zeros(rows, rows)?;
+        let mut matrix = large_zeros(rows, rows, control)?;
         for column in 0..rows {
+            control.check()?;
             let values = matrix.col_as_slice_mut(column).iter_mut().zip(gram.col_as_slice(column)).zip(&roots);
             for ((value, kernel), root) in values {
                 *value = kernel * root * roots[column];
@@ -322,7 +324,7 @@ fn mode(gram: &Mat<f64>, truths: &[bool], steps: usize, control: &mut Control<'_
         let b = Mat::from_fn(rows, 1, |row, _| roots[row] * roots[row] * latent[row] + gradients[row]);
         let mut a = gram * &b;
         a.col_as_slice_mut(0).iter_mut().zip(&roots).for_each(|(value, root)| *value *= root);
-        cholesky.solve(&mut a);
+        cholesky.solve(&mut a, control)?;
         let a = Mat::from_fn(rows, 1, |row, _| b[(row, 0)] - roots[row] * a[(row, 0)]);
         latent = (gram * &a).col_as_slice(0).to_vec();
         let fit: f64 = latent.iter().zip(a.col_as_slice(0)).map(|(latent, a)| latent * a).sum();

@@ -77,10 +77,13 @@ fn weighted(
     control: &mut Control<'_>,
 ) -> Result<Mat<f64>, Error> {
     let mut matrix = gram(kernel, tiles, control)?;
-    if !matrix.norm_max().is_finite() {
-        return Err(Error::Diverged("a kernel is too large a number; scale the features, or choose another kernel"));
-    }
     for (column, own) in roots.iter().enumerate() {
+        control.check()?;
+        if !matrix.col_as_slice(column).iter().all(|value| value.is_finite()) {
+            return Err(Error::Diverged(
+                "a kernel is too large a number; scale the features, or choose another kernel",
+            ));
+        }
         for (value, root) in matrix.col_as_slice_mut(column).iter_mut().zip(roots) {
             *value *= own * root;
         }
@@ -111,7 +114,7 @@ fn fit(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Resul
         let alpha = alphas[targets[0]];
         let solution = match Cholesky::new(weighted(&kernel, &tiles, &roots, alpha, control)?, control)? {
             Some(cholesky) => {
-                cholesky.solve(&mut right);
+                cholesky.solve(&mut right, control)?;
                 right
             }
             None if problem.rows <= MOST_SINGULAR => {

@@ -10,7 +10,7 @@ use super::algebra::{eigenvalues, feature_means, singular_values};
 use super::forms::projection;
 use super::groups::{self, RANDOM_STATE};
 use crate::Error;
-use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Task, zeros};
+use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Task, large_zeros, zeros};
 
 /// `pca`, as scikit-learn's PCA.
 pub(crate) const PCA: Family = Family {
@@ -169,11 +169,13 @@ type Factors = (Mat<f64>, Vec<f64>);
 
 /// From the eigenvalues of the products of features, summed up over blocks of rows.
 fn of_products(problem: &Problem<'_>, around: &[f64], control: &mut Control<'_>) -> Result<Factors, Error> {
-    const BLOCK: usize = 512;
+    const MOST: usize = 512;
+    const MULTIPLICATIONS: usize = 1 << 30;
     let width = problem.width;
-    let mut products = zeros(width, width)?;
-    let mut block = zeros(width, BLOCK)?;
-    for rows in problem.features.chunks(BLOCK * width) {
+    let at_once = (MULTIPLICATIONS / (width * width)).clamp(1, MOST);
+    let mut products = large_zeros(width, width, control)?;
+    let mut block = zeros(width, at_once)?;
+    for rows in problem.features.chunks(at_once * width) {
         control.check()?;
         let count = rows.len() / width;
         for (index, row) in rows.chunks_exact(width).enumerate() {

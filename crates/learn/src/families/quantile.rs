@@ -7,14 +7,14 @@
 
 use faer::linalg::matmul::triangular::{self, BlockStructure};
 use faer::linalg::solvers::{Llt, Solve};
-use faer::{Accum, Mat, Par, Side};
+use faer::{Accum, Mat, Par};
 
-use super::algebra::{CONSTANT, mean};
+use super::algebra::{CONSTANT, cholesky, mean};
 use super::forms::linear::{self, Link};
 use super::scaled::Scaled;
 use super::usual::{FIT_INTERCEPT, NOT_NEGATIVE, ignored, linear_model, takes, told_whether_converged};
 use crate::Error;
-use crate::family::{Control, Family, Given, Kind, Model, Problem, Task, zeros};
+use crate::family::{Control, Family, Given, Kind, Model, Problem, Task, large_zeros, zeros};
 
 /// `quantile`, as scikit-learn's QuantileRegressor.
 pub(crate) const QUANTILE: Family = Family {
@@ -68,7 +68,7 @@ fn fit(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Resul
     let kept: Vec<usize> = (0..problem.rows).filter(|row| rows.weights[*row] > 0.0).collect();
     let costs = if alpha > 0.0 { problem.width } else { 0 };
     let mut program = Program {
-        rows: zeros(kept.len() + costs, rows.parameters())?,
+        rows: large_zeros(kept.len() + costs, rows.parameters(), control)?,
         targets: vec![0.0; kept.len() + costs],
         start: vec![1.0 - tau; kept.len()],
     };
@@ -227,7 +227,7 @@ impl Program {
     /// The factor of the products of the features, each row counted by its weight.
     fn factor(&self, weights: &[f64], control: &mut Control<'_>) -> Result<Llt<f64>, Error> {
         let (count, width) = (self.rows.nrows(), self.rows.ncols());
-        let mut gram = zeros(width, width)?;
+        let mut gram = large_zeros(width, width, control)?;
         let block = ((1 << 16) / width.max(1) + 1).min(count);
         let mut part = zeros(block, width)?;
         for start in (0..count).step_by(block) {
@@ -259,9 +259,11 @@ impl Program {
             for index in 0..width {
                 gram[(index, index)] += largest.max(f64::MIN_POSITIVE) * 10f64.powi(exponent);
             }
-            if let Ok(factor) = gram.llt(Side::Lower) {
+            let (factor, matrix) = cholesky(gram, control)?;
+            if let Some(factor) = factor {
                 return Ok(factor);
             }
+            gram = matrix;
         }
         Err(Error::Diverged("the equations of a step have no solution"))
     }

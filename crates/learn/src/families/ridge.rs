@@ -1,10 +1,11 @@
 //! Ridge regression (Hoerl and Kennard, 1970): least squares, and the squares of the coefficients as a cost. As a
 //! classifier it takes the classes for numbers, -1 and 1, and the largest prediction speaks for its class.
 
+use faer::Mat;
 use faer::linalg::solvers::Solve;
-use faer::{Mat, Side};
 
-use super::algebra::{Centred, Moments, labels, singular_values, weights};
+use super::algebra::{Centred, Moments, cholesky, labels, product, singular_values, weights};
+use super::apart::apart;
 use super::coordinate::{Costs, Products, Settings, descend};
 use super::forms::linear::{self, Link};
 use super::usual::{FIT_INTERCEPT, NOT_NEGATIVE, ignored, linear_model};
@@ -176,25 +177,35 @@ fn fit(
 const LEAST: f64 = 1e-12;
 
 /// The solution by the Cholesky factor, where that is good enough.
-fn solved(mut matrix: Mat<f64>, alpha: f64, right: Mat<f64>) -> Option<Mat<f64>> {
+fn solved(
+    mut matrix: Mat<f64>,
+    alpha: f64,
+    right: Mat<f64>,
+    control: &mut Control<'_>,
+) -> Result<Option<Mat<f64>>, Error> {
     for index in 0..matrix.nrows() {
         matrix[(index, index)] += alpha;
     }
-    let factor = matrix.llt(Side::Lower).ok()?;
+    let (Some(factor), matrix) = cholesky(matrix, control)? else { return Ok(None) };
     let rests = factor.L().diagonal().column_vector().iter().enumerate();
     let good = rests.into_iter().all(|(index, rest)| rest * rest > LEAST * matrix[(index, index)]);
-    good.then(|| factor.solve(right))
+    if !good {
+        return Ok(None);
+    }
+    let work = (matrix.nrows() * matrix.nrows() * right.ncols()) as f64;
+    apart(2.0 * work, control, move || Some(factor.solve(right)))
 }
 
 /// By the products of the features, `None` where they do not tell one solution.
 fn by_products(moments: &Moments, alphas: &[f64], control: &mut Control<'_>) -> Result<Option<Mat<f64>>, Error> {
     if alphas.iter().all(|alpha| *alpha == alphas[0]) {
-        return Ok(solved(moments.gram.clone(), alphas.first().copied().unwrap_or(0.0), moments.products.clone()));
+        let alpha = alphas.first().copied().unwrap_or(0.0);
+        return solved(moments.gram.clone(), alpha, moments.products.clone(), control);
     }
     let mut solution = zeros(moments.gram.nrows(), alphas.len())?;
     for (target, alpha) in alphas.iter().enumerate() {
         let right = moments.products.subcols(target, 1).to_owned();
-        let Some(column) = solved(moments.gram.clone(), *alpha, right) else { return Ok(None) };
+        let Some(column) = solved(moments.gram.clone(), *alpha, right, control)? else { return Ok(None) };
         solution.col_mut(target).copy_from(column.col(0));
         control.check()?;
     }
@@ -203,11 +214,11 @@ fn by_products(moments: &Moments, alphas: &[f64], control: &mut Control<'_>) -> 
 
 /// By the products of the rows, of which there are fewer than features.
 fn by_rows(centred: &Centred, alphas: &[f64], control: &mut Control<'_>) -> Result<Option<Mat<f64>>, Error> {
-    let kernel = &centred.features * centred.features.transpose();
+    let kernel = product(centred.features.as_ref(), centred.features.transpose(), control)?;
     let mut solution = zeros(centred.features.ncols(), alphas.len())?;
     for (target, alpha) in alphas.iter().enumerate() {
         let right = centred.targets.subcols(target, 1).to_owned();
-        let Some(dual) = solved(kernel.clone(), *alpha, right) else { return Ok(None) };
+        let Some(dual) = solved(kernel.clone(), *alpha, right, control)? else { return Ok(None) };
         let column = centred.features.transpose() * dual;
         solution.col_mut(target).copy_from(column.col(0));
         control.check()?;

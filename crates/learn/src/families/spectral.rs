@@ -12,7 +12,7 @@ use super::k_means::{N_CLUSTERS, Points, Search, k_means};
 use super::kd_tree::KdTree;
 use super::spectrum;
 use crate::Error;
-use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Task, zeros};
+use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Task, large_zeros, zeros};
 
 /// Rows of which there is room for how alike all pairs are: 800 MB.
 const MOST: usize = 10_000;
@@ -114,7 +114,7 @@ fn fit(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Resul
 impl Affinity {
     fn rbf(problem: &Problem<'_>, gamma: f64, control: &mut Control<'_>) -> Result<Affinity, Error> {
         problem.at_most("spectral", MOST)?;
-        let mut matrix = zeros(problem.rows, problem.rows)?;
+        let mut matrix = large_zeros(problem.rows, problem.rows, control)?;
         for a in 0..problem.rows {
             control.check()?;
             for b in 0..a {

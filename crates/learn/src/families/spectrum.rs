@@ -1,10 +1,11 @@
 //! The largest eigenvalues of a symmetric matrix that is only multiplied with: by a block Krylov space, begun anew from
 //! its best vectors until they are eigenvectors (Golub and Underwood, 1977).
 
-use faer::{Mat, MatRef, Side};
+use faer::{Mat, MatRef};
 
+use super::algebra::{eigenvalues, product};
 use crate::Error;
-use crate::family::{Control, zeros};
+use crate::family::{Control, large_zeros, zeros};
 use crate::random::Random;
 
 /// How often the block is multiplied before the space is begun anew.
@@ -34,15 +35,13 @@ pub(super) fn largest(
     }
     for restart in 0.. {
         let space = krylov(start.as_ref(), size, apply, control)?;
-        let image = apply(space.as_ref())?;
-        let projected = space.transpose() * &image;
-        let eigen =
-            projected.self_adjoint_eigen(Side::Lower).map_err(|_| Error::Diverged("no eigenvalues were found"))?;
+        let image = applied(apply, space.as_ref(), size, control)?;
+        let eigen = eigenvalues(product(space.transpose(), image.as_ref(), control)?, control)?;
         // They come the smallest first.
         let kept = block.min(space.ncols());
         let best = eigen.U().reverse_cols().subcols(0, kept).to_owned();
-        let vectors = &space * &best;
-        let images = &image * &best;
+        let vectors = product(space.as_ref(), best.as_ref(), control)?;
+        let images = product(image.as_ref(), best.as_ref(), control)?;
         let values: Vec<f64> = eigen.S().column_vector().iter().rev().copied().collect();
         let lacks = |column: usize| {
             let pairs = vectors.col_as_slice(column).iter().zip(images.col_as_slice(column));
@@ -58,6 +57,24 @@ pub(super) fn largest(
     Err(Error::Diverged("no eigenvectors were found"))
 }
 
+/// What the matrix makes of a block of any width, some vectors at a time.
+fn applied(
+    apply: &Image<'_>,
+    block: MatRef<'_, f64>,
+    size: usize,
+    control: &mut Control<'_>,
+) -> Result<Mat<f64>, Error> {
+    const MULTIPLICATIONS: usize = 1 << 28;
+    let at_once = (MULTIPLICATIONS / (size * size).max(1)).max(1);
+    let mut image = large_zeros(size, block.ncols(), control)?;
+    for start in (0..block.ncols()).step_by(at_once) {
+        control.check()?;
+        let count = at_once.min(block.ncols() - start);
+        image.subcols_mut(start, count).copy_from(apply(block.subcols(start, count))?);
+    }
+    Ok(image)
+}
+
 /// An orthonormal basis of a block and its images.
 fn krylov(
     start: MatRef<'_, f64>,
@@ -66,13 +83,14 @@ fn krylov(
     control: &mut Control<'_>,
 ) -> Result<Mat<f64>, Error> {
     let most = (start.ncols() * DEPTH).min(size);
-    let mut space = zeros(size, most)?;
+    let mut space = large_zeros(size, most, control)?;
     let mut block = start.to_owned();
     let mut filled = 0;
     while filled < most {
         control.check()?;
         let before = filled;
         for column in 0..block.ncols() {
+            control.check()?;
             if filled < most && push(&mut space, filled, block.col_as_slice(column)) {
                 filled += 1;
             }
@@ -80,7 +98,7 @@ fn krylov(
         if filled == before {
             break;
         }
-        block = apply(space.subcols(before, filled - before))?;
+        block = applied(apply, space.subcols(before, filled - before), size, control)?;
     }
     Ok(space.subcols(0, filled).to_owned())
 }

@@ -20,6 +20,7 @@ pub use control::{Control, Progress};
 pub use forest::Explainer;
 pub use forest::importance::Splits;
 pub use parameters::{Given, Kind, Parameter};
+pub(crate) use problem::large_zeros;
 pub use problem::{Problem, zeros};
 pub use store::{Model, Stored};
 

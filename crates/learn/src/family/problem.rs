@@ -3,6 +3,7 @@
 use faer::Mat;
 
 use crate::Error;
+use crate::family::Control;
 
 /// The training rows, whole, in memory. All slices have the lengths that `rows`, `width` and `targets` say, no target is
 /// NaN or infinite, and no feature is infinite; a feature is NaN only for a family that takes missing values.
@@ -77,16 +78,58 @@ impl Problem<'_> {
     }
 }
 
+/// Elements of a matrix that are written between two looks for the end of a training: some milliseconds of them.
+const ELEMENTS_AT_ONCE: usize = 1 << 21;
+
+/// A matrix of zeros that may have gigabytes, which the system takes seconds to give.
+///
+/// # Errors
+/// [`Error::Memory`] where there is no room for one, [`Error::Stopped`] where the training is to end.
+pub(crate) fn large_zeros(rows: usize, columns: usize, control: &mut Control<'_>) -> Result<Mat<f64>, Error> {
+    probe(rows, columns)?;
+    let mut matrix = Mat::with_capacity(rows, columns);
+    let at_once = (ELEMENTS_AT_ONCE / rows.max(1)).max(1);
+    for done in (0..columns).step_by(at_once) {
+        matrix.resize_with(rows, (done + at_once).min(columns), |_, _| 0.0);
+        control.check()?;
+    }
+    Ok(matrix)
+}
+
 /// A matrix of zeros.
 ///
 /// # Errors
 /// [`Error::Memory`] where there is no room for one.
 pub fn zeros(rows: usize, columns: usize) -> Result<Mat<f64>, Error> {
     let mut matrix = Mat::new();
-    // Asked for first, so that a failure is an answer.
-    let mut probe: Vec<f64> = Vec::new();
-    room::reserve(&mut probe, rows.checked_mul(columns).ok_or(Error::Memory)?)?;
-    drop(probe);
+    probe(rows, columns)?;
     matrix.resize_with(rows, columns, |_, _| 0.0);
     Ok(matrix)
+}
+
+/// Asks for the room of a matrix before it is made, so that a failure is an answer.
+fn probe(rows: usize, columns: usize) -> Result<(), Error> {
+    let mut probe: Vec<f64> = Vec::new();
+    Ok(room::reserve(&mut probe, rows.checked_mul(columns).ok_or(Error::Memory)?)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_matrix_of_zeros_is_made_in_parts() {
+        let mut checks = 0;
+        let mut ask = |_| {
+            checks += 1;
+            Ok(())
+        };
+        let zeros = large_zeros(3000, 4000, &mut Control::new(&mut ask)).unwrap();
+        assert_eq!((zeros.nrows(), zeros.ncols(), zeros.norm_max()), (3000, 4000, 0.0));
+        assert!(checks >= 5, "{checks}");
+        let mut ask = |_| Err(Box::new("cancelled") as crate::rows::Stop);
+        assert!(matches!(large_zeros(2, 2, &mut Control::new(&mut ask)), Err(Error::Stopped(_))));
+        let mut ask = |_| Ok(());
+        assert!(matches!(large_zeros(usize::MAX, 2, &mut Control::new(&mut ask)), Err(Error::Memory)));
+    }
 }
