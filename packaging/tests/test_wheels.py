@@ -81,6 +81,11 @@ def test_each_wheel_has_the_licences_of_what_is_linked_into_it(dist):
     assert [text for name, text in source.items() if name.count("/") == 1 and name.endswith("/LICENSE")]
 
 
+def test_the_driver_says_that_it_is_typed(dist):
+    for package in dist.glob("howdah-*.whl"):
+        assert {"howdah/py.typed", "howdah/__init__.pyi", "howdah/_core.pyi"} <= contents(package).keys(), package.name
+
+
 def test_the_driver_installs_without_a_compiler_and_talks_to_the_server(house):
     assert house.run("python", "-c", DRIVER).stdout == "[3.5]\n"
 

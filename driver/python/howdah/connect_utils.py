@@ -256,6 +256,8 @@ async def _start_session(
         await connected
     except exceptions.PostgresError as error:
         transport.close()
+        if params.password is None and error.hint is None and isinstance(error, exceptions.InvalidPasswordError):
+            error.hint = "No password was given: not as an argument, nor by PGPASSWORD or a password file."
         if session._auth_received:
             raise
         if isinstance(error, exceptions.CannotConnectNowError):

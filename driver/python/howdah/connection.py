@@ -956,7 +956,8 @@ async def connect(
     """
     if not issubclass(connection_class, Connection):
         raise exceptions.InterfaceError(
-            f"connection_class is expected to be a subclass of asyncpg.Connection, got {connection_class!r}"
+            "connection_class is expected to be a subclass of asyncpg.Connection, here howdah.Connection, "
+            f"got {connection_class!r}"
         )
     if record_class is not protocol.Record:
         check_record_class(record_class)

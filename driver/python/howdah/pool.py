@@ -7,15 +7,15 @@ import logging
 import warnings
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Optional, Union, overload
+from typing import TYPE_CHECKING, Any, Generic, Optional
 
 from . import compat, connection, exceptions, protocol
-from ._typing import ArgumentLists, ConnectOptions, PoolOptions, RecordT, RowT
-from .pool_additions import PoolAdditions
+from ._typing import ConnectOptions, PoolOptions, RecordT
 from .pool_holder import PoolConnectionHolder as PoolConnectionHolder
 from .pool_holder import _HolderQueue
 from .pool_proxy import PoolConnectionProxy as PoolConnectionProxy
 from .pool_proxy import PoolConnectionProxyMeta as PoolConnectionProxyMeta
+from .pool_queries import PoolQueries
 from .pool_statistics import Counts
 from .pool_statistics import PoolStatistics as PoolStatistics
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class Pool(PoolAdditions, Generic[RecordT]):
+class Pool(PoolQueries[RecordT]):
     """A pool of connections, made by :func:`create_pool`.
 
     A connection is lent by :meth:`acquire` and comes back, as good as new, by :meth:`release` or at the end of the
@@ -107,26 +107,15 @@ class Pool(PoolAdditions, Generic[RecordT]):
         if init_size is None:
             init_size = min_size
         _check_sizes(init_size, min_size, max_size)
-        if max_queries <= 0:
-            raise ValueError("max_queries is expected to be greater than zero")
-        for name, seconds in (
-            ("max_inactive_connection_lifetime", max_inactive_connection_lifetime),
-            ("max_lifetime", max_lifetime),
-            ("health_check_interval", health_check_interval),
-        ):
-            if seconds < 0:
-                raise ValueError(f"{name} is expected to be greater or equal to zero")
-        if not 0 <= max_lifetime_jitter <= 1:
-            raise ValueError("max_lifetime_jitter is expected to be between zero and one")
-        if health_check_timeout <= 0:
-            raise ValueError("health_check_timeout is expected to be greater than zero")
-        if not issubclass(connection_class, connection.Connection):
-            raise TypeError(
-                f"connection_class is expected to be a subclass of asyncpg.Connection, got {connection_class!r}"
-            )
-        if not issubclass(record_class, protocol.Record):
-            raise TypeError(f"record_class is expected to be a subclass of asyncpg.Record, got {record_class!r}")
-
+        _check_limits(
+            max_queries,
+            max_lifetime_jitter,
+            health_check_timeout,
+            max_inactive_connection_lifetime=max_inactive_connection_lifetime,
+            max_lifetime=max_lifetime,
+            health_check_interval=health_check_interval,
+        )
+        _check_classes(connection_class, record_class)
         self._loop = asyncio.get_event_loop() if loop is None else loop
         self._initsize = init_size
         self._minsize = min_size
@@ -233,10 +222,18 @@ class Pool(PoolAdditions, Generic[RecordT]):
                         holder.terminate()
                     await holder.connect()
                     delay = 0.0
-                except Exception:
+                except Exception as error:
                     if self.is_closing():
                         return
-                    logger.warning("Failed to restore the pool connection floor; retrying", exc_info=True)
+                    # Where it failed is the same each time, and somebody may be without a server for hours.
+                    logger.warning(
+                        "the pool could not open a connection to reach min_size=%d, and tries again in %g s: %s: %s",
+                        self._minsize,
+                        delay,
+                        type(error).__name__,
+                        error,
+                        exc_info=logger.isEnabledFor(logging.DEBUG),
+                    )
                 finally:
                     self._queue.put_nowait(holder)
                 if delay:
@@ -422,375 +419,6 @@ class Pool(PoolAdditions, Generic[RecordT]):
             return None
         return asyncio.shield(holder.release(None, con))
 
-    async def execute(self, query: str, *args: Any, timeout: Optional[float] = None, **named: Any) -> str:
-        """Run a command, or several without arguments, on one of the connections.
-
-        See :meth:`Connection.execute`.
-
-        Parameters
-        ----------
-        query : str
-            SQL.
-        *args
-            Values for `$1`, `$2` and so on.
-        timeout : float, optional
-            Seconds for the command; waiting for a connection does not count.
-        **named
-            Values for `:name`, in place of `args`.
-
-        Returns
-        -------
-        str
-            The status of the last command, such as `INSERT 0 1`.
-        """
-        holder = self._borrow()
-        if holder is None:
-            async with self.acquire() as proxy:
-                return await proxy.execute(query, *args, timeout=timeout, **named)
-        con: connection.Connection[RecordT] = holder._con  # type: ignore[assignment]
-        try:
-            return await con.execute(query, *args, timeout=timeout, **named)
-        finally:
-            rest = self._bring_back(holder, con)
-            if rest is not None:
-                await rest
-
-    async def executemany(self, command: str, args: ArgumentLists, *, timeout: Optional[float] = None) -> None:
-        """Run a command for each list of arguments, on one of the connections.
-
-        See :meth:`Connection.executemany`.
-
-        Parameters
-        ----------
-        command : str
-            SQL.
-        args : iterable of sequences
-            The lists of arguments.
-        timeout : float, optional
-            Seconds for all of them.
-        """
-        async with self.acquire() as con:
-            return await con.executemany(command, args, timeout=timeout)
-
-    @overload
-    async def fetch(
-        self, query: str, *args: Any, timeout: Optional[float] = None, record_class: None = None, **named: Any
-    ) -> list[RecordT]: ...
-
-    @overload
-    async def fetch(
-        self, query: str, *args: Any, timeout: Optional[float] = None, record_class: type[RowT], **named: Any
-    ) -> list[RowT]: ...
-
-    async def fetch(
-        self,
-        query: str,
-        *args: Any,
-        timeout: Optional[float] = None,
-        record_class: Optional[type[Any]] = None,
-        **named: Any,
-    ) -> list[Any]:
-        """Run a query on one of the connections, and return all its rows.
-
-        See :meth:`Connection.fetch`.
-
-        Parameters
-        ----------
-        query : str
-            SQL.
-        *args
-            Values for `$1`, `$2` and so on.
-        timeout : float, optional
-            Seconds for the query; waiting for a connection does not count.
-        record_class : type, optional
-            The class of the rows.
-        **named
-            Values for `:name`, in place of `args`.
-
-        Returns
-        -------
-        list of Record
-            The rows.
-        """
-        holder = self._borrow()
-        if holder is None:
-            async with self.acquire() as proxy:
-                return await proxy.fetch(query, *args, timeout=timeout, record_class=record_class, **named)
-        con: connection.Connection[RecordT] = holder._con  # type: ignore[assignment]
-        try:
-            return await con.fetch(query, *args, timeout=timeout, record_class=record_class, **named)
-        finally:
-            rest = self._bring_back(holder, con)
-            if rest is not None:
-                await rest
-
-    async def fetchval(
-        self, query: str, *args: Any, column: Union[int, str] = 0, timeout: Optional[float] = None, **named: Any
-    ) -> Any:
-        """Run a query on one of the connections, and return a value of its first row.
-
-        See :meth:`Connection.fetchval`.
-
-        Parameters
-        ----------
-        query : str
-            SQL.
-        *args
-            Values for `$1`, `$2` and so on.
-        column : int or str, default 0
-            Which value.
-        timeout : float, optional
-            Seconds for the query; waiting for a connection does not count.
-        **named
-            Values for `:name`, in place of `args`.
-
-        Returns
-        -------
-        object
-            The value, None without a row.
-        """
-        holder = self._borrow()
-        if holder is None:
-            async with self.acquire() as proxy:
-                return await proxy.fetchval(query, *args, column=column, timeout=timeout, **named)
-        con: connection.Connection[RecordT] = holder._con  # type: ignore[assignment]
-        try:
-            return await con.fetchval(query, *args, column=column, timeout=timeout, **named)
-        finally:
-            rest = self._bring_back(holder, con)
-            if rest is not None:
-                await rest
-
-    @overload
-    async def fetchrow(
-        self, query: str, *args: Any, timeout: Optional[float] = None, record_class: None = None, **named: Any
-    ) -> Optional[RecordT]: ...
-
-    @overload
-    async def fetchrow(
-        self, query: str, *args: Any, timeout: Optional[float] = None, record_class: type[RowT], **named: Any
-    ) -> Optional[RowT]: ...
-
-    async def fetchrow(
-        self,
-        query: str,
-        *args: Any,
-        timeout: Optional[float] = None,
-        record_class: Optional[type[Any]] = None,
-        **named: Any,
-    ) -> Any:
-        """Run a query on one of the connections, and return its first row.
-
-        See :meth:`Connection.fetchrow`.
-
-        Parameters
-        ----------
-        query : str
-            SQL.
-        *args
-            Values for `$1`, `$2` and so on.
-        timeout : float, optional
-            Seconds for the query; waiting for a connection does not count.
-        record_class : type, optional
-            The class of the row.
-        **named
-            Values for `:name`, in place of `args`.
-
-        Returns
-        -------
-        Record or None
-            The row, None if there is none.
-        """
-        holder = self._borrow()
-        if holder is None:
-            async with self.acquire() as proxy:
-                return await proxy.fetchrow(query, *args, timeout=timeout, record_class=record_class, **named)
-        con: connection.Connection[RecordT] = holder._con  # type: ignore[assignment]
-        try:
-            return await con.fetchrow(query, *args, timeout=timeout, record_class=record_class, **named)
-        finally:
-            rest = self._bring_back(holder, con)
-            if rest is not None:
-                await rest
-
-    @overload
-    async def fetchmany(
-        self, query: str, args: ArgumentLists, *, timeout: Optional[float] = None, record_class: None = None
-    ) -> list[RecordT]: ...
-
-    @overload
-    async def fetchmany(
-        self, query: str, args: ArgumentLists, *, timeout: Optional[float] = None, record_class: type[RowT]
-    ) -> list[RowT]: ...
-
-    async def fetchmany(
-        self,
-        query: str,
-        args: ArgumentLists,
-        *,
-        timeout: Optional[float] = None,
-        record_class: Optional[type[Any]] = None,
-    ) -> list[Any]:
-        """Run a query for each list of arguments on one of the connections, and return all their rows.
-
-        See :meth:`Connection.fetchmany`.
-
-        Parameters
-        ----------
-        query : str
-            SQL.
-        args : iterable of sequences
-            The lists of arguments.
-        timeout : float, optional
-            Seconds for all of them.
-        record_class : type, optional
-            The class of the rows.
-
-        Returns
-        -------
-        list of Record
-            The rows, in the order of the arguments.
-        """
-        async with self.acquire() as con:
-            return await con.fetchmany(query, args, timeout=timeout, record_class=record_class)
-
-    async def copy_from_table(
-        self,
-        table_name: str,
-        *,
-        output: Any,
-        columns: Optional[Sequence[str]] = None,
-        schema_name: Optional[str] = None,
-        timeout: Optional[float] = None,
-        format: Optional[str] = None,
-        oids: Optional[bool] = None,
-        delimiter: Optional[str] = None,
-        null: Optional[str] = None,
-        header: Optional[bool] = None,
-        quote: Optional[str] = None,
-        escape: Optional[str] = None,
-        force_quote: Any = None,
-        encoding: Optional[str] = None,
-    ) -> str:
-        """Copy a table to a file, or to whatever takes its bytes. See :meth:`Connection.copy_from_table`."""
-        async with self.acquire() as con:
-            return await con.copy_from_table(
-                table_name,
-                output=output,
-                columns=columns,
-                schema_name=schema_name,
-                timeout=timeout,
-                format=format,
-                oids=oids,
-                delimiter=delimiter,
-                null=null,
-                header=header,
-                quote=quote,
-                escape=escape,
-                force_quote=force_quote,
-                encoding=encoding,
-            )
-
-    async def copy_from_query(
-        self,
-        query: str,
-        *args: Any,
-        output: Any,
-        timeout: Optional[float] = None,
-        format: Optional[str] = None,
-        oids: Optional[bool] = None,
-        delimiter: Optional[str] = None,
-        null: Optional[str] = None,
-        header: Optional[bool] = None,
-        quote: Optional[str] = None,
-        escape: Optional[str] = None,
-        force_quote: Any = None,
-        encoding: Optional[str] = None,
-    ) -> str:
-        """Copy a query's rows to a file, or to whatever takes its bytes. See :meth:`Connection.copy_from_query`."""
-        async with self.acquire() as con:
-            return await con.copy_from_query(
-                query,
-                *args,
-                output=output,
-                timeout=timeout,
-                format=format,
-                oids=oids,
-                delimiter=delimiter,
-                null=null,
-                header=header,
-                quote=quote,
-                escape=escape,
-                force_quote=force_quote,
-                encoding=encoding,
-            )
-
-    async def copy_to_table(
-        self,
-        table_name: str,
-        *,
-        source: Any,
-        columns: Optional[Sequence[str]] = None,
-        schema_name: Optional[str] = None,
-        timeout: Optional[float] = None,
-        format: Optional[str] = None,
-        oids: Optional[bool] = None,
-        freeze: Optional[bool] = None,
-        delimiter: Optional[str] = None,
-        null: Optional[str] = None,
-        header: Optional[bool] = None,
-        quote: Optional[str] = None,
-        escape: Optional[str] = None,
-        force_quote: Any = None,
-        force_not_null: Any = None,
-        force_null: Any = None,
-        encoding: Optional[str] = None,
-        where: Optional[str] = None,
-    ) -> str:
-        """Copy a file, or bytes that come from elsewhere, into a table. See :meth:`Connection.copy_to_table`."""
-        async with self.acquire() as con:
-            return await con.copy_to_table(
-                table_name,
-                source=source,
-                columns=columns,
-                schema_name=schema_name,
-                timeout=timeout,
-                format=format,
-                oids=oids,
-                freeze=freeze,
-                delimiter=delimiter,
-                null=null,
-                header=header,
-                quote=quote,
-                escape=escape,
-                force_quote=force_quote,
-                force_not_null=force_not_null,
-                force_null=force_null,
-                encoding=encoding,
-                where=where,
-            )
-
-    async def copy_records_to_table(
-        self,
-        table_name: str,
-        *,
-        records: Any,
-        columns: Optional[Sequence[str]] = None,
-        schema_name: Optional[str] = None,
-        timeout: Optional[float] = None,
-        where: Optional[str] = None,
-    ) -> str:
-        """Copy rows, each a tuple, into a table. See :meth:`Connection.copy_records_to_table`."""
-        async with self.acquire() as con:
-            return await con.copy_records_to_table(
-                table_name,
-                records=records,
-                columns=columns,
-                schema_name=schema_name,
-                timeout=timeout,
-                where=where,
-            )
-
     def acquire(self, *, timeout: Optional[float] = None) -> PoolAcquireContext[RecordT]:
         """Borrow a connection.
 
@@ -836,7 +464,15 @@ class Pool(PoolAdditions, Generic[RecordT]):
         if timeout is None:
             proxy = await self._acquire_when_free(None)
         else:
-            proxy = await compat.wait_for(self._acquire_when_free(timeout), timeout)
+            try:
+                proxy = await compat.wait_for(self._acquire_when_free(timeout), timeout)
+            except asyncio.TimeoutError as error:
+                if error.args:
+                    raise
+                raise asyncio.TimeoutError(
+                    f"no connection of the pool became free in timeout={timeout:g} seconds: "
+                    f"{self.get_size() - self.get_idle_size()} of {self._maxsize} are lent"
+                ) from error
         self._counts.acquired += 1
         self._counts.waited += 1
         self._counts.wait_seconds += self._loop.time() - began
@@ -1019,6 +655,32 @@ def _check_sizes(init_size: int, min_size: int, max_size: int) -> None:
         raise ValueError("init_size is greater than max_size")
     if init_size < min_size:
         raise ValueError("init_size is smaller than min_size")
+
+
+def _check_limits(
+    max_queries: int, max_lifetime_jitter: float, health_check_timeout: float, **lifetimes: float
+) -> None:
+    if max_queries <= 0:
+        raise ValueError("max_queries is expected to be greater than zero")
+    for name, seconds in lifetimes.items():
+        if seconds < 0:
+            raise ValueError(f"{name} is expected to be greater or equal to zero")
+    if not 0 <= max_lifetime_jitter <= 1:
+        raise ValueError("max_lifetime_jitter is expected to be between zero and one")
+    if health_check_timeout <= 0:
+        raise ValueError("health_check_timeout is expected to be greater than zero")
+
+
+def _check_classes(connection_class: Any, record_class: Any) -> None:
+    if not issubclass(connection_class, connection.Connection):
+        raise TypeError(
+            "connection_class is expected to be a subclass of asyncpg.Connection, here howdah.Connection, "
+            f"got {connection_class!r}"
+        )
+    if not issubclass(record_class, protocol.Record):
+        raise TypeError(
+            f"record_class is expected to be a subclass of asyncpg.Record, here howdah.Record, got {record_class!r}"
+        )
 
 
 def _full_name(kind: type) -> str:

@@ -44,7 +44,7 @@ def check_record_class(record_class: Any) -> None:
         return
     if not (isinstance(record_class, type) and issubclass(record_class, record)):
         raise exceptions.InterfaceError(
-            f"record_class is expected to be a subclass of asyncpg.Record, got {record_class!r}"
+            f"record_class is expected to be a subclass of asyncpg.Record, here howdah.Record, got {record_class!r}"
         )
     if record_class.__new__ is not record.__new__ or record_class.__init__ is not record.__init__:
         raise exceptions.InterfaceError("record_class must not redefine __new__ or __init__")

@@ -331,7 +331,12 @@ impl Session {
         let mut rows = rows.try_iter()?;
         while out.len() < 256 * 1024 {
             match rows.next() {
-                Some(row) => program.copy_row(py, &mut out, &row?)?,
+                Some(row) => {
+                    let row = row?;
+                    program
+                        .copy_row(py, &mut out, &row)
+                        .map_err(|(column, error)| statement.get().row_refused(py, error, &row, column))?;
+                }
                 None => {
                     Session::copy_write(slf, &out)?;
                     return Ok(false);

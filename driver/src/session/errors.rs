@@ -47,10 +47,17 @@ pub fn interface(py: Python<'_>, message: &str) -> PyErr {
     new(py, "InterfaceError", message)
 }
 
-/// The time is up: `asyncio.TimeoutError`.
+/// The time, in seconds, is up: `asyncio.TimeoutError`.
 #[cold]
-pub fn timeout(py: Python<'_>) -> PyErr {
-    let made = || PyResult::Ok(PyErr::from_value(py.import("asyncio")?.getattr("TimeoutError")?.call0()?));
+pub fn timeout(py: Python<'_>, seconds: Option<f64>) -> PyErr {
+    // What a statement's preparation has left of them is not worth its digits.
+    let rounded = |seconds: f64| {
+        let scale = if seconds >= 10.0 { 1.0 } else { 1000.0 };
+        (seconds * scale).round() / scale
+    };
+    let of = seconds.map_or_else(String::new, |seconds| format!(" of {} seconds", rounded(seconds)));
+    let message = format!("no answer within the timeout{of}");
+    let made = || PyResult::Ok(PyErr::from_value(py.import("asyncio")?.getattr("TimeoutError")?.call1((message,))?));
     made().unwrap_or_else(|error| error)
 }
 

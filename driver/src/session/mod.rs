@@ -199,7 +199,7 @@ impl Session {
             },
         };
         match seconds {
-            Some(seconds) if seconds <= 0.0 => Err(errors::timeout(py)),
+            Some(seconds) if seconds <= 0.0 => Err(errors::timeout(py, Some(seconds))),
             // A year is as good as for ever, and fits a Duration.
             Some(seconds) if seconds < 31_536_000.0 => Ok(Some(seconds)),
             _ => Ok(None),

@@ -83,6 +83,8 @@ pub struct State {
     timeout: Option<Py<PyAny>>,
     /// When the time is up.
     pub deadline: Option<Instant>,
+    /// The seconds of which the deadline was made.
+    allowed: Option<f64>,
     /// Whether it must be started again, from the beginning.
     pub again: bool,
     /// Whether the session watches the deadline.
@@ -146,6 +148,7 @@ impl Op {
             outcome: None,
             timeout,
             deadline: None,
+            allowed: None,
             again: false,
             armed: false,
             inner: None,
@@ -160,12 +163,9 @@ impl Op {
         // It may die while an exception is on its way.
         let raised = PyErr::take(py);
         let warn = || -> PyResult<()> {
-            let what = match &self.state().request {
-                Request::Fetch { query, .. }
-                | Request::Simple(query)
-                | Request::CopyOut(query)
-                | Request::CopyIn(query) => format!("the query {}", query.bind(py).repr()?),
-                _ => "an operation of the connection".to_owned(),
+            let what = match self.query(py) {
+                Some(query) => format!("the query {}", query.bind(py).repr()?),
+                None => "an operation of the connection".to_owned(),
             };
             let message = std::ffi::CString::new(format!("{what} was never awaited"))?;
             PyErr::warn(py, &py.get_type::<pyo3::exceptions::PyRuntimeWarning>(), &message, 1)
@@ -176,6 +176,22 @@ impl Op {
         if let Some(raised) = raised {
             raised.restore(py);
         }
+    }
+
+    /// The text of what it asks, where it has one.
+    fn query(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        match &self.state().request {
+            Request::Fetch { query, .. }
+            | Request::Simple(query)
+            | Request::CopyOut(query)
+            | Request::CopyIn(query) => Some(query.clone_ref(py).into_any()),
+            _ => None,
+        }
+    }
+
+    /// The seconds that it may take in all.
+    pub fn allowed(&self) -> Option<f64> {
+        self.state().allowed
     }
 
     /// What is inside.
@@ -337,7 +353,9 @@ impl Op {
     fn limit(&self, py: Python<'_>, timeout: Option<Py<PyAny>>) -> PyResult<()> {
         match self.session.get().seconds(py, timeout.as_ref()) {
             Ok(limit) => {
-                self.state().deadline = limit.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
+                let mut state = self.state();
+                state.deadline = limit.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
+                state.allowed = limit;
                 Ok(())
             }
             Err(error) => {
@@ -455,6 +473,20 @@ fn as_generator(driven: Driven<'_>) -> PyResult<Bound<'_, PyAny>> {
 
 #[pymethods]
 impl Op {
+    /// What asyncio calls a task of it by.
+    #[getter]
+    fn __name__(&self, py: Python<'_>) -> PyResult<String> {
+        let Some(query) = self.query(py) else { return Ok("Operation".to_owned()) };
+        let text: String = query.bind(py).str()?.to_string();
+        let short: String = text.chars().take(60).collect();
+        Ok(format!("{short}{}", if short.len() < text.len() { "..." } else { "" }))
+    }
+
+    #[getter]
+    fn __qualname__(&self, py: Python<'_>) -> PyResult<String> {
+        self.__name__(py)
+    }
+
     fn __await__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
         slf
     }

@@ -568,7 +568,7 @@ impl Session {
             stuck |= this.cancelling.load(Ordering::Relaxed)
                 && this.writing()?.waiting.iter().any(|waiting| waiting.op.is(&op));
             Self::abandon(slf, op.bind(py))?;
-            op.get().finish(py, Err(errors::timeout(py)));
+            op.get().finish(py, Err(errors::timeout(py, op.get().allowed())));
         }
         match this.connection(py) {
             Some(connection) if stuck => connection.call_method0(intern!(py, "terminate")).map(drop),

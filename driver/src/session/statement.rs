@@ -502,19 +502,22 @@ impl Program {
     }
 
     /// Appends one row of a binary COPY.
-    pub fn copy_row(&self, py: Python<'_>, out: &mut Vec<u8>, row: &Bound<'_, PyAny>) -> PyResult<()> {
+    ///
+    /// An error comes with the position of the column that it is about.
+    pub fn copy_row(&self, py: Python<'_>, out: &mut Vec<u8>, row: &Bound<'_, PyAny>) -> Result<(), (usize, PyErr)> {
         let codecs = self.decoder.codecs();
         out.extend_from_slice(&(codecs.len() as u16).to_be_bytes());
         for (position, codec) in codecs.iter().enumerate() {
-            let value = row.get_item(position)?;
+            let at = |error| (position, error);
+            let value = row.get_item(position).map_err(at)?;
             if value.is_none() {
                 out.extend_from_slice(&[0xff; 4]);
                 continue;
             }
             let begin = out.len();
             out.extend_from_slice(&[0; 4]);
-            codec.encode(py, &value, out, &self.settings)?;
-            patch(py, out, begin)?;
+            codec.encode(py, &value, out, &self.settings).map_err(at)?;
+            patch(py, out, begin).map_err(at)?;
         }
         Ok(())
     }
@@ -551,6 +554,31 @@ fn patch(py: Python<'_>, out: &mut [u8], begin: usize) -> PyResult<()> {
     Ok(())
 }
 
+impl Statement {
+    /// The error about a row that is to be copied, with the row and the column of which it is.
+    #[cold]
+    pub fn row_refused(&self, py: Python<'_>, error: PyErr, row: &Bound<'_, PyAny>, column: usize) -> PyErr {
+        let describe = || -> PyResult<PyErr> {
+            let name = match self.columns.get().and_then(|columns| columns.get(column)) {
+                Some(column) => column.name.bind(py).to_string(),
+                None => String::new(),
+            };
+            let message = format!("{} (column {name:?} of the row {})", error.value(py).str()?, short(row)?);
+            // Its own class, as asyncpg's is; one that takes more than a message stays as it is.
+            let new = PyErr::from_value(error.get_type(py).call1((message,))?);
+            new.set_cause(py, Some(error.clone_ref(py)));
+            Ok(new)
+        };
+        describe().unwrap_or(error)
+    }
+}
+
+/// How Python shows a value, cut short.
+fn short(value: &Bound<'_, PyAny>) -> PyResult<String> {
+    let shown = value.repr()?.to_string();
+    Ok(if shown.chars().count() > 40 { shown.chars().take(40).collect::<String>() + "..." } else { shown })
+}
+
 /// The hint to who gives a list where one value is wanted.
 const ONE_VALUE: &str =
     "A parameter takes one value: compare with those of a list by `= any(...)` in place of `in (...)`.";
@@ -579,11 +607,7 @@ fn refused(
             let named = error.value(py).call_method1("with_msg", (whole,))?;
             return Ok(PyErr::from_value(named));
         }
-        let mut shown = arg.repr()?.to_string();
-        if shown.chars().count() > 40 {
-            shown = shown.chars().take(40).collect::<String>() + "...";
-        }
-        let message = format!("invalid input for query argument {place}: {shown} ({})", error.value(py).str()?);
+        let message = format!("invalid input for query argument {place}: {} ({})", short(arg)?, error.value(py).str()?);
         let new = errors::new(py, "DataError", &message);
         let kind = arg.get_type().name()?;
         let listed = ["list", "tuple", "set", "frozenset"].iter().any(|known| kind == *known);
