@@ -1,5 +1,6 @@
 //! What servers answer, passed on to their clients.
 
+use std::collections::VecDeque;
 use std::fmt::Write;
 use std::rc::Rc;
 
@@ -423,7 +424,7 @@ impl Worker {
             statement.generation.set(statement.generation.get() + 1);
         }
         let Some((server, client)) = self.answered_pair(key) else { return Ok(()) };
-        match server.requests.front().and_then(|request| shown_name(request, client, &report.code)) {
+        match shown_name(&server.requests, client, &report.code) {
             Some((internal, shown)) => write_renamed(client.io.out(), message, &internal, &shown),
             None => client.io.out().extend_from_slice(message),
         }
@@ -652,8 +653,8 @@ fn pop_copy_ends(server: &mut Server) {
 }
 
 /// What an error shows of a statement's name on the server, and what its client is shown instead.
-pub fn shown_name(request: &Request, client: &Client, code: &str) -> Option<(Vec<u8>, Box<[u8]>)> {
-    let statement = match (code, request) {
+pub fn shown_name(requests: &VecDeque<Request>, client: &Client, code: &str) -> Option<(Vec<u8>, Box<[u8]>)> {
+    let statement = match (code, requests.front()?) {
         // That a Bind does not fit its statement is a violation of the protocol.
         ("26000" | "08P01", Request::Bind(Some(statement)) | Request::Describe(Some(statement))) => statement,
         ("26000", Request::Bind(None) | Request::Describe(None)) => {
@@ -665,7 +666,13 @@ pub fn shown_name(request: &Request, client: &Client, code: &str) -> Option<(Vec
         }
         _ => return None,
     };
-    let name = client.statements.iter().find(|(_, known)| Rc::ptr_eq(known, statement)).map(|(name, _)| name.clone());
+    // A Close behind it in its unit has taken the name from the client already.
+    let closed = requests.iter().filter_map(|request| match request {
+        Request::Invented { name: Some(name), closed: Some(closed), .. } => Some((name, closed)),
+        _ => None,
+    });
+    let named = client.statements.iter().chain(closed).find(|(_, known)| Rc::ptr_eq(known, statement));
+    let name = named.map(|(name, _)| name.clone());
     // One that servers keep without a name has none for its client either.
     (name.is_some() || statement.is_shared()).then(|| (statement.name(), name.unwrap_or_default()))
 }

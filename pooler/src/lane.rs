@@ -497,8 +497,7 @@ impl Worker {
             }
             client => {
                 lane.failed = true;
-                let shown = client.zip(server.requests.front());
-                match shown.and_then(|(client, request)| shown_name(request, client, &report.code)) {
+                match client.and_then(|client| shown_name(&server.requests, client, &report.code)) {
                     Some((internal, shown)) => write_renamed(&mut lane.stage, message, &internal, &shown),
                     None => lane.stage.extend_from_slice(message),
                 }

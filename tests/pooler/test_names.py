@@ -274,6 +274,16 @@ def test_the_statement_without_a_name_stays_when_the_one_behind_an_error_is_skip
             assert beside.ask(*again) == "E:26000 Z:I", "one that fails has ended the one before it"
 
 
+def test_an_error_shows_the_name_of_a_statement_that_its_unit_closes(server):
+    unit = parse("mine", "SELECT $1::int"), bind("mine"), close("mine"), SYNC
+    with Pooler(server, default_pool_size=1) as pooler, Raw(pooler.port) as client, direct(server) as beside:
+        for raw_client in (client, beside):
+            raw_client.send(*unit)
+        told = [raw_client.until(b"Z") for raw_client in (client, beside)]
+        assert any(b'prepared statement "mine" requires 1' in body for _, body in told[0])
+        assert told[0] == told[1]
+
+
 def test_a_moment_in_a_text_is_that_of_whoever_prepares_it(server):
     unit = parse("s", "SELECT 'now'::timestamptz"), bind("s"), EXECUTE, SYNC
     with Pooler(server, default_pool_size=1) as pooler, Raw(pooler.port) as first, Raw(pooler.port) as second:
