@@ -148,9 +148,12 @@ fn what_strikes_is_excused_where_it_may_strike() {
 fn a_server_may_die_before_its_ready_for_query() {
     let (world, begun) = (World::default(), || Answer::new().complete("BEGIN"));
     let begin = simple(statement::command("BEGIN", "BEGIN", Effect::Begin { read_only: false }));
-    for (kills, code, status, allowed) in
-        [(true, "08006", b'I', true), (true, "08006", b'T', false), (false, "08006", b'I', false), (true, "22012", b'I', false)]
-    {
+    for (kills, code, status, allowed) in [
+        (true, "08006", b'I', true),
+        (true, "08006", b'T', false),
+        (false, "08006", b'I', false),
+        (true, "22012", b'I', false),
+    ] {
         let rules = Rules { kills, lenient: false };
         let answer = begun().error(code, "lost").ready(status);
         let told = judge(rules, &world, &mut session(), &mut Ledger::default(), 1, &begin, &answer);
