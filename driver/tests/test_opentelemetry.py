@@ -1,6 +1,7 @@
 """Spans and measurements of queries, as OpenTelemetry's SDK gets them."""
 
 import asyncio
+import os
 import subprocess
 import sys
 
@@ -221,5 +222,6 @@ def test_texts_have_no_values_and_summaries_have_tables(query, text, summary):
 
 def test_without_the_package_it_says_what_it_needs():
     program = "import sys; sys.modules['opentelemetry'] = None; import howdah.opentelemetry"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
     assert "howdah.opentelemetry needs the package opentelemetry-api" in done.stderr
