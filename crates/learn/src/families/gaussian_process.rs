@@ -314,8 +314,9 @@ fn mode(gram: &Mat<f64>, truths: &[bool], steps: usize, control: &mut Control<'_
         let mut matrix = large_zeros(rows, rows, control)?;
         for column in 0..rows {
             control.check()?;
+            // The lower triangle is all that is factored.
             let values = matrix.col_as_slice_mut(column).iter_mut().zip(gram.col_as_slice(column)).zip(&roots);
-            for ((value, kernel), root) in values {
+            for ((value, kernel), root) in values.skip(column) {
                 *value = kernel * root * roots[column];
             }
             matrix[(column, column)] += 1.0;

@@ -45,6 +45,10 @@ const SHAPES: [(&str, Shape); 11] = [
     ("rational_quadratic", Shape::RationalQuadratic),
 ];
 
+/// What is less is nothing next to the kernel of a row and itself, which is 1. Products of such numbers would be subnormal,
+/// and processors take a hundred times as long for those: rows are far apart wherever features are not scaled.
+const NEGLIGIBLE: f64 = 1e-154;
+
 /// A kernel and its constants.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Kernel {
@@ -146,16 +150,16 @@ impl Kernel {
                 *value = sum * sum * sum;
             }),
             Shape::Poly => each.for_each(|value| *value = power(gamma * *value + coef0, degree)),
-            Shape::Rbf | Shape::Laplacian => each.for_each(|value| *value = exp(-gamma * *value)),
+            Shape::Rbf | Shape::Laplacian => each.for_each(|value| *value = unless_negligible(exp(-gamma * *value))),
             Shape::Sigmoid => each.for_each(|value| *value = 1.0 - 2.0 / (exp(2.0 * (gamma * *value + coef0)) + 1.0)),
-            Shape::Matern12 => each.for_each(|value| *value = exp(-gamma * value.sqrt())),
+            Shape::Matern12 => each.for_each(|value| *value = unless_negligible(exp(-gamma * value.sqrt()))),
             Shape::Matern32 => each.for_each(|value| {
                 let distance = gamma * value.sqrt();
-                *value = (1.0 + distance) * exp(-distance);
+                *value = unless_negligible((1.0 + distance) * exp(-distance));
             }),
             Shape::Matern52 => each.for_each(|value| {
                 let distance = gamma * value.sqrt();
-                *value = (1.0 + distance + distance * distance / 3.0) * exp(-distance);
+                *value = unless_negligible((1.0 + distance + distance * distance / 3.0) * exp(-distance));
             }),
             Shape::RationalQuadratic => each.for_each(|value| *value = (1.0 + gamma * *value).powf(-degree)),
         }
@@ -163,6 +167,11 @@ impl Kernel {
 }
 
 wide!(fn shape(kernel: &Kernel, values: &mut [f64]) = Kernel::shape_any);
+
+#[inline(always)]
+fn unless_negligible(kernel: f64) -> f64 {
+    if kernel < NEGLIGIBLE { 0.0 } else { kernel }
+}
 
 fn power(base: f64, exponent: f64) -> f64 {
     match exponent.fract() == 0.0 && exponent.abs() < 1e6 {
@@ -230,6 +239,23 @@ mod tests {
                 let kernel = Kernel { shape, gamma: 0.5, coef0: 0.25, degree: 2.5 };
                 let query = kernel.query(&rows);
                 assert_eq!(kernel.measure_all(&tiles, &query)[0], kernel.of_itself(&query), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn products_of_the_kernels_of_rows_far_apart_are_not_subnormal() {
+        let rows: Vec<f32> = (0..40).map(|row| row as f32).collect();
+        let tiles = Tiles::of(Tiles::pack(&rows, 1, &(0..40).collect::<Vec<_>>()).unwrap(), 40, 1);
+        for (name, shape) in SHAPES {
+            let kernel = Kernel { shape, gamma: 20.0, coef0: 0.0, degree: 3.0 };
+            if matches!(shape, Shape::Rbf | Shape::Laplacian | Shape::Matern12 | Shape::Matern32 | Shape::Matern52) {
+                let kernels = kernel.measure_all(&tiles, &kernel.query(&rows[..1]));
+                assert!(
+                    kernels[..40].iter().all(|value| *value == 0.0 || (value * value).is_normal()),
+                    "{name} {kernels:?}"
+                );
+                assert!(kernels[0] == 1.0 && kernels[1] > 0.0 && kernels[39] == 0.0, "{name} {kernels:?}");
             }
         }
     }
