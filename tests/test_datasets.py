@@ -77,3 +77,30 @@ def test_what_was_made_of_a_data_set_outlives_its_next_loading(database):
         database.sql("SELECT pgml.load_dataset('digits')")
     database.sql("DROP VIEW images")
     assert database.sql("SELECT rows FROM pgml.load_dataset('digits')") == "1797"
+
+
+def test_nobody_runs_the_code_of_who_was_there_first(database):
+    """A view that has the name of a data set, and a trigger on a table that has: neither for a superuser nor for others."""
+    database.sql("""
+        CREATE ROLE first_loader; CREATE ROLE second_loader; GRANT CREATE ON SCHEMA pgml TO first_loader;
+        GRANT CREATE ON SCHEMA public TO first_loader;
+        CREATE TABLE seen (who text); GRANT ALL ON seen TO PUBLIC;
+        SET ROLE first_loader;
+        CREATE FUNCTION spy() RETURNS text LANGUAGE sql AS 'INSERT INTO public.seen VALUES (current_user) RETURNING who';
+        CREATE VIEW pgml.wine AS SELECT public.spy();
+        GRANT SELECT ON pgml.wine TO PUBLIC;
+        SELECT pgml.load_dataset('iris');
+        CREATE FUNCTION trap() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM public.spy(); RETURN NULL; END';
+        CREATE TRIGGER trap AFTER TRUNCATE OR INSERT ON pgml.iris FOR EACH STATEMENT EXECUTE FUNCTION public.trap()
+    """)
+    try:
+        for role in ("second_loader", "postgres"):
+            assert (
+                database.sql(f"SET ROLE {role}; SELECT * FROM pgml.load_dataset('iris')").splitlines()[-1]
+                == "pgml.iris|150"
+            )
+            with pytest.raises(Problem, match='pgml.wine of role "first_loader" is not a plain table'):
+                database.sql(f"SET ROLE {role}; SELECT pgml.load_dataset('wine')")
+        assert database.sql("SELECT * FROM seen") == ""
+    finally:
+        database.sql("DROP OWNED BY first_loader, second_loader CASCADE; DROP ROLE first_loader, second_loader")

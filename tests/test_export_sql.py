@@ -1,5 +1,8 @@
 """Models of trees as plain SQL: the expression gives what the model predicts."""
 
+import json
+import struct
+
 import numpy
 import pg8000.dbapi
 import pytest
@@ -109,3 +112,47 @@ def test_what_is_no_small_tree_is_an_error(ask):
     assert error(ask, "SELECT pgml.export_sql('d')")[0] == "42501"
     ask("RESET ROLE")
     ask("DROP ROLE sql_stranger")
+
+
+def safetensors(arrays, about):
+    """A file of these arrays, each of a type and bytes, as the library of that name writes it."""
+    header, data = {"__metadata__": about}, b""
+    for name, (kind, values) in arrays.items():
+        header[name] = {"dtype": kind, "shape": [len(values)], "data_offsets": [len(data), len(data) + values.nbytes]}
+        data += values.tobytes()
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def test_nodes_that_share_their_children_are_not_written_once_for_each_way_there(ask):
+    """Sixty levels of one node each are 2^60 ways; a model like that can be imported."""
+    ask("""SELECT pgml.train('shared', 'regression', '(SELECT n, n AS y FROM t)', 'y', 'random_forest',
+        '{"n_estimators": 1, "max_depth": 2}')""")
+    stored = bytes(ask("SELECT pgml.export_model('shared')")[0][0])
+    size = struct.unpack("<Q", stored[:8])[0]
+    header = json.loads(stored[8 : 8 + size])
+    kinds = {"F64": numpy.float64, "F32": numpy.float32, "U32": numpy.uint32}
+    arrays = {}
+    for name, array in header.items():
+        if name != "__metadata__":
+            begin, end = array["data_offsets"]
+            arrays[name] = (
+                array["dtype"],
+                numpy.frombuffer(stored[8 + size + begin : 8 + size + end], kinds[array["dtype"]]),
+            )
+    levels = 60
+    thresholds = numpy.arange(levels, dtype=numpy.float32).view(numpy.uint32)
+    splits = [[0, thresholds[level], level + 1, level + 1] for level in range(levels)]
+    nodes = numpy.array([*splits, [0xFFFFFFFF, 0, 0, 0]], numpy.uint32).ravel()
+    arrays["nodes"] = ("U32", nodes)
+    arrays["roots"] = ("U32", numpy.array([0, levels + 1], numpy.uint32))
+    for name in ("covers", "gains"):
+        arrays[name] = ("F32", numpy.ones(levels + 1, numpy.float32))
+    order = sorted(arrays, key=lambda name: arrays[name][0] != "F64")
+    data = safetensors({name: arrays[name] for name in order}, header["__metadata__"]).hex()
+    ask(rf"SELECT pgml.import_model('ways', '\x{data}')")
+    ask("SET statement_timeout = '20s'")
+    with pytest.raises(pg8000.dbapi.DatabaseError) as raised:
+        ask("SELECT pgml.export_sql('ways')")
+    assert raised.value.args[0]["C"] == "54000", raised.value

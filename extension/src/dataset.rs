@@ -7,6 +7,7 @@ use crate::access;
 use crate::error::{Error, Result};
 use crate::registry;
 use crate::sql::{Call, LONGEST_NAME, text_datum};
+use crate::train::source::Source;
 
 crate::sql_function!(pgml_load_dataset, load_dataset);
 
@@ -59,8 +60,18 @@ fn load_dataset(call: &Call) -> Result<pg_sys::Datum> {
             return Err(Error::invalid(format!("data set \"{source}\" takes no kwargs, and {kwargs} was given")));
         }
     }
-    if let Some(owner) = registry::other_owner(dataset.name)? {
-        let (table, owner) = (format!("pgml.{}", dataset.name), access::role_name(owner));
+    let found = registry::find_locked(dataset.name)?;
+    // Another role's may have triggers, or be a view, whose code would run with the rights of this one.
+    if let Some(found) = found.as_ref().filter(|found| found.owner != access::user()) {
+        let (table, owner) = (format!("pgml.{}", dataset.name), access::role_name(found.owner));
+        if !Source::relation(found.relation)?.is_plain_table() {
+            let code = pgrx::PgSqlErrorCode::ERRCODE_WRONG_OBJECT_TYPE;
+            return Err(Error::new(
+                code,
+                format!("{table} of role \"{owner}\" is not a plain table, and is not read unseen"),
+            )
+            .hint("It is in the way of the data set: have it renamed or dropped."));
+        }
         let count = registry::count_as_caller(dataset.name)?;
         pgrx::ereport!(
             PgLogLevel::NOTICE,
@@ -72,7 +83,7 @@ fn load_dataset(call: &Call) -> Result<pg_sys::Datum> {
     let columns = dataset.columns();
     let rows: Vec<String> = dataset.csv.lines().skip(1).take(limit).map(|line| dataset.row(line)).collect();
     let definition: Vec<String> = columns.iter().map(|(name, kind)| format!("\"{name}\" {kind}")).collect();
-    let table = registry::remake_table(dataset.name, &definition.join(", "), &rows)?;
+    let table = registry::remake_table(dataset.name, found.as_ref(), &definition.join(", "), &rows)?;
     let count = i64::try_from(rows.len()).unwrap_or(i64::MAX);
     call.rows([[Some(text_datum(&table)), count.into_datum()]])
 }

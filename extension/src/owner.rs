@@ -67,7 +67,7 @@ unsafe fn set(name: &CStr, value: &CStr) {
 }
 
 /// The owner of a relation.
-fn owner_of(relation: pg_sys::Oid) -> pg_sys::Oid {
+pub fn owner_of(relation: pg_sys::Oid) -> pg_sys::Oid {
     // SAFETY: a relation that exists, opened and closed under the lock of a reader.
     unsafe {
         let lock = pg_sys::AccessShareLock as pg_sys::LOCKMODE;

@@ -554,15 +554,26 @@ pub fn materialize(id: i64, statement: &str) -> Result<pg_sys::Oid> {
     relation_oid(&name)
 }
 
-/// The role that the table `pgml.<name>` belongs to, where there is one that the current role may not drop.
-pub fn other_owner(name: &str) -> Result<Option<pg_sys::Oid>> {
+/// A relation in the extension's schema, as it is until the end of the transaction.
+pub struct Found {
+    pub relation: pg_sys::Oid,
+    pub owner: pg_sys::Oid,
+}
+
+/// The relation `pgml.<name>`, locked against what would make another one of it.
+pub fn find_locked(name: &str) -> Result<Option<Found>> {
     let name = std::ffi::CString::new(name).map_err(|error| Error::invalid(error.to_string()))?;
-    let owners: Vec<pg_sys::Oid> = select(
-        "SELECT relowner FROM pg_catalog.pg_class WHERE oid OPERATOR(pg_catalog.=) $1",
-        &[argument(find_relation(&name))],
-        |tuple| value(tuple, 1),
-    )?;
-    Ok(owners.into_iter().find(|owner| !access::role_acts_as(access::user(), *owner)))
+    loop {
+        let relation = find_relation(&name);
+        if relation == pg_sys::InvalidOid {
+            return Ok(None);
+        }
+        // SAFETY: a lock that is released with the transaction, on a relation that may be gone: that is looked at then.
+        unsafe { pg_sys::LockRelationOid(relation, pg_sys::AccessShareLock as pg_sys::LOCKMODE) };
+        if find_relation(&name) == relation {
+            return Ok(Some(Found { relation, owner: crate::owner::owner_of(relation) }));
+        }
+    }
 }
 
 /// How many rows the table `pgml.<name>` has, if the caller may read it.
@@ -589,16 +600,15 @@ fn columns_of_table(relation: pg_sys::Oid) -> Result<Option<String>> {
 }
 
 /// Makes the table `pgml.<name>` anew, with these column definitions and rows, both written as SQL; gives its name. Every
-/// role may read the table. A table of that name goes; the names of the registry are not for use here. One with the same
-/// columns stays, with the views on it, and only its rows go.
-pub fn remake_table(name: &str, columns: &str, rows: &[String]) -> Result<String> {
+/// role may read the table. The one that was `found` goes, which is the current role's own; the names of the registry are
+/// not for use here. One with the same columns stays, with the views on it, and only its rows go.
+pub fn remake_table(name: &str, found: Option<&Found>, columns: &str, rows: &[String]) -> Result<String> {
     let table = format!("pgml.{name}");
-    let name = std::ffi::CString::new(name).map_err(|error| Error::invalid(error.to_string()))?;
-    let relation = find_relation(&name);
-    if relation != pg_sys::InvalidOid && columns_of_table(relation)?.as_deref() == Some(columns) {
+    let before = found.map(|found| columns_of_table(found.relation)).transpose()?;
+    if before.as_ref().is_some_and(|before| before.as_deref() == Some(columns)) {
         run_as_caller(&format!("TRUNCATE {table}"))?;
     } else {
-        if relation != pg_sys::InvalidOid {
+        if found.is_some() {
             run_as_caller(&format!("DROP TABLE {table}"))?;
         }
         run_as_caller(&format!("CREATE TABLE {table} ({columns})"))?;

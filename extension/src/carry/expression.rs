@@ -25,6 +25,10 @@ crate::sql_function!(pgml_export_sql_project, project);
 /// Nodes of all trees together: some hundred kilobytes of SQL, which the parser takes in milliseconds.
 const MOST_NODES: usize = 10_000;
 
+/// Bytes of the expression: nodes may name long columns and many categories, and imported trees may share what is below
+/// them, which is written once for each way there.
+const LONGEST: usize = 4 << 20;
+
 /// Levels of a tree: the planner goes down as many calls.
 const DEEPEST: usize = 64;
 
@@ -182,6 +186,22 @@ fn bounded(nodes: usize) -> Result<()> {
     Ok(())
 }
 
+/// A part of the expression, unless it is too long already.
+fn within(sql: String) -> Result<String> {
+    check_length(sql.len())?;
+    Ok(sql)
+}
+
+fn check_length(bytes: usize) -> Result<()> {
+    pgrx::check_for_interrupts!();
+    if bytes <= LONGEST {
+        return Ok(());
+    }
+    let code = PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED;
+    Err(Error::new(code, format!("the model as SQL has more than {LONGEST} bytes, which are the most"))
+        .hint("Train with fewer or smaller trees: n_estimators, max_depth."))
+}
+
 fn too_deep() -> Error {
     let code = PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED;
     Error::new(code, format!("a tree of the model has more than {DEEPEST} levels, which are the most that become SQL"))
@@ -193,12 +213,15 @@ fn of_ensemble(ensemble: &Ensemble, row: &Row, task: Task) -> Result<String> {
         return Err(Error::unsupported("a model of booster gblinear has no trees that become SQL"));
     }
     let mut margins: Vec<String> = ensemble.base_margin.iter().map(|base| real(*base)).collect();
+    let mut length = 0;
     for tree in &ensemble.trees {
         let output = tree.output as usize;
         let base = ensemble.base_margin.get(output).copied().unwrap_or_default();
         let sql = of_tree(tree, 0, base, row, 0)?;
         let margin = margins.get_mut(output).ok_or_else(|| Error::corrupted("a tree is of no output"))?;
         let _ = write!(margin, "\n + {sql}");
+        length += sql.len();
+        check_length(length)?;
     }
     let classify = task == Task::Classification;
     match (ensemble.transform, margins.as_slice(), classify) {
@@ -224,13 +247,13 @@ fn of_tree(tree: &ensemble::Tree, index: u32, base: f32, row: &Row, depth: usize
             Some(weight) => ((base + leaf) - base) * weight,
         })),
         Some(Node::Numeric { feature, threshold, default_left, left, right }) => {
-            Ok(row.feature(*feature)?.split(*threshold, *default_left, false, &child(*left)?, &child(*right)?))
+            within(row.feature(*feature)?.split(*threshold, *default_left, false, &child(*left)?, &child(*right)?))
         }
         Some(Node::Categorical { feature, categories, default_left, left, right }) => {
             let has = |code: u32| categories.binary_search(&code).is_ok();
             let (left, right) = (child(*left)?, child(*right)?);
             let feature = row.feature(*feature)?;
-            Ok(match default_left {
+            within(match default_left {
                 true => format!("CASE WHEN {} THEN {right} ELSE {left} END", feature.is_one_of(false, has)?),
                 false => format!("CASE WHEN {} THEN {left} ELSE {right} END", feature.is_one_of(true, has)?),
             })
@@ -255,14 +278,17 @@ fn of_grove(stored: &Stored, row: &Row, task: Task) -> Result<String> {
         return Err(Error::unsupported("the median of trees cannot be said in plain SQL"));
     }
     let divisor = stored.number("divisor")?;
-    let mut sums = Vec::with_capacity(outputs);
+    let (mut sums, mut length) = (Vec::with_capacity(outputs), 0);
     for (output, base) in base.iter().enumerate() {
         let mut parts = Vec::new();
         for tree in 0..trees.len() {
             if size == 1 && tree % outputs != output {
                 continue;
             }
-            parts.push(of_node(&trees, roots[tree], if size == 1 { 0 } else { output }, row, 0)?);
+            let part = of_node(&trees, roots[tree], if size == 1 { 0 } else { output }, row, 0)?;
+            length += part.len();
+            check_length(length)?;
+            parts.push(part);
         }
         let sum = if parts.is_empty() { double(0.0) } else { parts.join("\n + ") };
         sums.push(format!("{} + ({sum}) / {}", double(*base), double(divisor)));
@@ -294,7 +320,7 @@ fn of_node(trees: &Trees<'_>, index: u32, output: usize, row: &Row, depth: usize
     let missing_left = node.feature & MISSING_LEFT != 0;
     if node.feature & CATEGORIES == 0 {
         let zero = node.feature & ZERO_IS_MISSING != 0;
-        return Ok(feature.split(f32::from_bits(node.threshold), missing_left, zero, &left, &right));
+        return within(feature.split(f32::from_bits(node.threshold), missing_left, zero, &left, &right));
     }
     let set = node.threshold as usize;
     let words = &trees.categories[set + 1..set + 1 + trees.categories[set] as usize];
@@ -302,7 +328,7 @@ fn of_node(trees: &Trees<'_>, index: u32, output: usize, row: &Row, depth: usize
     // A category that is not known has the code behind the last, and may have a place in the set.
     let unknown = feature.categories.as_ref().map_or(0, Vec::len) as u32;
     let unknown_right = bit(unknown) == Some(false);
-    Ok(match (missing_left, unknown_right) {
+    within(match (missing_left, unknown_right) {
         (false, _) => {
             format!(
                 "CASE WHEN {} THEN {left} ELSE {right} END",

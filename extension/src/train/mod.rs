@@ -100,8 +100,9 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
         None => Vec::new(),
     };
     // Searched for, those that are given alone may not be possible.
-    let first = trials.first().map_or(&request.hyperparams, |trial| &trial.hyperparams);
-    let mut engine = engine::open(&request.algorithm, task, first, request.seed())?;
+    let first = trials.first().map(|trial| trial.hyperparams(request));
+    let mut engine =
+        engine::open(&request.algorithm, task, first.as_ref().unwrap_or(&request.hyperparams), request.seed())?;
     let base = Base::find(request, project.as_ref())?;
     let mut plan = Plan::make(request, task, project.as_ref())?;
     let roles = Roles::of(&plan.snapshot.preprocess)?;

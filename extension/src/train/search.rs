@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use super::columns::Data;
 use super::cut::{self, Keeping};
 use super::engine::Prepared;
-use super::{Plan, Request, engine, report};
+use super::{Plan, Request, engine, interrupts, report};
 use crate::deploy::key_metric;
 use crate::error::{Error, Result};
 use crate::model_meta::Task;
@@ -78,20 +78,28 @@ impl Search {
     }
 }
 
-/// A combination, with the hyperparameters that were given beside it.
+/// A combination.
 pub struct Trial {
     searched: Map<String, Value>,
-    pub hyperparams: Map<String, Value>,
+}
+
+impl Trial {
+    /// With the hyperparameters that were given beside it, which may be large: not kept for all combinations.
+    pub fn hyperparams(&self, request: &Request) -> Map<String, Value> {
+        let mut hyperparams = request.hyperparams.clone();
+        hyperparams.extend(self.searched.clone());
+        hyperparams
+    }
 }
 
 /// All combinations, each found to be possible.
 pub fn trials(request: &Request, search: &Search, task: Task) -> Result<Vec<Trial>> {
     let mut trials = Vec::new();
     for searched in candidates(search.method, &search.params, search.iterations, request.seed())? {
-        let mut hyperparams = request.hyperparams.clone();
-        hyperparams.extend(searched.clone());
-        engine::open(&request.algorithm, task, &hyperparams, request.seed())?;
-        trials.push(Trial { searched, hyperparams });
+        interrupts::check();
+        let trial = Trial { searched };
+        engine::open(&request.algorithm, task, &trial.hyperparams(request), request.seed())?;
+        trials.push(trial);
     }
     Ok(trials)
 }
@@ -147,7 +155,7 @@ pub fn run(
     let Some(trial) = trials.into_iter().nth(best) else {
         return Err(Error::invalid("search_params has no combination to try"));
     };
-    Ok(Found { hyperparams: trial.hyperparams, results: found, note })
+    Ok(Found { hyperparams: trial.hyperparams(request), results: found, note })
 }
 
 /// What a search goes through.
@@ -194,7 +202,8 @@ impl Tour<'_> {
     /// Trains and scores one combination on a fold, whose rows are kept in `prepared` for the next; `None` where the search
     /// was told to end meanwhile.
     fn train<'f>(&'f self, trial: &Trial, fold: &'f Split, prepared: &mut Option<Prepared<'f>>) -> Result<Option<One>> {
-        let engine = engine::open(&self.request.algorithm, self.data.task, &trial.hyperparams, self.request.seed())?;
+        let hyperparams = trial.hyperparams(self.request);
+        let engine = engine::open(&self.request.algorithm, self.data.task, &hyperparams, self.request.seed())?;
         let begun = Instant::now();
         // What was read for other weights of classes has those.
         let fits = |ready: &Prepared<'_>| ready.class_weight.as_ref().map(|(asked, _)| asked) == engine.class_weight();
