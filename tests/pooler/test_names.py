@@ -257,17 +257,19 @@ def test_what_hides_another_is_taken_by_those_who_prepare_afterwards(server, thr
         wait_until(is_taken, 8)
 
 
-def test_the_statement_without_a_name_stays_when_the_one_behind_an_error_is_skipped(server):
+@pytest.mark.parametrize("mode", ["session", "transaction"])
+def test_the_statement_without_a_name_stays_when_the_one_behind_an_error_is_skipped(server, mode):
     first = parse("", "SELECT 1"), bind(""), EXECUTE, SYNC
     skipped = bind("missing"), parse("", "SELECT 2"), parse("", "SELECT 3"), SYNC
     kept = bind("missing"), close(""), SYNC
     closed = close(""), SYNC
     failed = parse("", "SELEC"), SYNC
     again = bind(""), EXECUTE, SYNC
-    with Pooler(server, default_pool_size=1) as pooler:
+    with Pooler(server, default_pool_size=1, pool_mode=mode) as pooler:
         with Raw(pooler.port) as client:
             client.sql("SELECT 1")
-        pooler.wait_for_catalog()
+        if mode == "transaction":
+            pooler.wait_for_catalog()
         with Raw(pooler.port) as client, direct(server) as beside:
             for unit in (first, skipped, again, skipped, again, kept, again, closed, again, first, failed, again):
                 assert client.ask(*unit) == beside.ask(*unit)
