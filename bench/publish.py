@@ -92,9 +92,10 @@ def page(found, benches):
     """The text of docs/benchmarks.md."""
     parts = [
         "# Benchmarks",
-        "A figure is the median of its rounds, with the least and the greatest behind it. A ratio (÷ or /) is taken"
-        " within each round, one side measured after the other. The machines are small and shared: ratios say more than"
-        " absolute figures. `bench/run publish` makes this page of the files in bench/results/.",
+        "Each figure is the median of its rounds; the least and the greatest round follow in brackets. A ratio (÷ or /)"
+        " is computed within each round, in which the two sides run one after the other. A ratio marked **behind**"
+        " favours the other side in every round. The machines are small and shared: ratios say more than absolute"
+        " figures. `bench/run publish` makes this page from the files in bench/results/.",
         losses(found),
         summary(found),
         "## Bench by bench",
@@ -114,9 +115,8 @@ def losses(found):
     lines = ["## Where Howdah loses", ""]
     if not rows:
         return "\n".join([*lines, "In no comparison is another better in every round."])
-    return "\n".join(
-        [*lines, "The other side is better in every round:", "", *table(["bench", "what", "figure"], rows)]
-    )
+    lines += ["In these comparisons the other side is better in every round:", ""]
+    return "\n".join([*lines, *table(["bench", "comparison", "figure"], rows)])
 
 
 def is_lost(case):
@@ -127,7 +127,7 @@ def is_lost(case):
 def gaps(found, benches):
     """What has not been measured."""
     lines = [f"- [{name}](#{name}): {what}: {why}" for name, what, why in left_out(found)]
-    lines += [f"- `bench/run {name}`: no result is kept of it" for name in benches if name not in found]
+    lines += [f"- `bench/run {name}` has no stored result" for name in benches if name not in found]
     return ["\n".join(["## What was not measured", "", *lines])] if lines else []
 
 
@@ -142,7 +142,8 @@ def summary(found):
     for name, (_, content) in found.items():
         named = [case for case in content["cases"] if "headline" in case][:HEADLINES]
         headlines += [[case["headline"], figure(case), target(case), f"[{name}](#{name})"] for case in named]
-    return "\n".join(["## In short", "", *table(["what", "figure", "target", "bench"], headlines)]) if headlines else ""
+    columns = ["measure", "figure", "target", "bench"]
+    return "\n".join(["## In short", "", *table(columns, headlines)]) if headlines else ""
 
 
 def section(name, meaning, path, content):
@@ -170,7 +171,8 @@ def details(name, meaning, path, content):
     # What was promised or is lost; all else is folded away.
     shown = [case for case in content["cases"] if "met" in case or case.get("lost")]
     if shown:
-        lines += [*table(["what", "figure", "target"], [[one["case"], figure(one), target(one)] for one in shown]), ""]
+        rows = [[one["case"], figure(one), target(one)] for one in shown]
+        lines += [*table(["measure", "figure", "target"], rows), ""]
     for plot in content["plots"]:
         lines += [f"![{plot['title']}]({picture(name, plot, path).name})", ""]
     if content["plots"]:
@@ -180,7 +182,7 @@ def details(name, meaning, path, content):
         lines += [f"**{one['title']}**", "", *table(one["columns"], rows), ""]
     rest = [case for case in content["cases"] if case not in shown]
     if rest:
-        folded = table(["what", "figure"], [[one["case"], figure(one)] for one in rest])
+        folded = table(["measure", "figure"], [[one["case"], figure(one)] for one in rest])
         lines += ["<details>", f"<summary>{len(rest)} more figures</summary>", "", *folded, "", "</details>", ""]
     return "\n".join([*lines, *circumstances(name, path, content)])
 

@@ -53,7 +53,7 @@ def test_the_page_says_first_where_another_is_better(results):
     lost = page[page.index("## Where Howdah loses") : page.index("## Bench by bench")]
     assert "| [slow](#slow) | this / that |" in lost
     assert "fast" not in lost
-    assert "- `bench/run gone`: no result is kept of it" in page
+    assert "- `bench/run gone` has no stored result" in page
     assert "`bench/run fast`; 1 of 1 targets met" in page
     assert "`bench/run slow`; 0 of 1 targets met" in page
 
