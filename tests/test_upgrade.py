@@ -252,6 +252,39 @@ def test_an_ordinary_owner_updates_and_no_code_of_its_own_runs_with_more_rights(
             empty.sql("DROP EXTENSION pgml CASCADE; DROP OWNED BY pgml_test_owner CASCADE")
 
 
+def test_a_table_in_place_of_one_that_only_the_library_knows_is_not_the_registrys(server, empty):
+    """Whose triggers would run with the rights of the registry's owner, a superuser."""
+    name = empty.name
+    server.psql(f"ALTER DATABASE {name} OWNER TO pgml_test_owner")
+    try:
+        as_owner = "SET ROLE pgml_test_owner;"
+        empty.sql(f"""{as_owner}
+            CREATE EXTENSION pgml VERSION '3.1.0';
+            CREATE TABLE line AS SELECT i AS x, i AS y FROM generate_series(1, 20) i;
+            SELECT pgml.train('line', 'regression', 'line', 'y', 'ridge');
+            CREATE TABLE seen (name text);
+            CREATE FUNCTION evil() RETURNS trigger LANGUAGE plpgsql AS $$
+            BEGIN
+                INSERT INTO public.seen VALUES (current_user);
+                RETURN NULL;
+            END $$;
+            CREATE TABLE pgml.trials (
+                project_id int8 CONSTRAINT trials_pkey PRIMARY KEY, model_id int8, strategy pgml.strategy, share float8
+            );
+            INSERT INTO pgml.trials VALUES (1, 1);
+            CREATE TRIGGER evil BEFORE INSERT OR UPDATE OR DELETE ON pgml.trials FOR EACH ROW EXECUTE FUNCTION evil();
+            SELECT pgml.deploy(1);
+        """)
+        assert empty.sql("SELECT count(*) FROM seen") == "0"
+        with pytest.raises(Problem, match='relation "trials" already exists'):
+            empty.sql(as_owner + UPDATE)
+        empty.sql(f"{as_owner} DROP TABLE pgml.trials; {UPDATE}; SELECT pgml.deploy(1)")
+    finally:
+        server.psql(f"ALTER DATABASE {name} OWNER TO postgres")
+        with contextlib.suppress(Problem):
+            empty.sql("DROP EXTENSION pgml CASCADE; DROP OWNED BY pgml_test_owner CASCADE")
+
+
 def test_no_code_runs_that_somebody_put_where_the_extension_goes(empty):
     empty.sql(f"""
         CREATE SCHEMA pgml AUTHORIZATION pgml_test_owner;

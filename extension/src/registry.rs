@@ -12,7 +12,7 @@ use pgrx::{IntoDatum, PgSqlErrorCode, Spi, pg_sys};
 
 use crate::access;
 use crate::error::{Error, Result};
-use crate::owner::AsOwner;
+use crate::owner::{AsOwner, owner_of};
 use crate::{jobs, names};
 
 /// A row of pgml.projects.
@@ -36,13 +36,24 @@ pub fn check_writable(function: &CStr) -> Result<()> {
     let projects = relation_oid(c"projects")?;
     // SAFETY: a catalog look-up; the name is NUL-terminated.
     if unsafe { pg_sys::get_attnum(projects, c"owner".as_ptr()) } <= 0 {
-        return Err(Error::new(
-            PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-            format!("the tables of pgml are older than its library, which is {}", env!("CARGO_PKG_VERSION")),
-        )
-        .hint("Run ALTER EXTENSION pgml UPDATE. Predictions go on meanwhile."));
+        return Err(outdated());
     }
     jobs::go_on(names::snapshot().get())
+}
+
+fn outdated() -> Error {
+    Error::new(
+        PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+        format!("the tables of pgml are older than its library, which is {}", env!("CARGO_PKG_VERSION")),
+    )
+    .hint("Run ALTER EXTENSION pgml UPDATE. Predictions go on meanwhile.")
+}
+
+/// Whether the registry has the table `trials`, which it has not before pgml 3.2.0. One of that name that another role
+/// made is not the registry's: its triggers would run with the rights of the registry's owner.
+fn has_trials() -> Result<bool> {
+    let trials = find_relation(c"trials");
+    Ok(trials != pg_sys::InvalidOid && owner_of(trials) == owner_of(relation_oid(c"projects")?))
 }
 
 /// Oid of a table of the registry.
@@ -203,6 +214,9 @@ pub fn insert_deployment(project_id: i64, model_id: i64, strategy: &str) -> Resu
 
 /// Records that a model is on trial, in place of any other of the project: a canary with its share, or a shadow.
 pub fn set_trial(project_id: i64, model_id: i64, strategy: &str, share: Option<f64>) -> Result<()> {
+    if !has_trials()? {
+        return Err(outdated());
+    }
     update(
         "INSERT INTO pgml.trials AS t (project_id, model_id, strategy, share) VALUES ($1, $2, $3::pgml.strategy, $4)
          ON CONFLICT (project_id) DO UPDATE SET model_id = EXCLUDED.model_id, strategy = EXCLUDED.strategy,
@@ -215,8 +229,7 @@ pub fn set_trial(project_id: i64, model_id: i64, strategy: &str, share: Option<f
 
 /// Ends the trial in a project, of this model if it is given; whether there was one.
 pub fn end_trial(project_id: i64, model_id: Option<i64>) -> Result<bool> {
-    // The tables of before pgml 3.2.0 do not have it.
-    if find_relation(c"trials") == pg_sys::InvalidOid {
+    if !has_trials()? {
         return Ok(false);
     }
     let ended: Vec<i64> = update(
