@@ -99,8 +99,8 @@ settings! {
     listen_backlog: usize = 128, false;
     /// Threads; 0 for one a core. Each database is served by one of them.
     workers: usize = 0, false;
-    /// When a server connection is given back: at the end of the `session` or of the `transaction`; or `statement`, which
-    /// is as `transaction`, and closes who begins a transaction block.
+    /// When a server connection is given back: at the end of the `session` or of the `transaction`. `statement` is as
+    /// `transaction`, and closes a client that begins a transaction block.
     pool_mode: PoolMode = PoolMode::Session, true;
     /// Clients that are logged in, in all; 0 for no limit but the system's. Connections that have not logged in may take
     /// the places that are free and 100 more; when there are more of them, the oldest are closed.
@@ -111,7 +111,7 @@ settings! {
     min_pool_size: usize = 0, true;
     /// Server connections beyond the pool's size, for clients that waited for `reserve_pool_timeout`.
     reserve_pool_size: usize = 0, true;
-    /// How long a client waits before the reserve is used, in seconds.
+    /// How long a client waits before `reserve_pool_size` applies to it, in seconds.
     reserve_pool_timeout: Seconds = Seconds::whole(5), true;
     /// Server connections of one database, whatever the user; 0 for no limit.
     max_db_connections: usize = 0, true;
@@ -123,7 +123,7 @@ settings! {
     max_user_client_connections: usize = 0, true;
     /// Use the server connection that has been idle longest, not the one used last.
     server_round_robin: bool = false, true;
-    /// What is run on a server connection when a session-pooled client has left it.
+    /// The SQL that is run on a server connection when a session-pooled client has left it.
     server_reset_query: String = "DISCARD ALL".to_owned(), true;
     /// Run `server_reset_query` in transaction pooling too.
     server_reset_query_always: bool = false, true;
@@ -131,18 +131,18 @@ settings! {
     server_lifetime: Seconds = Seconds::whole(3600), true;
     /// Close each server connection up to this many percent earlier, so that not all are replaced at once.
     server_lifetime_jitter: usize = 10, true;
-    /// What is run on a server connection before it is used when it was idle for `server_check_delay`; `<empty>` is the
-    /// empty statement. Empty: it is used unchecked.
+    /// The SQL that checks a server connection before its use, when it was idle for `server_check_delay`; `<empty>` is the
+    /// empty statement. Empty: no check.
     server_check_query: String = "<empty>".to_owned(), true;
     /// How long a server connection may be idle and still be used unchecked, in seconds.
     server_check_delay: Seconds = Seconds::whole(30), true;
     /// Close a session-pooled server connection that is to be closed (by RECONNECT, or a changed entry) at the end of its
     /// transaction, not of the session.
     server_fast_close: bool = false, true;
-    /// Forget the pools of a database that is configured only by `*` when they were unused for so long, in seconds.
+    /// Forget the pools of a database that is configured only by `*` after they were unused for this long, in seconds.
     autodb_idle_timeout: Seconds = Seconds::whole(3600), true;
-    /// Forget a pool that has had neither clients nor server connections for so long, and its statistics with it, in
-    /// seconds; 0 for not.
+    /// Forget a pool that has had neither clients nor server connections for this long, and its statistics with it,
+    /// in seconds; 0 for never.
     pool_idle_timeout: Seconds = Seconds::whole(0), true;
     /// How long the addresses of a server's name are used before it is looked up again, in seconds.
     dns_max_ttl: Seconds = Seconds::whole(15), true;
@@ -166,7 +166,7 @@ settings! {
     query_timeout: Seconds = Seconds::whole(0), true;
     /// How long a client may wait for a server connection, in seconds; 0 for no limit.
     query_wait_timeout: Seconds = Seconds::whole(120), true;
-    /// Tell a client that has waited this long for a server connection so, by a notice, in seconds; 0 for not.
+    /// Send a notice to a client that has waited this long for a server connection, in seconds; 0 for none.
     query_wait_notify: Seconds = Seconds::whole(5), true;
     /// How long a cancel request may take to reach a server, in seconds; 0 for no limit.
     cancel_wait_timeout: Seconds = Seconds::whole(10), true;
@@ -181,13 +181,13 @@ settings! {
     shutdown_timeout: Seconds = Seconds::whole(0), true;
     /// How long SUSPEND waits for connections to come to rest before it closes them, in seconds; 0 for no limit.
     suspend_timeout: Seconds = Seconds::whole(10), true;
-    /// Named prepared statements kept on a server connection in transaction pooling, where those of different clients are
-    /// always kept apart; 0 is the same as 1.
+    /// Named prepared statements that a server connection keeps in transaction pooling; 0 counts as 1. The names of
+    /// different clients are always kept apart.
     max_prepared_statements: usize = 200, true;
-    /// How many times clients prepare a text without a name on pipelined connections until servers keep it, as they keep
-    /// named statements; 0: never.
+    /// How many times a text without a name is prepared on pipelined connections before servers keep it, as they keep named
+    /// statements; 0: never.
     prepare_threshold: usize = 0, true;
-    /// By what one of several servers is chosen for a read: `random`, `round_robin`, `least_outstanding` or `weighted`.
+    /// How the server for a read is chosen among several: `random`, `round_robin`, `least_outstanding` or `weighted`.
     load_balancing: Strategy = Strategy::Random, true;
     /// Whether the primary serves reads: `on`, as one of the servers; `off`; or `fallback`, when no replica does.
     primary_reads: PrimaryReads = PrimaryReads::Fallback, true;
@@ -196,25 +196,26 @@ settings! {
     /// Where statements go while `read_write_splitting` is off: `any` server, the `primary` or a `replica`.
     default_role: DefaultRole = DefaultRole::Primary, true;
     /// Which commits a read must see that a replica serves: those of its own `session`; those of all sessions, when they
-    /// have been acknowledged through this pooler (`database`); or none (`off`). It goes where they have been replayed.
+    /// have been acknowledged through this pooler (`database`); or none (`off`). The read goes to a server that has replayed
+    /// those commits.
     read_your_writes: Consistency = Consistency::Session, true;
-    /// How long such a read waits for a replica that has not replayed them yet before the primary is asked, in seconds. It
-    /// does not wait where replicas are known to take longer.
+    /// How long a read waits until a replica has replayed the commits that `read_your_writes` demands, before the primary
+    /// is asked, in seconds. The read does not wait where replicas are known to take longer.
     read_your_writes_wait: Seconds = Seconds::millis(10), true;
-    /// A replica more bytes behind than this gets no reads, until it is at half of it; 0 for no limit.
+    /// The lag in bytes above which a replica gets no reads, until its lag is half of this; 0 for no limit.
     max_replica_lag_bytes: usize = 0, true;
-    /// A replica further behind than this gets no reads, until it is at half of it, in seconds; 0 for no limit.
+    /// The lag in seconds above which a replica gets no reads, until its lag is half of this; 0 for no limit.
     max_replica_lag: Seconds = Seconds::whole(0), true;
     /// How long a replica that failed gets no reads while others serve, in seconds.
     ban_time: Seconds = Seconds::whole(10), true;
-    /// How often each of several servers is asked how it is, in seconds.
+    /// The time between two health checks of each server of a database with `servers`, in seconds.
     healthcheck_interval: Seconds = Seconds::millis(500), true;
-    /// How long it may take to answer, in seconds; two answers that do not come in time are too many.
+    /// How long a server may take to answer a health check, in seconds; after two late answers the server is down.
     healthcheck_timeout: Seconds = Seconds::whole(1), true;
-    /// Who asks the servers how they are; empty: the user of the database's server connections.
+    /// The user as whom health checks log in to servers; empty: the user of the database's server connections.
     monitor_user: String = String::new(), true;
-    /// After serving a client that is alone, look for what comes next for so long before sleeping, in seconds (0.0001 is
-    /// 100 microseconds): it waits less, at the price of CPU; 0 for not.
+    /// How long a worker with a single active client looks for new data before it sleeps, in seconds (0.0001 is 100
+    /// microseconds): shorter waits, at the price of CPU; 0 for off.
     busy_poll: Seconds = Seconds::whole(0), true;
     /// Where connections are shared, have one more server connection of a pool listen for all clients of the pool, so that
     /// LISTEN keeps no server connection for its client.
@@ -225,7 +226,8 @@ settings! {
     pipeline_connections: usize = 0, true;
     /// Reads in flight on one server connection at most; fewer when they take long.
     pipeline_depth: usize = 64, true;
-    /// How long a pipelined read may keep others behind it waiting before these are asked elsewhere, in seconds.
+    /// How long a pipelined read may delay the reads behind it before these are repeated on another connection, in
+    /// seconds.
     pipeline_stall: Seconds = Seconds(std::time::Duration::from_millis(50)), true;
     /// How clients prove who they are: `any`, `trust`, `plain`, `md5`, `scram-sha-256`, `cert` or `hba`.
     auth_type: AuthType = AuthType::Md5, true;
@@ -235,7 +237,7 @@ settings! {
     auth_hba_file: String = String::new(), true;
     /// The file of user name maps (pg_ident.conf) for lines of the HBA file with `map=`.
     auth_ident_file: String = String::new(), true;
-    /// What finds the password of a user who is not in the users file; `$1` is the name.
+    /// The query that finds the password of a user who is not in the users file; `$1` is the name.
     auth_query: String = "SELECT rolname, CASE WHEN rolvaliduntil < pg_catalog.now() THEN NULL ELSE rolpassword END \
          FROM pg_catalog.pg_authid WHERE rolname=$1 AND rolcanlogin"
         .to_owned(), true;
@@ -266,7 +268,7 @@ settings! {
     log_stats: bool = true, true;
     /// The address on which `/metrics`, `/healthz` and `/readyz` are served over HTTP; `*` is all.
     metrics_addr: String = "127.0.0.1".to_owned(), false;
-    /// The port for them; 0 for none.
+    /// The HTTP port of `/metrics`, `/healthz` and `/readyz`; 0 for none.
     metrics_port: u16 = 0, false;
     /// The period over which averages are taken, in seconds.
     stats_period: Seconds = Seconds::whole(60), true;
@@ -278,11 +280,11 @@ settings! {
     log_format: LogFormat = LogFormat::Plain, true;
     /// Send the log to the system's log too.
     syslog: bool = false, true;
-    /// The name under which it stands there.
+    /// The program's name in the system's log.
     syslog_ident: String = "howdah-pooler".to_owned(), false;
-    /// The facility there: `auth`, `authpriv`, `daemon`, `user`, or `local0` to `local7`.
+    /// The facility of the lines in the system's log: `auth`, `authpriv`, `daemon`, `user`, or `local0` to `local7`.
     syslog_facility: String = "daemon".to_owned(), true;
-    /// Look this often whether the files of the configuration have changed, and read them again, in seconds; 0 for not.
+    /// How often the pooler looks for changes of the configuration's files, and reads them again, in seconds; 0 for never.
     autoreload: Seconds = Seconds::whole(0), true;
     /// Keep idle TCP connections alive.
     tcp_keepalive: bool = true, true;
@@ -295,9 +297,9 @@ settings! {
     /// TLS with clients: `disable`; `allow` or `prefer` for clients that ask for it; `require` for all but those of the
     /// Unix socket; `verify-ca` or `verify-full`, the same and with a certificate of the client.
     client_tls_sslmode: SslMode = SslMode::Disable, true;
-    /// The key of the certificate that clients see, in PEM.
+    /// The private key of `client_tls_cert_file`, in PEM.
     client_tls_key_file: String = String::new(), true;
-    /// The certificate that clients see and what leads to its root, in PEM.
+    /// The pooler's certificate for clients, with its chain, in PEM.
     client_tls_cert_file: String = String::new(), true;
     /// The authorities whose certificates of clients are trusted, in PEM.
     client_tls_ca_file: String = String::new(), true;
@@ -313,9 +315,9 @@ settings! {
     server_tls_sslmode: SslMode = SslMode::Prefer, true;
     /// The authorities whose certificates of servers are trusted, in PEM; `system` for the system's.
     server_tls_ca_file: String = String::new(), true;
-    /// The key of the certificate that servers see, in PEM.
+    /// The private key of `server_tls_cert_file`, in PEM.
     server_tls_key_file: String = String::new(), true;
-    /// The certificate that servers see and what leads to its root, in PEM; empty: none.
+    /// The pooler's certificate for servers, with its chain, in PEM; empty: none.
     server_tls_cert_file: String = String::new(), true;
     /// The versions of TLS with servers: as `client_tls_protocols`.
     server_tls_protocols: String = "secure".to_owned(), true;

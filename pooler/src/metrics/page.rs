@@ -23,30 +23,34 @@ const COUNTS: &[Count] = &[
     ("received_bytes_total", "Bytes that clients have sent.", |totals| totals.received as f64),
     ("sent_bytes_total", "Bytes that servers have sent.", |totals| totals.sent as f64),
     ("transaction_seconds_total", "Time spent in transactions.", |totals| totals.transaction_time.as_secs_f64()),
-    ("server_assignments_total", "Times that a server connection was lent.", |totals| totals.assignments as f64),
+    ("server_assignments_total", "Times that a server connection was lent to a client.", |totals| {
+        totals.assignments as f64
+    }),
     ("client_parses_total", "Named statements that clients have prepared.", |totals| totals.client_parses as f64),
     ("server_parses_total", "Named statements that were prepared on servers.", |totals| totals.server_parses as f64),
-    ("asked_again_total", "Pipelined statements that were asked again, of another server connection.", |totals| {
+    ("asked_again_total", "Pipelined statements that were repeated on another server connection.", |totals| {
         totals.asked_again as f64
     }),
-    ("reads_awaiting_replay_total", "Reads that waited for a replica to replay what they must see.", |totals| {
-        totals.awaited_replay as f64
-    }),
+    (
+        "reads_awaiting_replay_total",
+        "Reads that waited until a replica had replayed the commits that they must see.",
+        |totals| totals.awaited_replay as f64,
+    ),
     (
         "reads_on_primary_total",
-        "Reads that went to the primary, since no replica had replayed what they must see.",
+        "Reads that went to the primary, since no replica had replayed the commits that they must see.",
         |totals| totals.read_on_primary as f64,
     ),
-    ("refused_total", "Statements that the pooler refused before a server had them.", |totals| totals.refused as f64),
+    ("refused_total", "Statements that the pooler refused and sent to no server.", |totals| totals.refused as f64),
     ("binds_total", "Named statements that clients have bound.", |totals| totals.binds as f64),
     (
         "pipelined_statements_total",
-        "Statements that shared a server connection with those of others in flight.",
+        "Statements that were pipelined with those of other clients on a server connection.",
         |totals| totals.pipelined as f64,
     ),
 ];
 
-const UNPIPELINED: &str = "Statements that might have shared a server connection and did not, by the reason.";
+const UNPIPELINED: &str = "Statements of pools with pipelining that were not pipelined, by the reason.";
 
 /// A value of a pool at this moment, of which parts of pools it is told.
 type Level = (&'static str, &'static str, fn(&Part) -> bool, fn(&PoolSeen) -> f64);
@@ -101,7 +105,7 @@ pub fn page(shared: &Shared, measured: &[Measured]) -> String {
 
 fn whole(page: &mut Page, shared: &Shared, measured: &[Measured]) {
     let config = shared.config();
-    page.metric(&name("info"), Kind::Gauge, "The version that runs; always 1.");
+    page.metric(&name("info"), Kind::Gauge, "Always 1; the label version has the pooler's version.");
     page.sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
     let mut one = |rest: &str, kind, help: &str, value: f64| {
         page.metric(&name(rest), kind, help);
@@ -119,13 +123,13 @@ fn whole(page: &mut Page, shared: &Shared, measured: &[Measured]) {
     one(
         "client_connections",
         Kind::Gauge,
-        "Clients that are connected.",
+        "Clients that are logged in, without those of the console.",
         shared.clients.load(Ordering::Relaxed) as f64,
     );
     one(
         "max_client_connections",
         Kind::Gauge,
-        "Clients that may be connected (max_client_conn); 0 for no limit.",
+        "Clients that may be logged in (max_client_conn); 0 for no limit.",
         config.settings.max_client_conn as f64,
     );
     let login: usize = measured.iter().map(|measured| measured.login_clients).sum();
@@ -186,7 +190,7 @@ fn of_pools(page: &mut Page, pools: &[PoolSeen]) {
             page.sample(&labels(pool, None), value(pool));
         }
     }
-    page.metric(&name("pool_clients"), Kind::Gauge, "Clients of a pool, by what they do.");
+    page.metric(&name("pool_clients"), Kind::Gauge, "Clients of a pool, by state.");
     for pool in pools.iter().filter(|pool| has_clients(&pool.part)) {
         for (state, count) in
             [("active", pool.clients_active), ("idle", pool.clients_idle), ("waiting", pool.clients_waiting)]
@@ -194,7 +198,7 @@ fn of_pools(page: &mut Page, pools: &[PoolSeen]) {
             page.sample(&labels(pool, Some(("state", state))), count);
         }
     }
-    page.metric(&name("pool_servers"), Kind::Gauge, "Server connections of a pool, by what they do.");
+    page.metric(&name("pool_servers"), Kind::Gauge, "Server connections of a pool, by state.");
     for pool in pools.iter().filter(|pool| has_servers(&pool.part)) {
         for (state, count) in [
             ("active", pool.servers_active),
@@ -218,13 +222,13 @@ fn of_pools(page: &mut Page, pools: &[PoolSeen]) {
 type OfServer = (&'static str, &'static str, fn(&ServerSeen, Moment) -> Option<f64>);
 
 const OF_SERVERS: &[OfServer] = &[
-    ("server_up", "Whether the server answered the pooler's last question.", |server, _| {
+    ("server_up", "Whether the server answered its last health check.", |server, _| {
         Some(f64::from(u8::from(server.error.is_none() && server.report.last.is_some())))
     }),
-    ("server_banned", "Whether the server is kept from reads for a while.", |server, _| {
+    ("server_banned", "Whether the server gets no reads because of a ban (ban_time, BAN).", |server, _| {
         Some(f64::from(u8::from(server.report.ban.is_some())))
     }),
-    ("server_answer_age_seconds", "Time since the server last answered the pooler's question.", |server, now| {
+    ("server_answer_age_seconds", "Time since the server last answered a health check.", |server, now| {
         server.report.last.map(|last| now.since(last.at) as f64 / 1000.0)
     }),
     ("replica_lag_bytes", "Bytes of the primary's log that the replica has not replayed.", |server, _| {
@@ -241,7 +245,11 @@ fn of_servers(page: &mut Page, board: &Board) {
     let names: Vec<String> =
         servers.iter().map(|server| format!("{}:{}", server.report.setup.host, server.report.setup.port)).collect();
     let named = || servers.iter().zip(&names);
-    page.metric(&name("server_role"), Kind::Gauge, "The role in which a server was found; always 1.");
+    page.metric(
+        &name("server_role"),
+        Kind::Gauge,
+        "Always 1; the label role has the state in which the server was found.",
+    );
     for (server, name) in named() {
         let role = server.report.standing.word();
         page.sample(&[("database", &server.database), ("server", name), ("role", role)], 1);
