@@ -41,7 +41,7 @@ FAMILIES = [
     ("hist_gradient_boosting", "regression", TREES + "HistGradientBoostingRegressor", {"max_iter": 50}, 1),
     ("xgboost", "regression", "xgboost.XGBRegressor", {"n_estimators": 50, "nthread": 1}, 1),
     ("kmeans", "clustering", "sklearn.cluster.KMeans", {"n_clusters": 8, "n_init": 1}, 0.1),
-    ("gaussian_mixture", "clustering", "sklearn.mixture.GaussianMixture", {"n_components": 4, "reg_covar": 0.1}, 0.05),
+    ("gaussian_mixture", "clustering", "sklearn.mixture.GaussianMixture", {"n_components": 4, "reg_covar": 1.0}, 0.05),
     ("pca", "decomposition", "sklearn.decomposition.PCA", {"n_components": 4}, 1),
 ]
 NUMBERS = {"regression": "depdelayminutes", "classification": "(depdelayminutes > 15)::int"}
