@@ -2,7 +2,6 @@
 
 import os
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -46,10 +45,9 @@ def test_cpu_counts_children_that_live_and_children_that_ended(tmp_path):
     )
     try:
         for running in (ended, lives):
-            deadline = time.monotonic() + 60
-            while cpu_seconds([running.pid]) < 0.3 and time.monotonic() < deadline:
-                time.sleep(0.05)
-            assert cpu_seconds([running.pid]) >= 0.3
+            # The kernel rounds each process's figures down to a hundredth of a second, and a sum shrinks by one or
+            # two of them as an ended child's become its parent's: so the mark lies below 0.3.
+            running.wait_until(lambda running=running: cpu_seconds([running.pid]) >= 0.25)
     finally:
         ended.stop()
         lives.stop()
