@@ -2,6 +2,8 @@
 
 import json
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy
 import pg8000.dbapi
@@ -236,6 +238,55 @@ def test_hostile_bytes_are_an_error_and_leave_nothing(ask):
         assert error(ask, "SELECT * FROM pgml.import_model('p', %s::bytea)", data)[0] in ("22P03", "0A000"), data[:20]
     assert ask("SELECT count(*) FROM pgml.projects")[0][0] == 0
     assert error(ask, "SELECT * FROM pgml.import_model('p', repeat(' ', 300000000)::bytea)")[0] == "54000"
+
+
+def test_statistics_that_nobody_can_read_are_refused_at_once(ask):
+    """And not when the first prediction is to be explained."""
+    model = json.loads(bytes(booster(TARGET, NAMES).save_raw("json")))
+    for name in ("loss_changes", "sum_hessian"):
+        for broken in (None, "a text"):
+            damaged = json.loads(json.dumps(model))
+            damaged["learner"]["gradient_booster"]["model"]["trees"][3][name][1] = broken
+            data = json.dumps(damaged).encode()
+            state, message = error(ask, "SELECT * FROM pgml.import_model('p', %s::bytea)", data)
+            assert state == "22P03" and f"trees[3].{name}[1]" in message, (state, message)
+    assert ask("SELECT count(*) FROM pgml.projects")[0][0] == 0
+
+
+def test_a_description_of_another_model_is_refused(ask):
+    ask("CREATE TABLE t (a real, b real, c real, d real, y real)")
+    ask("INSERT INTO t SELECT i % 7, i % 5, i % 3, i % 2, i FROM generate_series(1, 100) i")
+    ask("SET client_min_messages = warning")
+    ask("SELECT pgml.train('own', 'regression', 't', 'y', 'linear')")
+    own = bytes(ask("SELECT pgml.export_model('own')")[0][0])
+    # The first column is an array of two, by the description alone.
+    damaged = own.replace(rb"size\\\":1", rb"size\\\":2", 1)
+    assert damaged != own
+    state, message = error(ask, "SELECT pgml.import_model('p', %s::bytea)", damaged)
+    assert (state, message) == ("22P03", "the model has 4 features, and its description 5"), (state, message)
+
+
+def test_an_import_behind_a_deletion_says_that_the_project_is_gone(database, ask):
+    """Instead of breaking a foreign key. An open transaction holds both up, so that they come in this order."""
+    data = bytes(booster(TARGET).save_raw("ubj"))
+    statement = "SELECT pgml.import_model('p', %s::bytea)"
+    ask(statement, data)
+
+    def wait_for(count):
+        while database.sql("SELECT count(*) FROM pg_catalog.pg_locks WHERE NOT granted").strip() != str(count):
+            time.sleep(0.01)
+
+    with database.connect() as holding, database.connect() as deleting, ThreadPoolExecutor() as pool:
+        holding.autocommit = False
+        holding.cursor().execute(statement, (data,))
+        deleted = pool.submit(deleting.cursor().execute, "SELECT pgml.delete_project('p')")
+        wait_for(1)
+        importing = pool.submit(error, ask, statement, data)
+        wait_for(2)
+        holding.commit()
+        assert importing.result() == ("42704", 'project "p" was deleted by another session')
+        deleted.result()
+    ask(statement, data)
 
 
 def test_who_may(database, ask):

@@ -88,5 +88,5 @@ impl Learned {
 }
 
 fn unreadable(error: learn::Error) -> Error {
-    Error::corrupted(format!("the stored model cannot be read: {error}"))
+    Error::corrupted(format!("the model cannot be read: {error}"))
 }

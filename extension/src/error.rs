@@ -55,6 +55,16 @@ impl Error {
         Error::new(PgSqlErrorCode::ERRCODE_DATA_CORRUPTED, message)
     }
 
+    /// An error about a model that its caller gave: what would be damage in a stored one is unreadable input, 22P03.
+    pub fn of_input(mut self) -> Error {
+        if let Error::Report(report) = &mut self
+            && report.code == PgSqlErrorCode::ERRCODE_DATA_CORRUPTED
+        {
+            report.code = PgSqlErrorCode::ERRCODE_INVALID_BINARY_REPRESENTATION;
+        }
+        self
+    }
+
     /// The SQLSTATE, of an error of ours.
     pub fn code(&self) -> Option<PgSqlErrorCode> {
         match self {

@@ -79,7 +79,9 @@ fn rename_project(call: &Call) -> Result<pg_sys::Datum> {
 /// `pgml.delete_project(project_name)`.
 fn delete_project(call: &Call) -> Result<pg_sys::Datum> {
     registry::check_writable(c"pgml.delete_project()")?;
-    registry::delete_project(owned(call)?.id)?;
+    let project = owned(call)?;
+    registry::lock_project(project.id, &required(call, 0, "project_name")?)?;
+    registry::delete_project(project.id)?;
     Ok(call.no_value())
 }
 
@@ -88,6 +90,8 @@ fn delete_model(call: &Call) -> Result<pg_sys::Datum> {
     registry::check_writable(c"pgml.delete_model()")?;
     let model = call.i64(0).ok_or_else(|| Error::null_argument("model_id"))?;
     names::with_latest(|snapshot| access::require_own_model(model, snapshot))?;
+    let project = registry::project_of_model(model)?.ok_or_else(|| names::no_such_model(model))?;
+    registry::lock_project(project.id, &project.name)?;
     registry::delete_model(model)?;
     Ok(call.no_value())
 }

@@ -98,7 +98,7 @@ impl Model {
         let fits = meta.pipeline.as_ref().is_none_or(|pipeline| pipeline.raw_width() == width);
         if finished != compiled.width() || !fits {
             return Err(Error::corrupted(format!(
-                "the stored model has {} features, and its description {finished}",
+                "the model has {} features, and its description {finished}",
                 compiled.width()
             )));
         }
@@ -539,7 +539,7 @@ pub fn compile(stored: &[u8]) -> Result<Vec<u8>> {
         return compiled::image_of_family(stored);
     }
     let ensemble = forest::xgboost::read(stored)
-        .map_err(|error| Error::corrupted(format!("the stored model cannot be read: {error}")))?;
+        .map_err(|error| Error::corrupted(format!("the model cannot be read: {error}")))?;
     if ensemble.num_features as usize > MOST_FEATURES {
         return Err(Error::unsupported(format!(
             "the model has {} features, and {MOST_FEATURES} are the most that can be predicted with",
@@ -548,7 +548,7 @@ pub fn compile(stored: &[u8]) -> Result<Vec<u8>> {
     }
     let meta = describe(&ensemble)?.to_json();
     forest::compile(&ensemble, meta.as_bytes())
-        .map_err(|error| Error::corrupted(format!("the stored model cannot be compiled: {error}")))
+        .map_err(|error| Error::corrupted(format!("the model cannot be compiled: {error}")))
 }
 
 /// What training wrote into the model; for a model that was trained elsewhere, what can be told from the model itself:

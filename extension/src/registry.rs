@@ -13,7 +13,7 @@ use pgrx::{IntoDatum, PgSqlErrorCode, Spi, pg_sys};
 use crate::access;
 use crate::error::{Error, Result};
 use crate::owner::{AsOwner, owner_of};
-use crate::{jobs, names};
+use crate::{jobs, lookup, names};
 
 /// A row of pgml.projects.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -385,7 +385,7 @@ pub fn insert_snapshot(snapshot: &Snapshot, columns: &serde_json::Value, analysi
 const GRANTED_TO_PUBLIC: &str = "predict";
 
 /// The project of that name, made for the current role if there is none.
-pub fn ensure_project(name: &str, task: &str) -> Result<Project> {
+fn ensure_project(name: &str, task: &str) -> Result<Project> {
     let made: Vec<i64> = update(
         "INSERT INTO pgml.projects (name, task, owner) VALUES ($1, $2::pgml.task, $3::pg_catalog.oid)
          ON CONFLICT (name) DO NOTHING RETURNING id",
@@ -402,6 +402,20 @@ pub fn ensure_project(name: &str, task: &str) -> Result<Project> {
             format!("project \"{name}\" was made by a concurrent transaction"),
         )
     })
+}
+
+/// The project that the current role adds a model to, made if need be, and locked until the end of the transaction.
+///
+/// # Errors
+/// 42501 where the role may not train it, or deploy for it if `deploying`; 42704 where another session deleted it just now.
+pub fn project_to_add_to(name: &str, task: &str, deploying: bool) -> Result<Project> {
+    // Before, since it may have been deleted during the training, and making one is a right of its own.
+    access::require_training(name, deploying)?;
+    let project = ensure_project(name, task)?;
+    // And after: another role may have made it meanwhile.
+    access::require_training(name, deploying)?;
+    lock_project(project.id, name)?;
+    Ok(project)
 }
 
 /// A row for pgml.models.
@@ -633,8 +647,12 @@ pub fn remake_table(name: &str, found: Option<&Found>, columns: &str, rows: &[St
     Ok(table)
 }
 
-/// Makes trainings and deployments of one project come one after another until the end of the transaction.
-pub fn lock_project(project_id: i64) -> Result<()> {
+/// Makes what is added to one project, and what deletes it or a model of it, come one after another until the end of the
+/// transaction.
+///
+/// # Errors
+/// 42704 where the project was deleted by the transaction that had the lock before.
+pub fn lock_project(project_id: i64, name: &str) -> Result<()> {
     let relation = relation_oid(c"projects")?;
     // The lock's key has 32 bits: projects 2^32 apart wait for each other, and that is all.
     let object = pg_sys::Oid::from(project_id as u32);
@@ -642,5 +660,9 @@ pub fn lock_project(project_id: i64) -> Result<()> {
     unsafe {
         pg_sys::LockDatabaseObject(relation, object, 0, pg_sys::ShareUpdateExclusiveLock as pg_sys::LOCKMODE);
     }
-    Ok(())
+    match names::with_latest(|snapshot| lookup::project(project_id, snapshot))? {
+        Some(_) => Ok(()),
+        None => Err(Error::undefined(format!("project \"{name}\" was deleted by another session"))
+            .hint("Train or import the model again: this makes the project anew.")),
+    }
 }

@@ -92,14 +92,12 @@ pub fn store(
     deploy: Option<bool>,
 ) -> Result<(i64, bool)> {
     let task = carried.task.name();
-    let project = registry::ensure_project(name, task)?;
     let deploying = deploys(name, deploy)?;
-    access::require_training(name, deploying)?;
+    let project = registry::project_to_add_to(name, task, deploying)?;
     if project.task != task {
         return Err(Error::invalid(format!("project \"{name}\" is for {}, and the model for {task}", project.task))
             .hint("Use another project_name."));
     }
-    registry::lock_project(project.id)?;
     let model_id = registry::next_id(c"models_id_seq")?;
     registry::insert_model(&NewModel {
         id: model_id,

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use forest::xgboost::document::{self, Syntax};
-use forest::xgboost::legacy;
+use forest::xgboost::{self, ReadOptions, legacy};
 use learn::family::Stored;
 use learn::foreign::{self, Foreign};
 use pgrx::PgSqlErrorCode;
@@ -70,7 +70,7 @@ pub struct Carried {
 /// Reads a model; `given` is what is said of it beside its bytes.
 pub fn read(bytes: Vec<u8>, format: Format, given: &Given) -> Result<Carried> {
     match format {
-        Format::XgBoost => xgboost(bytes, given),
+        Format::XgBoost => of_xgboost(bytes, given),
         Format::LightGbm => foreign(foreign::lightgbm(&bytes).map_err(refused)?, given),
         Format::CatBoost => foreign(foreign::catboost(&bytes).map_err(refused)?, given),
         Format::Onnx => {
@@ -81,12 +81,15 @@ pub fn read(bytes: Vec<u8>, format: Format, given: &Given) -> Result<Carried> {
     }
 }
 
-fn xgboost(bytes: Vec<u8>, given: &Given) -> Result<Carried> {
+fn of_xgboost(bytes: Vec<u8>, given: &Given) -> Result<Carried> {
     let bytes = match legacy::is_one(&bytes) {
         true => legacy::to_json(&bytes).map_err(refused)?.into_bytes(),
         false => bytes,
     };
-    let ensemble = forest::xgboost::read(&bytes).map_err(refused)?;
+    // With the statistics of its nodes, so that a model whose statistics nobody can read is refused now, and not when
+    // its first prediction is to be explained.
+    let ensemble =
+        xgboost::read_with(&bytes, ReadOptions { covers: true, ..ReadOptions::default() }).map_err(refused)?;
     let (bytes, meta) = match ensemble.attributes.get(model_meta::ATTRIBUTE) {
         Some(json) => {
             let meta = described(json, given)?;
@@ -152,7 +155,7 @@ fn described(json: &str, given: &Given) -> Result<ModelMeta> {
 
 fn carried(path: &'static str, bytes: Vec<u8>, algorithm: String, task: Task) -> Result<Carried> {
     pgrx::check_for_interrupts!();
-    let model = Model::of_bytes(&bytes)?;
+    let model = Model::of_bytes(&bytes).map_err(Error::of_input)?;
     let (classes, values) = (model.classes().len(), model.num_values());
     if task == Task::Classification && values > 1 && classes != values {
         let code = PgSqlErrorCode::ERRCODE_INVALID_BINARY_REPRESENTATION;

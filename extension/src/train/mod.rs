@@ -195,11 +195,9 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
     }
 
     activity::phase(Phase::Storing);
-    let project = registry::ensure_project(&request.project_name, task.name())?;
-    // Made by another role meanwhile, or not granted any more.
-    access::require_training(&request.project_name, request.automatic_deploy)?;
+    let project = registry::project_to_add_to(&request.project_name, task.name(), request.automatic_deploy)?;
+    // Made for another task meanwhile.
     task_of(request, Some(&project))?;
-    registry::lock_project(project.id)?;
     if plan.is_new {
         let mut analysis = json!({ "samples": rows });
         if !plan.snapshot.preprocess.is_empty() {
