@@ -212,14 +212,14 @@ impl Worker {
             // The server ignores the Syncs that it finds in the stream of a COPY, which ends where its client ended it.
             let end = server.requests.iter().position(|request| matches!(request, Request::CopyEnd));
             server.copying = end.is_none();
-            if matches!(server.requests.front(), Some(Request::Execute(_))) {
-                let mut at = 0;
-                server.requests.retain(|request| {
-                    at += 1;
-                    !matches!(request, Request::Sync) || end.is_some_and(|end| at > end)
-                });
-                client.unsynced = !server.requests.iter().any(|request| matches!(request, Request::Sync));
-            }
+            let mut at = 0;
+            server.requests.retain(|request| {
+                at += 1;
+                !matches!(request, Request::Sync) || end.is_some_and(|end| at > end)
+            });
+            // The unit goes on, unless the client has ended it behind the COPY; what it has begun since goes on too.
+            let extended = matches!(server.requests.front(), Some(Request::Execute(_)));
+            client.unsynced |= extended && !server.requests.iter().any(|request| matches!(request, Request::Sync));
         }
         let hidden = ours
             || matches!(
@@ -300,7 +300,7 @@ impl Worker {
     fn leaves(&mut self, key: ServerKey, end: End<'_>) {
         let Some(server) = self.servers.get_mut(key.0) else { return };
         let verdict = match server.requests.front() {
-            Some(Request::Query(verdict)) => verdict.clone(),
+            Some(Request::Query(verdict, _)) => verdict.clone(),
             Some(Request::Execute(Some(statement))) => statement.verdict(),
             Some(Request::Execute(None)) => None,
             _ => return,
@@ -438,15 +438,11 @@ impl Worker {
         server.status = status;
         server.copying = false;
         (server.finished, server.has_set) = (0, false);
-        // Behind an error in the extended protocol the server skips everything up to the next Sync, a Query too.
         let skips = std::mem::take(&mut server.skips);
-        let ends = |request: &Request| {
-            if skips { matches!(request, Request::Sync | Request::HiddenSync) } else { request.ends_unit() }
-        };
         let mut unanswered = Vec::new();
         let ended = loop {
             match server.requests.pop_front() {
-                Some(request) if ends(&request) => break request,
+                Some(request) if request.ends_failed_unit(skips) => break request,
                 // Only after an error are there requests without an answer.
                 Some(request) => unanswered.push(request),
                 None => {
@@ -721,19 +717,24 @@ fn stray(tag: u8) -> bool {
 }
 
 /// Forgets what requests would have done, had an error not come first: the last of them first, since each has begun with
-/// what those before it had done. The first is the one that has failed; the others were skipped.
+/// what those before it had done. The first is the one that has failed; the others were skipped. What units behind them have
+/// made of the client's statement without a name stays.
 pub fn undo(
     server: &mut Server,
     mut client: Option<&mut Client>,
     requests: impl DoubleEndedIterator<Item = Request> + ExactSizeIterator,
 ) {
+    let replaced = match server.state {
+        State::Lane => client.as_ref().is_some_and(|client| client.lane.is_some_and(|(_, units)| units > 1)),
+        _ => server.requests.iter().any(Request::is_about_unnamed),
+    };
     for (place, request) in requests.enumerate().rev() {
         let skipped = place > 0;
-        undo_one(server, client.as_deref_mut(), request, skipped);
+        undo_one(server, client.as_deref_mut(), request, skipped, replaced);
     }
 }
 
-fn undo_one(server: &mut Server, mut client: Option<&mut Client>, request: Request, skipped: bool) {
+fn undo_one(server: &mut Server, mut client: Option<&mut Client>, request: Request, skipped: bool, replaced: bool) {
     match request {
         Request::Parse { statement, name, unnamed, hidden, before, .. } => {
             if let Some(statement) = &statement {
@@ -760,10 +761,15 @@ fn undo_one(server: &mut Server, mut client: Option<&mut Client>, request: Reque
                 }
             }
         }
+        Request::Query(_, unnamed) if skipped => {
+            if let Some(client) = client.filter(|_| !replaced) {
+                client.unnamed = unnamed;
+            }
+        }
         // It was not closed after all.
         Request::Evict(statement, generation) => server.known.restore(&statement, generation),
         Request::Invented { name: None, closed, .. } => {
-            if let Some(client) = client {
+            if let Some(client) = client.filter(|_| !replaced) {
                 client.unnamed = closed;
             }
         }

@@ -227,13 +227,16 @@ impl Worker {
         let Some(server) = self.servers.get_mut(key.0) else { return };
         let client_key = server.lent.take();
         let in_message = matches!(server.passing, (1.., Some(Passing::On)));
-        let units = server.requests.iter().filter(|request| request.ends_clients_unit()).count();
+        // The unit at the head has been told of an error of its own.
+        let (failed, skips) = (server.failed, server.skips);
+        let skipped = |request: &&Request| failed && !request.ends_failed_unit(skips);
+        let units = server.requests.iter().skip_while(skipped).filter(|request| request.ends_clients_unit()).count();
         // A Flush was sent as a Sync: for the client its unit goes on.
         let open = server.requests.iter().any(|request| matches!(request, Request::HiddenSync));
         let begun = !server.requests.is_empty();
-        // The unit at the head has been told of an error of its own.
-        let failed = server.failed;
         let idle = server.status == Status::Idle;
+        // As in PostgreSQL, who breaks the protocol loses its connection: nobody knows what of its bytes was read as what.
+        let out_of_step = server.farewell.as_ref().is_some_and(|(code, _)| code == "08P01");
         // What was being prepared or closed was not, as far as the client will know.
         let unanswered = std::mem::take(&mut server.requests);
         undo(server, client_key.and_then(|client| self.clients.get_mut(client.0)), unanswered.into_iter());
@@ -246,7 +249,7 @@ impl Worker {
                 if in_message && client.is_ready() {
                     // Half a message has been passed on: nothing more can be said.
                     self.close_client(client_key, &format!("server connection lost within a message: {why}"));
-                } else if !client.is_ready() || session || client.pins.any() || !idle {
+                } else if !client.is_ready() || session || client.pins.any() || !idle || out_of_step {
                     let message = if idle {
                         format!("server connection lost: {why}")
                     } else {

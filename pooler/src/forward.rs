@@ -33,7 +33,7 @@ fn may_leave_open(server: &Server) -> bool {
         })
     };
     server.requests.iter().any(|request| match request {
-        Request::Query(verdict) => opens(verdict.as_deref()),
+        Request::Query(verdict, _) => opens(verdict.as_deref()),
         Request::Execute(statement) => opens(statement.as_ref().and_then(|statement| statement.verdict()).as_deref()),
         _ => false,
     })
@@ -278,9 +278,9 @@ impl Worker {
             tag::QUERY => {
                 begin(client, server, now);
                 // As in PostgreSQL, a Query ends the unnamed statement.
-                client.unnamed = None;
+                let unnamed = client.unnamed.take();
                 server.unnamed = None;
-                server.requests.push_back(Request::Query(verdict));
+                server.requests.push_back(Request::Query(verdict, unnamed));
             }
             tag::FUNCTION_CALL => {
                 begin(client, server, now);
@@ -347,7 +347,7 @@ impl Worker {
     fn long_query_ended(&mut self, key: ClientKey) {
         let Some(words) = self.clients.get_mut(key.0).and_then(|client| client.words.take()) else { return };
         let Some((_, server)) = self.pair(key) else { return };
-        let Some(Request::Query(Some(verdict))) = server.requests.back_mut() else { return };
+        let Some(Request::Query(Some(verdict), _)) = server.requests.back_mut() else { return };
         let verdict = Arc::make_mut(verdict);
         words.add_to(verdict);
         let verdict = verdict.clone();
@@ -479,7 +479,7 @@ impl Worker {
                 invent(client, server, backend::tag::PARSE_COMPLETE, Some(name), None);
             } else {
                 frontend::write_parse(server.io.out(), &statement.name(), parse.definition);
-                remember(server, &statement, limit, Some(name), false);
+                remember(server, &statement, limit, Some(name), false, None);
             }
         }
         Ok(())
@@ -511,7 +511,7 @@ impl Worker {
             invent(client, server, backend::tag::PARSE_COMPLETE, None, before);
         } else {
             frontend::write_parse(server.io.out(), &statement.name(), definition);
-            remember(server, &statement, limit, None, false);
+            remember(server, &statement, limit, None, false, before);
         }
     }
 
@@ -656,13 +656,20 @@ fn invent(client: &mut Client, server: &mut Server, tag: u8, name: Option<Box<[u
 fn prepare(server: &mut Server, statement: &Rc<Statement>, limit: usize) {
     if !server.known.uses(statement) {
         frontend::write_parse(server.io.out(), &statement.name(), &statement.definition);
-        remember(server, statement, limit, None, true);
+        remember(server, statement, limit, None, true, None);
     }
 }
 
-fn remember(server: &mut Server, statement: &Rc<Statement>, limit: usize, name: Option<Box<[u8]>>, hidden: bool) {
+fn remember(
+    server: &mut Server,
+    statement: &Rc<Statement>,
+    limit: usize,
+    name: Option<Box<[u8]>>,
+    hidden: bool,
+    before: Option<Rc<Statement>>,
+) {
     let prepared = Some(statement.clone());
-    let request = Request::Parse { statement: prepared, name, unnamed: false, hidden, taken: None, before: None };
+    let request = Request::Parse { statement: prepared, name, unnamed: false, hidden, taken: None, before };
     server.requests.push_back(request);
     for (oldest, generation) in server.known.add(statement, limit) {
         frontend::write_statement_target(server.io.out(), tag::CLOSE, &oldest.name_of(generation));

@@ -22,7 +22,7 @@ impl Request {
             // The unnamed statement is prepared again wherever that is not certain, which a failed transaction refuses.
             Self::Parse { unnamed, .. } => !unnamed || status == Status::Failed,
             Self::Invented { .. } => true,
-            Self::Query(verdict) => verdict.as_deref().is_none_or(forgets),
+            Self::Query(verdict, _) => verdict.as_deref().is_none_or(forgets),
             Self::Execute(statement) => {
                 statement.as_ref().and_then(|statement| statement.verdict()).as_deref().is_none_or(forgets)
             }
@@ -63,10 +63,14 @@ impl Worker {
     fn behind_forgetting(&mut self, key: ClientKey) -> Option<Step> {
         let client = self.clients.get_mut(key.0)?;
         let server = self.servers.get_mut(client.server?.0)?;
-        let status = server.status;
-        let forgets = |request: &Request| matches!(request, Request::Execute(_)) && request.is_about_names(status);
-        let skipped = server.failed && !server.requests.iter().any(Request::ends_unit);
-        if skipped || !server.requests.iter().rev().take_while(|request| !request.ends_unit()).any(forgets) {
+        let (status, skips) = (server.status, server.skips);
+        // A Query without a Sync before it ends no unit of the extended protocol.
+        let forgets = |request: &Request| {
+            matches!(request, Request::Execute(_) | Request::Query(..)) && request.is_about_names(status)
+        };
+        let skipped = server.failed && !server.requests.iter().any(|request| request.ends_failed_unit(skips));
+        let mut unit = server.requests.iter().rev().take_while(|request| !request.ends_failed_unit(true));
+        if skipped || !unit.any(forgets) {
             return None;
         }
         wire::frame::write(server.io.out(), tag::FLUSH, |_| ());
@@ -90,7 +94,7 @@ impl Worker {
             return None;
         }
         let resets = |request: &Request| match request {
-            Request::Query(verdict) => verdict.as_deref().is_some_and(resets),
+            Request::Query(verdict, _) => verdict.as_deref().is_some_and(resets),
             Request::Execute(statement) => {
                 statement.as_ref().and_then(|known| known.verdict()).as_deref().is_some_and(resets)
             }

@@ -52,8 +52,8 @@ pub enum State {
 /// What was asked of the server and has not been answered, in order.
 #[derive(Debug)]
 pub enum Request {
-    /// A client's Query, and what is known of it.
-    Query(Option<Arc<Verdict>>),
+    /// A client's Query, what is known of it, and the client's statement without a name, which it ends unless it is skipped.
+    Query(Option<Arc<Verdict>>, Option<Rc<Statement>>),
     /// A client's FunctionCall.
     Call,
     /// A client's Sync.
@@ -111,14 +111,14 @@ pub enum Request {
 impl Request {
     /// Whether it is answered by a ReadyForQuery that its client sees.
     pub fn ends_clients_unit(&self) -> bool {
-        matches!(self, Self::Query(_) | Self::Call | Self::Sync)
+        matches!(self, Self::Query(..) | Self::Call | Self::Sync)
     }
 
     /// Whether it is answered by a ReadyForQuery.
     pub fn ends_unit(&self) -> bool {
         matches!(
             self,
-            Self::Query(_)
+            Self::Query(..)
                 | Self::Call
                 | Self::Sync
                 | Self::HiddenSync
@@ -128,6 +128,20 @@ impl Request {
                 | Self::Clean
                 | Self::Lookup
         )
+    }
+
+    /// Whether it changes what its client's statement without a name is.
+    pub fn is_about_unnamed(&self) -> bool {
+        matches!(
+            self,
+            Self::Query(..) | Self::Parse { name: None, hidden: false, .. } | Self::Invented { name: None, .. }
+        )
+    }
+
+    /// Whether it ends a unit that has failed: behind an error in the extended protocol (`skips`) the server skips
+    /// everything up to the next Sync, a Query too.
+    pub fn ends_failed_unit(&self, skips: bool) -> bool {
+        if skips { matches!(self, Self::Sync | Self::HiddenSync) } else { self.ends_unit() }
     }
 }
 

@@ -332,7 +332,7 @@ pub fn may_set(request: &Request) -> bool {
         verdict.session() || verdict.opaque || matches!(verdict.kind, Kind::Set(_) | Kind::Rollback { .. })
     };
     match request {
-        Request::Query(verdict) => verdict.as_deref().is_none_or(sets),
+        Request::Query(verdict, _) => verdict.as_deref().is_none_or(sets),
         Request::Execute(statement) => statement.as_ref().and_then(|known| known.verdict()).as_deref().is_none_or(sets),
         Request::Call => true,
         _ => false,

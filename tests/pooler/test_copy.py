@@ -5,7 +5,22 @@ import contextlib
 import pytest
 
 from tests.pooler.process import Pooler, wait_until
-from tests.pooler.raw import EXECUTE, FLUSH, SYNC, Raw, bind, close, direct, message, parse, query
+from tests.pooler.raw import (
+    EXECUTE,
+    FLUSH,
+    SYNC,
+    Raw,
+    bind,
+    close,
+    code,
+    describe,
+    direct,
+    field,
+    message,
+    parse,
+    query,
+    show,
+)
 
 # What is tested is the pooler's own; run them on the others by `--pg` where servers differ.
 NEWEST_ONLY = True
@@ -69,6 +84,11 @@ STREAMS = {
     "query, Syncs in between": ([query(COPY), SYNC, ONE, SYNC, DONE, query("SELECT 8")], 2),
     "query, much": ([query(COPY), data(BIG), DONE, query("SELECT 8")], 2),
     "to the client": ([parse("", "COPY (SELECT 5) TO STDOUT"), bind(""), EXECUTE, *EXTENDED, ONE, DONE, SYNC], 1),
+    "query, a Sync in between, then another unit": ([query(COPY), SYNC, ONE, DONE, *SELECT, SYNC, *SELECT, SYNC], 3),
+    "extended, a unit of other messages behind": (
+        [*EXTENDED, ONE, DONE, SYNC, close("s"), bind("s"), EXECUTE, describe("s"), SYNC],
+        2,
+    ),
     "data that nobody asked for": ([ONE, DONE, query("SELECT 8")], 1),
     "data behind a read": ([*SELECT, ONE, DONE, SYNC], 1),
 }
@@ -99,7 +119,8 @@ def test_data_that_are_sent_at_once_are_answered_as_postgresql_does(server, look
         there = content(looker)
     settings = {"pool_mode": "session" if mode == "session" else "transaction", "pipelining": mode == "pipelining"}
     with (
-        Pooler(server, default_pool_size=2, **settings) as pooler,
+        # In session pooling each client keeps its connection.
+        Pooler(server, default_pool_size=2 if mode == "session" else 1, **settings) as pooler,
         Raw(pooler.port) as client,
         Raw(pooler.port) as other,
     ):
@@ -123,6 +144,25 @@ def test_data_in_single_bytes(server, looker, name):
         assert client.ask(units=units) == wanted
         assert content(looker) == there
         assert client.sql("SELECT 'behind'") == "T D:behind C:SELECT 1 Z:I"
+
+
+@pytest.mark.parametrize("mode", ["transaction", "session"])
+@pytest.mark.parametrize("within", [query("SELECT 8"), bind("missing")], ids=["query", "bind"])
+def test_who_sends_other_messages_within_a_copy_is_closed(server, looker, mode, within):
+    with (
+        Pooler(server, default_pool_size=1, pool_mode=mode) as pooler,
+        Raw(pooler.port) as client,
+    ):
+        client.send(*EXTENDED, within, SYNC)
+        assert show(client.until(b"G")) == "1 2 G"
+        told = [client.next(), client.next()]
+        assert [(kind, field(body, "S"), code(body)) for kind, body in told] == [
+            (b"E", "ERROR", "08P01"),
+            (b"E", "FATAL", "08P01"),
+        ]
+        assert client.is_closed()
+        with Raw(pooler.port) as other:
+            assert other.sql("SELECT 'other'") == "T D:other C:SELECT 1 Z:I"
 
 
 @pytest.mark.parametrize("pipelining", [True, False], ids=["pipelining", "without"])

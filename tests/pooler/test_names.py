@@ -262,6 +262,7 @@ def test_the_statement_without_a_name_stays_when_the_one_behind_an_error_is_skip
     first = parse("", "SELECT 1"), bind(""), EXECUTE, SYNC
     skipped = bind("missing"), parse("", "SELECT 2"), parse("", "SELECT 3"), SYNC
     kept = bind("missing"), close(""), SYNC
+    asked = bind("missing"), query("SELECT 4"), parse("", "SELECT 5"), SYNC
     closed = close(""), SYNC
     failed = parse("", "SELEC"), SYNC
     again = bind(""), EXECUTE, SYNC
@@ -271,9 +272,49 @@ def test_the_statement_without_a_name_stays_when_the_one_behind_an_error_is_skip
         if mode == "transaction":
             pooler.wait_for_catalog()
         with Raw(pooler.port) as client, direct(server) as beside:
-            for unit in (first, skipped, again, skipped, again, kept, again, closed, again, first, failed, again):
+            for unit in (first, skipped, again, kept, again, asked, again, closed, again, first, failed, again):
                 assert client.ask(*unit) == beside.ask(*unit)
             assert beside.ask(*again) == "E:26000 Z:I", "one that fails has ended the one before it"
+
+
+@pytest.mark.parametrize("mode", ["session", "transaction", "kept"])
+def test_what_is_skipped_brings_no_statement_back_that_a_later_unit_has_replaced(server, mode):
+    first = parse("", "SELECT 1"), bind(""), EXECUTE, SYNC
+    again = bind(""), EXECUTE, SYNC
+    skipped = [parse("", "SELECT 2")], [query("SELECT 4")], [close("")], [parse("", "SELECT 3")]
+    behind = [parse("", "SELECT 3"), SYNC], [query("SELECT 6")]
+    settings = {"pool_mode": "session"} if mode == "session" else {"prepare_threshold": int(mode == "kept")}
+    with Pooler(server, default_pool_size=1, **settings) as pooler:
+        with Raw(pooler.port) as client:
+            client.sql("SELECT 1")
+        if mode != "session":
+            pooler.wait_for_catalog()
+        with Raw(pooler.port) as client, direct(server) as beside:
+            for number in (1, 2, 3) * 4:
+                client.ask(parse("", f"SELECT {number}"), bind(""), EXECUTE, SYNC)
+            for void in skipped:
+                for unit in behind:
+                    for parts, units in ((first, 1), ((bind("missing"), *void, SYNC, *unit), 2), (again, 1)):
+                        assert client.ask(*parts, units=units) == beside.ask(*parts, units=units), (void, unit)
+
+
+@pytest.mark.parametrize("unknown", [bind("missing"), describe("missing")], ids=["bind", "describe"])
+def test_a_query_that_is_skipped_behind_an_error_holds_nobody_up(pooler, unknown):
+    unit = unknown, query("SELECT 1"), bind("missing"), EXECUTE, close(""), parse("t", "SELECT 2"), close("s"), SYNC
+    with Raw(pooler.port) as client, Raw(pooler.port) as other:
+        for _ in range(2):
+            assert client.ask(*unit) == "E:26000 Z:I"
+            assert other.sql("SELECT 'other'") == "T D:other C:SELECT 1 Z:I"
+
+
+def test_a_name_given_behind_a_query_that_forgets_all_stays(pooler):
+    with Raw(pooler.port) as client, Raw(pooler.port) as other:
+        client.send(parse("s", "SELECT 1"), query("DEALLOCATE ALL"), parse("t", "SELECT 2"), SYNC)
+        assert client.kinds() == "1CZ"
+        assert client.kinds() == "1Z"
+        client.send(bind("t"), EXECUTE, SYNC, bind("s"), SYNC)
+        assert answers(client, 2) == (["2DCZ", "EZ"], ["26000"])
+        assert other.sql("SELECT 'other'") == "T D:other C:SELECT 1 Z:I"
 
 
 def test_an_error_shows_the_name_of_a_statement_that_its_unit_closes(server):
