@@ -220,6 +220,8 @@ impl Worker {
             // The unit goes on, unless the client has ended it behind the COPY; what it has begun since goes on too.
             let extended = matches!(server.requests.front(), Some(Request::Execute(_)));
             client.unsynced |= extended && !server.requests.iter().any(|request| matches!(request, Request::Sync));
+            // What has been waiting for the end of the unit may be of the unit.
+            self.look_again(key);
         }
         let hidden = ours
             || matches!(

@@ -34,11 +34,16 @@ impl Request {
 impl Worker {
     /// Holds back a client whose next unit may use names that depend on how those before it are answered.
     pub fn behind_names(&mut self, key: ClientKey, tag: u8) -> Option<Step> {
-        if let Some(step) = self.behind_reset(key) {
+        // The data of a COPY, and a Sync, belong to what is under way.
+        let begins = matches!(tag, tag::QUERY | tag::EXECUTE | tag::FUNCTION_CALL);
+        let names = matches!(tag, tag::PARSE | tag::BIND | tag::DESCRIBE | tag::CLOSE);
+        if (begins || names)
+            && let Some(step) = self.behind_reset(key)
+        {
             return Some(step);
         }
         let client = self.clients.get_mut(key.0)?;
-        if !matches!(tag, tag::PARSE | tag::BIND | tag::DESCRIBE | tag::CLOSE) {
+        if !names {
             return None;
         }
         if client.unsynced {

@@ -89,6 +89,10 @@ STREAMS = {
         [*EXTENDED, ONE, DONE, SYNC, close("s"), bind("s"), EXECUTE, describe("s"), SYNC],
         2,
     ),
+    "extended, a Sync in between, then more of the unit": (
+        [parse("s", "SELECT 8"), *EXTENDED, SYNC, ONE, DONE, close("s"), SYNC],
+        1,
+    ),
     "data that nobody asked for": ([ONE, DONE, query("SELECT 8")], 1),
     "data behind a read": ([*SELECT, ONE, DONE, SYNC], 1),
 }
@@ -144,6 +148,23 @@ def test_data_in_single_bytes(server, looker, name):
         assert client.ask(units=units) == wanted
         assert content(looker) == there
         assert client.sql("SELECT 'behind'") == "T D:behind C:SELECT 1 Z:I"
+
+
+@pytest.mark.parametrize("reset", ["RESET TimeZone", "RESET ALL", "SET search_path TO DEFAULT"])
+@pytest.mark.parametrize(
+    "copy", [[query(COPY), ONE, DONE], [query(COPY), ONE, SYNC, FLUSH, DONE], [*EXTENDED, ONE, DONE, SYNC]]
+)
+def test_a_copy_behind_a_reset_in_its_transaction(server, looker, reset, copy):
+    asked = {"TimeZone": "Asia/Tokyo", "options": "-c search_path=public"}
+    with Pooler(server, default_pool_size=1) as pooler, Raw(pooler.port, **asked) as client, direct(server) as truth:
+        for told in (client, truth):
+            assert told.sql("BEGIN") == "C:BEGIN Z:T"
+            assert told.sql(reset) == f"C:{reset.split()[0]} Z:T"
+        for part in copy:
+            client.send(part)
+        assert client.ask() == truth.ask(*copy)
+        assert client.sql("SELECT 'behind'") == "T D:behind C:SELECT 1 Z:T"
+        assert client.sql("COMMIT") == "C:COMMIT Z:I"
 
 
 @pytest.mark.parametrize("mode", ["transaction", "session"])
