@@ -4,7 +4,7 @@
 use crate::double::{Grove, Link, MOST_FEATURES, Node, Noted};
 use crate::error::{Error, Result};
 use crate::json;
-use crate::value::At;
+use crate::value::{At, Value};
 
 /// A model of CatBoost's.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,11 +60,15 @@ pub fn read(bytes: &[u8]) -> Result<Model> {
         push(&tree, &features, scale, &mut grove)?;
     }
     let objective = objective(&root)?;
+    let class_names = class_names(&root)?;
     let link = match objective.as_str() {
-        "Logloss" | "CrossEntropy" if base.len() == 1 => Link::Logistic,
+        "Logloss" | "CrossEntropy" | "Focal" if base.len() == 1 => Link::Logistic,
         "MultiClass" => Link::Softmax,
         "MultiClassOneVsAll" => Link::OneVersusRest,
         "Poisson" | "Tweedie" => Link::Exp,
+        // Several labels at once, and a variance beside the mean, are made of the sums in ways of their own.
+        "MultiLogloss" | "MultiCrossEntropy" | "RMSEWithUncertainty" => return Err(unknown_loss(&objective)),
+        _ if !class_names.is_empty() => return Err(unknown_loss(&objective)),
         _ => Link::Identity,
     };
     let width = features.iter().map(|feature| feature.column + 1).max().unwrap_or(0);
@@ -72,7 +76,7 @@ pub fn read(bytes: &[u8]) -> Result<Model> {
     for feature in features {
         feature_names[feature.column] = feature.name;
     }
-    Ok(Model { width, feature_names, class_names: class_names(&root)?, objective, grove, base, link })
+    Ok(Model { width, feature_names, class_names, objective, grove, base, link })
 }
 
 /// A feature of numbers, in the order of the trees' own numbers.
@@ -124,11 +128,23 @@ fn objective(root: &At<'_, '_>) -> Result<String> {
     Ok(loss.field("type")?.string()?.to_owned())
 }
 
+fn unknown_loss(name: &str) -> Error {
+    Error::Unsupported {
+        path: "model_info.params.loss_function".into(),
+        what: format!("a model of the loss function \"{name}\""),
+    }
+}
+
 /// The names, each at the place of its output.
 fn class_names(root: &At<'_, '_>) -> Result<Vec<String>> {
     let Some(info) = root.get("model_info")? else { return Ok(Vec::new()) };
     let Some(params) = info.get("class_params")? else { return Ok(Vec::new()) };
     let Some(list) = params.get("class_names")? else { return Ok(Vec::new()) };
+    if let Value::Array(items) = list.value
+        && let Some(truths) = items.iter().map(Value::truth).collect::<Option<Vec<bool>>>()
+    {
+        return Ok(truths.iter().map(bool::to_string).collect());
+    }
     if let Ok(numbers) = list.doubles() {
         return Ok(numbers.iter().map(f64::to_string).collect());
     }
@@ -234,6 +250,27 @@ mod tests {
             trees.sums(&row, &mut sum);
             assert_eq!(sum[0], expected, "{row:?}");
         }
+    }
+
+    #[test]
+    fn what_becomes_of_the_sums_must_be_known() {
+        let of = |loss: &str, classes: &str| {
+            let params = format!("\"params\":{{\"loss_function\":{{\"params\":{{}},\"type\":\"{loss}\"}}}}{classes}");
+            let from = r#""params":{"loss_function":{"params":{},"type":"RMSE"}}"#;
+            read(MODEL.replacen(from, &params, 1).as_bytes())
+        };
+        let truths = r#","class_params":{"class_names":[false,true]}"#;
+        for loss in ["Logloss", "CrossEntropy", "Focal"] {
+            let model = of(loss, truths).unwrap();
+            assert_eq!((model.link, model.class_names), (Link::Logistic, vec!["false".to_owned(), "true".to_owned()]));
+        }
+        for (loss, classes) in
+            [("RMSEWithUncertainty", ""), ("MultiLogloss", ""), ("MultiCrossEntropy", ""), ("Own", truths)]
+        {
+            let error = of(loss, classes).unwrap_err();
+            assert!(matches!(&error, Error::Unsupported { what, .. } if what.contains(loss)), "{error}");
+        }
+        assert_eq!(of("Quantile", "").unwrap().link, Link::Identity);
     }
 
     #[test]

@@ -46,6 +46,16 @@ pub(crate) enum Value<'a> {
     Object(Vec<(Cow<'a, str>, Value<'a>)>),
 }
 
+impl Value<'_> {
+    /// True or false; `None` for anything else.
+    pub(crate) fn truth(&self) -> Option<bool> {
+        match self {
+            Value::Bool(truth) => Some(*truth),
+            _ => None,
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Number<'a> {
     /// Of the grammar of JSON, or `NaN`, `Infinity`, `-Infinity`.
