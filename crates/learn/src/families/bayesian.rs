@@ -140,8 +140,13 @@ fn ridge(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Res
     let (directions, intercept_of): (Directions, Box<Intercept>) = if problem.width <= problem.rows {
         let mut moments = Moments::new(problem, &labels(problem), weights.as_deref(), intercept, control)?;
         let eigen = eigenvalues(std::mem::replace(&mut moments.gram, Mat::new()), control)?;
-        let products = (eigen.U().transpose() * &moments.products).col_as_slice(0).to_vec();
-        let sizes = eigen.S().column_vector().iter().map(|size| size.max(0.0)).collect();
+        let mut products = (eigen.U().transpose() * &moments.products).col_as_slice(0).to_vec();
+        let mut sizes: Vec<f64> = eigen.S().column_vector().iter().copied().collect();
+        // Of what is this small beside the largest, sums of products hold nothing but rounding.
+        let least = sizes.iter().copied().fold(0.0, f64::max) * f64::EPSILON * problem.width as f64;
+        for (size, product) in sizes.iter_mut().zip(&mut products).filter(|(size, _)| **size <= least) {
+            (*size, *product) = (0.0, 0.0);
+        }
         let directions = Directions { basis: eigen.U().to_owned(), sizes, products, square: moments.squares[0] };
         (directions, Box::new(move |coefficients| moments.intercept(coefficients, 0)))
     } else {

@@ -88,6 +88,9 @@ const NEW: f64 = 1e-7;
 /// What takes part as little as this in the products at the start is rounding.
 const ROUNDING: f64 = 1e-13;
 
+/// By how much of itself rounding may make the way steeper.
+const SLACK: f64 = 1e-6;
+
 fn fit(problem: &Problem<'_>, given: &Given, way: Way, control: &mut Control<'_>) -> Result<Model, Error> {
     let weights = weights(problem);
     let total = weights.as_ref().map_or(problem.rows as f64, |weights| weights.iter().sum());
@@ -174,9 +177,11 @@ impl Way {
                     }
                 }
             }
+            let corner = coefficients.clone();
             for (feature, part) in chosen.iter().zip(&direction) {
                 coefficients[*feature] += step * part;
             }
+            let is_last = left.is_none() && !next;
             if let Some(index) = left {
                 let feature = chosen.remove(index);
                 signs.remove(index);
@@ -184,8 +189,6 @@ impl Way {
                 free[feature] = true;
                 factor = Factor::of(gram, &chosen);
                 left = Some(feature);
-            } else if !next {
-                return Ok((coefficients, true));
             }
             // Afresh, so that rounding does not add up.
             products.copy_from_slice(moments.products.col_as_slice(0));
@@ -193,6 +196,14 @@ impl Way {
                 for (product, value) in products.iter_mut().zip(gram.col_as_slice(feature)) {
                     *product -= coefficient * value;
                 }
+            }
+            // It gets less steep all the way. Where it does not, features are so nearly sums of others that nothing but
+            // rounding was left of the direction: the corner before is as far as the way can be known.
+            if chosen.iter().any(|feature| size(products[*feature]) > steep * (1.0 + SLACK)) {
+                return Ok((corner, true));
+            }
+            if is_last {
+                return Ok((coefficients, true));
             }
         }
         Ok((coefficients, !self.lasso))

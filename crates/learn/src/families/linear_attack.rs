@@ -128,6 +128,43 @@ fn no_rows_make_a_family_fail_badly() {
     }
 }
 
+/// Dates as seconds, keys and one-hot categories are features of very different sizes, and some are nearly sums of others.
+#[test]
+fn features_of_all_sizes_do_not_make_a_model_worse_than_none() {
+    for seed in 0..60 {
+        let mut random = Random::new(seed);
+        let rows = 400_u32;
+        let mut features = Vec::new();
+        for row in 0..rows {
+            let number = f64::from(row + 1);
+            let drawn = [100.0 * random.unit(), (10.0 * random.unit()).floor(), random.unit(), random.unit()];
+            let steps = [1.577_836_8e9 + 86_400.0 * number, 1.577_836_8e9 + 46_800.0 * number, 3_780.0 * number];
+            let keys = [number * 1_000_000_007.0, number * 1.5, number % 24.0 * 3_600.0 + number % 60.0 * 60.0 + 1.5];
+            let parts = [2020.0 + (number / 366.0).floor(), 1.0 + number % 31.0, number % 7.0, number * 13.0 % 24.0];
+            let months = [1.0 + (number / 30.5).floor() % 12.0, 1.0 + (number / 56.0).floor() % 12.0];
+            let one_hot = |place: u32, of: u32| (0..of).map(move |each| f64::from(u8::from(place % of == each)));
+            let categories =
+                one_hot(row, 4).chain(one_hot(row % 60 * 7, 16)).chain(one_hot(row, 3)).chain([f64::from(row % 2)]);
+            let all = drawn.into_iter().chain(steps).chain(keys).chain(parts).chain(months).chain(categories);
+            features.extend(all.map(|value| value as f32));
+        }
+        let labels: Vec<f32> = (0..rows).map(|_| (100.0 * random.unit()) as f32).collect();
+        let mean = labels.iter().sum::<f32>() / rows as f32;
+        let spread: f64 = labels.iter().map(|label| f64::from(label - mean).powi(2)).sum();
+        let problem = super::testing::regression(&features, features.len() / rows as usize, &labels);
+        for family in linear().filter(|family| ["least_angle", "bayesian_ridge"].contains(&family.name)) {
+            let model = train(family, &problem, "{}").unwrap().open().unwrap();
+            let mut value = [0.0];
+            let mut errors = 0.0;
+            for (row, label) in labels.iter().enumerate() {
+                model.predict(problem.row(row), &mut value);
+                errors += f64::from(label - value[0]).powi(2);
+            }
+            assert!(errors <= 1.01 * spread, "{} of seed {seed}: {errors} of {spread}", family.name);
+        }
+    }
+}
+
 /// How long this thread has had a processor.
 fn cpu_seconds() -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
