@@ -82,6 +82,29 @@ def test_all_rounds_count_after_early_stopping(ask):
     assert xgboost.Booster(model_file=bytearray(data)).attr("best_iteration") is None
 
 
+def test_columns_are_prepared_as_they_were_for_the_model(ask):
+    preprocess = '{"a": {"scale": "standard"}, "b": {"scale": "min_max", "impute": "max"}}'
+    ask(f"""SELECT pgml.train('p', 'regression', '(SELECT a, b, c, y FROM old)', 'y', 'xgboost', test_size => 0,
+        preprocess => '{preprocess}', hyperparams => '{{"n_estimators": 5, "max_depth": 3, "nthread": 1}}')""")
+    ask(go_on("p", '"deployed"').replace("test_size => 0", f"test_size => 0, preprocess => '{preprocess}'"))
+    ask("SELECT pgml.deploy('p', 'most_recent')")
+    known = FEATURES[OLD].astype(float)
+    scaled = FEATURES.astype(float)
+    scaled[:, 0] = (scaled[:, 0] - known[:, 0].mean()) / known[:, 0].std()
+    scaled[:, 1] = (scaled[:, 1] - known[:, 1].min()) / numpy.ptp(known[:, 1])
+    scaled = scaled.astype(numpy.float32)
+    first = xgboost.train(PARAMS, xgboost.QuantileDMatrix(scaled[OLD], TARGET[OLD], nthread=1), 5)
+    new = xgboost.QuantileDMatrix(scaled[NEW], TARGET[NEW], nthread=1)
+    second = xgboost.train(PARAMS, new, 4, xgb_model=first)
+    assert second.num_boosted_rounds() == 9
+    assert numpy.allclose(rows(ask, "p"), second.inplace_predict(scaled), atol=1e-5)
+    # Of NULL, which no row has, the encoding by the target has no mean.
+    encoded = "(SELECT a, (b > 0)::text AS b, c, y FROM old)"
+    target = 'test_size => 0, preprocess => \'{"b": {"encode": "target"}}\''
+    ask(go_on("q", "null", encoded).replace("test_size => 0", target))
+    ask(go_on("q", '"deployed"', encoded).replace("test_size => 0", target))
+
+
 def test_what_does_not_fit_is_an_error(ask):
     first = xgboost.train(PARAMS, matrix(OLD), 2)
     base = ask("SELECT * FROM pgml.import_model('p', %s::bytea)", bytes(first.save_raw("ubj")))[0][4]
@@ -101,6 +124,11 @@ def test_what_does_not_fit_is_an_error(ask):
             'its column "b" (1 features) is "c" (1) of the rows',
         ),
         (go_on("p", base, "(SELECT a, b, c::text AS c, y FROM new)"), "22023", 'column "c" has other categories'),
+        (
+            go_on("p", base).replace("test_size => 0", 'preprocess => \'{"a": {"scale": "standard"}}\''),
+            "22023",
+            "what preprocess does to the columns is not the same",
+        ),
         (go_on("p", base, more=', "objective": "reg:absoluteerror"'), "22023", 'its objective is "reg:squarederror"'),
         (go_on("p", base, more=', "booster": "dart"'), "22023", 'its booster is "gbtree"'),
         (go_on("p", base, more=', "early_stopping_rounds": 2'), "22023", "does not stop early"),

@@ -400,6 +400,12 @@ impl Pipeline {
         }
     }
 
+    /// Whether the other does the same to each feature, be what it has learnt another: which mean is filled in, which scale
+    /// there is.
+    pub fn is_like(&self, other: &Pipeline) -> bool {
+        self.steps.len() == other.steps.len() && self.steps.iter().zip(&other.steps).all(|(a, b)| a.is_like(b))
+    }
+
     /// As it is kept with a model.
     pub fn to_json(&self) -> Value {
         let steps: Vec<Value> = self
@@ -421,7 +427,7 @@ impl Pipeline {
                 if let Some(fill) = step.fill {
                     object.insert("fill".into(), json!(fill));
                 }
-                if step.offset != 0.0 || step.divisor != 1.0 {
+                if step.is_scaled() {
                     object.insert("offset".into(), json!(step.offset));
                     object.insert("divisor".into(), json!(step.divisor));
                 }
@@ -486,8 +492,22 @@ impl Step {
         }
     }
 
+    fn is_like(&self, other: &Step) -> bool {
+        let encoded_alike = match (&self.encoding, &other.encoding) {
+            (Encoding::None, Encoding::None) => true,
+            (Encoding::OneHot(own), Encoding::OneHot(new)) => own == new,
+            (Encoding::Values(own, _), Encoding::Values(new, _)) => own.len() == new.len(),
+            _ => false,
+        };
+        encoded_alike && self.fill.is_some() == other.fill.is_some() && self.is_scaled() == other.is_scaled()
+    }
+
+    fn is_scaled(&self) -> bool {
+        self.offset != 0.0 || self.divisor != 1.0
+    }
+
     fn is_nothing(&self) -> bool {
-        self.encoding == Encoding::None && self.fill.is_none() && self.offset == 0.0 && self.divisor == 1.0
+        self.encoding == Encoding::None && self.fill.is_none() && !self.is_scaled()
     }
 
     /// `values` are those of the training rows, encoded; empty where none were wanted.
@@ -646,6 +666,31 @@ mod tests {
             for (raw, expected) in [1.0, NAN, 9.0].into_iter().zip(expected) {
                 assert!((finished(&pipeline, &[raw])[0] - expected).abs() < 1e-6, "{json} {raw}");
             }
+        }
+    }
+
+    #[test]
+    fn pipelines_are_alike_that_have_learnt_the_same_from_other_rows() {
+        let names = ["x".to_owned(), "y".to_owned()];
+        let of = |number: &str, text: &str, rows: &[f32]| {
+            let (number, text) = (spec(number), spec(text));
+            let raws = [
+                Raw { name: "c", categories: None, spec: &number },
+                Raw { name: "d", categories: Some(&names), spec: &text },
+            ];
+            learn(&raws, true, rows, &vec![1.0; rows.len() / 2]).unwrap().unwrap()
+        };
+        let (scaled, target) = (r#"{"impute": "mean", "scale": "standard"}"#, r#"{"encode": "target"}"#);
+        // No row has y, so that there is no mean for it.
+        let first = of(scaled, target, &[1.0, 0.0, 3.0, 0.0]);
+        assert!(first.is_like(&first) && first.is_like(&of(scaled, target, &[5.0, 1.0, 9.0, 0.0])));
+        for (number, text) in [
+            (r#"{"impute": "mean"}"#, target),
+            (r#"{"scale": "standard"}"#, target),
+            (scaled, r#"{"encode": "one_hot"}"#),
+            (scaled, "{}"),
+        ] {
+            assert!(!first.is_like(&of(number, text, &[1.0, 0.0, 3.0, 1.0])), "{number} {text}");
         }
     }
 

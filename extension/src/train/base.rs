@@ -70,6 +70,16 @@ impl Base {
         Ok(Base { id, bytes, meta, objective: ensemble.objective, booster })
     }
 
+    /// Has columns prepared as they were for the model, where the same is asked for: its trees know the means, scales and
+    /// so on that were learnt then, and not those of the rows that are new.
+    pub fn prepare(&self, meta: &mut ModelMeta) {
+        if let (Some(own), Some(new)) = (&self.meta.pipeline, &meta.pipeline)
+            && own.is_like(new)
+        {
+            meta.pipeline = Some(own.clone());
+        }
+    }
+
     /// That the rows of this training have the same features and classes, and it the same aim.
     pub fn check(&self, meta: &ModelMeta, params: &Params) -> Result<()> {
         let id = self.id;
@@ -77,7 +87,12 @@ impl Base {
             let code = PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE;
             Err(Error::new(code, format!("training cannot go on from model {id}: {what}")))
         };
-        if self.meta.pipeline != meta.pipeline {
+        let alike = match (&self.meta.pipeline, &meta.pipeline) {
+            (None, None) => true,
+            (Some(own), Some(new)) => own.is_like(new),
+            _ => false,
+        };
+        if !alike {
             return differs("what preprocess does to the columns is not the same".to_owned());
         }
         if self.meta.columns.len() != meta.columns.len() {

@@ -160,7 +160,10 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
     }
     let mut often = EverySecond::default();
     let begun = Instant::now();
-    let prepared = Prepared { base: base.as_ref(), ..ready(&plan, &data, &split, engine.as_ref())? };
+    let mut prepared = Prepared { base: base.as_ref(), ..ready(&plan, &data, &split, engine.as_ref())? };
+    if let Some(base) = &base {
+        base.prepare(&mut prepared.meta);
+    }
     let fitted = engine.train(&prepared, &mut |progress| {
         activity::rounds(progress.round, progress.rounds, progress.elapsed);
         if often.passes() {
