@@ -374,6 +374,32 @@ def test_concurrent_trainings_of_one_project_each_leave_a_model(database):
     assert database.sql("SELECT count(*) >= 1 FROM pgml.deployments") == "t"
 
 
+def test_rows_that_a_project_kept_go_with_it_unless_they_are_in_use(database):
+    make_numbers(database.sql, 100)
+    keep = "SELECT pgml.train('{}', 'regression', 'numbers', 'y', 'linear', materialize_snapshot => true)"
+    database.sql(keep.format("first"))
+    database.sql("SELECT pgml.train('first', algorithm => 'ridge', automatic_deploy => false)")
+    models = database.sql("SELECT id FROM pgml.models ORDER BY id").split()
+    assert database.sql("SELECT count(DISTINCT snapshot_id) FROM pgml.models") == "1"
+    database.sql(f"SELECT pgml.delete_model({models[0]})")
+    assert database.sql(TABLES) == "1"
+    database.sql("SELECT pgml.delete_project('first')")
+    assert database.sql(TABLES) == "0"
+    database.sql(keep.format("second"))
+    table = database.sql("SELECT 'pgml.snapshot_' || max(id) FROM pgml.snapshots")
+    with database.connect() as reader:
+        reader.autocommit = False
+        reader.cursor().execute(f"SELECT count(*) FROM {table}")
+        database.sql("SELECT pgml.delete_project('second')")
+    assert database.sql(TABLES) == "1" and database.sql("SELECT count(*) FROM pgml.snapshots") == "0"
+    # What the caller made by name is the caller's.
+    database.sql("SELECT pgml.snapshot('numbers', 'y')")
+    named = database.sql("SELECT 'pgml.snapshot_' || max(id) FROM pgml.snapshots")
+    database.sql(f"SELECT pgml.train('third', 'regression', '{named}', 'y', 'linear')")
+    database.sql("SELECT pgml.delete_project('third')")
+    assert database.sql(f"SELECT count(*) FROM {named}") == "100"
+
+
 @pytest.mark.parametrize(("said", "expected"), [(None, "PASSIVE"), ("active", "ACTIVE")])
 def test_threads_sleep_while_they_wait_unless_the_server_is_told_otherwise(major, monkeypatch, said, expected):
     # OpenMP tells the server's log what it goes by, when it is loaded.

@@ -526,15 +526,40 @@ pub fn revoke(project_id: i64, role: pg_sys::Oid, privilege: &str) -> Result<()>
     Ok(())
 }
 
-/// Deletes a snapshot that no model was trained on.
+/// Deletes a snapshot that no model was trained on, with the rows that it kept.
 pub fn forget_snapshot(id: i64) -> Result<()> {
-    update(
+    let materialized: Vec<bool> = update(
         "DELETE FROM pgml.snapshots s WHERE s.id OPERATOR(pg_catalog.=) $1
-         AND NOT EXISTS (SELECT FROM pgml.models m WHERE m.snapshot_id OPERATOR(pg_catalog.=) s.id)",
+         AND NOT EXISTS (SELECT FROM pgml.models m WHERE m.snapshot_id OPERATOR(pg_catalog.=) s.id)
+         RETURNING s.materialized",
         &[argument(id)],
-        |_| Ok(()),
+        |tuple| Ok(tuple.get(1)?.unwrap_or(false)),
     )?;
-    Ok(())
+    if materialized.contains(&true) { drop_materialized(id) } else { Ok(()) }
+}
+
+/// Drops `pgml.snapshot_<id>`, unless it is read just now (who deletes is not to wait for a training), or is none of the
+/// registry's owner's business.
+fn drop_materialized(id: i64) -> Result<()> {
+    let name = format!("snapshot_{id}");
+    let relation = relation_named(&name)?;
+    if relation == pg_sys::InvalidOid {
+        return Ok(());
+    }
+    let is_owned =
+        access::role_acts_as(crate::owner::owner_of(relation_oid(c"projects")?), crate::owner::owner_of(relation));
+    let is_table = relation_kind(relation)? == pg_sys::RELKIND_RELATION;
+    // SAFETY: a lock that ends with the transaction, on a relation that may be gone: that is looked at then.
+    let is_free =
+        || unsafe { pg_sys::ConditionalLockRelationOid(relation, pg_sys::AccessExclusiveLock as pg_sys::LOCKMODE) };
+    if is_owned && is_table && is_free() && relation_named(&name)? == relation {
+        update(&format!("DROP TABLE pgml.{name}"), &[], |_| Ok(())).map(|_| ())
+    } else {
+        pgrx::warning!(
+            "table pgml.{name} stays, with the rows of a training whose models are gone: drop it when it is not in use"
+        );
+        Ok(())
+    }
 }
 
 /// Gives a project another name.
@@ -579,6 +604,12 @@ pub fn materialize(id: i64, statement: &str) -> Result<pg_sys::Oid> {
     run_as_caller(&format!("CREATE TABLE pgml.snapshot_{id} AS {statement}"))?;
     let name = std::ffi::CString::new(format!("snapshot_{id}")).map_err(|error| Error::invalid(error.to_string()))?;
     relation_oid(&name)
+}
+
+/// Oid of `pgml.<name>`; 0 if there is none.
+fn relation_named(name: &str) -> Result<pg_sys::Oid> {
+    let name = std::ffi::CString::new(name).map_err(|error| Error::invalid(error.to_string()))?;
+    Ok(find_relation(&name))
 }
 
 /// A relation in the extension's schema, as it is until the end of the transaction.
