@@ -24,19 +24,20 @@ const LOOKED_AT: usize = 65_536;
 /// The longest name of a statement or portal.
 const NAME: usize = 4096;
 
-/// Whether one of the units that are under way on a server connection may open a transaction block.
-fn may_leave_open(server: &Server) -> bool {
-    let opens = |verdict: Option<&Verdict>| {
-        verdict.is_none_or(|verdict| {
-            let ends = matches!(verdict.kind, Kind::Commit { chain: false } | Kind::Rollback { chain: false });
-            verdict.transaction && !(ends && verdict.statements == 1)
-        })
-    };
+/// Whether one of the units that are under way on a server connection has a statement such that this may be.
+fn may_be(server: &Server, holds: impl Fn(&Verdict) -> bool) -> bool {
+    let holds = |verdict: Option<Arc<Verdict>>| verdict.is_none_or(|verdict| holds(&verdict));
     server.requests.iter().any(|request| match request {
-        Request::Query(verdict, _) => opens(verdict.as_deref()),
-        Request::Execute(statement) => opens(statement.as_ref().and_then(|statement| statement.verdict()).as_deref()),
+        Request::Query(verdict, _) => holds(verdict.clone()),
+        Request::Execute(statement) => holds(statement.as_ref().and_then(|statement| statement.verdict())),
         _ => false,
     })
+}
+
+/// Whether a statement may open a transaction block.
+fn may_leave_open(verdict: &Verdict) -> bool {
+    let ends = matches!(verdict.kind, Kind::Commit { chain: false } | Kind::Rollback { chain: false });
+    verdict.transaction && !(ends && verdict.statements == 1)
 }
 
 impl Worker {
@@ -220,7 +221,8 @@ impl Worker {
     }
 
     /// Whether the next unit of a client may be sent only when those before it on the connection that it has have been
-    /// answered: where these may open a transaction block, in statement pooling; and on a replica, since it may write.
+    /// answered: where these may open a transaction block, in statement pooling; and on a replica, since it may write where no
+    /// transaction is open.
     fn must_follow(&self, key: ClientKey) -> bool {
         let Some(client) = self.clients.get(key.0) else { return false };
         let Some(server) = client.server.and_then(|server| self.servers.get(server.0)) else { return false };
@@ -235,8 +237,12 @@ impl Worker {
         });
         match pool.mode {
             PoolMode::Session => false,
-            PoolMode::Statement if may_leave_open(server) => true,
-            _ => elsewhere && server.status == Status::Idle && !client.pins.any() && !may_leave_open(server),
+            PoolMode::Statement if may_be(server, may_leave_open) => true,
+            // Within a transaction it belongs to that. Whether one is open the answer tells.
+            _ => {
+                let between = server.status == Status::Idle || may_be(server, |verdict| verdict.transaction);
+                elsewhere && between && !client.pins.any()
+            }
         }
     }
 

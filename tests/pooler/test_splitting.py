@@ -440,6 +440,18 @@ def test_a_write_in_one_packet_behind_what_a_replica_does_is_done(servers, first
             assert client.ask(units=3) == "C:BEGIN Z:T C:INSERT 0 1 Z:T C:COMMIT Z:I"
 
 
+@pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK", "COMMIT; SELECT 1"])
+def test_a_write_in_one_packet_behind_the_end_of_a_transaction_on_a_replica_is_done(servers, end):
+    with split(servers) as pooler, Raw(pooler.port, "app") as client:
+        splits(pooler)
+        for _ in range(5):
+            assert client.sql("BEGIN READ ONLY") == "C:BEGIN Z:T"
+            client.send(query("SELECT 1"), query(end), query(INSERT), query("SELECT 3"))
+            for _ in range(2):
+                client.until(b"Z")
+            assert client.ask(units=2) == "C:INSERT 0 1 Z:I T D:3 C:SELECT 1 Z:I"
+
+
 # Nobody there
 
 
