@@ -189,8 +189,8 @@ impl LabelColumn {
                     return Err(MetaError::Field("values"));
                 }
                 let classes = texts.into_iter().zip(values).map(|(text, value)| {
-                    let value = value.as_f64().ok_or(MetaError::Field("values"))?;
-                    Ok(Class { text, value: value as f32 })
+                    let value = value.as_f64().map(|value| value as f32).filter(|value| value.is_finite());
+                    Ok(Class { text, value: value.ok_or(MetaError::Field("values"))? })
                 });
                 Some(classes.collect::<Result<Vec<_>, MetaError>>()?)
             }
@@ -273,6 +273,8 @@ mod tests {
             r#"{"version":1,"task":"classification","columns":[],"label":{"name":"y","type":"real","classes":null}}"#,
             r#"{"version":1,"task":"classification","columns":[],
                 "label":{"name":"y","type":"real","classes":["a","b"],"values":[1]}}"#,
+            r#"{"version":1,"task":"classification","columns":[],
+                "label":{"name":"y","type":"real","classes":["a","b"],"values":[0,1e39]}}"#,
         ] {
             assert!(ModelMeta::from_json(text).is_err(), "{text}");
         }

@@ -89,6 +89,10 @@ impl Worker {
             server.session.sets = target.sets;
             return true;
         }
+        // A cancel request of the client's for what it did before is still on its way, and would strike the alignment.
+        if server.held > 0 {
+            return false;
+        }
         ask_all(server, &alignment, Request::Align);
         server.aligning = Some(Box::new(target));
         server.state_since = self.now;
@@ -130,17 +134,28 @@ impl Worker {
         self.give_turn(Turn::Client(client_key));
     }
 
+    /// Whether a client has left on its connection what no other has: it must not be given another in silence.
+    pub fn is_tied(&self, key: ClientKey) -> bool {
+        let Some(client) = self.clients.get(key.0) else { return false };
+        let mode = client.pool.and_then(|pool| self.pools.get(pool.0)).map(|pool| pool.mode);
+        client.pins.any() || client.deeds.queries > 0 && mode == Some(PoolMode::Session)
+    }
+
     /// An alignment has failed.
     pub fn unaligned(&mut self, key: ServerKey) {
         let Some(server) = self.servers.get_mut(key.0) else { return };
         server.aligning = None;
         let report = server.own_error.take().unwrap_or_default();
         let (client, pool) = (server.client(), server.pool);
+        let tied = client.is_some_and(|client| self.is_tied(client));
         self.detach(key);
         if is_strike(&report.code) || report.code.is_empty() {
-            self.close_server(key, &format!("bringing its session in line has failed: {}", report.message));
-            if let Some(client) = client {
-                self.ask_elsewhere(client, &report.code, &report.message);
+            let why = format!("bringing its session in line has failed: {}", report.message);
+            self.close_server(key, &why);
+            match client {
+                Some(client) if tied => self.fatal(client, "08006", &format!("server connection closed: {why}")),
+                Some(client) => self.ask_elsewhere(client, &report.code, &report.message),
+                None => (),
             }
             self.later(After::Grow(pool));
             return;

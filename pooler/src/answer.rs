@@ -82,7 +82,7 @@ impl Worker {
         };
         let ours = matches!(
             server.requests.front(),
-            Some(Request::Prelude | Request::Restore | Request::Align | Request::Clean | Request::Lookup)
+            Some(Request::Prelude | Request::Restore { .. } | Request::Align | Request::Clean | Request::Lookup)
         );
         let streamed = matches!(
             head.tag,
@@ -154,6 +154,9 @@ impl Worker {
                 let shared = matches!(server.state, State::Lane);
                 let kept = self.servers.get(key.0).is_some_and(|server| self.is_of_the_server(server, name));
                 let Some(server) = self.servers.get_mut(key.0) else { return Ok(()) };
+                // What an error undoes is the client's, even where a statement of ours at the end of its unit met it.
+                let failed = server.failed;
+                let ours = ours && !failed;
                 if let (false, Some(client)) =
                     (ours || shared || kept, server.client().and_then(|client| self.clients.get_mut(client.0)))
                 {
@@ -162,7 +165,7 @@ impl Worker {
                         Some(place) => client.startup.0.get(place).is_some(),
                         None => client.startup.1.get(name).is_some(),
                     };
-                    if started && client.pending.resets(name) {
+                    if started && !failed && client.pending.resets(name) {
                         return Ok(());
                     }
                     if let Some(place) = place {
@@ -383,13 +386,19 @@ impl Worker {
             return Ok(());
         }
         // Only a client's unit is told of its error.
-        server.failed = !ours;
+        let of_unit = matches!(server.requests.front(), Some(Request::Restore { ends_unit: true }));
+        server.failed = !ours || of_unit;
         server.skips = server.requests.front().is_some_and(|request| !request.ends_unit());
         server.copying = false;
         if ours {
             match server.requests.front() {
+                Some(Request::Restore { ends_unit: true }) => {
+                    if let Some((_, client)) = self.answered_pair(key) {
+                        client.io.out().extend_from_slice(message);
+                    }
+                }
                 // The client hears that its transaction has failed when it goes on.
-                Some(Request::Prelude | Request::Restore) => (),
+                Some(Request::Prelude | Request::Restore { ends_unit: false }) => (),
                 Some(Request::Align | Request::Lookup) => server.own_error = Some(report),
                 _ => self.doom(key, &format!("cannot reset a server session: {}", report.message)),
             }
@@ -459,7 +468,8 @@ impl Worker {
         let failed = std::mem::take(&mut server.failed);
         match ended {
             Request::Prelude => (),
-            Request::Restore => {
+            Request::Restore { ends_unit: true } => self.unit_ended(key, Some(message), status, failed),
+            Request::Restore { ends_unit: false } => {
                 if let Some(client) = client
                     && std::mem::take(&mut client.behind_own)
                     && let Some(key) = server.client()
@@ -507,6 +517,17 @@ impl Worker {
             return;
         }
         let Some(client) = server.client().and_then(|client| self.clients.get_mut(client.0)) else { return };
+        let restore = if status == Status::Transaction { restored(client, &self.tracked) } else { String::new() };
+        if !restore.is_empty() {
+            // The client is told of the end when this has ended, unless what it said behind has been sent already.
+            let ends_unit = ready.is_some() && server.requests.is_empty();
+            wire::frontend::write_query(server.io.out(), &restore);
+            server.requests.push_back(Request::Restore { ends_unit });
+            server.unnamed = None;
+            if ends_unit {
+                return;
+            }
+        }
         if status == Status::Idle {
             // What an error has ended, the server has undone.
             if failed {
@@ -530,7 +551,6 @@ impl Worker {
         self.note_commit(key);
         let Some(server) = self.servers.get_mut(key.0) else { return };
         let Some(client) = server.client().and_then(|client| self.clients.get_mut(client.0)) else { return };
-        let restore = if status == Status::Transaction { restored(client, &self.tracked) } else { String::new() };
         match ready {
             Some(message) => {
                 if status == Status::Idle {
@@ -543,11 +563,6 @@ impl Worker {
             None => (),
         }
         emit_invented(server, Some(client));
-        if !restore.is_empty() {
-            wire::frontend::write_query(server.io.out(), &restore);
-            server.requests.push_back(Request::Restore);
-            server.unnamed = None;
-        }
         let behind_own = std::mem::take(&mut client.behind_own).then_some(server.client()).flatten();
         if let Some(pool) = self.pools.get_mut(server.pool.0) {
             pool.totals.queries += 1;

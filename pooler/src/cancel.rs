@@ -14,7 +14,7 @@ use crate::config::SslMode;
 use crate::net::{Io, Stream};
 use crate::server::{Server, ServerKey, State};
 use crate::shared::{Message, WorkerId};
-use crate::worker::Worker;
+use crate::worker::{Turn, Worker};
 
 /// What a client is told whose statement is cancelled before a server had it.
 const MESSAGE: &str = "canceling statement due to user request";
@@ -33,7 +33,7 @@ impl Worker {
         }
         let aligning =
             client.server.filter(|server| self.servers.get(server.0).is_some_and(|server| server.aligning.is_some()));
-        if let Some(server) = aligning {
+        if let Some(server) = aligning.filter(|_| !self.is_tied(key)) {
             // Its statement has not been sent, and the alignment goes on for whoever comes next.
             self.detach(server);
         }
@@ -145,8 +145,14 @@ impl Worker {
         // It may have been read, and strike whatever the server does when the postmaster comes to it.
         target.suspect |= !got && matches!(carrier.state, State::Cancelling);
         target.held = target.held.saturating_sub(1);
-        if target.held == 0 && std::mem::take(&mut target.parked) {
+        if target.held > 0 {
+            return;
+        }
+        if std::mem::take(&mut target.parked) {
             self.later(After::Free(target_key));
+        } else if let Some(client) = target.lent {
+            // Its alignment may wait for this.
+            self.give_turn(Turn::Client(client));
         }
     }
 }

@@ -117,8 +117,10 @@ pub struct Client {
     pub waits: Option<Instant>,
     /// Whether it was told that it waits.
     pub told_to_wait: bool,
-    /// Bytes of a long message that are still to be passed on.
+    /// Bytes of a message that are still to be passed on.
     pub passing: usize,
+    /// Bytes of a message that are still to be thrown away.
+    pub dropping: usize,
     /// The words of a long Query whose end has not come.
     pub words: Option<Box<Words>>,
     /// Whether it has sent messages of the extended protocol since its last Sync.
@@ -208,6 +210,7 @@ impl Client {
             waits: None,
             told_to_wait: false,
             passing: 0,
+            dropping: 0,
             words: None,
             unsynced: false,
             discard: Discard::No,

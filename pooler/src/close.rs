@@ -216,9 +216,14 @@ impl Worker {
         if server.aligning.is_some() {
             // Nothing of its client's has been sent.
             let client = server.client();
+            let tied = client.is_some_and(|client| self.is_tied(client));
             self.detach(key);
             self.close_server(key, &why);
-            client.into_iter().for_each(|client| self.ask_elsewhere(client, &code, &why));
+            match client {
+                Some(client) if tied => self.fatal(client, &code, &format!("server connection lost: {why}")),
+                Some(client) => self.ask_elsewhere(client, &code, &why),
+                None => (),
+            }
             self.later(After::Grow(pool_key));
             return;
         }

@@ -68,6 +68,11 @@ impl Worker {
 
     fn ready_input(&mut self, key: ClientKey, left: &[u8]) -> Step {
         let Some(client) = self.clients.get_mut(key.0) else { return Step::Took(left.len()) };
+        if client.dropping > 0 {
+            let count = client.dropping.min(left.len());
+            client.dropping -= count;
+            return Step::Took(count);
+        }
         if client.passing > 0 {
             let server_key = client.server;
             let step = pass_on(client, server_key.and_then(|server| self.servers.get_mut(server.0)), left);
@@ -85,7 +90,7 @@ impl Worker {
                 return Step::Stop;
             }
             // What follows is void if what was named before has failed.
-            if matches!(server.requests.back(), Some(Request::HiddenSync | Request::Restore)) {
+            if matches!(server.requests.back(), Some(Request::HiddenSync | Request::Restore { .. })) {
                 client.behind_own = true;
                 return Step::Stop;
             }
@@ -151,7 +156,7 @@ impl Worker {
                 return Step::Took(HEADER);
             }
             tag::FLUSH | tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL if !client_has_server => {
-                client.passing = head.body;
+                client.dropping = head.body;
                 return Step::Took(HEADER);
             }
             tag::SYNC | tag::FLUSH | tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL => (),
@@ -162,7 +167,7 @@ impl Worker {
             }
         }
         if client.discard == Discard::Unit {
-            client.passing = head.body;
+            client.dropping = head.body;
             // As in PostgreSQL, one that fails has ended the unnamed statement before it.
             if head.tag == tag::QUERY || head.tag == tag::PARSE && left.get(HEADER).is_none_or(|first| *first == 0) {
                 client.unnamed = None;

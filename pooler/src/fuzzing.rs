@@ -5,27 +5,18 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 use std::process::Command;
-use std::sync::{Arc, Mutex, OnceLock};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, OnceLock};
 
-use classify::{Catalog, Classifier};
-use mio::{Events, Poll, Token, Waker};
+use classify::Classifier;
 use wire::startup::Startup;
 
-use crate::catalog::{Knowledge, Place};
 use crate::config::{Config, Settings, SslMode, Value, userlist as users};
-use crate::derive::Secrets;
 use crate::hba::{Hba, Visitor};
-use crate::listen::Listener;
-use crate::server::{Residue, State};
 use crate::session::Pending;
-use crate::shared::{Mailbox, Shared, WorkerId};
 use crate::startup::{self, Introduction};
 use crate::statement::{Lexing, Statements};
-use crate::takeover::Inherited;
 use crate::tls::{Acceptor, Certificate, Connector, Contexts, Session};
 use crate::vars::assigned;
-use crate::worker::Worker;
 
 /// A startup packet's parameters.
 pub fn startup(startup: &Startup<'_>) {
@@ -271,78 +262,4 @@ fn sides(version: &str) -> (Arc<Acceptor>, Arc<Connector>) {
     let contexts = Contexts::read(&settings, &mut Vec::new()).unwrap();
     std::fs::remove_dir_all(&folder).unwrap();
     (contexts.acceptor.unwrap(), contexts.connector.unwrap())
-}
-
-/// A pooler of one worker that is turned by hand. Clients reach it by the Unix socket of port 6 in its folder, and it
-/// reaches the server of its one database, `d`, by that of port 5. No statement but those without functions and
-/// relations is known to be a read.
-pub struct Pooler {
-    worker: Worker,
-    events: Events,
-    _knowledge: Arc<Knowledge>,
-}
-
-/// What is believed of a session on a server connection that is free.
-#[derive(Debug)]
-pub struct Belief {
-    /// The process id that the server has told.
-    pub pid: i32,
-    /// What was SET: names and statements.
-    pub sets: Vec<(String, String)>,
-    /// Values that the server has told of: names and values.
-    pub vars: Vec<(String, String)>,
-    /// Its transactions are read-only.
-    pub read_only: bool,
-}
-
-impl Pooler {
-    /// One with these settings besides those that it needs.
-    pub fn new(folder: &Path, settings: &str) -> Self {
-        crate::log::be_quiet();
-        let place = folder.display();
-        let text = format!(
-            "[databases]\nd = host={place} port=5\n[pgbouncer]\nlisten_addr =\nlisten_port = 6\nunix_socket_dir = {place}\n\
-             auth_type = any\npool_mode = transaction\nlog_pooler_errors = 0\n{settings}"
-        );
-        let config = Config::parse(Path::new("pgbouncer.ini"), &text).unwrap();
-        let database = Place::of(&config, "d").unwrap();
-        let listeners = Listener::all(&config.settings, &mut Inherited::default()).unwrap();
-        let [poll, monitor, reader, asker] = [(); 4].map(|()| Poll::new().unwrap());
-        let waker = |poll: &Poll| Waker::new(poll.registry(), Token(3)).unwrap();
-        let mailbox = Mailbox { messages: Mutex::default(), waker: waker(&poll) };
-        let (secrets, _) = Secrets::new().unwrap();
-        let shared =
-            Arc::new(Shared::new(config, vec![mailbox], secrets, waker(&monitor), waker(&reader), waker(&asker)));
-        let knowledge = shared.library.knowledge(database);
-        knowledge.post(Arc::new(Catalog::from_rows([["version", "", "180000", "", ""]]).unwrap()));
-        knowledge.confirm(0, Instant::now());
-        let worker = Worker::new(WorkerId(0), shared, poll, listeners).unwrap();
-        Self { worker, events: Events::with_capacity(64), _knowledge: knowledge }
-    }
-
-    /// Does what there is to do; whether there was anything.
-    pub fn turn(&mut self) -> bool {
-        let had_work = self.worker.has_work();
-        self.worker.turn(&mut self.events, Duration::ZERO).unwrap();
-        had_work || self.worker.has_work() || !self.events.is_empty()
-    }
-
-    /// What it believes of the server connections that nobody has.
-    pub fn believed(&self) -> Vec<Belief> {
-        let free = self.worker.servers.iter().filter(|(_, server)| {
-            matches!(server.state, State::Idle) && server.residue == Residue::Nothing && server.held == 0
-        });
-        free.map(|(_, server)| {
-            assert!(server.requests.is_empty() && server.aligning.is_none() && server.client().is_none());
-            let names = self.worker.tracked.names().enumerate();
-            let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
-            Belief {
-                pid: server.cancel_key.pid,
-                sets: server.session.sets.iter().map(owned).collect(),
-                vars: names.filter_map(|(place, name)| Some(owned((name, server.session.vars.get(place)?)))).collect(),
-                read_only: server.session.read_only,
-            }
-        })
-        .collect()
-    }
 }

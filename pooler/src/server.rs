@@ -97,7 +97,11 @@ pub enum Request {
         closed: Option<Rc<Statement>>,
     },
     /// A Query of ours within a client's transaction: what was reset gets the values that the client started with.
-    Restore,
+    Restore {
+        /// Its end is that of the client's unit, and its error one of that unit: so a cancel request of the client's that
+        /// comes late strikes what the client is waiting for.
+        ends_unit: bool,
+    },
     /// A Query of ours before another of ours, which is sent whatever becomes of this.
     Prelude,
     /// A Query of ours that brings the session in line with the client; nobody sees the answer.
@@ -111,7 +115,7 @@ pub enum Request {
 impl Request {
     /// Whether it is answered by a ReadyForQuery that its client sees.
     pub fn ends_clients_unit(&self) -> bool {
-        matches!(self, Self::Query(..) | Self::Call | Self::Sync)
+        matches!(self, Self::Query(..) | Self::Call | Self::Sync | Self::Restore { ends_unit: true })
     }
 
     /// Whether it is answered by a ReadyForQuery.
@@ -123,7 +127,7 @@ impl Request {
                 | Self::Sync
                 | Self::HiddenSync
                 | Self::Prelude
-                | Self::Restore
+                | Self::Restore { .. }
                 | Self::Align
                 | Self::Clean
                 | Self::Lookup

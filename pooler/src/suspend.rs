@@ -83,12 +83,19 @@ fn of_client(client: &Client) -> InHand {
         ClientState::Closing | ClientState::Relay => false,
         _ => !client.is_awaited(),
     };
-    InHand { bytes: client.io.rest.len() + client.io.pending(), within_message: client.passing > 0, errand: own }
+    InHand {
+        bytes: client.io.rest.len() + client.io.pending(),
+        within_message: client.passing + client.dropping > 0,
+        errand: own,
+    }
 }
 
 fn of_server(server: &Server) -> InHand {
     let asks = |request: &Request| {
-        matches!(request, Request::Prelude | Request::Restore | Request::Align | Request::Clean | Request::Lookup)
+        matches!(
+            request,
+            Request::Prelude | Request::Restore { .. } | Request::Align | Request::Clean | Request::Lookup
+        )
     };
     let lane = server.lane.as_ref().filter(|_| matches!(server.state, State::Lane));
     let staged = lane.map_or(0, |lane| lane.stage.len());

@@ -226,7 +226,13 @@ impl Worker {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
             _ => (),
         }
-        self.now = Instant::now();
+        self.work(events, Instant::now());
+        Ok(())
+    }
+
+    /// Does what there is to do, told by these events, at this time.
+    fn work(&mut self, events: &Events, now: Instant) {
+        self.now = now;
         if !self.clusters.is_empty() {
             self.look_at_clusters();
         }
@@ -269,6 +275,12 @@ impl Worker {
             self.tick();
             self.run_after();
         }
+    }
+
+    /// As [`Self::turn`], without waiting, at a time that a simulation gives.
+    pub fn turn_at(&mut self, events: &mut Events, now: Instant) -> io::Result<()> {
+        self.poll.poll(events, Some(Duration::ZERO))?;
+        self.work(events, now);
         Ok(())
     }
 

@@ -141,6 +141,54 @@ def test_a_cancel_during_an_alignment_answers_its_client_and_strikes_nothing(ser
         use(other)
 
 
+STARTED = {"default_tablespace": "pg_default"}
+
+
+def test_a_cancel_during_an_alignment_keeps_the_session_of_a_client_that_has_one(server, ground):
+    """In session pooling what was reset is brought in line within the session, which has a temporary table."""
+    with contextlib.ExitStack() as stack:
+        pooler = stack.enter_context(Pooler(server, pool_mode="session"))
+        x = stack.enter_context(Raw(pooler.port, **STARTED))
+        assert x.sql("CREATE TEMP TABLE own (a int)") == "C:CREATE TABLE Z:I"
+        assert x.sql("RESET default_tablespace") == "C:RESET Z:I"
+        with locked(server):
+            x.send(query("INSERT INTO own VALUES (1)"))
+            wait_until(lambda: waits_for_lock(ground))
+            cancel(pooler.port, x.greeting)
+            wait_until(lambda: x.waiting(0))
+        assert x.ask() == "E:57014 Z:I"
+        assert x.sql("SELECT count(*) FROM own") == "T D:0 C:SELECT 1 Z:I"
+
+
+def test_a_session_that_is_lost_in_an_alignment_is_told_so(server, ground):
+    with contextlib.ExitStack() as stack:
+        pooler = stack.enter_context(Pooler(server, pool_mode="session"))
+        x = stack.enter_context(Raw(pooler.port, **STARTED))
+        assert x.sql("CREATE TEMP TABLE own (a int)") == "C:CREATE TABLE Z:I"
+        assert x.sql("RESET default_tablespace") == "C:RESET Z:I"
+        with locked(server):
+            x.send(query("SELECT 1"))
+            wait_until(lambda: waits_for_lock(ground))
+            ground.sql("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE NOT granted")
+            assert x.until(b"E")[-1][0] == b"E"
+            assert x.is_closed()
+
+
+def test_a_cancel_that_strikes_what_is_set_again_is_told_as_its_clients(server, ground):
+    """Within a transaction what was reset is set again at the end of the unit, which ends with that."""
+    with contextlib.ExitStack() as stack:
+        pooler = stack.enter_context(Pooler(server))
+        x = stack.enter_context(Raw(pooler.port, **STARTED))
+        assert x.sql("BEGIN") == "C:BEGIN Z:T"
+        with locked(server):
+            x.send(query("RESET default_tablespace"))
+            wait_until(lambda: waits_for_lock(ground))
+            cancel(pooler.port, x.greeting)
+            assert x.ask() == "C:RESET E:57014 Z:E"
+        assert x.sql("ROLLBACK") == "C:ROLLBACK Z:I"
+        assert x.sql("SHOW default_tablespace") == "T D:pg_default C:SHOW Z:I"
+
+
 def test_a_read_that_is_cancelled_during_an_alignment_is_answered_at_once(server, ground):
     with contextlib.ExitStack() as stack:
         pooler = stack.enter_context(Pooler(server, default_pool_size=1))

@@ -254,3 +254,15 @@ def test_who_prepares_a_read_and_flushes_may_write_next(pair, split, prepared, t
             assert client.ask(bind("s"), EXECUTE, SYNC).startswith("2 D:")
         for _ in range(3):
             assert client.sql(WRITE) == "C:INSERT 0 1 Z:I"
+
+
+def test_what_is_thrown_away_behind_an_error_in_a_transaction_reaches_no_server(server):
+    with contextlib.ExitStack() as stack:
+        pooler = stack.enter_context(Pooler(server))
+        for client in (stack.enter_context(direct(server)), stack.enter_context(Raw(pooler.port))):
+            assert client.sql("BEGIN") == "C:BEGIN Z:T"
+            client.send(WRONG, FLUSH)
+            client.until(b"E")
+            assert client.ask(S, bind("s"), EXECUTE, SYNC) == "Z:E"
+            assert client.sql("ROLLBACK") == "C:ROLLBACK Z:I"
+            assert client.ask(S, bind("s"), EXECUTE, SYNC) == "1 2 D:1 C:SELECT 1 Z:I"

@@ -83,6 +83,22 @@ def test_only_admins_may_change_things(server):
         assert 'not allowed: user "eve" is in neither admin_users nor stats_users' in told
 
 
+def test_resume_ends_a_pause_that_waits(pooler):
+    with pooler.connect() as client, pooler.connect() as later:
+        ask(client, "BEGIN")
+        told = []
+        paused = threading.Thread(target=lambda: told.append(pooler.psql("PAUSE postgres", "pgbouncer", check=False)))
+        paused.start()
+        wait_until(lambda: any(row["paused"] == "1" for row in pooler.show("DATABASES")))
+        pooler.psql("RESUME postgres", "pgbouncer")
+        paused.join(5)
+        assert "RESUME came before PAUSE was done" in told[0].stderr
+        # It stays so: PAUSE asks the workers again and again while it waits.
+        assert all(row["paused"] == "0" for row in pooler.show("DATABASES"))
+        assert ask(later, "SELECT 1") == [(1,)]
+        ask(client, "COMMIT")
+
+
 def test_pause_waits_for_transactions_and_resume_lets_go_on(pooler):
     with pooler.connect() as client, pooler.connect() as later:
         ask(client, "BEGIN")

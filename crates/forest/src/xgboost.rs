@@ -15,8 +15,12 @@ use std::collections::BTreeMap;
 
 use crate::ensemble::Ensemble;
 use crate::error::Result;
+use crate::image::WideNode;
 use crate::value::{At, shorten};
 use document::Syntax;
+
+/// As many features as a compiled tree can number, and one more.
+const MOST_FEATURES: u32 = WideNode::FEATURE;
 
 /// What a caller may want otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +71,9 @@ fn ensemble(root: At<'_, '_>, file_size: usize, options: ReadOptions) -> Result<
 
     let num_feature = params.field("num_feature")?;
     let num_features = u32::try_from(num_feature.integer_text()?)
-        .map_err(|_| num_feature.invalid("expected the number of features, between 0 and 2^32"))?;
+        .ok()
+        .filter(|number| *number < MOST_FEATURES)
+        .ok_or_else(|| num_feature.invalid("expected the number of features, between 0 and 2^30"))?;
     let num_outputs = num_outputs(params, file_size)?;
 
     let objective = learner.field("objective")?;

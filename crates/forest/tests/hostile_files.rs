@@ -192,7 +192,12 @@ fn a_contradiction_is_named_with_its_place() {
         (
             r#""boost_from_average":"0","num_class":"0","num_feature":"1""#,
             r#""num_feature":"-1""#,
-            "learner.learner_model_param.num_feature: expected the number of features, between 0 and 2^32".to_owned(),
+            "learner.learner_model_param.num_feature: expected the number of features, between 0 and 2^30".to_owned(),
+        ),
+        (
+            r#""boost_from_average":"0","num_class":"0","num_feature":"1""#,
+            r#""num_feature":"1073741823""#,
+            "learner.learner_model_param.num_feature: expected the number of features, between 0 and 2^30".to_owned(),
         ),
         (
             r#""boost_from_average":"0","num_class":"0","num_feature":"1""#,

@@ -158,7 +158,13 @@ impl Worker {
             |client: &&mut Client| client.console_waits == Some(number) && matches!(client.state, ClientState::Console);
         let Some(client) = self.clients.get_mut(asked.client.0).filter(waits) else { return };
         client.console_waits = None;
-        self.console_result(asked.client, &asked.command, asked.answers);
+        let resumed = |name: &Option<String>| !lock(&self.shared.paused).contains(name.as_deref().unwrap_or_default());
+        match &asked.command {
+            Command::Pause(name) if resumed(name) => {
+                self.console_refused(asked.client, "57014", "RESUME came before PAUSE was done");
+            }
+            command => self.console_result(asked.client, command, asked.answers),
+        }
         self.flush_client(asked.client);
         self.give_turn(crate::worker::Turn::Client(asked.client));
     }
@@ -193,10 +199,15 @@ impl Worker {
         match order {
             Order::Look => Answer::Seen(self.snapshot()),
             Order::Pause(database) => {
-                let pools = self.pools_of(database.as_deref());
+                let mut pools = self.pools_of(database.as_deref());
+                // A PAUSE that waits asks again and again, and RESUME may have come meanwhile.
+                pools.retain(|key| {
+                    let Some(pool) = self.pools.get_mut(key.0) else { return false };
+                    pool.paused = is_paused(&self.shared, &pool.database, &pool.user);
+                    pool.paused
+                });
                 for key in &pools {
-                    if let Some(pool) = self.pools.get_mut(key.0) {
-                        pool.paused = true;
+                    if let Some(pool) = self.pools.get(key.0) {
                         let idle: Vec<ServerKey> = pool.idle.iter().copied().collect();
                         for server in idle {
                             self.close_server(server, "PAUSE");

@@ -176,7 +176,7 @@ impl Worker {
     }
 
     /// The error of a command that was run, by either protocol.
-    fn console_refused(&mut self, key: ClientKey, code: &str, message: &str) {
+    pub fn console_refused(&mut self, key: ClientKey, code: &str, message: &str) {
         if self.clients.get(key.0).is_some_and(|client| client.unsynced) {
             self.console_failed(key, code, message);
         } else {

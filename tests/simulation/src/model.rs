@@ -151,7 +151,7 @@ fn command(tokens: &[Token]) -> Command {
         ["insert", ..] => Command::Insert(text(tokens)),
         ["select", rest @ ..] if tokens.contains(&Token::Sign('/')) && rest.len() == 2 => Command::DivideByZero,
         ["select", "$1"] => Command::Echo,
-        ["select", ..] if tokens.len() == 2 => Command::Select(text(tokens)),
+        ["select"] if tokens.len() == 2 => Command::Select(text(tokens)),
         ["close", ..] => Command::Other("CLOSE CURSOR ALL"),
         ["unlisten", ..] => Command::Other("UNLISTEN"),
         ["discard", "temp"] => Command::Other("DISCARD TEMP"),

@@ -4,9 +4,10 @@ use std::collections::{HashMap, VecDeque};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
-use howdah_pooler::fuzzing::Pooler;
+use howdah_pooler::by_hand::Pooler;
 use wire::backend::{self, Status};
 use wire::frame::{self, HEADER};
 use wire::startup::{self, CancelKey, Packet};
@@ -14,8 +15,75 @@ use wire::{frontend, header};
 
 use crate::model::{Command, REPORTED, Session, Values, put, read, reported};
 
-/// How many clients there are at once.
-pub const CLIENTS: usize = 3;
+/// How the pooler is set up, and for how many clients.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// Clients at once.
+    pub clients: usize,
+    /// Server connections of the pool.
+    pub pool_size: usize,
+    /// Whether reads of several clients go down one connection.
+    pub pipelining: bool,
+    /// How long a read in a lane may keep the others waiting; zero for as long as it takes.
+    pub stall: Duration,
+    /// How long a connection may be idle and still be used unchecked; none where nothing is checked.
+    pub check_after: Option<Duration>,
+    /// How old a server connection becomes, in seconds.
+    pub lifetime: u64,
+    /// How long a client waits for a server connection, in seconds.
+    pub wait: u64,
+    /// How long a client may be idle in a transaction, in seconds; 0 for ever.
+    pub idle_in_transaction: u64,
+    /// Whether servers report `search_path`, as PostgreSQL does from 18 on.
+    pub reports_search_path: bool,
+    /// Whether a client keeps its server connection until it leaves.
+    pub session_mode: bool,
+}
+
+impl Default for Setup {
+    /// Three clients, and no limits that they meet.
+    fn default() -> Self {
+        Self {
+            clients: 3,
+            pool_size: 1,
+            pipelining: true,
+            stall: Duration::ZERO,
+            check_after: None,
+            lifetime: 3600,
+            wait: 120,
+            idle_in_transaction: 0,
+            reports_search_path: true,
+            session_mode: false,
+        }
+    }
+}
+
+impl Setup {
+    /// As lines of a configuration.
+    fn settings(&self) -> String {
+        let check = self.check_after.map_or_else(
+            || "server_check_query =".to_owned(),
+            |delay| format!("server_check_query = SELECT 1\nserver_check_delay = {}", delay.as_secs()),
+        );
+        format!(
+            "default_pool_size = {}\npipelining = {}\npipeline_stall = {}\n{check}\nserver_lifetime = {}\n\
+             query_wait_timeout = {}\nidle_transaction_timeout = {}\nserver_reset_query_always = 0\npool_mode = {}\n",
+            self.pool_size,
+            u8::from(self.pipelining),
+            self.stall.as_secs_f64(),
+            self.lifetime,
+            self.wait,
+            self.idle_in_transaction,
+            if self.session_mode { "session" } else { "transaction" },
+        )
+    }
+}
+
+/// Forms in which a client says a unit: a Query (twice), the extended protocol, a statement that is prepared once, a Query
+/// of several statements, and the extended protocol with a Flush behind each statement, or behind each Parse.
+pub const FORMS: usize = 7;
+/// What is ordered at the console.
+pub const ORDERS: [&str; 5] = ["PAUSE d", "RESUME d", "RECONNECT d", "SUSPEND", "RESUME"];
 /// Values that parameters are set to.
 const VALUES: [&str; 2] = ["x", "y"];
 /// What may strike a statement.
@@ -65,6 +133,8 @@ struct Unit {
 }
 
 struct Client {
+    /// How many had left when it came.
+    born: usize,
     socket: UnixStream,
     /// What it has not sent yet.
     unsent: VecDeque<u8>,
@@ -81,6 +151,9 @@ struct Client {
     session: Session,
     /// Likewise after units whose end a server has not told yet: the connection, where that ends there, the session.
     ahead: Vec<(usize, usize, Session)>,
+    /// A unit of it has ended on a connection that died before it was told so: what it has been told of parameters
+    /// meanwhile holds.
+    is_unsure: bool,
     /// Connections that bring cancel requests.
     cancels: Vec<UnixStream>,
     /// The statement that it has prepared under a name, once it has been told so.
@@ -114,6 +187,8 @@ struct Connection {
     skips: bool,
     /// Who has begun a unit there, and what its client's session is in it.
     unit: Option<(usize, String, Session)>,
+    /// Whose the transaction is that is open there: the client's place, which client it was, and its session.
+    holder: Option<(usize, usize, Session)>,
     strike: Option<&'static str>,
     /// What was to lift the limits of a client has been struck.
     limited: bool,
@@ -130,16 +205,22 @@ pub struct World {
     /// Clients that have left.
     left: usize,
     connections: Vec<Connection>,
+    consoles: Vec<UnixStream>,
     count: usize,
     written: HashMap<String, usize>,
     reports_search_path: bool,
 }
 
-/// Says what goes on, where HOWDAH_TRACE is set: for inputs that have failed.
+static TELLS: AtomicBool = AtomicBool::new(false);
+
+/// Has every world say from now on what goes on in it, to the standard error.
+pub fn tell_all() {
+    TELLS.store(true, Ordering::Relaxed);
+}
+
 macro_rules! trace {
     ($($what:tt)*) => {
-        static WANTED: OnceLock<bool> = OnceLock::new();
-        if *WANTED.get_or_init(|| std::env::var_os("HOWDAH_TRACE").is_some()) {
+        if TELLS.load(Ordering::Relaxed) {
             eprintln!($($what)*);
         }
     };
@@ -151,18 +232,15 @@ fn name_of(client: usize, place: usize, unit: usize) -> String {
 }
 
 impl World {
-    pub fn new(choice: usize) -> Self {
-        let folder = std::env::temp_dir().join(format!("howdah-fuzz-session-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&folder);
+    /// A world in which clients have just come.
+    pub fn new(setup: &Setup) -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("howdah-simulation-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let listener = UnixListener::bind(folder.join(".s.PGSQL.5")).unwrap();
         listener.set_nonblocking(true).unwrap();
-        let settings = format!(
-            "default_pool_size = {}\npipelining = {}\npipeline_stall = 0\nserver_check_query =\nserver_reset_query_always = 0\n",
-            choice % 2 + 1,
-            choice / 2 % 2,
-        );
-        let pooler = Pooler::new(&folder, &settings);
+        let pooler = Pooler::new(&folder, &setup.settings());
         let mut world = Self {
             pooler,
             listener,
@@ -170,11 +248,13 @@ impl World {
             clients: Vec::new(),
             left: 0,
             connections: Vec::new(),
+            consoles: Vec::new(),
             count: 0,
             written: HashMap::new(),
-            reports_search_path: choice / 4 % 2 == 0,
+            reports_search_path: setup.reports_search_path,
         };
-        for place in 0..CLIENTS {
+        world.consoles = ORDERS.iter().map(|_| world.console()).collect();
+        for place in 0..setup.clients {
             let client = world.arrive(place);
             world.clients.push(client);
         }
@@ -188,7 +268,7 @@ impl World {
         socket.set_nonblocking(true).unwrap();
         let mut parameters = vec![("user", "u"), ("database", "d")];
         let mut base = Values::new();
-        match place {
+        match place % 3 {
             1 => {
                 parameters.push(("options", "-c my.a=base"));
                 put(&mut base, "my.a", Some("base"));
@@ -202,6 +282,7 @@ impl World {
         let mut hello = Vec::new();
         startup::write_startup(&mut hello, parameters);
         Client {
+            born: self.left,
             socket,
             unsent: hello.into(),
             heard: Vec::new(),
@@ -214,6 +295,7 @@ impl World {
             status: b'I',
             session: Session::new(base),
             ahead: Vec::new(),
+            is_unsure: false,
             cancels: Vec::new(),
             prepared: false,
         }
@@ -221,22 +303,38 @@ impl World {
 
     /// A client says a unit, which is sent by and by.
     pub fn say(&mut self, who: usize, form: usize, choices: &[usize]) {
-        let left = self.left;
         let client = &mut self.clients[who];
         if client.gone || client.units.len() > 8 {
             return;
         }
-        let name = name_of(left, who, client.count);
+        let name = name_of(client.born, who, client.count);
         client.count += 1;
         let mut out = Vec::new();
         let signed = |at: usize, choice: &usize| format!("{} /*{name}*/", sentence(*choice, &name, at));
-        match form % 4 {
+        // What is set beside other statements of one Query is not promised to be carried on.
+        let beside = |choice: &usize| matches!(choice % 32, 13..=22 | 25..);
+        match form % FORMS {
+            4 => {
+                let statements: Vec<String> = choices
+                    .iter()
+                    .filter(|choice| beside(choice))
+                    .enumerate()
+                    .map(|(at, choice)| sentence(*choice, &name, at))
+                    .collect();
+                frontend::write_query(&mut out, &format!("{} /*{name}*/", statements.join(";")));
+            }
             0 | 1 => frontend::write_query(&mut out, &signed(0, &choices[0])),
-            2 => {
+            2 | 5 | 6 => {
                 for (at, choice) in choices.iter().enumerate() {
                     frontend::write_parse(&mut out, b"", format!("{}\0\0\0", signed(at, choice)).as_bytes());
+                    if form % FORMS == 6 {
+                        frame::write(&mut out, b'H', |_| ());
+                    }
                     frame::write(&mut out, b'B', |out| out.extend_from_slice(b"\0\0\0\0\0\0\0\0"));
                     frame::write(&mut out, b'E', |out| out.extend_from_slice(b"\0\0\0\0\0"));
+                    if form % FORMS == 5 {
+                        frame::write(&mut out, b'H', |_| ());
+                    }
                 }
                 frontend::write_sync(&mut out);
             }
@@ -262,7 +360,7 @@ impl World {
         client.cancels.retain_mut(is_open);
         let cancelled = !client.cancels.is_empty();
         trace!("client {who} says {}", String::from_utf8_lossy(&out).replace('\0', " "));
-        client.units.push_back(Unit { name, cancelled, errors: 0, names: form % 4 == 3 });
+        client.units.push_back(Unit { name, cancelled, errors: 0, names: form % FORMS == 3 });
         client.unsent.extend(out);
     }
 
@@ -331,7 +429,9 @@ impl World {
     fn bury(&mut self, id: usize) {
         self.connections.retain(|connection| connection.id != id);
         for client in &mut self.clients {
+            let known = client.ahead.len();
             client.ahead.retain(|(of, _, _)| *of != id);
+            client.is_unsure |= client.ahead.len() < known;
         }
     }
 
@@ -367,6 +467,29 @@ impl World {
         connection.answers.extend(out);
     }
 
+    /// Time passes.
+    pub fn pass(&mut self, time: Duration) {
+        self.pooler.pass(time);
+    }
+
+    /// Somebody gives an order at the console: each order on a connection of its own, since some wait.
+    pub fn order(&mut self, what: usize) {
+        trace!("console: {}", ORDERS[what]);
+        let mut said = Vec::new();
+        frontend::write_query(&mut said, ORDERS[what]);
+        self.consoles[what].write_all(&said).unwrap();
+    }
+
+    /// A connection to the console.
+    fn console(&self) -> UnixStream {
+        let mut socket = UnixStream::connect(self.folder.join(".s.PGSQL.6")).unwrap();
+        let mut said = Vec::new();
+        startup::write_startup(&mut said, [("user", "u"), ("database", "pgbouncer")]);
+        socket.write_all(&said).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        socket
+    }
+
     /// Cancel requests that have arrived at the server have their effect.
     pub fn take_cancels(&mut self) {
         self.accept(true);
@@ -390,7 +513,7 @@ impl World {
     /// All that has been said is answered.
     pub fn settle(&mut self) {
         for _ in 0..1000 {
-            for who in 0..CLIENTS {
+            for who in 0..self.clients.len() {
                 self.send(who, usize::MAX);
             }
             self.turn();
@@ -409,15 +532,24 @@ impl World {
 
     /// Everybody is answered, and nobody waits.
     pub fn end(&mut self) {
+        self.order(ORDERS.len() - 1);
         self.settle();
-        for _ in 0..=CLIENTS {
-            for who in 0..CLIENTS {
+        // A server that could not be reached is tried again by and by.
+        for _ in 0..30 {
+            for who in 0..self.clients.len() {
                 let client = &self.clients[who];
                 if !client.gone && client.units.is_empty() && client.status != b'I' {
                     self.say(who, 0, &[17]);
                 }
             }
             self.settle();
+            let rests = |client: &Client| client.greeted && client.units.is_empty() && client.status == b'I';
+            if self.clients.iter().all(|client| client.gone || rests(client)) {
+                break;
+            }
+            // An order that waited for another on its connection comes now.
+            self.order(ORDERS.len() - 1);
+            self.pass(Duration::from_millis(500));
         }
         for client in self.clients.iter().filter(|client| !client.gone) {
             assert!(client.greeted && client.units.is_empty(), "a client waits for {} units", client.units.len());
@@ -425,7 +557,6 @@ impl World {
             let told = client.told.get("TimeZone").unwrap();
             assert_eq!(*told, truth, "what a client was told of its TimeZone");
         }
-        let _ = std::fs::remove_dir_all(&self.folder);
     }
 
     /// Takes what comes to the server: new connections, and with `cancels` the requests that some bring.
@@ -451,6 +582,7 @@ impl World {
                 portals: HashMap::new(),
                 skips: false,
                 unit: None,
+                holder: None,
                 strike: None,
                 limited: false,
                 cancelled: false,
@@ -583,7 +715,7 @@ impl World {
             }
         }
         let connection = &mut self.connections[at];
-        connection.limited = question.own && lifts && connection.skips;
+        connection.limited = question.own && (lifts || connection.limited) && connection.skips;
         self.ready(at);
     }
 
@@ -595,13 +727,14 @@ impl World {
             return;
         }
         let mut parts = owner.split('.').map(|part| part.parse::<usize>().unwrap());
-        let (born, place) = (parts.next().unwrap(), parts.next().unwrap());
-        let client = &self.clients[place];
+        let (_, place) = (parts.next().unwrap(), parts.next().unwrap());
+        let client = &mut self.clients[place];
+        if std::mem::take(&mut client.is_unsure) {
+            client.believe_what_was_told();
+        }
         // One that has left is nobody's concern, as far as it harms nobody.
         let mine = client.units.iter().any(|unit| unit.name == *owner) && !client.gone;
-        let stranger = !mine;
-        let _ = born;
-        let session = if stranger {
+        let session = if !mine {
             connection.session.clone()
         } else {
             let id = connection.id;
@@ -622,14 +755,24 @@ impl World {
         let mut struck = connection.strike.take();
         if std::mem::take(&mut connection.cancelled) {
             struck = Some("57014");
-            let (place, name, _) =
-                connection.unit.as_ref().expect("a cancel request strikes the pooler's own statement");
-            let client = &self.clients[*place];
-            let victim = client.units.iter().find(|unit| unit.name == *name && !client.gone);
-            assert!(
-                victim.is_none_or(|unit| unit.cancelled),
-                "a cancel request strikes {name}, whose client did not ask"
-            );
+            match &connection.unit {
+                Some((place, name, _)) => {
+                    let client = &self.clients[*place];
+                    let victim = client.units.iter().find(|unit| unit.name == *name && !client.gone);
+                    assert!(
+                        victim.is_none_or(|unit| unit.cancelled),
+                        "a cancel request strikes {name}, whose client did not ask"
+                    );
+                }
+                // What the pooler says again for a client at the end of a unit belongs to this unit.
+                None => {
+                    let (place, born, _) =
+                        connection.holder.as_ref().expect("a cancel request strikes the pooler's own statement");
+                    let client = &self.clients[*place];
+                    let waits = client.units.front().is_some_and(|unit| unit.cancelled);
+                    assert!(client.born != *born || waits, "a cancel request strikes what its client did not ask for");
+                }
+            }
         }
         let connection = &mut self.connections[at];
         let outcome = connection.session.run(command, struck);
@@ -680,15 +823,27 @@ impl World {
         connection.report();
         let status = connection.session.status();
         connection.say(|out| frame::write(out, b'Z', |out| out.push(status)));
+        let open = connection.session.explicit;
         match connection.unit.take() {
             Some((place, name, mut theirs)) => {
                 theirs.finish();
+                connection.holder = open.then(|| (place, self.clients[place].born, theirs.clone()));
                 let client = &mut self.clients[place];
                 if client.units.iter().any(|unit| unit.name == name) {
                     client.ahead.push((connection.id, connection.made, theirs));
                 }
             }
-            None if connection.own_asked > connection.own.len() => connection.own.push_back(connection.made),
+            None if connection.own_asked > connection.own.len() => {
+                connection.own.push_back(connection.made);
+                // What the pooler says again for a client in its transaction may fail: then that has failed.
+                if let Some((place, born, theirs)) =
+                    connection.holder.as_mut().filter(|_| open && connection.session.failed)
+                    && self.clients[*place].born == *born
+                {
+                    theirs.fail();
+                    self.clients[*place].ahead.push((connection.id, connection.made, theirs.clone()));
+                }
+            }
             // A unit in which nothing ran.
             None => (),
         }
@@ -696,7 +851,7 @@ impl World {
 
     fn hear_clients(&mut self) -> bool {
         let mut any = false;
-        for place in 0..CLIENTS {
+        for place in 0..self.clients.len() {
             let client = &mut self.clients[place];
             if client.gone {
                 continue;
@@ -739,7 +894,23 @@ impl World {
     }
 }
 
+impl Drop for World {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
 impl Client {
+    fn believe_what_was_told(&mut self) {
+        for (name, value) in self.told.iter().filter(|(name, _)| REPORTED.contains(&name.as_str())) {
+            let name = name.to_lowercase();
+            let value = value.replace("\"$user\"", "$user");
+            for values in [&mut self.session.current, &mut self.session.lasting] {
+                put(values, &name, Some(&value));
+            }
+        }
+    }
+
     fn hear(&mut self, tag: u8, body: &[u8]) {
         let text = String::from_utf8_lossy(body).replace('\0', " ");
         trace!("client {:?}: {} {text}", self.units.front().map(|unit| &unit.name), char::from(tag));
@@ -761,6 +932,8 @@ impl Client {
             b'E' => {
                 let report = backend::report(body).unwrap();
                 if report.severity == "FATAL" {
+                    trace!("gone: {report:?}");
+                    assert_ne!(report.code, "57014", "a client is sent away for what has struck the pooler's own");
                     self.gone = true;
                     return;
                 }
@@ -847,6 +1020,14 @@ impl Connection {
         }
         let parse = frontend::parse(body).unwrap();
         let sql = String::from_utf8(parse.query.to_vec()).unwrap();
+        let ends = |command: &Command| {
+            matches!(command, Command::Commit { .. } | Command::Rollback { .. } | Command::RollbackTo(_))
+        };
+        if self.session.failed && !read(&sql).0.iter().all(ends) {
+            self.say(|out| backend::write_error(out, "ERROR", "25P02", "the transaction has failed"));
+            self.skips = true;
+            return;
+        }
         if !parse.name.is_empty() && self.statements.contains_key(parse.name) {
             return self.complain("42P05");
         }

@@ -1,0 +1,183 @@
+//! What happens, step by step: drawn by a seed, or read from the bytes of a fuzzer.
+
+use std::time::Duration;
+
+use crate::world::{FORMS, ORDERS, Setup, World};
+
+/// One thing that happens. Whose it is, `who`, is a client's place, or a server connection's among those that there are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// A client says a unit, in this form of the protocol, of statements by their number.
+    Say { who: usize, form: usize, statements: Vec<usize> },
+    /// So many bytes of what a client has said are sent.
+    Send { who: usize, bytes: usize },
+    /// A server works on so many messages.
+    Work { who: usize, messages: usize },
+    /// So many bytes of what a server has answered are told.
+    Tell { who: usize, bytes: usize },
+    /// What a server runs next fails in this way.
+    Strike { who: usize, how: usize },
+    /// A server connection dies.
+    Kill { who: usize },
+    /// A client asks to cancel what it does.
+    Cancel { who: usize },
+    /// Cancel requests that have arrived at the server have their effect.
+    TakeCancels,
+    /// A client leaves, and another comes in its place.
+    Leave { who: usize },
+    /// A server says what nobody has asked for.
+    Mutter { who: usize, what: usize },
+    /// Somebody gives an order at the console.
+    Order { what: usize },
+    /// Time passes.
+    Pass { time: Duration },
+    /// All that has been said is answered.
+    Settle,
+    /// The pooler works until it has nothing to do.
+    Turn,
+}
+
+/// Does a step.
+pub fn take(world: &mut World, step: &Step) {
+    match step {
+        Step::Say { who, form, statements } => world.say(*who, *form, statements),
+        Step::Send { who, bytes } => world.send(*who, *bytes),
+        Step::Work { who, messages } => world.work(*who, *messages),
+        Step::Tell { who, bytes } => world.answer(*who, *bytes),
+        Step::Strike { who, how } => world.strike(*who, *how),
+        Step::Kill { who } => world.kill(*who),
+        Step::Cancel { who } => world.cancel(*who),
+        Step::TakeCancels => world.take_cancels(),
+        Step::Leave { who } => world.leave(*who),
+        Step::Mutter { who, what } => world.mutter(*who, *what),
+        Step::Order { what } => world.order(*what),
+        Step::Pass { time } => world.pass(*time),
+        Step::Settle => world.settle(),
+        Step::Turn => world.turn(),
+    }
+}
+
+/// Numbers by chance (SplitMix64, Steele, Lea and Flood 2014): the same for a seed on every machine.
+pub struct Dice(u64);
+
+impl Dice {
+    /// Dice of this seed.
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ mixed >> 31
+    }
+
+    /// A number below this.
+    pub fn below(&mut self, limit: usize) -> usize {
+        (self.next() % limit as u64) as usize
+    }
+
+    /// One of these.
+    pub fn of<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.below(choices.len())]
+    }
+}
+
+/// The schedule of a seed: how things are set up, and so many steps.
+pub fn of_seed(seed: u64, count: usize) -> (Setup, Vec<Step>) {
+    let mut dice = Dice::new(seed);
+    let mut setup = Setup {
+        clients: dice.of(&[2, 3, 3, 4, 6]),
+        pool_size: dice.of(&[1, 1, 2, 3]),
+        pipelining: dice.below(3) > 0,
+        stall: dice.of(&[Duration::ZERO, Duration::from_millis(20)]),
+        check_after: dice.of(&[None, Some(Duration::from_secs(2))]),
+        lifetime: dice.of(&[3600, 20]),
+        wait: dice.of(&[120, 5]),
+        idle_in_transaction: dice.of(&[0, 0, 3]),
+        reports_search_path: dice.below(2) > 0,
+        session_mode: dice.below(8) == 0,
+    };
+    if setup.session_mode {
+        // Else clients would wait for others to leave.
+        setup.pool_size = setup.clients;
+    }
+    // Some schedules have much of what others have little of.
+    let (deaths, hurry, orders) = (dice.of(&[0, 1, 6]), dice.of(&[10, 40, 80]), dice.of(&[0, 0, 3]));
+    let mut steps = Vec::with_capacity(count * 2);
+    while steps.len() < count {
+        let who = dice.below(setup.clients);
+        steps.push(match dice.below(100 + deaths + orders) {
+            0..28 => {
+                let statements = (0..=dice.below(3)).map(|_| dice.below(256)).collect();
+                Step::Say { who, form: dice.below(FORMS), statements }
+            }
+            28..34 => Step::Send { who, bytes: dice.below(64) },
+            34..50 => Step::Send { who, bytes: usize::MAX },
+            50..64 => Step::Work { who, messages: dice.below(4) + 1 },
+            64..68 => Step::Tell { who, bytes: dice.below(40) },
+            68..80 => Step::Tell { who, bytes: usize::MAX },
+            80..83 => Step::Strike { who, how: dice.below(3) },
+            83..86 => Step::Cancel { who },
+            86..88 => Step::TakeCancels,
+            88..90 => Step::Leave { who },
+            90..92 => Step::Mutter { who, what: dice.below(3) },
+            92..95 => Step::Pass { time: Duration::from_millis(dice.of(&[1, 15, 30, 120, 700, 2500, 6000, 25_000])) },
+            95..97 => Step::Settle,
+            97..100 => Step::Turn,
+            kind if kind < 100 + deaths => Step::Kill { who },
+            _ => Step::Order { what: dice.below(ORDERS.len()) },
+        });
+        // What comes in one turn may have come at any time before.
+        if dice.below(100) < hurry {
+            steps.push(Step::Turn);
+        }
+    }
+    (setup, steps)
+}
+
+/// The schedule that a fuzzer's bytes stand for.
+pub fn of_bytes(bytes: &[u8]) -> (Setup, Vec<Step>) {
+    let mut bytes = bytes.iter();
+    let mut next = || bytes.next().map(|byte| usize::from(*byte));
+    let choice = next().unwrap_or(0);
+    let setup = Setup {
+        pool_size: choice % 2 + 1,
+        pipelining: choice / 2 % 2 == 1,
+        reports_search_path: choice / 4 % 2 == 0,
+        stall: Duration::from_millis(if choice & 16 == 0 { 0 } else { 20 }),
+        ..Setup::default()
+    };
+    let mut steps = Vec::new();
+    // What goes on for long shows no more than what goes on for a while.
+    for _ in 0..200 {
+        let Some(first) = next() else { break };
+        let (who, what) = (first / 16 % setup.clients, first % 16);
+        let mut below = |limit: usize| next().unwrap_or(0) % limit;
+        steps.push(match what {
+            0..=3 => {
+                let statements = (0..=below(3)).map(|_| below(256)).collect();
+                Step::Say { who, form: first / 16, statements }
+            }
+            4 => Step::Send { who, bytes: below(64) },
+            5 => Step::Send { who, bytes: usize::MAX },
+            6 => Step::Work { who, messages: below(4) + 1 },
+            7 => Step::Tell { who, bytes: below(40) },
+            8 => Step::Tell { who, bytes: usize::MAX },
+            9 => Step::Strike { who, how: below(3) },
+            10 => Step::Kill { who },
+            11 => Step::Cancel { who },
+            12 => Step::TakeCancels,
+            13 => Step::Leave { who },
+            14 => Step::Mutter { who, what: below(3) },
+            _ if first & 128 != 0 => Step::Pass { time: Duration::from_millis(1 << below(15)) },
+            _ => Step::Settle,
+        });
+        if first & 128 == 0 || what > 8 {
+            steps.push(Step::Turn);
+        }
+    }
+    (setup, steps)
+}
