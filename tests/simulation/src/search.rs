@@ -1,6 +1,6 @@
 //! Runs schedules, and finds out which steps of one that fails matter.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Once;
 
@@ -8,6 +8,7 @@ use crate::schedule::{self, Step};
 use crate::world::{Setup, World};
 
 thread_local! {
+    static RUNS: Cell<bool> = const { Cell::new(false) };
     static LAST_WORDS: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
@@ -27,9 +28,14 @@ pub struct Failure {
 pub fn run(setup: &Setup, steps: &[Step]) -> Result<(), Failure> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
-        panic::set_hook(Box::new(|info| LAST_WORDS.set(Some(info.to_string()))));
+        let usual = panic::take_hook();
+        panic::set_hook(Box::new(move |info| match RUNS.get() {
+            true => LAST_WORDS.set(Some(info.to_string())),
+            false => usual(info),
+        }));
     });
     let mut after = 0;
+    RUNS.set(true);
     let done = panic::catch_unwind(AssertUnwindSafe(|| {
         let mut world = World::new(setup);
         for step in steps {
@@ -38,6 +44,7 @@ pub fn run(setup: &Setup, steps: &[Step]) -> Result<(), Failure> {
         }
         world.end();
     }));
+    RUNS.set(false);
     done.map_err(|_| Failure { what: LAST_WORDS.take().unwrap_or_default(), after })
 }
 
