@@ -19,6 +19,10 @@ pub enum Step {
     Strike { who: usize, how: usize },
     /// A server connection dies.
     Kill { who: usize },
+    /// The server goes down.
+    Stop,
+    /// The server is there again.
+    Start,
     /// A client asks to cancel what it does.
     Cancel { who: usize },
     /// Cancel requests that have arrived at the server have their effect.
@@ -46,6 +50,8 @@ pub fn take(world: &mut World, step: &Step) {
         Step::Tell { who, bytes } => world.answer(*who, *bytes),
         Step::Strike { who, how } => world.strike(*who, *how),
         Step::Kill { who } => world.kill(*who),
+        Step::Stop => world.stop(),
+        Step::Start => world.start(),
         Step::Cancel { who } => world.cancel(*who),
         Step::TakeCancels => world.take_cancels(),
         Step::Leave { who } => world.leave(*who),
@@ -99,6 +105,7 @@ pub fn of_seed(seed: u64, count: usize) -> (Setup, Vec<Step>) {
         idle_in_transaction: dice.of(&[0, 0, 3]),
         reports_search_path: dice.below(2) > 0,
         session_mode: dice.below(8) == 0,
+        queue_while_down: dice.below(4) > 0,
     };
     if setup.session_mode {
         // Else clients would wait for others to leave.
@@ -106,10 +113,11 @@ pub fn of_seed(seed: u64, count: usize) -> (Setup, Vec<Step>) {
     }
     // Some schedules have much of what others have little of.
     let (deaths, hurry, orders) = (dice.of(&[0, 1, 6]), dice.of(&[10, 40, 80]), dice.of(&[0, 0, 3]));
+    let restarts = dice.of(&[0, 0, 0, 4]);
     let mut steps = Vec::with_capacity(count * 2);
     while steps.len() < count {
         let who = dice.below(setup.clients);
-        steps.push(match dice.below(100 + deaths + orders) {
+        steps.push(match dice.below(100 + deaths + orders + restarts) {
             0..28 => {
                 let statements = (0..=dice.below(3)).map(|_| dice.below(256)).collect();
                 Step::Say { who, form: dice.below(FORMS), statements }
@@ -128,7 +136,9 @@ pub fn of_seed(seed: u64, count: usize) -> (Setup, Vec<Step>) {
             95..97 => Step::Settle,
             97..100 => Step::Turn,
             kind if kind < 100 + deaths => Step::Kill { who },
-            _ => Step::Order { what: dice.below(ORDERS.len()) },
+            kind if kind < 100 + deaths + orders => Step::Order { what: dice.below(ORDERS.len()) },
+            kind if kind == 100 + deaths + orders => Step::Stop,
+            _ => Step::Start,
         });
         // What comes in one turn may have come at any time before.
         if dice.below(100) < hurry {

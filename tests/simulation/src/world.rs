@@ -38,6 +38,8 @@ pub struct Setup {
     pub reports_search_path: bool,
     /// Whether a client keeps its server connection until it leaves.
     pub session_mode: bool,
+    /// Whether clients wait while the server is down.
+    pub queue_while_down: bool,
 }
 
 impl Default for Setup {
@@ -54,6 +56,7 @@ impl Default for Setup {
             idle_in_transaction: 0,
             reports_search_path: true,
             session_mode: false,
+            queue_while_down: true,
         }
     }
 }
@@ -67,7 +70,7 @@ impl Setup {
         );
         format!(
             "default_pool_size = {}\npipelining = {}\npipeline_stall = {}\n{check}\nserver_lifetime = {}\n\
-             query_wait_timeout = {}\nidle_transaction_timeout = {}\nserver_reset_query_always = 0\npool_mode = {}\n",
+             query_wait_timeout = {}\nidle_transaction_timeout = {}\nserver_reset_query_always = 0\npool_mode = {}\nqueue_while_down = {}\n",
             self.pool_size,
             u8::from(self.pipelining),
             self.stall.as_secs_f64(),
@@ -75,6 +78,7 @@ impl Setup {
             self.wait,
             self.idle_in_transaction,
             if self.session_mode { "session" } else { "transaction" },
+            u8::from(self.queue_while_down),
         )
     }
 }
@@ -199,7 +203,8 @@ struct Connection {
 /// All there is.
 pub struct World {
     pooler: Pooler,
-    listener: UnixListener,
+    /// None while the server is down.
+    listener: Option<UnixListener>,
     folder: PathBuf,
     clients: Vec<Client>,
     /// Clients that have left.
@@ -238,12 +243,10 @@ impl World {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("howdah-simulation-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        let listener = UnixListener::bind(folder.join(".s.PGSQL.5")).unwrap();
-        listener.set_nonblocking(true).unwrap();
         let pooler = Pooler::new(&folder, &setup.settings());
         let mut world = Self {
             pooler,
-            listener,
+            listener: None,
             folder,
             clients: Vec::new(),
             left: 0,
@@ -253,6 +256,7 @@ impl World {
             written: HashMap::new(),
             reports_search_path: setup.reports_search_path,
         };
+        world.start();
         world.consoles = ORDERS.iter().map(|_| world.console()).collect();
         for place in 0..setup.clients {
             let client = world.arrive(place);
@@ -426,6 +430,25 @@ impl World {
         self.bury(id);
     }
 
+    /// The server goes down: its connections die, and no other can be made.
+    pub fn stop(&mut self) {
+        trace!("the server stops");
+        self.listener = None;
+        let _ = std::fs::remove_file(self.folder.join(".s.PGSQL.5"));
+        let ids: Vec<usize> = self.connections.iter().map(|connection| connection.id).collect();
+        ids.into_iter().for_each(|id| self.bury(id));
+    }
+
+    /// The server is there, again.
+    pub fn start(&mut self) {
+        if self.listener.is_none() {
+            trace!("the server starts");
+            let listener = UnixListener::bind(self.folder.join(".s.PGSQL.5")).unwrap();
+            listener.set_nonblocking(true).unwrap();
+            self.listener = Some(listener);
+        }
+    }
+
     fn bury(&mut self, id: usize) {
         self.connections.retain(|connection| connection.id != id);
         for client in &mut self.clients {
@@ -532,6 +555,7 @@ impl World {
 
     /// Everybody is answered, and nobody waits.
     pub fn end(&mut self) {
+        self.start();
         self.order(ORDERS.len() - 1);
         self.settle();
         // A server that could not be reached is tried again by and by.
@@ -562,7 +586,7 @@ impl World {
     /// Takes what comes to the server: new connections, and with `cancels` the requests that some bring.
     fn accept(&mut self, cancels: bool) -> bool {
         let mut any = false;
-        while let Ok((socket, _)) = self.listener.accept() {
+        while let Some(Ok((socket, _))) = self.listener.as_ref().map(UnixListener::accept) {
             socket.set_nonblocking(true).unwrap();
             self.count += 1;
             self.connections.push(Connection {
