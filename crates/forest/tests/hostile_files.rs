@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use common::{Random, Spec, handmade, random_model};
 use forest::ensemble::Node;
-use forest::{Ensemble, Error, xgboost};
+use forest::{Ensemble, Error, Form, compile_as, xgboost};
 
 /// The system's allocator, counting what this thread holds.
 struct Counting;
@@ -472,6 +472,21 @@ fn claimed_lengths_reserve_nothing() {
         let error = read(&file).expect_err("hostile");
         assert!(matches!(error, Error::Syntax { format: "UBJSON", .. }), "{error}");
     }
+}
+
+#[test]
+fn claimed_features_reserve_nothing() {
+    let sound = handmade::staircase("reg:squarederror", "5E-1", &[vec![1.0, 2.0, 3.0]]);
+    let own = r#""boost_from_average":"0","num_class":"0","num_feature":"1""#;
+    assert!(sound.contains(own));
+    let claims = sound.replace(own, &own.replace(r#""num_feature":"1""#, r#""num_feature":"500000000""#));
+    let before = HELD.get();
+    PEAK.set(before);
+    let ensemble = read(claims.as_bytes()).expect("a model of many features");
+    for form in [Form::Auto, Form::Compact, Form::Wide, Form::Rank] {
+        compile_as(&ensemble, b"", form).expect("it can be compiled");
+    }
+    assert!(PEAK.get() - before < 1 << 20, "{} bytes", PEAK.get() - before);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! The tables of the byte-rank kernels, for the models that they can predict.
 
+use std::collections::BTreeMap;
+
 use bytemuck::Zeroable;
 
 use super::{Shape, weighed};
@@ -111,33 +113,39 @@ impl RankTables {
 
 /// The thresholds of every feature, in order, in blocks that a byte can number.
 struct Ranks {
-    /// A feature's thresholds.
-    thresholds: Vec<Vec<f32>>,
-    /// The first of the feature's blocks in `blocks`.
-    first: Vec<usize>,
+    /// Of the features that split: a file may claim many more.
+    features: BTreeMap<u32, Thresholds>,
     blocks: Vec<RankFeature>,
+}
+
+/// A feature's thresholds.
+#[derive(Default)]
+struct Thresholds {
+    values: Vec<f32>,
+    /// The first of its blocks in [`Ranks::blocks`].
+    first: usize,
 }
 
 impl Ranks {
     fn new(ensemble: &Ensemble, tables: &mut RankTables) -> Option<Self> {
-        let mut thresholds = vec![Vec::new(); ensemble.num_features as usize];
+        let mut features = BTreeMap::<u32, Thresholds>::new();
         for node in ensemble.trees.iter().flat_map(|tree| &tree.nodes) {
             if let Node::Numeric { feature, threshold, .. } = node {
                 if threshold.is_nan() {
                     return None;
                 }
                 // The zeros are one threshold.
-                thresholds[*feature as usize].push(threshold + 0.0);
+                features.entry(*feature).or_default().values.push(threshold + 0.0);
             }
         }
-        let mut ranks = Self { thresholds, first: Vec::new(), blocks: Vec::new() };
-        for (feature, thresholds) in ranks.thresholds.iter_mut().enumerate() {
-            thresholds.sort_unstable_by(f32::total_cmp);
-            thresholds.dedup();
-            ranks.first.push(ranks.blocks.len());
-            for block in thresholds.chunks(MAX_THRESHOLDS) {
+        let mut ranks = Self { features, blocks: Vec::new() };
+        for (feature, Thresholds { values, first }) in &mut ranks.features {
+            values.sort_unstable_by(f32::total_cmp);
+            values.dedup();
+            *first = ranks.blocks.len();
+            for block in values.chunks(MAX_THRESHOLDS) {
                 ranks.blocks.push(RankFeature {
-                    feature: feature as u32,
+                    feature: *feature,
                     line: add_lines(&mut tables.thresholds, block),
                     thresholds: block.len() as u32,
                     left: RankFeature::NO_COLUMN,
@@ -180,9 +188,9 @@ impl Ranks {
 
     /// The block of a threshold and its number in it.
     fn find(&self, feature: u32, threshold: f32) -> (usize, usize) {
-        let feature = feature as usize;
-        let rank = self.thresholds[feature].partition_point(|other| *other < threshold);
-        (self.first[feature] + rank / MAX_THRESHOLDS, rank % MAX_THRESHOLDS)
+        let Thresholds { values, first } = &self.features[&feature];
+        let rank = values.partition_point(|other| *other < threshold);
+        (first + rank / MAX_THRESHOLDS, rank % MAX_THRESHOLDS)
     }
 
     /// Column and bound of a node: left is what ranks below the bound.
