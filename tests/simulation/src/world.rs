@@ -851,7 +851,9 @@ impl World {
         match connection.unit.take() {
             Some((place, name, mut theirs)) => {
                 theirs.finish();
-                connection.holder = open.then(|| (place, self.clients[place].born, theirs.clone()));
+                // The client in that place may be another by now.
+                let born = name.split('.').next().and_then(|born| born.parse().ok()).unwrap();
+                connection.holder = open.then(|| (place, born, theirs.clone()));
                 let client = &mut self.clients[place];
                 if client.units.iter().any(|unit| unit.name == name) {
                     client.ahead.push((connection.id, connection.made, theirs));
