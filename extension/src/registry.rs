@@ -414,7 +414,8 @@ pub fn project_to_add_to(name: &str, task: &str, deploying: bool) -> Result<Proj
     let project = ensure_project(name, task)?;
     // And after: another role may have made it meanwhile.
     access::require_training(name, deploying)?;
-    lock_project(project.id, name)?;
+    lock_project(project.id, name)
+        .map_err(|error| error.hint("Train or import the model again: this makes the project anew."))?;
     Ok(project)
 }
 
@@ -693,7 +694,6 @@ pub fn lock_project(project_id: i64, name: &str) -> Result<()> {
     }
     match names::with_latest(|snapshot| lookup::project(project_id, snapshot))? {
         Some(_) => Ok(()),
-        None => Err(Error::undefined(format!("project \"{name}\" was deleted by another session"))
-            .hint("Train or import the model again: this makes the project anew.")),
+        None => Err(Error::undefined(format!("project \"{name}\" was deleted by another session"))),
     }
 }

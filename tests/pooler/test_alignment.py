@@ -144,13 +144,19 @@ def test_a_cancel_during_an_alignment_answers_its_client_and_strikes_nothing(ser
 STARTED = {"default_tablespace": "pg_default"}
 
 
+def to_be_aligned_within(server, stack):
+    """A pooler that pools sessions, and a client whose session has a temporary table and must be aligned next."""
+    pooler = stack.enter_context(Pooler(server, pool_mode="session"))
+    x = stack.enter_context(Raw(pooler.port, **STARTED))
+    assert x.sql("CREATE TEMP TABLE own (a int)") == "C:CREATE TABLE Z:I"
+    assert x.sql("RESET default_tablespace") == "C:RESET Z:I"
+    return pooler, x
+
+
 def test_a_cancel_during_an_alignment_keeps_the_session_of_a_client_that_has_one(server, ground):
     """In session pooling what was reset is brought in line within the session, which has a temporary table."""
     with contextlib.ExitStack() as stack:
-        pooler = stack.enter_context(Pooler(server, pool_mode="session"))
-        x = stack.enter_context(Raw(pooler.port, **STARTED))
-        assert x.sql("CREATE TEMP TABLE own (a int)") == "C:CREATE TABLE Z:I"
-        assert x.sql("RESET default_tablespace") == "C:RESET Z:I"
+        pooler, x = to_be_aligned_within(server, stack)
         with locked(server):
             x.send(query("INSERT INTO own VALUES (1)"))
             wait_until(lambda: waits_for_lock(ground))
@@ -162,10 +168,7 @@ def test_a_cancel_during_an_alignment_keeps_the_session_of_a_client_that_has_one
 
 def test_a_session_that_is_lost_in_an_alignment_is_told_so(server, ground):
     with contextlib.ExitStack() as stack:
-        pooler = stack.enter_context(Pooler(server, pool_mode="session"))
-        x = stack.enter_context(Raw(pooler.port, **STARTED))
-        assert x.sql("CREATE TEMP TABLE own (a int)") == "C:CREATE TABLE Z:I"
-        assert x.sql("RESET default_tablespace") == "C:RESET Z:I"
+        _, x = to_be_aligned_within(server, stack)
         with locked(server):
             x.send(query("SELECT 1"))
             wait_until(lambda: waits_for_lock(ground))
