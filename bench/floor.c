@@ -1,24 +1,15 @@
 // The least that a client of PostgreSQL can do, for the drivers' benches: sends requests that were made beforehand and
-// reads of the answers only the messages' headers. Usage:
+// reads of the answers only the messages' headers; so it is the load generator where a pooler is to be the limit. Usage:
 //
-//   floor PORT USER DATABASE CONNECTIONS DEPTH SECONDS SETUP REQUEST
+//   floor PLACE USER DATABASE CONNECTIONS DEPTH SECONDS SETUP REQUEST
 //
+// PLACE is a port of 127.0.0.1 or the path of a Unix socket.
 // SETUP and REQUEST are files of segments: a length (4 bytes, big-endian) and bytes that the server answers with one
 // ReadyForQuery. Each connection sends SETUP once; then again and again the segments of REQUEST, each when the one
-// before is answered, DEPTH of them at a time where there is only one. Prints operations a second and microseconds of
-// CPU an operation. The user needs no password.
+// before is answered, DEPTH of them at a time where there is only one. Prints operations a second, microseconds of CPU an
+// operation, and what the slowest connection got in parts of the mean. The user needs no password.
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
-#include <time.h>
-#include <unistd.h>
+#include "sockets.h"
 
 enum { SPACE = 256 * 1024 };
 
@@ -31,21 +22,13 @@ struct segments {
 struct connection {
     int socket;
     int next;           // the segment to be sent next
+    long done;
     uint32_t skip;      // of the message that is being read
     unsigned have;      // bytes of the header that is being read
     unsigned char head[5];
 };
 
 static unsigned char space[SPACE];
-
-static void fail(const char *what) {
-    perror(what);
-    exit(1);
-}
-
-static uint32_t word(const unsigned char *at) {
-    return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
-}
 
 static struct segments load(const char *path) {
     struct segments found = {0};
@@ -63,13 +46,8 @@ static struct segments load(const char *path) {
     return found;
 }
 
-static void put(int to, const unsigned char *bytes, size_t length) {
-    while (length) {
-        ssize_t sent = send(to, bytes, length, 0);
-        if (sent <= 0) fail("send");
-        bytes += sent;
-        length -= (size_t)sent;
-    }
+static void say(int to, const unsigned char *bytes, size_t length) {
+    if (!put(to, bytes, length)) fail("send");
 }
 
 // Reads once; how many ReadyForQuery came.
@@ -109,30 +87,12 @@ static void wait_for(struct connection *from, int wanted) {
     while (wanted > 0) wanted -= take(from);
 }
 
-static struct connection opened(int port, const char *user, const char *database) {
-    struct connection made = {0};
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-    unsigned char start[512] = {0};
-    int one = 1;
-    size_t length = 8;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    made.socket = socket(AF_INET, SOCK_STREAM, 0);
-    if (connect(made.socket, (struct sockaddr *)&address, sizeof address)) fail("connect");
-    setsockopt(made.socket, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    start[5] = 3;
-    length += (size_t)snprintf((char *)start + length, 500, "user%c%s%cdatabase%c%s%c", 0, user, 0, 0, database, 0);
-    length += 1;
-    start[2] = (unsigned char)(length >> 8);
-    start[3] = (unsigned char)length;
-    put(made.socket, start, length);
+static struct connection opened(const char *place, const char *user, const char *database) {
+    struct connection made = {.socket = connected(place)};
+    unsigned char start[512];
+    say(made.socket, start, startup(start, sizeof start, user, database));
     wait_for(&made, 1);
     return made;
-}
-
-static double seconds(clockid_t clock) {
-    struct timespec now;
-    clock_gettime(clock, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
 int main(int argc, char **argv) {
@@ -140,7 +100,7 @@ int main(int argc, char **argv) {
     struct segments setup, request;
     struct epoll_event events[64];
     int count, depth, poll = -1, under_way = 0;
-    long done = 0;
+    long done = 0, least;
     double wall, cpu, end;
     if (argc != 9) return 2;
     count = atoi(argv[4]);
@@ -151,21 +111,20 @@ int main(int argc, char **argv) {
     all = calloc((size_t)count, sizeof *all);
     if (count > 1) poll = epoll_create1(0);
     for (int i = 0; i < count; i++) {
-        all[i] = opened(atoi(argv[1]), argv[2], argv[3]);
+        all[i] = opened(argv[1], argv[2], argv[3]);
         for (int j = 0; j < setup.count; j++) {
-            put(all[i].socket, setup.bytes[j], setup.length[j]);
+            say(all[i].socket, setup.bytes[j], setup.length[j]);
             wait_for(&all[i], 1);
         }
         if (count > 1) {
-            struct epoll_event event = {.events = EPOLLIN, .data.ptr = &all[i]};
-            if (epoll_ctl(poll, EPOLL_CTL_ADD, all[i].socket, &event)) fail("epoll_ctl");
+            watch(poll, all[i].socket, &all[i], EPOLLIN, EPOLL_CTL_ADD);
         }
     }
     wall = seconds(CLOCK_MONOTONIC);
     cpu = seconds(CLOCK_PROCESS_CPUTIME_ID);
     end = wall + atof(argv[6]);
     for (int i = 0; i < count; i++) {
-        for (int j = 0; j < depth; j++, under_way++) put(all[i].socket, request.bytes[0], request.length[0]);
+        for (int j = 0; j < depth; j++, under_way++) say(all[i].socket, request.bytes[0], request.length[0]);
         all[i].next = 1 % request.count;
     }
     while (under_way) {
@@ -180,17 +139,17 @@ int main(int argc, char **argv) {
             int answered = take(one);
             size_t together = 0;
             for (; answered; answered--) {
-                if (one->next == 0) done++;
+                if (one->next == 0) one->done++;
                 if (one->next == 0 && seconds(CLOCK_MONOTONIC) >= end) {
                     under_way--;
                     continue;
                 }
                 if (together + request.length[one->next] > SPACE && together) {
-                    put(one->socket, space, together);
+                    say(one->socket, space, together);
                     together = 0;
                 }
                 if (request.length[one->next] > SPACE) {
-                    put(one->socket, request.bytes[one->next], request.length[one->next]);
+                    say(one->socket, request.bytes[one->next], request.length[one->next]);
                 } else {
                     // What has been read is done with: its memory gathers what is sent together.
                     memcpy(space + together, request.bytes[one->next], request.length[one->next]);
@@ -198,11 +157,16 @@ int main(int argc, char **argv) {
                 }
                 one->next = (one->next + 1) % request.count;
             }
-            if (together) put(one->socket, space, together);
+            if (together) say(one->socket, space, together);
         }
     }
     wall = seconds(CLOCK_MONOTONIC) - wall;
     cpu = seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu;
-    printf("%.6g %.6g\n", (double)done / wall, cpu / (double)done * 1e6);
+    least = all[0].done;
+    for (int i = 0; i < count; i++) {
+        done += all[i].done;
+        if (all[i].done < least) least = all[i].done;
+    }
+    printf("%.6g %.6g %.4g\n", (double)done / wall, cpu / (double)done * 1e6, (double)least * count / (double)done);
     return 0;
 }

@@ -20,9 +20,9 @@ from bench.driver_cases import (
     rows,
     tasks,
 )
+from bench.programs import compiled
 from devkit import Problem
-from devkit.places import BUILD, ROOT
-from devkit.setup import compiler
+from devkit.places import BUILD
 
 USER = "floor"
 EPOCH = datetime.datetime(2000, 1, 1, tzinfo=datetime.timezone.utc)
@@ -35,10 +35,7 @@ class Floor:
         self.server, self.database = server, database
         self.folder = BUILD / "floor"
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.program = self.folder / "floor"
-        command = [compiler(), "-O2", "-o", str(self.program), str(ROOT / "bench" / "floor.c")]
-        if subprocess.run(command, check=False).returncode != 0:
-            raise Problem("bench/floor.c did not compile (the compiler's message is above)")
+        self.program = compiled("floor", self.folder)
         # A user of its own without a password, on this private server only: what is measured is not the login.
         server.psql(f"CREATE USER {USER} SUPERUSER")
         access = server.data / "pg_hba.conf"
@@ -59,7 +56,7 @@ class Floor:
         done = subprocess.run([*command, *files], capture_output=True, text=True, check=False, timeout=120)
         if done.returncode != 0:
             raise Problem(f"the floor of {case}: {done.stderr.strip()[-300:]}")
-        rate, cpu = map(float, done.stdout.split())
+        rate, cpu, _ = map(float, done.stdout.split())
         each = self.rows(case)
         return {"rate": rate * each, "cpu": cpu / each}
 
