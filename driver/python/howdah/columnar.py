@@ -1,13 +1,15 @@
-"""Results as columns, and models' predictions for matrices."""
+"""The connection's methods of columns and matrices: results as columns, and models' predictions."""
 
 from __future__ import annotations
 
 import array
 import struct
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 from . import _core, exceptions, named, utils
-from ._parts import ConnectionPart
+
+if TYPE_CHECKING:
+    from .connection import Connection
 
 # An array of `real` takes eight bytes a number on the wire, and a message has at most one gigabyte.
 _CELLS = 100_000_000
@@ -30,255 +32,255 @@ _CLASSES = 100
 _EXPLAINED_CELLS = 1_000_000
 
 
-class ColumnMethods(ConnectionPart):
-    """Methods of :class:`Connection` about columns and matrices."""
+async def fetch_columns(
+    self: Connection[Any],
+    query: str,
+    *args: Any,
+    dictionary: Any = (),
+    timeout: Optional[float] = None,
+    **values: Any,
+) -> _core.Columns:
+    """Run a query, and give its result as columns.
 
-    __slots__ = ()
+    The values go from the wire into Arrow's buffers without becoming Python objects. NULLs are in validity bitmaps.
+    Numbers, bool, date, timestamps, time, interval (a duration: a month is 30 days, a year 365), uuid, bytea, text,
+    json and jsonb (text) have Arrow types of their own, a numeric declared with its precision is a decimal, arrays
+    of one dimension are lists and composites structs; the values of other types are text as the server writes it.
+    Codecs set on the connection are left aside.
 
-    _protocol: Any
+    Parameters
+    ----------
+    query, args, timeout, values
+        As in :meth:`fetch`.
+    dictionary : sequence of str
+        The names of text columns that are to keep each different text once.
 
-    async def fetch_columns(
-        self,
-        query: str,
-        *args: Any,
-        dictionary: Any = (),
-        timeout: Optional[float] = None,
-        **values: Any,
-    ) -> _core.Columns:
-        """Run a query, and give its result as columns.
+    Returns
+    -------
+    Columns
+        Something that Arrow's libraries take without copying (`pyarrow.table(columns)`,
+        `polars.DataFrame(columns)`), and of which each column is something that NumPy takes
+        (`numpy.asarray(columns["delay"])`).
 
-        The values go from the wire into Arrow's buffers without becoming Python objects. NULLs are in validity bitmaps.
-        Numbers, bool, date, timestamps, time, interval (a duration: a month is 30 days, a year 365), uuid, bytea, text,
-        json and jsonb (text) have Arrow types of their own, a numeric declared with its precision is a decimal, arrays
-        of one dimension are lists and composites structs; the values of other types are text as the server writes it.
-        Codecs set on the connection are left aside.
+    Examples
+    --------
+    >>> columns = await connection.fetch_columns("select id, delay, carrier from flights", dictionary=["carrier"])
+    >>> numpy.asarray(columns["delay"]).mean()
+    12.5
+    """
+    self._check_open()
+    if values:
+        query, args = named.bind(query, values, args)
+    statement = await self._statements.get(query, timeout)
+    statement.attach()
+    try:
+        with self._callbacks.logged(query, args, timeout):
+            return await self._protocol.columns(statement, args, list(dictionary), timeout)  # type: ignore[no-any-return]
+    finally:
+        statement.detach()
+        self._statements.release(statement)
 
-        Parameters
-        ----------
-        query, args, timeout, values
-            As in :meth:`fetch`.
-        dictionary : sequence of str
-            The names of text columns that are to keep each different text once.
 
-        Returns
-        -------
-        Columns
-            Something that Arrow's libraries take without copying (`pyarrow.table(columns)`,
-            `polars.DataFrame(columns)`), and of which each column is something that NumPy takes
-            (`numpy.asarray(columns["delay"])`).
+async def copy_columns_to_table(
+    self: Connection[Any],
+    table_name: str,
+    *,
+    source: Any,
+    columns: Any = None,
+    schema_name: Optional[str] = None,
+    timeout: Optional[float] = None,
+) -> str:
+    """Copy columns to a table, in binary, without making Python objects of their values.
 
-        Examples
-        --------
-        >>> columns = await connection.fetch_columns("select id, delay, carrier from flights", dictionary=["carrier"])
-        >>> numpy.asarray(columns["delay"]).mean()
-        12.5
-        """
-        self._check_open()
-        if values:
-            query, args = named.bind(query, values, args)
-        statement = await self._get_statement(query, timeout)
-        statement.attach()
-        try:
-            with self._logged(query, args, timeout):
-                return await self._protocol.columns(statement, args, list(dictionary), timeout)  # type: ignore[no-any-return]
-        finally:
-            statement.detach()
-            self._maybe_gc_stmt(statement)
+    Parameters
+    ----------
+    table_name : str
+        The table.
+    source : object with Arrow's C interface
+        A table of pyarrow, polars or pandas, a record batch, or what :meth:`fetch_columns` gives.
+    columns : list of str, optional
+        The table's columns, in the order of the source's; by default those of the source's names.
+    schema_name : str, optional
+        The table's schema.
+    timeout : float, optional
+        Seconds for the whole.
 
-    async def copy_columns_to_table(
-        self,
-        table_name: str,
-        *,
-        source: Any,
-        columns: Any = None,
-        schema_name: Optional[str] = None,
-        timeout: Optional[float] = None,
-    ) -> str:
-        """Copy columns to a table, in binary, without making Python objects of their values.
+    Returns
+    -------
+    str
+        The status, as `COPY 100`.
 
-        Parameters
-        ----------
-        table_name : str
-            The table.
-        source : object with Arrow's C interface
-            A table of pyarrow, polars or pandas, a record batch, or what :meth:`fetch_columns` gives.
-        columns : list of str, optional
-            The table's columns, in the order of the source's; by default those of the source's names.
-        schema_name : str, optional
-            The table's schema.
-        timeout : float, optional
-            Seconds for the whole.
+    Raises
+    ------
+    TypeError
+        A column has a type that the table's does not take.
+    OverflowError
+        A value is out of the range of its column.
 
-        Returns
-        -------
-        str
-            The status, as `COPY 100`.
+    Examples
+    --------
+    >>> await connection.copy_columns_to_table("flights", source=pyarrow.table({"id": [1, 2]}))
+    'COPY 2'
+    """
+    self._check_open()
+    lent = _core.ColumnSource(source)
+    names = lent.names if columns is None else columns
+    listed = ", ".join(utils._quote_ident(name) for name in names)
+    table = utils._quote_ident(table_name)
+    if schema_name:
+        table = f"{utils._quote_ident(schema_name)}.{table}"
+    probe = await self._prepare(f"SELECT {listed} FROM {table} LIMIT 1", use_cache=True)
+    statement = f"COPY {table} ({listed}) FROM STDIN (FORMAT binary)"
+    with self._callbacks.logged(statement, (), timeout):
+        return str(await self._protocol.copy_in(statement, None, None, lent, probe._state, timeout))
 
-        Raises
-        ------
-        TypeError
-            A column has a type that the table's does not take.
-        OverflowError
-            A value is out of the range of its column.
 
-        Examples
-        --------
-        >>> await connection.copy_columns_to_table("flights", source=pyarrow.table({"id": [1, 2]}))
-        'COPY 2'
-        """
-        self._check_open()
-        lent = _core.ColumnSource(source)
-        names = lent.names if columns is None else columns
-        listed = ", ".join(utils._quote_ident(name) for name in names)
-        table = utils._quote_ident(table_name)
-        if schema_name:
-            table = f"{utils._quote_ident(schema_name)}.{table}"
-        probe = await self._prepare(f"SELECT {listed} FROM {table} LIMIT 1", use_cache=True)
-        statement = f"COPY {table} ({listed}) FROM STDIN (FORMAT binary)"
-        with self._logged(statement, (), timeout):
-            return str(await self._protocol.copy_in(statement, None, None, lent, probe._state, timeout))
+async def predict(self: Connection[Any], project_name: str, features: Any, *, timeout: Optional[float] = None) -> Any:
+    """Predict for each row of a matrix, by the project's deployed model on the server.
 
-    async def predict(self, project_name: str, features: Any, *, timeout: Optional[float] = None) -> Any:
-        """Predict for each row of a matrix, by the project's deployed model on the server.
+    Parameters
+    ----------
+    project_name : str
+        The project.
+    features : matrix of float32 or float64
+        A NumPy array, or anything with Python's buffer interface or of an Arrow table's kind: a row for each
+        prediction, a column for each feature. NaN is a missing value.
+    timeout : float, optional
+        Seconds for each round trip; there is one for each hundred million numbers.
 
-        Parameters
-        ----------
-        project_name : str
-            The project.
-        features : matrix of float32 or float64
-            A NumPy array, or anything with Python's buffer interface or of an Arrow table's kind: a row for each
-            prediction, a column for each feature. NaN is a missing value.
-        timeout : float, optional
-            Seconds for each round trip; there is one for each hundred million numbers.
+    Returns
+    -------
+    numpy.ndarray or array.array of float32
+        The predictions, in order; NumPy's where NumPy is installed.
 
-        Returns
-        -------
-        numpy.ndarray or array.array of float32
-            The predictions, in order; NumPy's where NumPy is installed.
+    Raises
+    ------
+    PostgresError
+        There is no such project or model, or it has another number of features.
+    TypeError, ValueError
+        `features` is no such matrix.
 
-        Raises
-        ------
-        PostgresError
-            There is no such project or model, or it has another number of features.
-        TypeError, ValueError
-            `features` is no such matrix.
+    Examples
+    --------
+    >>> await connection.predict("flights", matrix)
+    array([12.5, 3.25], dtype=float32)
+    """
+    self._check_open()
+    matrix = _matrix(features)
+    rows, width = matrix.shape
+    step = max(1, _CELLS // max(width, 1))
+    parts = []
+    for start in range(0, rows, step) if rows else [0]:
+        packed = _core.pack_matrix(matrix, start, min(start + step, rows))
+        reals = await _fetch_bytes(self, _PREDICT, (project_name, packed), timeout)
+        if reals is None:
+            # Nothing is deployed under the name: the function says it in its own words.
+            await self.fetchval("SELECT pgml.predict_batch($1::text, ARRAY[]::real[])", project_name)
+            raise exceptions.InterfaceError(f"no model is deployed for the project {project_name!r}")
+        parts.append(_core.unpack_reals(reals))
+    return _floats(b"".join(parts))
 
-        Examples
-        --------
-        >>> await connection.predict("flights", matrix)
-        array([12.5, 3.25], dtype=float32)
-        """
-        self._check_open()
-        matrix = _matrix(features)
-        rows, width = matrix.shape
-        step = max(1, _CELLS // max(width, 1))
-        parts = []
-        for start in range(0, rows, step) if rows else [0]:
-            packed = _core.pack_matrix(matrix, start, min(start + step, rows))
-            reals = await self._fetch_bytes(_PREDICT, (project_name, packed), timeout)
-            if reals is None:
-                # Nothing is deployed under the name: the function says it in its own words.
-                await self.fetchval("SELECT pgml.predict_batch($1::text, ARRAY[]::real[])", project_name)
-                raise exceptions.InterfaceError(f"no model is deployed for the project {project_name!r}")
-            parts.append(_core.unpack_reals(reals))
-        return _floats(b"".join(parts))
 
-    async def predict_proba(self, project_name: str, features: Any, *, timeout: Optional[float] = None) -> Any:
-        """Predict the probabilities of each class for each row of a matrix.
+async def predict_proba(
+    self: Connection[Any], project_name: str, features: Any, *, timeout: Optional[float] = None
+) -> Any:
+    """Predict the probabilities of each class for each row of a matrix.
 
-        Parameters
-        ----------
-        project_name, features, timeout
-            As in :meth:`predict`.
+    Parameters
+    ----------
+    project_name, features, timeout
+        As in :meth:`predict`.
 
-        Returns
-        -------
-        numpy.ndarray of float32, or list of array.array
-            A row for each row, a column for each class.
+    Returns
+    -------
+    numpy.ndarray of float32, or list of array.array
+        A row for each row, a column for each class.
 
-        Raises
-        ------
-        PostgresError
-            There is no such project or model, it is not one that classifies, or it has another number of features.
-        TypeError, ValueError
-            `features` is no such matrix.
+    Raises
+    ------
+    PostgresError
+        There is no such project or model, it is not one that classifies, or it has another number of features.
+    TypeError, ValueError
+        `features` is no such matrix.
 
-        Examples
-        --------
-        >>> await connection.predict_proba("digits", matrix)
-        array([[0.9, 0.1]], dtype=float32)
-        """
-        self._check_open()
-        matrix = _matrix(features)
-        rows, width = matrix.shape
-        step = _CELLS // max(width, _CLASSES)
-        parts = []
-        for start in range(0, rows, step) if rows else [0]:
-            packed = _core.pack_matrix(matrix, start, min(start + step, rows))
-            reals = await self._fetch_bytes(_PROBABILITIES, (project_name, packed), timeout)
-            if reals is None:
-                await self.fetchval("SELECT pgml.predict_proba($1::text, ARRAY[]::real[])", project_name)
-                raise exceptions.InterfaceError(f"no model is deployed for the project {project_name!r}")
-            parts.append(_core.unpack_reals(reals))
-        found = _floats(b"".join(parts))
-        classes = len(found) // rows if rows else 0
-        if _numpy() is not None:
-            return found.reshape(rows, classes)
-        return [found[start : start + classes] for start in range(0, len(found), classes or 1)]
+    Examples
+    --------
+    >>> await connection.predict_proba("digits", matrix)
+    array([[0.9, 0.1]], dtype=float32)
+    """
+    self._check_open()
+    matrix = _matrix(features)
+    rows, width = matrix.shape
+    step = _CELLS // max(width, _CLASSES)
+    parts = []
+    for start in range(0, rows, step) if rows else [0]:
+        packed = _core.pack_matrix(matrix, start, min(start + step, rows))
+        reals = await _fetch_bytes(self, _PROBABILITIES, (project_name, packed), timeout)
+        if reals is None:
+            await self.fetchval("SELECT pgml.predict_proba($1::text, ARRAY[]::real[])", project_name)
+            raise exceptions.InterfaceError(f"no model is deployed for the project {project_name!r}")
+        parts.append(_core.unpack_reals(reals))
+    found = _floats(b"".join(parts))
+    classes = len(found) // rows if rows else 0
+    if _numpy() is not None:
+        return found.reshape(rows, classes)
+    return [found[start : start + classes] for start in range(0, len(found), classes or 1)]
 
-    async def explain(self, project_name: str, features: Any, *, timeout: Optional[float] = None) -> Any:
-        """Say what each feature contributes to the prediction of each row of a matrix: exact SHAP values.
 
-        The contributions of a row and its bias, the mean of the training rows, add up to the margin of the project's
-        deployed model: the prediction itself in a regression, the log-odds of the second of two classes, of several
-        classes the logarithm of each one's probability but for a constant.
+async def explain(self: Connection[Any], project_name: str, features: Any, *, timeout: Optional[float] = None) -> Any:
+    """Say what each feature contributes to the prediction of each row of a matrix: exact SHAP values.
 
-        Parameters
-        ----------
-        project_name, features
-            As in :meth:`predict`.
-        timeout : float, optional
-            Seconds for each round trip; there is one for each million numbers.
+    The contributions of a row and its bias, the mean of the training rows, add up to the margin of the project's
+    deployed model: the prediction itself in a regression, the log-odds of the second of two classes, of several
+    classes the logarithm of each one's probability but for a constant.
 
-        Returns
-        -------
-        numpy.ndarray or memoryview of float32
-            Of shape (rows, features + 1), or (rows, classes, features + 1) for a model of more than two classes; the
-            last is the bias. NumPy's where NumPy is installed.
+    Parameters
+    ----------
+    project_name, features
+        As in :meth:`predict`.
+    timeout : float, optional
+        Seconds for each round trip; there is one for each million numbers.
 
-        Raises
-        ------
-        PostgresError
-            There is no such project or model, it has another number of features, or it cannot be explained.
-        TypeError, ValueError
-            `features` is no such matrix.
+    Returns
+    -------
+    numpy.ndarray or memoryview of float32
+        Of shape (rows, features + 1), or (rows, classes, features + 1) for a model of more than two classes; the
+        last is the bias. NumPy's where NumPy is installed.
 
-        Examples
-        --------
-        >>> await connection.explain("flights", matrix)
-        array([[0.5, -1.25, 12.0]], dtype=float32)
-        """
-        self._check_open()
-        matrix = _matrix(features)
-        rows, width = matrix.shape
-        step = max(1, _EXPLAINED_CELLS // (width + 1))
-        parts = []
-        shape: tuple[int, ...] = (rows, width + 1)
-        for start in range(0, rows, step) if rows else [0]:
-            packed = _core.pack_matrix(matrix, start, min(start + step, rows))
-            reals = await self._fetch_bytes(
-                "SELECT pgml.explain_batch($1::text, $2::real[])", (project_name, packed), timeout
-            )
-            dimensions = int.from_bytes(reals[:4], "big")
-            if dimensions:
-                shape = (rows, *struct.unpack_from(">" + "ixxxx" * dimensions, reals, 12)[1:])
-            parts.append(_core.unpack_reals(reals))
-        return _shaped(b"".join(parts), shape)
+    Raises
+    ------
+    PostgresError
+        There is no such project or model, it has another number of features, or it cannot be explained.
+    TypeError, ValueError
+        `features` is no such matrix.
 
-    async def _fetch_bytes(self, query: str, args: tuple[Any, ...], timeout: Optional[float]) -> Any:
-        statement = await self._get_statement(query, timeout)
-        with self._logged(query, args, timeout):
-            return await self._protocol.bind_run(statement, args, "", 0, 6, timeout)
+    Examples
+    --------
+    >>> await connection.explain("flights", matrix)
+    array([[0.5, -1.25, 12.0]], dtype=float32)
+    """
+    self._check_open()
+    matrix = _matrix(features)
+    rows, width = matrix.shape
+    step = max(1, _EXPLAINED_CELLS // (width + 1))
+    parts = []
+    shape: tuple[int, ...] = (rows, width + 1)
+    for start in range(0, rows, step) if rows else [0]:
+        packed = _core.pack_matrix(matrix, start, min(start + step, rows))
+        reals = await _fetch_bytes(
+            self, "SELECT pgml.explain_batch($1::text, $2::real[])", (project_name, packed), timeout
+        )
+        dimensions = int.from_bytes(reals[:4], "big")
+        if dimensions:
+            shape = (rows, *struct.unpack_from(">" + "ixxxx" * dimensions, reals, 12)[1:])
+        parts.append(_core.unpack_reals(reals))
+    return _shaped(b"".join(parts), shape)
+
+
+async def _fetch_bytes(connection: Connection[Any], query: str, args: tuple[Any, ...], timeout: Optional[float]) -> Any:
+    statement = await connection._statements.get(query, timeout)
+    with connection._callbacks.logged(query, args, timeout):
+        return await connection._protocol.bind_run(statement, args, "", 0, 6, timeout)
 
 
 def _numpy() -> Any:

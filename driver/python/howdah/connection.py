@@ -1,49 +1,48 @@
-"""A session with a server."""
+"""A session with a server.
+
+A connection is put together from objects, each with a concern of its own: its :class:`.statements.Statements`, the
+program's :class:`.listeners.Callbacks`, the :class:`.cancellation.Cancellations` under way, and the native session.
+The class lists its methods; those that stand in other modules are functions there, named for what they do.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import functools
+import inspect
 import sys
 import traceback
 import warnings
-import weakref
-from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Optional, Union, overload
+from collections.abc import Coroutine, Iterable
+from typing import Any, Generic, Optional, overload
 
 from . import (
     _core,
+    additions,
+    capabilities,
+    columnar,
     compat,
-    connect_utils,
+    copying,
     cursor,
     exceptions,
-    introspection,
+    listeners,
     named,
     pipeline,
     prepared_stmt,
-    protocol,
+    queries,
     serverversion,
+    statements,
     transaction,
+    type_codecs,
 )
-from ._typing import ArgumentLists, ConnectionT, ConnectOptions, IsolationLevel, RecordT, RowT
-from .additions import ConnectionAdditions
-from .columnar import ColumnMethods
-from .copying import CopyMethods
-from .listeners import ListenerMethods
+from ._typing import ArgumentLists, IsolationLevel, RecordT, RowT
+from .cancellation import Cancellations
+from .capabilities import ServerCapabilities as ServerCapabilities
+from .listeners import Callbacks
 from .listeners import LoggedQuery as LoggedQuery
 from .listeners import _Callback as _Callback
-from .records import check_record_class, check_row_class
 from .statement_cache import _StatementCache as _StatementCache
-from .statements import StatementMethods
-from .type_codecs import TypeCodecMethods
+from .statements import Statements
 from .types import ServerVersion
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-# In which form the session gives a query's answer.
-_ROWS, _ROW, _VALUE, _STATUS, _EXTRA = range(5)
 
 
 class _ConnectionProxy:
@@ -60,28 +59,7 @@ class ConnectionMeta(type):
         return Connection in mro or _ConnectionProxy in mro
 
 
-class ServerCapabilities(NamedTuple):
-    """What the server can do, for servers that only speak PostgreSQL's protocol are not all PostgreSQL."""
-
-    advisory_locks: bool
-    notifications: bool
-    plpgsql: bool
-    sql_reset: bool
-    sql_close_all: bool
-    sql_copy_from_where: bool
-    jit: bool
-
-
-class Connection(
-    StatementMethods,
-    ListenerMethods,
-    CopyMethods,
-    TypeCodecMethods,
-    ColumnMethods,
-    ConnectionAdditions,
-    Generic[RecordT],
-    metaclass=ConnectionMeta,
-):
+class Connection(Generic[RecordT], metaclass=ConnectionMeta):
     """A session with a server, made by :func:`connect`.
 
     Queries may be asked at the same time, by any number of tasks: they travel together, and are answered in the order
@@ -99,11 +77,9 @@ class Connection(
         "__weakref__",
         "_aborted",
         "_addr",
-        "_cancellations",
+        "_callbacks",
+        "_cancelling",
         "_config",
-        "_intro_query",
-        "_listeners",
-        "_log_listeners",
         "_loop",
         "_params",
         "_pool_holder",
@@ -115,10 +91,7 @@ class Connection(
         "_server_caps",
         "_server_version",
         "_source_traceback",
-        "_stmt_cache",
-        "_stmt_cache_enabled",
-        "_stmts_to_close",
-        "_termination_listeners",
+        "_statements",
         "_top_xact",
         "_transport",
         "_watched",
@@ -138,32 +111,25 @@ class Connection(
         self._aborted = False
         # Counts how often the connection went back to its pool: what was made before is not valid after.
         self._pool_release_ctr = 0
-        self._stmt_cache = _StatementCache(
-            loop=loop,
-            max_size=config.statement_cache_size,
-            on_remove=functools.partial(_weak_maybe_gc_stmt, weakref.ref(self)),
-            max_lifetime=config.max_cached_statement_lifetime,
-            session=protocol,
-        )
-        self._stmts_to_close: set[Any] = set()
-        self._stmt_cache_enabled = config.statement_cache_size > 0
-        self._listeners: dict[str, set[_Callback]] = {}
-        self._log_listeners: set[_Callback] = set()
-        self._cancellations: set[Any] = set()
-        self._termination_listeners: set[_Callback] = set()
-        self._query_loggers: set[_Callback] = set()
         settings = protocol.get_settings()
         self._server_version = serverversion.split_server_version_string(settings.server_version)
-        self._server_caps = _detect_server_capabilities(self._server_version, settings)
-        if self._server_version < (14, 0):
-            self._intro_query = introspection.INTRO_LOOKUP_TYPES_13
-        else:
-            self._intro_query = introspection.INTRO_LOOKUP_TYPES
+        self._server_caps = capabilities.detect(self._server_version, settings)
+        self._statements = Statements(
+            protocol,
+            loop,
+            config,
+            has_multiranges=self._server_version >= (14, 0),
+            has_jit=self._server_caps.jit,
+        )
+        self._callbacks = Callbacks(loop, addr, params)
+        # The callbacks' own, looked at with each query.
+        self._query_loggers = self._callbacks.queries
+        self._cancelling = Cancellations(loop)
         self._reset_query: Optional[str] = None
         self._proxy: Any = None
         self._pool_holder: Any = None
         self._source_traceback = _extract_stack() if loop.get_debug() else None
-        self._watched = _is_watched(type(self), protocol)
+        self._watched = queries.is_watched(type(self), protocol)
         self._protocol = protocol
         protocol.set_connection(self)
 
@@ -230,64 +196,21 @@ class Connection(
         """Return whether the session is in a transaction."""
         return bool(self._protocol.is_in_transaction())
 
-    # Queries.
+    # Queries. The types of those that stand here depend on the class of rows, which is the connection's.
 
-    async def _ask_checked(
-        self, query: str, args: tuple[Any, ...], timeout: Any, record_class: Any, limit: int, shape: int, column: Any
-    ) -> Any:
-        # A coroutine, so that what is wrong is raised where the query is awaited, as for all other errors.
-        session = self._protocol
-        if session is None:
-            raise exceptions.InterfaceError("connection is closed")
-        if record_class is not None:
-            check_row_class(record_class)
-        if not self._query_loggers:
-            return await session.fetch(query, args, timeout, record_class, limit, shape, column)
-        with self._time_and_log(query, args, session._get_timeout(timeout)):
-            return await session.fetch(query, args, timeout, record_class, limit, shape, column)
+    execute = queries.execute
+    executemany = queries.executemany
+    fetchval = queries.fetchval
+    reload_schema_state = statements.reload_schema_state
 
-    @compat.markcoroutinefunction
-    def execute(
-        self, query: str, *args: Any, timeout: Optional[float] = None, **values: Any
-    ) -> Coroutine[Any, Any, str]:
-        """Execute an SQL command, or several without arguments.
+    # asyncpg's names, which libraries that watch queries put methods of their own in place of.
+    _execute = statements.run_once
+    _executemany = statements.run_many
+    _do_execute = statements.run_statement
 
-        Parameters
-        ----------
-        query : str
-            The commands; only one when there are arguments.
-        *args
-            The values of `$1`, `$2` and so on.
-        timeout : float, optional
-            Seconds; the connection's `command_timeout` by default.
-        **values
-            The values of `:name` parameters, in place of `args`.
-
-        Returns
-        -------
-        str
-            The status of the last command, as `INSERT 0 1`.
-
-        Examples
-        --------
-        >>> await connection.execute("delete from flights where id = :id", id=1)
-        'DELETE 1'
-        """
-        if values:
-            query, args = named.bind(query, values, args)
-        if args:
-            return _ask(self, query, args, timeout, None, 0, _STATUS, None)  # type: ignore[no-any-return]
-        session = self._protocol
-        if session is None or self._query_loggers:
-            return self._execute_checked(query, timeout)
-        return session.query(query, timeout)  # type: ignore[no-any-return]
-
-    async def _execute_checked(self, query: str, timeout: Any) -> Any:
-        session = self._protocol
-        if session is None:
-            raise exceptions.InterfaceError("connection is closed")
-        with self._time_and_log(query, (), timeout):
-            return await session.query(query, timeout)
+    # What the native session calls.
+    _fetch_unprepared = statements.fetch_unprepared
+    _fetch_again = statements.fetch_again
 
     @overload
     def fetch(
@@ -338,37 +261,8 @@ class Connection(
         if values:
             query, args = named.bind(query, values, args)
         if record_class is not None or self._query_loggers or self._watched or self._protocol is None:
-            return _ask(self, query, args, timeout, record_class, 0, _ROWS, None)  # type: ignore[no-any-return]
+            return queries.ask(self, query, args, timeout, record_class, 0, queries.ROWS, None)  # type: ignore[no-any-return]
         return self._protocol.fetch(query, args, timeout, None, 0, 0)  # type: ignore[no-any-return]
-
-    @compat.markcoroutinefunction
-    def fetchval(
-        self, query: str, *args: Any, column: Union[int, str] = 0, timeout: Optional[float] = None, **values: Any
-    ) -> Coroutine[Any, Any, Any]:
-        """Run a query, and give one value of its first row.
-
-        Parameters
-        ----------
-        query, args, timeout, values
-            As in :meth:`fetch`.
-        column : int or str, default 0
-            Which value.
-
-        Returns
-        -------
-        object
-            The value; None if it is NULL or there is no row.
-
-        Examples
-        --------
-        >>> await connection.fetchval("select count(*) from flights")
-        42
-        """
-        if values:
-            query, args = named.bind(query, values, args)
-        if self._query_loggers or self._watched or self._protocol is None:
-            return _ask(self, query, args, timeout, None, 1, _VALUE, column)  # type: ignore[no-any-return]
-        return self._protocol.fetch(query, args, timeout, None, 1, 2, column)  # type: ignore[no-any-return]
 
     @overload
     def fetchrow(
@@ -408,27 +302,7 @@ class Connection(
         """
         if values:
             query, args = named.bind(query, values, args)
-        return _ask(self, query, args, timeout, record_class, 1, _ROW, None)  # type: ignore[no-any-return]
-
-    async def executemany(self, command: str, args: ArgumentLists, *, timeout: Optional[float] = None) -> None:
-        """Run a command once for each of many argument lists, all or none.
-
-        Parameters
-        ----------
-        command : str
-            The command.
-        args : iterable or asynchronous iterable of sequences or of mappings
-            The argument lists, taken piece by piece while they are sent (of an asynchronous iterable all at first); or
-            the values of `:name` parameters.
-        timeout : float, optional
-            Seconds for the whole.
-
-        Examples
-        --------
-        >>> await connection.executemany("insert into flights values ($1, $2)", [(1, "LH"), (2, "AF")])
-        """
-        self._check_open()
-        await self._executemany(command, args, timeout)
+        return queries.ask(self, query, args, timeout, record_class, 1, queries.ROW, None)  # type: ignore[no-any-return]
 
     @overload
     async def fetchmany(
@@ -609,15 +483,89 @@ class Connection(
     ) -> prepared_stmt.PreparedStatement[Any]:
         self._check_open()
         if name is None:
-            name = self._stmt_cache_enabled
+            name = self._config.statement_cache_size > 0
         text, names = named.find(query)
-        statement = await self._get_statement(text, timeout, named=name, use_cache=use_cache, record_class=record_class)
+        statement = await self._statements.get(
+            text, timeout, named=name, use_cache=use_cache, record_class=record_class
+        )
         return prepared_stmt.PreparedStatement(self, query, statement, names)
+
+    # COPY, columns and matrices, codecs, callbacks, and what is built on the others.
+
+    copy_from_query = copying.copy_from_query
+    copy_from_table = copying.copy_from_table
+    copy_records_to_table = copying.copy_records_to_table
+    copy_to_table = copying.copy_to_table
+
+    copy_columns_to_table = columnar.copy_columns_to_table
+    explain = columnar.explain
+    fetch_columns = columnar.fetch_columns
+    predict = columnar.predict
+    predict_proba = columnar.predict_proba
+
+    decode_far_dates = type_codecs.decode_far_dates
+    decode_json = type_codecs.decode_json
+    reset_type_codec = type_codecs.reset_type_codec
+    set_builtin_type_codec = type_codecs.set_builtin_type_codec
+    set_type_codec = type_codecs.set_type_codec
+
+    add_listener = listeners.add_listener
+    add_log_listener = listeners.add_log_listener
+    add_query_logger = listeners.add_query_logger
+    add_termination_listener = listeners.add_termination_listener
+    query_logger = listeners.query_logger
+    remove_listener = listeners.remove_listener
+    remove_log_listener = listeners.remove_log_listener
+    remove_query_logger = listeners.remove_query_logger
+    remove_termination_listener = listeners.remove_termination_listener
+
+    export_model = additions.export_model
+    import_model = additions.import_model
+    notifications = additions.notifications
+    run_transaction = additions.run_transaction
+    train = additions.train
+
+    # What the native session calls: something came that nobody has asked for, or a query is to be cancelled.
+
+    def _process_notification(self, pid: int, channel: str, payload: str) -> None:
+        callbacks = self._callbacks
+        callbacks.call(callbacks.channels.get(channel, ()), self._unwrap(), pid, channel, payload)
+
+    def _process_log_message(self, fields: dict[str, str], last_query: Optional[str]) -> None:
+        callbacks = self._callbacks
+        if callbacks.log:
+            message = exceptions.PostgresLogMessage.new(fields, query=last_query)
+            callbacks.call(callbacks.log, self._unwrap(), message)
+
+    async def _introspect_types(self, typeoids: Iterable[int], timeout: Optional[float]) -> Any:
+        return await self._statements.introspect(typeoids, timeout)
 
     def _get_unique_id(self, prefix: str) -> str:
         global _uid
         _uid += 1
         return f"__howdah_{prefix}_{_uid:x}__"
+
+    def _maybe_gc_stmt(self, statement: Any) -> None:
+        self._statements.release(statement)
+
+    def _cancel_current_command(self, waiter: Any, cancel_waiter: Any = None) -> None:
+        self._cancelling.begin(self, waiter, cancel_waiter)
+
+    def _unwrap(self) -> Any:
+        """What the program knows as the connection: a pool's proxy, if it is a pool's."""
+        return self if self._proxy is None else self._proxy
+
+    @property
+    def _stmt_cache(self) -> _StatementCache:
+        return self._statements.cache
+
+    @property
+    def _stmts_to_close(self) -> set[Any]:
+        return self._statements.to_close
+
+    @property
+    def _cancellations(self) -> set[Any]:
+        return self._cancelling.tasks
 
     # The session's end, and its being made as new.
 
@@ -664,32 +612,18 @@ class Connection(
 
     def _cleanup(self) -> None:
         """Give up what the connection holds; called whenever it has ended."""
-        self._call_termination_listeners()
+        self._callbacks.end(self._unwrap())
         if self._pool_holder is not None:
             holder, self._pool_holder = self._pool_holder(), None
             if holder is not None and holder._con is self:
                 holder._release_on_close()
-        self._mark_stmts_as_closed()
-        self._listeners.clear()
-        self._log_listeners.clear()
-        self._query_loggers.clear()
-        self._clean_tasks()
-
-    def _clean_tasks(self) -> None:
-        if self._cancellations:
-            try:
-                current = asyncio.current_task(self._loop)
-            except RuntimeError:
-                current = None
-            for task in self._cancellations:
-                if task is not current and not task.done():
-                    task.cancel()
-            self._cancellations.clear()
+        self._statements.end()
+        self._callbacks.forget()
+        self._cancelling.end()
 
     async def _reset(self) -> None:
         self._check_open()
-        self._listeners.clear()
-        self._log_listeners.clear()
+        self._callbacks.forget_session()
         if self._protocol.is_in_transaction() or self._top_xact is not None:
             if self._top_xact is None or not self._top_xact._managed:
                 # A block ends its transaction by itself, one begun by hand was forgotten.
@@ -718,17 +652,7 @@ class Connection(
     def get_reset_query(self) -> str:
         """Return the commands that make the session as new, which a derived class may change."""
         if self._reset_query is None:
-            caps = self._server_caps
-            commands = []
-            if caps.advisory_locks:
-                commands.append("SELECT pg_advisory_unlock_all();")
-            if caps.sql_close_all:
-                commands.append("CLOSE ALL;")
-            if caps.notifications and caps.plpgsql:
-                commands.append("UNLISTEN *;")
-            if caps.sql_reset:
-                commands.append("RESET ALL;")
-            self._reset_query = "\n".join(commands)
+            self._reset_query = capabilities.reset_commands(self._server_caps)
         return self._reset_query
 
     def _set_proxy(self, proxy: Any) -> None:
@@ -739,273 +663,16 @@ class Connection(
     def _on_release(self, stacklevel: int = 1) -> None:
         """Called when the connection goes back to its pool."""
         self._pool_release_ctr += 1
-        if self._listeners:
-            callbacks = [callback for group in self._listeners.values() for callback in group]
-            self._check_listeners(callbacks, "notification")
-        if self._log_listeners:
-            self._check_listeners(self._log_listeners, "log")
-
-    # Cancellation.
-
-    def _cancel_current_command(self, waiter: Any, cancel_waiter: Any = None) -> None:
-        self._cancellations.add(self._loop.create_task(self._cancel(waiter, cancel_waiter)))
-
-    async def _cancel(self, waiter: Any, cancel_waiter: Any = None) -> None:
-        """Ask the server to cancel the current command, and wait until it has ended."""
-        try:
-            async with compat.timeout(self._config.command_timeout):
-                # Some servers end the connection that way once they have read the request.
-                with contextlib.suppress(ConnectionResetError):
-                    await connect_utils._cancel(
-                        loop=self._loop,
-                        addr=self._addr,
-                        params=self._params,
-                        backend_pid=self._protocol.backend_pid,
-                        backend_secret=self._protocol.backend_secret,
-                    )
-                if not waiter.done():
-                    waiter.set_result(None)
-                if cancel_waiter is not None:
-                    await asyncio.shield(cancel_waiter)
-        except asyncio.CancelledError:
-            pass
-        except Exception:
-            if not self._aborted:
-                # Nobody knows whether the request will hit something later.
-                self.terminate()
-        finally:
-            self._cancellations.discard(asyncio.current_task(self._loop))
-            if not waiter.done():
-                waiter.set_result(None)
+        self._callbacks.warn_of_leftovers(self)
 
 
-# Those who watch queries, as a derived class or by replacing methods, do so in places that asyncpg passes.
-_EXECUTE = Connection.execute
+# Numbers the names of statements, portals and savepoints.
+_uid = 0
 
-
-def _is_watched(kind: type[Connection[Any]], session: Any) -> bool:
-    """Whether somebody has put methods of their own in the place of those that asyncpg's queries pass."""
-    own = (
-        (kind, "execute", _EXECUTE),
-        (kind, "_execute", StatementMethods._execute),
-        (kind, "_do_execute", StatementMethods._do_execute),
-        (type(session), "bind_execute", _core.Session.bind_execute),
-        (type(session), "query", _core.Session.query),
-    )
-    return any(getattr(holder, name, None) is not method for holder, name, method in own)
-
-
-def _ask(
-    connection: Connection[Any],
-    query: str,
-    args: tuple[Any, ...],
-    timeout: Any,
-    record_class: Any,
-    limit: int,
-    shape: int,
-    column: Any,
-) -> Any:
-    """What is common to queries that are not the plain case."""
-    if connection._watched:
-        return _ask_watched(connection, query, args, timeout, record_class, limit, shape, column)
-    session = connection._protocol
-    if session is None or record_class is not None or connection._query_loggers:
-        return connection._ask_checked(query, args, timeout, record_class, limit, shape, column)
-    return session.fetch(query, args, timeout, None, limit, shape, column)
-
-
-async def _ask_watched(
-    connection: Connection[Any],
-    query: str,
-    args: tuple[Any, ...],
-    timeout: Any,
-    record_class: Any,
-    limit: int,
-    shape: int,
-    column: Any,
-) -> Any:
-    """The same, past those who watch it."""
-    connection._check_open()
-    if shape == _STATUS:
-        _, status, _ = await connection._execute(query, args, limit, timeout, return_status=True)
-        return status.decode()
-    rows = await connection._execute(query, args, limit, timeout, record_class=record_class)
-    if shape == _ROWS:
-        return rows
-    if not rows:
-        return None
-    return rows[0] if shape == _ROW else rows[0][column]
-
-
-@overload
-async def connect(
-    dsn: Optional[str] = None,
-    *,
-    loop: Optional[asyncio.AbstractEventLoop] = None,
-    record_class: type[RecordT] = ...,
-    **options: Unpack[ConnectOptions],
-) -> Connection[RecordT]: ...
-
-
-@overload
-async def connect(
-    dsn: Optional[str] = None,
-    *,
-    loop: Optional[asyncio.AbstractEventLoop] = None,
-    connection_class: type[ConnectionT],
-    record_class: type[protocol.Record] = ...,
-    **options: Unpack[ConnectOptions],
-) -> ConnectionT: ...
-
-
-async def connect(
-    dsn: Optional[str] = None,
-    *,
-    host: Any = None,
-    port: Any = None,
-    user: Optional[str] = None,
-    password: Any = None,
-    passfile: Any = None,
-    service: Optional[str] = None,
-    servicefile: Any = None,
-    database: Optional[str] = None,
-    loop: Optional[asyncio.AbstractEventLoop] = None,
-    timeout: Optional[float] = 60,
-    statement_cache_size: int = 100,
-    max_cached_statement_lifetime: float = 300,
-    max_cacheable_statement_size: int = 1024 * 15,
-    command_timeout: Optional[float] = None,
-    ssl: Any = None,
-    direct_tls: Optional[bool] = None,
-    connection_class: Any = Connection,
-    record_class: Any = protocol.Record,
-    server_settings: Optional[dict[str, str]] = None,
-    target_session_attrs: Any = None,
-    krbsrvname: Optional[str] = None,
-    gsslib: Optional[str] = None,
-) -> Any:
-    """Connect to a server.
-
-    What is not given comes from the environment (PGHOST and the like), the service file and the password file, as with
-    libpq.
-
-    Parameters
-    ----------
-    dsn : str, optional
-        A URI: `postgres://user:password@host1:port1,host2:port2/database?option=value`, with libpq's options
-        (`sslmode`, `connect_timeout`, `channel_binding`, ...); unknown ones are settings of the server. Or libpq's
-        words: `host=... port=... dbname=... user=...`.
-    host : str or list of str, optional
-        Host names, addresses or directories of Unix sockets, tried one after the other.
-    port : int or list of int, optional
-        One port for all hosts or one for each.
-    user, database : str, optional
-        Who logs in, and to which database.
-    password : str or callable, optional
-        The password, or a function or coroutine function that gives it.
-    passfile, service, servicefile : str or path, optional
-        Where passwords are, and a service with the file that describes it.
-    loop : asyncio.AbstractEventLoop, optional
-        The loop; the running one by default.
-    timeout : float, default 60
-        Seconds for connecting.
-    statement_cache_size : int, default 100
-        How many statements to keep prepared; 0 for none.
-    max_cached_statement_lifetime : float, default 300
-        Seconds for which a statement is kept; 0 for ever.
-    max_cacheable_statement_size : int, default 15360
-        Queries longer than this are not kept; 0 for any.
-    command_timeout : float, optional
-        Seconds for each operation that is not given its own.
-    ssl : bool, str or ssl.SSLContext, optional
-        One of libpq's modes (`prefer` by default over TCP), or a context; True is `verify-full` with the system's
-        certificates.
-    direct_tls : bool, optional
-        Whether to begin with TLS at once, without asking the server; a context of one's own then has to offer the
-        protocol `postgresql` (:meth:`ssl.SSLContext.set_alpn_protocols`).
-    connection_class : type
-        The class of the connection, derived from :class:`Connection`.
-    record_class : type
-        The class of rows, derived from :class:`Record`.
-    server_settings : dict, optional
-        Settings of the session.
-    target_session_attrs : {"any", "primary", "standby", "prefer-standby", "read-write", "read-only"}, optional
-        What the server has to be.
-    krbsrvname, gsslib : str, optional
-        The service name and the library for GSSAPI.
-
-    Returns
-    -------
-    Connection
-        The connection.
-
-    Raises
-    ------
-    OSError
-        No host can be reached.
-    PostgresError
-        The server refuses.
-    ClientConfigurationError
-        The parameters contradict each other or cannot be read.
-    asyncio.TimeoutError
-        It takes too long.
-
-    Examples
-    --------
-    >>> connection = await howdah.connect("postgres://app@localhost/app", command_timeout=10)
-    """
-    if not issubclass(connection_class, Connection):
-        raise exceptions.InterfaceError(
-            "connection_class is expected to be a subclass of asyncpg.Connection, here howdah.Connection, "
-            f"got {connection_class!r}"
-        )
-    if record_class is not protocol.Record:
-        check_record_class(record_class)
-    if loop is None:
-        loop = asyncio.get_event_loop()
-    async with compat.timeout(timeout):
-        return await connect_utils._connect(
-            loop=loop,
-            connection_class=connection_class,
-            record_class=record_class,
-            dsn=dsn,
-            host=host,
-            port=port,
-            user=user,
-            password=password,
-            passfile=passfile,
-            service=service,
-            servicefile=servicefile,
-            ssl=ssl,
-            direct_tls=direct_tls,
-            database=database,
-            server_settings=server_settings,
-            command_timeout=command_timeout,
-            statement_cache_size=statement_cache_size,
-            max_cached_statement_lifetime=max_cached_statement_lifetime,
-            max_cacheable_statement_size=max_cacheable_statement_size,
-            target_session_attrs=target_session_attrs,
-            krbsrvname=krbsrvname,
-            gsslib=gsslib,
-        )
-
-
-def _detect_server_capabilities(server_version: Any, settings: Any) -> ServerCapabilities:
-    if hasattr(settings, "padb_revision"):
-        # Amazon Redshift.
-        return ServerCapabilities(False, False, False, True, False, False, False)
-    if hasattr(settings, "crdb_version") or hasattr(settings, "crate_version"):
-        # CockroachDB, CrateDB.
-        return ServerCapabilities(False, False, False, False, False, False, False)
-    return ServerCapabilities(
-        advisory_locks=True,
-        notifications=True,
-        plpgsql=True,
-        sql_reset=True,
-        sql_close_all=True,
-        sql_copy_from_where=server_version.major >= 12,
-        jit=server_version >= (11, 0),
-    )
+for _name, _method in vars(Connection).items():
+    if inspect.isfunction(_method):
+        # Wherever it stands: this is by what messages and tracebacks name it.
+        _method.__qualname__ = f"Connection.{_name}"
 
 
 def _extract_stack(limit: int = 10) -> str:
@@ -1018,10 +685,5 @@ def _extract_stack(limit: int = 10) -> str:
     return "".join(traceback.format_list(frames[:limit][::-1]))
 
 
-def _weak_maybe_gc_stmt(weak_ref: Any, statement: Any) -> None:
-    connection = weak_ref()
-    if connection is not None:
-        connection._maybe_gc_stmt(statement)
-
-
-_uid = 0
+# It needs the class, and has this module's name with asyncpg.
+from .connecting import connect as connect  # noqa: E402

@@ -81,7 +81,7 @@ class BaseCursor(connresource.ConnectionResource, Generic[RowT]):
 
     async def _prepare(self, timeout: Optional[float]) -> None:
         if self._state is None:
-            self._state = await self._connection._get_statement(
+            self._state = await self._connection._statements.get(
                 self._query, timeout, named=True, record_class=self._record_class
             )
             self._state.attach()
@@ -109,7 +109,7 @@ class BaseCursor(connresource.ConnectionResource, Generic[RowT]):
 
     async def _bind_exec(self, n: int, timeout: Optional[float]) -> Any:
         portal = self._open()
-        with self._connection._logged(self._state.query, self._args, timeout):
+        with self._connection._callbacks.logged(self._state.query, self._args, timeout):
             rows, _, self._exhausted = await self._connection._protocol.bind_execute(
                 self._state, self._args, portal, n, True, timeout
             )
@@ -117,12 +117,12 @@ class BaseCursor(connresource.ConnectionResource, Generic[RowT]):
 
     async def _bind(self, timeout: Optional[float]) -> Any:
         portal = self._open()
-        with self._connection._logged(self._state.query, self._args, timeout):
+        with self._connection._callbacks.logged(self._state.query, self._args, timeout):
             return await self._connection._protocol.bind(self._state, self._args, portal, timeout)
 
     async def _exec(self, n: int, timeout: Optional[float]) -> Any:
         portal = self._portal()
-        with self._connection._logged(self._state.query, self._args, timeout):
+        with self._connection._callbacks.logged(self._state.query, self._args, timeout):
             rows, _, self._exhausted = await self._connection._protocol.execute(self._state, portal, n, True, timeout)
         return rows
 
@@ -279,4 +279,4 @@ class Cursor(BaseCursor[RowT]):
 def _let_go(holder: Any) -> None:
     if holder._state is not None:
         holder._state.detach()
-        holder._connection._maybe_gc_stmt(holder._state)
+        holder._connection._statements.release(holder._state)

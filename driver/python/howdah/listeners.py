@@ -1,4 +1,4 @@
-"""Callbacks of a connection: for notifications, the server's messages, the end, and queries."""
+"""Functions of the program that a connection calls: for notifications, the server's messages, the end, and queries."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import contextlib
 import inspect
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, Optional
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
 from . import exceptions, utils
-from ._parts import ConnectionPart
+
+if TYPE_CHECKING:
+    from .connection import Connection
 
 LoggedQuery = collections.namedtuple(
     "LoggedQuery", ["query", "args", "timeout", "elapsed", "exception", "conn_addr", "conn_params"]
@@ -38,158 +40,36 @@ class _Callback(NamedTuple):
         raise exceptions.InterfaceError(f"expected a callable or an `async def` function,got {cb!r}")
 
 
-class ListenerMethods(ConnectionPart):
-    """Methods of :class:`Connection` about callbacks."""
+class Callbacks:
+    """The functions of the program that a connection calls."""
 
-    __slots__ = ()
+    __slots__ = ("_addr", "_loop", "_params", "channels", "ends", "log", "queries")
 
-    _listeners: dict[str, set[_Callback]]
-    _log_listeners: set[_Callback]
-    _termination_listeners: set[_Callback]
-    _query_loggers: set[_Callback]
-    _loop: asyncio.AbstractEventLoop
-    _protocol: Any
-    _proxy: Any
-    _addr: Any
-    _params: Any
+    def __init__(self, loop: asyncio.AbstractEventLoop, addr: Any, params: Any) -> None:
+        self._loop = loop
+        self._addr = addr
+        self._params = params
+        #: For notifications, by channel.
+        self.channels: dict[str, set[_Callback]] = {}
+        #: For the server's messages below errors.
+        self.log: set[_Callback] = set()
+        #: For the end of the connection.
+        self.ends: set[_Callback] = set()
+        #: For queries that have ended.
+        self.queries: set[_Callback] = set()
 
-    async def add_listener(self, channel: str, callback: Callable[..., Any]) -> None:
-        """Call a function for each notification on a channel.
+    def forget_session(self) -> None:
+        """Forget those that a reset of the session ends."""
+        self.channels.clear()
+        self.log.clear()
 
-        Parameters
-        ----------
-        channel : str
-            The channel, which the session is made to listen to.
-        callback : callable
-            A function or coroutine function, called with the connection, the process id of the backend that sent the
-            notification, the channel and the payload.
+    def forget(self) -> None:
+        """Forget all but those for the end of the connection."""
+        self.forget_session()
+        self.queries.clear()
 
-        Raises
-        ------
-        InterfaceError
-            The connection is closed, or `callback` cannot be called.
-
-        Examples
-        --------
-        >>> await connection.add_listener("orders", lambda connection, pid, channel, payload: print(payload))
-        """
-        self._check_open()
-        if channel not in self._listeners:
-            await self.fetch(f"LISTEN {utils._quote_ident(channel)}")
-            self._listeners.setdefault(channel, set())
-        self._listeners[channel].add(_Callback.from_callable(callback))
-
-    async def remove_listener(self, channel: str, callback: Callable[..., Any]) -> None:
-        """Call a function no more for a channel's notifications.
-
-        Parameters
-        ----------
-        channel : str
-            The channel; the session stops listening to it with its last function.
-        callback : callable
-            What was given to :meth:`add_listener`.
-        """
-        if self.is_closed() or channel not in self._listeners:
-            return
-        found = _Callback.from_callable(callback)
-        if found not in self._listeners[channel]:
-            return
-        self._listeners[channel].remove(found)
-        if not self._listeners[channel]:
-            del self._listeners[channel]
-            await self.fetch(f"UNLISTEN {utils._quote_ident(channel)}")
-
-    def add_log_listener(self, callback: Callable[..., Any]) -> None:
-        """Call a function for each message of the server below errors (NOTICE, WARNING and so on).
-
-        Parameters
-        ----------
-        callback : callable
-            A function or coroutine function, called with the connection and a :class:`PostgresLogMessage`.
-        """
-        if self.is_closed():
-            raise exceptions.InterfaceError("connection is closed")
-        self._log_listeners.add(_Callback.from_callable(callback))
-
-    def remove_log_listener(self, callback: Callable[..., Any]) -> None:
-        """Undo :meth:`add_log_listener`."""
-        self._log_listeners.discard(_Callback.from_callable(callback))
-
-    def add_termination_listener(self, callback: Callable[..., Any]) -> None:
-        """Call a function once when the connection ends.
-
-        Parameters
-        ----------
-        callback : callable
-            A function or coroutine function, called with the connection.
-        """
-        self._termination_listeners.add(_Callback.from_callable(callback))
-
-    def remove_termination_listener(self, callback: Callable[..., Any]) -> None:
-        """Undo :meth:`add_termination_listener`."""
-        self._termination_listeners.discard(_Callback.from_callable(callback))
-
-    def add_query_logger(self, callback: Callable[..., Any], *, at_once: bool = False) -> None:
-        """Call a function after each query: of a pool too, where the connection goes back to it.
-
-        Parameters
-        ----------
-        callback : callable
-            A function or coroutine function, called with a :class:`LoggedQuery`.
-        at_once : bool, default False
-            Whether a function is called before who asked has the answer, in place of in the loop's next turn.
-        """
-        found = _Callback.from_callable(callback)
-        self._query_loggers.add(found._replace(at_once=at_once and not found.is_async))
-
-    def remove_query_logger(self, callback: Callable[..., Any]) -> None:
-        """Undo :meth:`add_query_logger`."""
-        found = _Callback.from_callable(callback)
-        self._query_loggers.difference_update((found, found._replace(at_once=True)))
-
-    @contextlib.contextmanager
-    def query_logger(self, callback: Callable[..., Any]) -> Iterator[None]:
-        """Call a function after each query, within a block.
-
-        Parameters
-        ----------
-        callback : callable
-            As in :meth:`add_query_logger`.
-
-        Examples
-        --------
-        >>> with connection.query_logger(lambda record: print(record.query, record.elapsed)):
-        ...     await connection.execute("select 1")
-        """
-        self.add_query_logger(callback)
-        try:
-            yield
-        finally:
-            self.remove_query_logger(callback)
-
-    @contextlib.contextmanager
-    def _time_and_log(self, query: str, args: Any, timeout: Optional[float]) -> Iterator[None]:
-        start = time.monotonic()
-        exception: Optional[BaseException] = None
-        try:
-            yield
-        except BaseException as error:
-            exception = error
-            raise
-        finally:
-            self._log_query(query, args, timeout, time.monotonic() - start, exception)
-
-    def _log_query(
-        self, query: str, args: Any, timeout: Optional[float], elapsed: float, exception: Optional[BaseException]
-    ) -> None:
-        record = LoggedQuery(query, args, timeout, elapsed, exception, self._addr, self._params)
-        self._call(self._query_loggers, record)
-
-    def _logged(self, query: str, args: Any, timeout: Optional[float]) -> contextlib.AbstractContextManager[None]:
-        """A block in which a query runs, for those who log queries, if there are any."""
-        return self._time_and_log(query, args, timeout) if self._query_loggers else _UNLOGGED
-
-    def _call(self, callbacks: Any, *args: Any) -> None:
+    def call(self, callbacks: Iterable[_Callback], *args: Any) -> None:
+        """Call functions: in the loop's next turn, or at once those that asked for that."""
         for callback in callbacks:
             if callback.is_async:
                 self._loop.create_task(callback.cb(*args))
@@ -198,32 +78,171 @@ class ListenerMethods(ConnectionPart):
             else:
                 self._loop.call_soon(callback.cb, *args)
 
-    def _process_log_message(self, fields: dict[str, str], last_query: Optional[str]) -> None:
-        if self._log_listeners:
-            message = exceptions.PostgresLogMessage.new(fields, query=last_query)
-            self._call(self._log_listeners, self._unwrap(), message)
+    def end(self, connection: Any) -> None:
+        """Tell once that the connection has ended."""
+        self.call(self.ends, connection)
+        self.ends.clear()
 
-    def _call_termination_listeners(self) -> None:
-        self._call(self._termination_listeners, self._unwrap())
-        self._termination_listeners.clear()
+    def logged(self, query: str, args: Any, timeout: Optional[float]) -> contextlib.AbstractContextManager[None]:
+        """A block in which a query runs, measured for query loggers if there are any."""
+        return self.timed(query, args, timeout) if self.queries else _UNLOGGED
 
-    def _process_notification(self, pid: int, channel: str, payload: str) -> None:
-        self._call(self._listeners.get(channel, ()), self._unwrap(), pid, channel, payload)
+    @contextlib.contextmanager
+    def timed(self, query: str, args: Any, timeout: Optional[float]) -> Iterator[None]:
+        """A block in which a query runs, measured for query loggers."""
+        start = time.monotonic()
+        exception: Optional[BaseException] = None
+        try:
+            yield
+        except BaseException as error:
+            exception = error
+            raise
+        finally:
+            self.tell_query(query, args, timeout, time.monotonic() - start, exception)
 
-    def _unwrap(self) -> Any:
-        """What the program knows as the connection: a pool's proxy, if it is a pool's."""
-        return self if self._proxy is None else self._proxy
+    def tell_query(
+        self, query: str, args: Any, timeout: Optional[float], elapsed: float, exception: Optional[BaseException]
+    ) -> None:
+        """Tell query loggers of a query that has ended."""
+        self.call(self.queries, LoggedQuery(query, args, timeout, elapsed, exception, self._addr, self._params))
 
-    def _check_listeners(self, listeners: Any, listener_type: str) -> None:
-        count = len(listeners)
-        if count:
-            plural = "s" if count > 1 else ""
-            warnings.warn(
-                exceptions.InterfaceWarning(
-                    f"{self!r} is being released to the pool but has {count} active {listener_type} listener{plural}"
-                ),
-                stacklevel=2,
-            )
+    def warn_of_leftovers(self, connection: object) -> None:
+        """Warn of a connection that goes back to its pool with functions for notifications or messages."""
+        for count, kind in (
+            (sum(len(group) for group in self.channels.values()), "notification"),
+            (len(self.log), "log"),
+        ):
+            if count:
+                plural = "s" if count > 1 else ""
+                warnings.warn(
+                    exceptions.InterfaceWarning(
+                        f"{connection!r} is being released to the pool but has {count} active {kind} listener{plural}"
+                    ),
+                    stacklevel=2,
+                )
+
+
+async def add_listener(self: Connection[Any], channel: str, callback: Callable[..., Any]) -> None:
+    """Call a function for each notification on a channel.
+
+    Parameters
+    ----------
+    channel : str
+        The channel, which the session is made to listen to.
+    callback : callable
+        A function or coroutine function, called with the connection, the process id of the backend that sent the
+        notification, the channel and the payload.
+
+    Raises
+    ------
+    InterfaceError
+        The connection is closed, or `callback` cannot be called.
+
+    Examples
+    --------
+    >>> await connection.add_listener("orders", lambda connection, pid, channel, payload: print(payload))
+    """
+    self._check_open()
+    if channel not in self._callbacks.channels:
+        await self.fetch(f"LISTEN {utils._quote_ident(channel)}")
+        self._callbacks.channels.setdefault(channel, set())
+    self._callbacks.channels[channel].add(_Callback.from_callable(callback))
+
+
+async def remove_listener(self: Connection[Any], channel: str, callback: Callable[..., Any]) -> None:
+    """Call a function no more for a channel's notifications.
+
+    Parameters
+    ----------
+    channel : str
+        The channel; the session stops listening to it with its last function.
+    callback : callable
+        What was given to :meth:`add_listener`.
+    """
+    if self.is_closed() or channel not in self._callbacks.channels:
+        return
+    found = _Callback.from_callable(callback)
+    if found not in self._callbacks.channels[channel]:
+        return
+    self._callbacks.channels[channel].remove(found)
+    if not self._callbacks.channels[channel]:
+        del self._callbacks.channels[channel]
+        await self.fetch(f"UNLISTEN {utils._quote_ident(channel)}")
+
+
+def add_log_listener(self: Connection[Any], callback: Callable[..., Any]) -> None:
+    """Call a function for each message of the server below errors (NOTICE, WARNING and so on).
+
+    Parameters
+    ----------
+    callback : callable
+        A function or coroutine function, called with the connection and a :class:`PostgresLogMessage`.
+    """
+    if self.is_closed():
+        raise exceptions.InterfaceError("connection is closed")
+    self._callbacks.log.add(_Callback.from_callable(callback))
+
+
+def remove_log_listener(self: Connection[Any], callback: Callable[..., Any]) -> None:
+    """Undo :meth:`add_log_listener`."""
+    self._callbacks.log.discard(_Callback.from_callable(callback))
+
+
+def add_termination_listener(self: Connection[Any], callback: Callable[..., Any]) -> None:
+    """Call a function once when the connection ends.
+
+    Parameters
+    ----------
+    callback : callable
+        A function or coroutine function, called with the connection.
+    """
+    self._callbacks.ends.add(_Callback.from_callable(callback))
+
+
+def remove_termination_listener(self: Connection[Any], callback: Callable[..., Any]) -> None:
+    """Undo :meth:`add_termination_listener`."""
+    self._callbacks.ends.discard(_Callback.from_callable(callback))
+
+
+def add_query_logger(self: Connection[Any], callback: Callable[..., Any], *, at_once: bool = False) -> None:
+    """Call a function after each query: of a pool too, where the connection goes back to it.
+
+    Parameters
+    ----------
+    callback : callable
+        A function or coroutine function, called with a :class:`LoggedQuery`.
+    at_once : bool, default False
+        Whether a function is called before who asked has the answer, in place of in the loop's next turn.
+    """
+    found = _Callback.from_callable(callback)
+    self._callbacks.queries.add(found._replace(at_once=at_once and not found.is_async))
+
+
+def remove_query_logger(self: Connection[Any], callback: Callable[..., Any]) -> None:
+    """Undo :meth:`add_query_logger`."""
+    found = _Callback.from_callable(callback)
+    self._callbacks.queries.difference_update((found, found._replace(at_once=True)))
+
+
+@contextlib.contextmanager
+def query_logger(self: Connection[Any], callback: Callable[..., Any]) -> Iterator[None]:
+    """Call a function after each query, within a block.
+
+    Parameters
+    ----------
+    callback : callable
+        As in :meth:`add_query_logger`.
+
+    Examples
+    --------
+    >>> with connection.query_logger(lambda record: print(record.query, record.elapsed)):
+    ...     await connection.execute("select 1")
+    """
+    self.add_query_logger(callback)
+    try:
+        yield
+    finally:
+        self.remove_query_logger(callback)
 
 
 def _call_at_once(loop: asyncio.AbstractEventLoop, callback: Callable[..., Any], *args: Any) -> None:

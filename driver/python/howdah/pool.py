@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import warnings
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Optional
+from typing import TYPE_CHECKING, Any, Generic, Optional, overload
 
-from . import compat, connection, exceptions, protocol
-from ._typing import ConnectOptions, PoolOptions, RecordT
+from . import connection, exceptions, pool_maintenance, pool_queries, pool_statistics
+from ._typing import ArgumentLists, ConnectOptions, RecordT, RowT
+from .pool_acquire import PoolAcquireContext as PoolAcquireContext
+from .pool_checks import check_classes, check_limits, check_sizes
 from .pool_holder import PoolConnectionHolder as PoolConnectionHolder
 from .pool_holder import _HolderQueue
 from .pool_proxy import PoolConnectionProxy as PoolConnectionProxy
 from .pool_proxy import PoolConnectionProxyMeta as PoolConnectionProxyMeta
-from .pool_queries import PoolQueries
 from .pool_statistics import Counts
 from .pool_statistics import PoolStatistics as PoolStatistics
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+
 logger = logging.getLogger(__name__)
 
 
-class Pool(PoolQueries[RecordT]):
+class Pool(Generic[RecordT]):
     """A pool of connections, made by :func:`create_pool`.
 
     A connection is lent by :meth:`acquire` and comes back, as good as new, by :meth:`release` or at the end of the
@@ -106,8 +108,8 @@ class Pool(PoolQueries[RecordT]):
             )
         if init_size is None:
             init_size = min_size
-        _check_sizes(init_size, min_size, max_size)
-        _check_limits(
+        check_sizes(init_size, min_size, max_size)
+        check_limits(
             max_queries,
             max_lifetime_jitter,
             health_check_timeout,
@@ -115,22 +117,12 @@ class Pool(PoolQueries[RecordT]):
             max_lifetime=max_lifetime,
             health_check_interval=health_check_interval,
         )
-        _check_classes(connection_class, record_class)
+        check_classes(connection_class, record_class)
         self._loop = asyncio.get_event_loop() if loop is None else loop
         self._initsize = init_size
         self._minsize = min_size
         self._maxsize = max_size
-        self._holders: list[PoolConnectionHolder] = []
-        # Made when the pool begins, as are the holders.
-        self._queue: Any = None
-        self._initialized = False
-        self._initializing = False
-        self._closing = False
-        self._closed = False
-        self._generation = 0
-        self._maintenance_task: Optional[asyncio.Task[None]] = None
-        # Connections that are being closed in the background.
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._begin_unopened()
         self._connect: Callable[..., Awaitable[Any]] = connection.connect if connect is None else connect
         self._connect_args: Sequence[Any] = connect_args
         self._connect_kwargs: Mapping[str, Any] = connect_kwargs
@@ -157,6 +149,20 @@ class Pool(PoolQueries[RecordT]):
             connection_class.reset is connection.Connection.reset
             and connection_class._reset is connection.Connection._reset
         )
+
+    def _begin_unopened(self) -> None:
+        """Set what changes in a pool's life to how it begins."""
+        self._holders: list[PoolConnectionHolder] = []
+        # Made when the pool begins, as are the holders.
+        self._queue: Any = None
+        self._initialized = False
+        self._initializing = False
+        self._closing = False
+        self._closed = False
+        self._generation = 0
+        self._maintenance_task: Optional[asyncio.Task[None]] = None
+        # Connections that are being closed in the background.
+        self._tasks: set[asyncio.Task[None]] = set()
         self._counts = Counts()
         self._query_loggers: dict[Callable[..., Any], bool] = {}
 
@@ -205,42 +211,7 @@ class Pool(PoolQueries[RecordT]):
             and self._maintenance_task is None
             and self.get_size() < self._minsize
         ):
-            self._maintenance_task = self._loop.create_task(self._maintain_min_size())
-
-    async def _maintain_min_size(self) -> None:
-        """Open connections until there are `min_size` again; after a failure wait 1 s, then 2, and so on up to 60."""
-        delay = 1.0
-        try:
-            while not self.is_closing() and self.get_size() < self._minsize:
-                try:
-                    holder = self._queue.get_disconnected_nowait()
-                except asyncio.QueueEmpty:
-                    # All the empty places are taken, by those who are about to connect them.
-                    return
-                try:
-                    if holder._con is not None:
-                        holder.terminate()
-                    await holder.connect()
-                    delay = 0.0
-                except Exception as error:
-                    if self.is_closing():
-                        return
-                    # Where it failed is the same each time, and somebody may be without a server for hours.
-                    logger.warning(
-                        "the pool could not open a connection to reach min_size=%d, and tries again in %g s: %s: %s",
-                        self._minsize,
-                        delay,
-                        type(error).__name__,
-                        error,
-                        exc_info=logger.isEnabledFor(logging.DEBUG),
-                    )
-                finally:
-                    self._queue.put_nowait(holder)
-                if delay:
-                    await asyncio.sleep(delay)
-                delay = min(delay * 2, 60.0) if delay else 1.0
-        finally:
-            self._maintenance_task = None
+            self._maintenance_task = self._loop.create_task(pool_maintenance.keep_min_size(self))
 
     def is_closing(self) -> bool:
         """Whether the pool is closing or closed.
@@ -302,43 +273,172 @@ class Pool(PoolQueries[RecordT]):
         """
         return sum(holder.is_connected() and holder.is_idle() for holder in self._holders)
 
-    def get_statistics(self) -> PoolStatistics:
-        """What the pool has, and what it has done since it was made.
+    get_statistics = pool_statistics.get_statistics
+    _sizes = pool_statistics.sizes
+
+    # What runs on one of the connections. The types of those that stand here depend on the class of rows, which is the
+    # pool's.
+
+    add_query_logger = pool_queries.add_query_logger
+    copy_columns_to_table = pool_queries.copy_columns_to_table
+    copy_from_query = pool_queries.copy_from_query
+    copy_from_table = pool_queries.copy_from_table
+    copy_records_to_table = pool_queries.copy_records_to_table
+    copy_to_table = pool_queries.copy_to_table
+    execute = pool_queries.execute
+    executemany = pool_queries.executemany
+    explain = pool_queries.explain
+    fetch_columns = pool_queries.fetch_columns
+    fetchval = pool_queries.fetchval
+    predict = pool_queries.predict
+    predict_proba = pool_queries.predict_proba
+    remove_query_logger = pool_queries.remove_query_logger
+    run_transaction = pool_queries.run_transaction
+
+    @overload
+    async def fetch(
+        self, query: str, *args: Any, timeout: Optional[float] = None, record_class: None = None, **named: Any
+    ) -> list[RecordT]: ...
+
+    @overload
+    async def fetch(
+        self, query: str, *args: Any, timeout: Optional[float] = None, record_class: type[RowT], **named: Any
+    ) -> list[RowT]: ...
+
+    async def fetch(
+        self,
+        query: str,
+        *args: Any,
+        timeout: Optional[float] = None,
+        record_class: Optional[type[Any]] = None,
+        **named: Any,
+    ) -> list[Any]:
+        """Run a query on one of the connections, and return all its rows.
+
+        See :meth:`Connection.fetch`.
+
+        Parameters
+        ----------
+        query : str
+            SQL.
+        *args
+            Values for `$1`, `$2` and so on.
+        timeout : float, optional
+            Seconds for the query; waiting for a connection does not count.
+        record_class : type, optional
+            The class of the rows.
+        **named
+            Values for `:name`, in place of `args`.
 
         Returns
         -------
-        PoolStatistics
-            The numbers of this moment.
-
-        Examples
-        --------
-        >>> numbers = pool.get_statistics()
-        >>> numbers.wait_seconds / max(numbers.acquired, 1)
+        list of Record
+            The rows.
         """
-        counts = self._counts
-        size = self.get_size()
-        idle = self.get_idle_size()
-        return PoolStatistics(
-            size=size,
-            idle=idle,
-            in_use=size - idle,
-            waiting=0 if self._queue is None else self._queue.waiting(),
-            acquired=counts.acquired,
-            waited=counts.waited,
-            wait_seconds=counts.wait_seconds,
-            resets=counts.resets,
-            resets_spared=counts.resets_spared,
-            connections_opened=counts.connections_opened,
-            connections_closed=counts.connections_closed,
-            health_checks_failed=counts.health_checks_failed,
-        )
+        holder = self._borrow()
+        if holder is None:
+            async with self.acquire() as proxy:
+                return await proxy.fetch(query, *args, timeout=timeout, record_class=record_class, **named)
+        con: connection.Connection[RecordT] = holder._con  # type: ignore[assignment]
+        try:
+            return await con.fetch(query, *args, timeout=timeout, record_class=record_class, **named)
+        finally:
+            rest = self._bring_back(holder, con)
+            if rest is not None:
+                await rest
 
-    def _sizes(self) -> dict[str, int]:
-        """What `howdah.opentelemetry` tells of a pool."""
-        size, idle = self.get_size(), self.get_idle_size()
-        waiting = 0 if self._queue is None else self._queue.waiting()
-        sizes = {"idle": idle, "used": size - idle, "waiting": waiting}
-        return {**sizes, "min_size": self._minsize, "max_size": self._maxsize}
+    @overload
+    async def fetchrow(
+        self, query: str, *args: Any, timeout: Optional[float] = None, record_class: None = None, **named: Any
+    ) -> Optional[RecordT]: ...
+
+    @overload
+    async def fetchrow(
+        self, query: str, *args: Any, timeout: Optional[float] = None, record_class: type[RowT], **named: Any
+    ) -> Optional[RowT]: ...
+
+    async def fetchrow(
+        self,
+        query: str,
+        *args: Any,
+        timeout: Optional[float] = None,
+        record_class: Optional[type[Any]] = None,
+        **named: Any,
+    ) -> Any:
+        """Run a query on one of the connections, and return its first row.
+
+        See :meth:`Connection.fetchrow`.
+
+        Parameters
+        ----------
+        query : str
+            SQL.
+        *args
+            Values for `$1`, `$2` and so on.
+        timeout : float, optional
+            Seconds for the query; waiting for a connection does not count.
+        record_class : type, optional
+            The class of the row.
+        **named
+            Values for `:name`, in place of `args`.
+
+        Returns
+        -------
+        Record or None
+            The row, None if there is none.
+        """
+        holder = self._borrow()
+        if holder is None:
+            async with self.acquire() as proxy:
+                return await proxy.fetchrow(query, *args, timeout=timeout, record_class=record_class, **named)
+        con: connection.Connection[RecordT] = holder._con  # type: ignore[assignment]
+        try:
+            return await con.fetchrow(query, *args, timeout=timeout, record_class=record_class, **named)
+        finally:
+            rest = self._bring_back(holder, con)
+            if rest is not None:
+                await rest
+
+    @overload
+    async def fetchmany(
+        self, query: str, args: ArgumentLists, *, timeout: Optional[float] = None, record_class: None = None
+    ) -> list[RecordT]: ...
+
+    @overload
+    async def fetchmany(
+        self, query: str, args: ArgumentLists, *, timeout: Optional[float] = None, record_class: type[RowT]
+    ) -> list[RowT]: ...
+
+    async def fetchmany(
+        self,
+        query: str,
+        args: ArgumentLists,
+        *,
+        timeout: Optional[float] = None,
+        record_class: Optional[type[Any]] = None,
+    ) -> list[Any]:
+        """Run a query for each list of arguments on one of the connections, and return all their rows.
+
+        See :meth:`Connection.fetchmany`.
+
+        Parameters
+        ----------
+        query : str
+            SQL.
+        args : iterable of sequences
+            The lists of arguments.
+        timeout : float, optional
+            Seconds for all of them.
+        record_class : type, optional
+            The class of the rows.
+
+        Returns
+        -------
+        list of Record
+            The rows, in the order of the arguments.
+        """
+        async with self.acquire() as con:
+            return await con.fetchmany(query, args, timeout=timeout, record_class=record_class)
 
     def set_connect_args(self, dsn: Optional[str] = None, **connect_kwargs: Unpack[ConnectOptions]) -> None:
         """Change how the pool connects from now on; connections that are open stay as they are.
@@ -448,49 +548,6 @@ class Pool(PoolQueries[RecordT]):
         """
         return PoolAcquireContext(self, timeout)
 
-    async def _acquire(self, timeout: Optional[float]) -> Any:
-        if self._closing:
-            raise exceptions.InterfaceError("pool is closing")
-        self._check_init()
-        if self._direct:
-            holder = self._queue.take()
-            if holder is not None:
-                if holder.is_ready():
-                    self._counts.acquired += 1
-                    holder._timeout = timeout
-                    return holder.acquire_now()
-                self._queue.put_nowait(holder)
-        began = self._loop.time()
-        if timeout is None:
-            proxy = await self._acquire_when_free(None)
-        else:
-            try:
-                proxy = await compat.wait_for(self._acquire_when_free(timeout), timeout)
-            except asyncio.TimeoutError as error:
-                if error.args:
-                    raise
-                raise asyncio.TimeoutError(
-                    f"no connection of the pool became free in timeout={timeout:g} seconds: "
-                    f"{self.get_size() - self.get_idle_size()} of {self._maxsize} are lent"
-                ) from error
-        self._counts.acquired += 1
-        self._counts.waited += 1
-        self._counts.wait_seconds += self._loop.time() - began
-        return proxy
-
-    async def _acquire_when_free(self, timeout: Optional[float]) -> PoolConnectionProxy:
-        holder: PoolConnectionHolder = await self._queue.get()
-        try:
-            if self._closed:
-                raise exceptions.InterfaceError("pool is closed")
-            proxy = await holder.acquire()
-        except (Exception, asyncio.CancelledError):
-            self._queue.put_nowait(holder)
-            self._schedule_min_size_maintenance()
-            raise
-        holder._timeout = timeout
-        return proxy
-
     async def release(self, connection: Any, *, timeout: Optional[float] = None) -> None:
         """Give a connection back.
 
@@ -524,42 +581,7 @@ class Pool(PoolQueries[RecordT]):
         # Who gives it back may be cancelled; the connection has to come back all the same.
         return await asyncio.shield(holder.release(holder._timeout if timeout is None else timeout, con))
 
-    async def close(self) -> None:
-        """Wait until all connections are given back, and close them.
-
-        If that fails, or is cancelled, the pool is terminated.
-
-        Examples
-        --------
-        >>> await asyncio.wait_for(pool.close(), 10)
-        """
-        if self._closed:
-            return
-        self._check_init()
-        self._closing = True
-        warning = None
-        try:
-            if self._maintenance_task is not None:
-                self._maintenance_task.cancel()
-                await asyncio.gather(self._maintenance_task, return_exceptions=True)
-                self._maintenance_task = None
-            warning = self._loop.call_later(60, self._warn_on_long_close)
-            await asyncio.gather(*(holder.wait_until_released() for holder in self._holders))
-            await asyncio.gather(*(holder.close() for holder in self._holders), *self._tasks)
-        except (Exception, asyncio.CancelledError):
-            self.terminate()
-            raise
-        finally:
-            if warning is not None:
-                warning.cancel()
-            self._closed = True
-            self._closing = False
-
-    def _warn_on_long_close(self) -> None:
-        logger.warning(
-            "Pool.close() is taking over 60 seconds to complete. Check if you have any unreleased connections left. "
-            "Use asyncio.wait_for() to set a timeout for Pool.close()."
-        )
+    close = pool_maintenance.close
 
     def terminate(self) -> None:
         """Drop all connections at once, whoever has them."""
@@ -592,11 +614,11 @@ class Pool(PoolQueries[RecordT]):
 
     def _drop_statement_cache(self) -> None:
         for con in self._open_connections():
-            con._drop_local_statement_cache()
+            con._statements.forget()
 
     def _drop_type_cache(self) -> None:
         for con in self._open_connections():
-            con._drop_local_type_cache()
+            con._protocol.get_settings().clear_type_cache()
 
     def __await__(self) -> Generator[Any, None, Pool[RecordT]]:
         return self._async__init__().__await__()
@@ -609,178 +631,14 @@ class Pool(PoolQueries[RecordT]):
         await self.close()
 
 
-class PoolAcquireContext(Generic[RecordT]):
-    """What :meth:`Pool.acquire` returns: a connection, once it is awaited or entered."""
-
-    __slots__ = ("connection", "done", "pool", "timeout")
-
-    def __init__(self, pool: Pool[RecordT], timeout: Optional[float]) -> None:
-        self.pool = pool
-        self.timeout = timeout
-        self.connection: Any = None
-        self.done = False
-
-    async def __aenter__(self) -> connection.Connection[RecordT]:
-        if self.connection is not None or self.done:
-            raise exceptions.InterfaceError("a connection is already acquired")
-        self.connection = con = await self.pool._acquire(self.timeout)
-        return con  # type: ignore[no-any-return]
-
-    async def __aexit__(
-        self,
-        exc_type: Optional[type[BaseException]] = None,
-        exc_val: Optional[BaseException] = None,
-        exc_tb: Optional[TracebackType] = None,
-    ) -> None:
-        self.done = True
-        con = self.connection
-        self.connection = None
-        await self.pool.release(con)
-
-    def __await__(self) -> Generator[Any, None, connection.Connection[RecordT]]:
-        self.done = True
-        return self.pool._acquire(self.timeout).__await__()
-
-
-def _check_sizes(init_size: int, min_size: int, max_size: int) -> None:
-    if max_size <= 0:
-        raise ValueError("max_size is expected to be greater than zero")
-    if min_size < 0:
-        raise ValueError("min_size is expected to be greater or equal to zero")
-    if min_size > max_size:
-        raise ValueError("min_size is greater than max_size")
-    if init_size < 0:
-        raise ValueError("init_size is expected to be greater or equal to zero")
-    if init_size > max_size:
-        raise ValueError("init_size is greater than max_size")
-    if init_size < min_size:
-        raise ValueError("init_size is smaller than min_size")
-
-
-def _check_limits(
-    max_queries: int, max_lifetime_jitter: float, health_check_timeout: float, **lifetimes: float
-) -> None:
-    if max_queries <= 0:
-        raise ValueError("max_queries is expected to be greater than zero")
-    for name, seconds in lifetimes.items():
-        if seconds < 0:
-            raise ValueError(f"{name} is expected to be greater or equal to zero")
-    if not 0 <= max_lifetime_jitter <= 1:
-        raise ValueError("max_lifetime_jitter is expected to be between zero and one")
-    if health_check_timeout <= 0:
-        raise ValueError("health_check_timeout is expected to be greater than zero")
-
-
-def _check_classes(connection_class: Any, record_class: Any) -> None:
-    if not issubclass(connection_class, connection.Connection):
-        raise TypeError(
-            "connection_class is expected to be a subclass of asyncpg.Connection, here howdah.Connection, "
-            f"got {connection_class!r}"
-        )
-    if not issubclass(record_class, protocol.Record):
-        raise TypeError(
-            f"record_class is expected to be a subclass of asyncpg.Record, here howdah.Record, got {record_class!r}"
-        )
-
-
 def _full_name(kind: type) -> str:
     return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
 
 
-def create_pool(
-    dsn: Optional[str] = None,
-    *,
-    init_size: Optional[int] = None,
-    min_size: int = 10,
-    max_size: int = 10,
-    max_queries: int = 50000,
-    max_inactive_connection_lifetime: float = 300.0,
-    connect: Optional[Callable[..., Awaitable[connection.Connection[Any]]]] = None,
-    setup: Optional[Callable[[Any], Awaitable[None]]] = None,
-    init: Optional[Callable[[Any], Awaitable[None]]] = None,
-    reset: Optional[Callable[[Any], Awaitable[None]]] = None,
-    loop: Optional[asyncio.AbstractEventLoop] = None,
-    connection_class: type[connection.Connection[Any]] = connection.Connection,
-    record_class: type[RecordT] = protocol.Record,  # type: ignore[assignment]
-    **connect_kwargs: Unpack[PoolOptions],
-) -> Pool[RecordT]:
-    """Make a pool of connections.
+for _name, _method in vars(Pool).items():
+    if inspect.isfunction(_method):
+        # Wherever it stands: this is by what messages and tracebacks name it.
+        _method.__qualname__ = f"Pool.{_name}"
 
-    The pool connects when it is awaited, or entered by `async with`.
-
-    Parameters
-    ----------
-    dsn : str, optional
-        Where to connect to, as a URI.
-    init_size : int, optional
-        Connections to begin with, from `min_size` to `max_size`; by default `min_size`.
-    min_size : int, default 10
-        Connections that are kept open when idle, and opened again in the background when lost. With 0 the pool may run
-        empty.
-    max_size : int, default 10
-        Connections at most.
-    max_queries : int, default 50000
-        Queries after which a connection is replaced.
-    max_inactive_connection_lifetime : float, default 300.0
-        Seconds after which an idle connection beyond `min_size` is closed; 0 for never.
-    connect : coroutine function, optional
-        Called in place of :func:`connect`, with the same arguments.
-    setup : coroutine function, optional
-        Called with the connection whenever one is acquired.
-    init : coroutine function, optional
-        Called with each new connection.
-    reset : coroutine function, optional
-        Called with each connection that comes back, in place of the pool's own reset.
-    loop : asyncio.AbstractEventLoop, optional
-        The loop, by default the current one.
-    connection_class : type, optional
-        The class of connections, a subclass of :class:`Connection`.
-    record_class : type, optional
-        The class of rows, a subclass of :class:`Record`.
-    max_lifetime : float, default 0.0
-        Seconds after which a connection is replaced when it is free, however busy it was; 0 for never.
-    max_lifetime_jitter : float, default 0.1
-        The part of `max_lifetime`, from 0 to 1, by which connections may be replaced earlier, each by chance, so that
-        they are not replaced all at once.
-    health_check_interval : float, default 0.0
-        A connection that was idle for so many seconds is asked an empty query before it is lent, and replaced if it
-        does not answer; 0 for never.
-    health_check_timeout : float, default 5.0
-        Seconds within which it has to answer.
-    **connect_kwargs
-        Arguments for :func:`connect`.
-
-    Returns
-    -------
-    Pool
-        The pool, not yet connected.
-
-    Raises
-    ------
-    ValueError
-        A size or a time makes no sense.
-    TypeError
-        A class is not a subclass of what it has to be.
-
-    Examples
-    --------
-    >>> async with howdah.create_pool(user="postgres", command_timeout=60, max_lifetime=3600) as pool:
-    ...     async with pool.acquire() as connection:
-    ...         await connection.fetchval("select 2 ^ 10")
-    """
-    return Pool(
-        dsn,
-        init_size=init_size,
-        min_size=min_size,
-        max_size=max_size,
-        max_queries=max_queries,
-        max_inactive_connection_lifetime=max_inactive_connection_lifetime,
-        connect=connect,
-        setup=setup,
-        init=init,
-        reset=reset,
-        loop=loop,
-        connection_class=connection_class,
-        record_class=record_class,
-        **connect_kwargs,
-    )
+# It needs the class, and has this module's name with asyncpg.
+from .pool_creating import create_pool as create_pool  # noqa: E402

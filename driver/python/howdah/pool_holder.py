@@ -149,7 +149,7 @@ class PoolConnectionHolder:
         if con is None or pool._reset is not None or self._generation != pool._generation:
             return False
         session = con._protocol
-        if con._top_xact is not None or con._listeners or con._log_listeners or session is None:
+        if con._top_xact is not None or con._callbacks.channels or con._callbacks.log or session is None:
             return False
         if session.queries_count >= pool._max_queries:
             return False

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from .pool import Pool
 
 
 class PoolStatistics(NamedTuple):
@@ -73,3 +76,43 @@ class Counts:
         self.connections_opened = 0
         self.connections_closed = 0
         self.health_checks_failed = 0
+
+
+def get_statistics(self: Pool[Any]) -> PoolStatistics:
+    """What the pool has, and what it has done since it was made.
+
+    Returns
+    -------
+    PoolStatistics
+        The numbers of this moment.
+
+    Examples
+    --------
+    >>> numbers = pool.get_statistics()
+    >>> numbers.wait_seconds / max(numbers.acquired, 1)
+    """
+    counts = self._counts
+    size = self.get_size()
+    idle = self.get_idle_size()
+    return PoolStatistics(
+        size=size,
+        idle=idle,
+        in_use=size - idle,
+        waiting=0 if self._queue is None else self._queue.waiting(),
+        acquired=counts.acquired,
+        waited=counts.waited,
+        wait_seconds=counts.wait_seconds,
+        resets=counts.resets,
+        resets_spared=counts.resets_spared,
+        connections_opened=counts.connections_opened,
+        connections_closed=counts.connections_closed,
+        health_checks_failed=counts.health_checks_failed,
+    )
+
+
+def sizes(self: Pool[Any]) -> dict[str, int]:
+    """What `howdah.opentelemetry` tells of a pool."""
+    size, idle = self.get_size(), self.get_idle_size()
+    waiting = 0 if self._queue is None else self._queue.waiting()
+    sizes = {"idle": idle, "used": size - idle, "waiting": waiting}
+    return {**sizes, "min_size": self._minsize, "max_size": self._maxsize}

@@ -240,7 +240,7 @@ class PreparedStatement(connresource.ConnectionResource, Generic[RowT]):
         try:
             if not connection._query_loggers:
                 return await operation
-            with connection._time_and_log(self._state.query, args, timeout):
+            with connection._callbacks.timed(self._state.query, args, timeout):
                 return await operation
         except exceptions.OutdatedSchemaCacheError:
             await self._connection.reload_schema_state()
@@ -257,4 +257,4 @@ class PreparedStatement(connresource.ConnectionResource, Generic[RowT]):
 
     def __del__(self) -> None:
         self._state.detach()
-        self._connection._maybe_gc_stmt(self._state)
+        self._connection._statements.release(self._state)

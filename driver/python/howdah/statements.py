@@ -2,35 +2,59 @@
 
 from __future__ import annotations
 
+import asyncio
 import collections.abc
+import functools
+import weakref
 from collections.abc import Awaitable
-from typing import Any, Callable, Optional
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
-from . import exceptions, named, protocol
-from ._parts import ConnectionPart
+from . import exceptions, introspection, named, protocol
 from .records import check_columns, check_row_class
+from .statement_cache import _StatementCache
+
+if TYPE_CHECKING:
+    from .connection import Connection
 
 # The forms in which the session gives what a query answers: its rows, or one value.
 ROWS = 0
 VALUE = 2
 
 
-class StatementMethods(ConnectionPart):
-    """Methods of :class:`Connection` about its statements."""
+class Statements:
+    """The statements that a session has prepared."""
 
-    __slots__ = ()
+    __slots__ = (
+        "__weakref__",
+        "_intro_query",
+        "_is_caching",
+        "_limit",
+        "_session",
+        "_turns_jit_off",
+        "cache",
+        "to_close",
+    )
 
-    _loop: Any
-    _config: Any
-    _server_caps: Any
-    _intro_query: Any
-    _pool_holder: Any
-    _query_loggers: Any
-    _stmt_cache: Any
-    _stmt_cache_enabled: Any
-    _stmts_to_close: Any
+    def __init__(
+        self, session: Any, loop: asyncio.AbstractEventLoop, config: Any, *, has_multiranges: bool, has_jit: bool
+    ) -> None:
+        self._session = session
+        self._limit = config.max_cacheable_statement_size
+        self._is_caching = config.statement_cache_size > 0
+        self._turns_jit_off = has_jit
+        self._intro_query = introspection.INTRO_LOOKUP_TYPES if has_multiranges else introspection.INTRO_LOOKUP_TYPES_13
+        #: Those that are kept.
+        self.cache = _StatementCache(
+            loop=loop,
+            max_size=config.statement_cache_size,
+            on_remove=functools.partial(_release, weakref.ref(self)),
+            max_lifetime=config.max_cached_statement_lifetime,
+            session=session,
+        )
+        #: Those that nobody can use any more, and that the server still has.
+        self.to_close: set[Any] = set()
 
-    async def _get_statement(
+    async def get(
         self,
         query: str,
         timeout: Optional[float],
@@ -40,20 +64,40 @@ class StatementMethods(ConnectionPart):
         ignore_custom_codec: bool = False,
         record_class: Optional[type] = None,
     ) -> Any:
-        """The state of a statement, from the cache or from the server."""
-        session = self._protocol
+        """The state of a statement, from the cache or from the server.
+
+        `named` is the statement's name on the server, or whether it is to have one; a statement that is cached has one.
+        """
         if record_class is None:
-            record_class = session.get_record_class()
+            record_class = self._session.get_record_class()
         else:
             check_row_class(record_class)
         key = (query, record_class, ignore_custom_codec)
         if use_cache:
-            statement = self._stmt_cache.get(key)
+            statement = self.cache.get(key)
             if statement is not None:
                 return statement
-            limit = self._config.max_cacheable_statement_size
-            use_cache = self._stmt_cache_enabled and (not limit or len(query) <= limit)
-        name = named if isinstance(named, str) else self._get_unique_id("stmt") if use_cache or named else ""
+            use_cache = self._is_caching and (not self._limit or len(query) <= self._limit)
+        name = named if isinstance(named, str) else ""
+        if not isinstance(named, str) and (use_cache or named):
+            name = self._session.get_connection()._get_unique_id("stmt")
+        statement = await self._prepare(name, query, timeout, record_class, ignore_custom_codec)
+        if use_cache:
+            other = self.cache.get(key)
+            if other is not None:
+                # Another task has asked the same in the meantime.
+                self.release(statement)
+                statement = other
+            else:
+                self.cache.put(key, statement)
+        if self.to_close:
+            await self._close_released()
+        return statement
+
+    async def _prepare(
+        self, name: str, query: str, timeout: Optional[float], record_class: type, ignore_custom_codec: bool
+    ) -> Any:
+        session = self._session
         statement = await session.prepare(
             name, query, timeout, record_class=record_class, ignore_custom_codec=ignore_custom_codec
         )
@@ -62,29 +106,20 @@ class StatementMethods(ConnectionPart):
             if record_class is not session.get_record_class():
                 check_columns(record_class, [column.name for column in statement._get_attributes()])
         except BaseException:
-            self._maybe_gc_stmt(statement)
+            self.release(statement)
             raise
         if not name:
             # Whatever is asked in the meantime may take the unnamed statement's place: it is parsed with each use.
             statement.mark_unprepared()
-        if use_cache:
-            other = self._stmt_cache.get(key)
-            if other is not None:
-                # Another task has asked the same in the meantime.
-                self._maybe_gc_stmt(statement)
-                statement = other
-            else:
-                self._stmt_cache.put(key, statement)
-        if self._stmts_to_close:
-            await self._cleanup_stmts()
         return statement
 
     async def _learn_types(self, statement: Any, timeout: Optional[float]) -> None:
         """Ask for the types of a statement that are not known, and make its codecs."""
         tries = 0
         while missing := statement._init_types():
-            types = await self._introspect_types(missing, timeout)
-            self._protocol.get_settings().register_data_types(types)
+            # By the connection, which may be of a class that has it done otherwise.
+            types = await self._session.get_connection()._introspect_types(missing, timeout)
+            self._session.get_settings().register_data_types(types)
             tries += 1
             if tries > 5:
                 raise exceptions.InternalClientError(
@@ -92,206 +127,224 @@ class StatementMethods(ConnectionPart):
                 )
         statement._init_codecs()
 
-    async def _introspect_types(self, typeoids: Any, timeout: Optional[float]) -> Any:
+    async def introspect(self, typeoids: collections.abc.Iterable[int], timeout: Optional[float]) -> Any:
+        """What the server's catalogs say of types."""
         # Compiling the query takes longer than running it.
         jit = "off"
-        if self._server_caps.jit:
+        if self._turns_jit_off:
             try:
-                rows = await self._fetch_plain(
+                rows = await self.fetch_plain(
                     "SELECT current_setting('jit') AS cur, set_config('jit', 'off', false) AS new", (), timeout
                 )
                 jit = rows[0]["cur"]
             except exceptions.UndefinedObjectError:
                 pass
-        types = await self._fetch_plain(self._intro_query, (list(typeoids),), timeout)
+        types = await self.fetch_plain(self._intro_query, (list(typeoids),), timeout)
         if jit != "off":
-            await self._fetch_plain("SELECT set_config('jit', $1, false)", (jit,), timeout)
+            await self.fetch_plain("SELECT set_config('jit', $1, false)", (jit,), timeout)
         return types
 
-    async def _fetch_plain(self, query: str, args: tuple[Any, ...], timeout: Optional[float]) -> Any:
+    async def fetch_plain(self, query: str, args: tuple[Any, ...], timeout: Optional[float]) -> Any:
         """Rows of a query of the driver's own, whatever codecs the program has set."""
-        statement = await self._get_statement(query, timeout, ignore_custom_codec=True)
-        return await self._protocol.bind_run(statement, args, "", 0, ROWS, timeout)
+        statement = await self.get(query, timeout, ignore_custom_codec=True)
+        return await self._session.bind_run(statement, args, "", 0, ROWS, timeout)
 
-    async def _fetch_unprepared(
-        self, query: str, args: Any, limit: int, shape: int, column: Any, record_class: Any, timeout: Optional[float]
-    ) -> Any:
-        """A query whose statement the session does not find by itself."""
-        before = self._loop.time()
-        statement = await self._get_statement(query, timeout, record_class=record_class)
-        if timeout is not None:
-            timeout -= self._loop.time() - before
-        statement.attach()
-        try:
-            return await self._protocol.bind_run(statement, args, "", limit, shape, timeout, column)
-        except exceptions.OutdatedSchemaCacheError as error:
-            return await self._fetch_again(error, query, args, limit, shape, column, record_class, timeout)
-        except exceptions.InvalidCachedStatementError as error:
-            return await self._fetch_again(error, query, args, limit, shape, column, record_class, timeout)
-        finally:
-            statement.detach()
-            self._maybe_gc_stmt(statement)
-
-    async def _fetch_again(
-        self,
-        error: BaseException,
-        query: str,
-        args: Any,
-        limit: int,
-        shape: int,
-        column: Any,
-        record_class: Any,
-        timeout: Optional[float],
-    ) -> Any:
-        """A second try of a query whose types or tables have changed since its statement was prepared."""
-        if isinstance(error, exceptions.OutdatedSchemaCacheError):
-            # The query was run already.
-            await self.reload_schema_state()
-            raise error
-        self._drop_global_statement_cache()
-        if self._protocol.is_in_transaction():
-            raise error
-        statement = await self._get_statement(query, timeout, record_class=record_class)
-        return await self._protocol.bind_run(statement, args, "", limit, shape, timeout, column)
-
-    async def _executemany(
-        self,
-        query: str,
-        args: Any,
-        timeout: Optional[float],
-        return_rows: bool = False,
-        record_class: Optional[type] = None,
-    ) -> Any:
-        timeout = self._protocol._get_timeout(timeout)
-        if isinstance(args, collections.abc.AsyncIterable):
-            # They are one unit, which another task's query must not wait for while the next list is awaited.
-            args = [arguments async for arguments in args]
-        query, args = named.bind_many(query, args)
-        with self._logged(query, args, timeout):
-            return await self._run_many(query, args, timeout, return_rows, record_class)
-
-    async def _run_many(
-        self, query: str, args: Any, timeout: Optional[float], return_rows: bool, record_class: Optional[type]
-    ) -> Any:
-        def run(statement: Any, timeout: Optional[float]) -> Any:
-            return self._protocol.bind_execute_many(
-                state=statement, args=args, portal_name="", timeout=timeout, return_rows=return_rows
-            )
-
-        rows, _ = await self._do_execute(query, run, timeout, record_class=record_class)
-        return rows
-
-    async def _execute(
-        self,
-        query: str,
-        args: Any,
-        limit: int,
-        timeout: Optional[float],
-        *,
-        return_status: bool = False,
-        ignore_custom_codec: bool = False,
-        record_class: Optional[type] = None,
-    ) -> Any:
-        """A query in the form in which libraries on asyncpg ask it, and in which those who watch queries see it."""
-
-        def run(statement: Any, timeout: Optional[float]) -> Any:
-            return self._protocol.bind_execute(
-                state=statement, args=args, portal_name="", limit=limit, return_extra=return_status, timeout=timeout
-            )
-
-        timeout = self._protocol._get_timeout(timeout)
-        with self._logged(query, args, timeout):
-            answer, _ = await self._do_execute(
-                query, run, timeout, record_class=record_class, ignore_custom_codec=ignore_custom_codec
-            )
-        return answer
-
-    async def _do_execute(
-        self,
-        query: str,
-        executor: Callable[[Any, Optional[float]], Awaitable[Any]],
-        timeout: Optional[float],
-        retry: bool = True,
-        *,
-        ignore_custom_codec: bool = False,
-        record_class: Optional[type] = None,
-    ) -> tuple[Any, Any]:
-        """Run a query's statement, and again if it was prepared before a change; what it gives, and the statement."""
-        deadline = None if timeout is None else self._loop.time() + timeout
-        while True:
-            statement = await self._get_statement(
-                query, timeout, record_class=record_class, ignore_custom_codec=ignore_custom_codec
-            )
-            if deadline is not None:
-                timeout = deadline - self._loop.time()
-            statement.attach()
-            try:
-                return await executor(statement, timeout), statement
-            except exceptions.OutdatedSchemaCacheError:
-                await self.reload_schema_state()
-                raise
-            except exceptions.InvalidCachedStatementError:
-                self._drop_global_statement_cache()
-                if not retry or self._protocol.is_in_transaction():
-                    raise
-                retry = False
-            finally:
-                statement.detach()
-                self._maybe_gc_stmt(statement)
-
-    def _maybe_gc_stmt(self, statement: Any) -> None:
-        """Have a statement closed that nobody can use any more."""
+    def release(self, statement: Any) -> None:
+        """Have a statement closed if nobody can use it any more."""
         if statement.refs or not statement.name or statement.closed:
             return
         # Another one of the same query may be there: tasks that ask it at the same time prepare it each.
         key = (statement.query, statement.record_class, statement.ignore_custom_codec)
-        if self._stmt_cache.get(key, promote=False) is not statement:
+        if self.cache.get(key, promote=False) is not statement:
             statement.mark_closed()
-            self._stmts_to_close.add(statement)
+            self.to_close.add(statement)
 
-    async def _cleanup_stmts(self) -> None:
-        while self._stmts_to_close:
-            statement = self._stmts_to_close.pop()
+    async def _close_released(self) -> None:
+        while self.to_close:
+            statement = self.to_close.pop()
             try:
                 # Or they would stay on the server: for this there is no timeout.
-                await self._protocol.close_statement(statement, protocol.NO_TIMEOUT)
+                await self._session.close_statement(statement, protocol.NO_TIMEOUT)
             except BaseException:
                 # Closing one twice does no harm.
-                self._stmts_to_close.add(statement)
+                self.to_close.add(statement)
                 raise
 
-    def _mark_stmts_as_closed(self) -> None:
-        for statement in self._stmt_cache.iter_statements():
+    def forget(self) -> None:
+        """Keep none of them."""
+        self.cache.clear()
+
+    def end(self) -> None:
+        """Mark all as closed: the session has ended."""
+        for statement in self.cache.iter_statements():
             statement.mark_closed()
-        for statement in self._stmts_to_close:
+        for statement in self.to_close:
             statement.mark_closed()
-        self._stmt_cache.clear()
-        self._stmts_to_close.clear()
+        self.cache.clear()
+        self.to_close.clear()
 
-    def _drop_local_statement_cache(self) -> None:
-        self._stmt_cache.clear()
 
-    def _drop_global_statement_cache(self) -> None:
-        holder = None if self._pool_holder is None else self._pool_holder()
-        if holder is not None:
-            holder._pool._drop_statement_cache()
-        else:
-            self._drop_local_statement_cache()
+def _release(statements: weakref.ref[Statements], statement: Any) -> None:
+    found = statements()
+    if found is not None:
+        found.release(statement)
 
-    def _drop_local_type_cache(self) -> None:
+
+# The connection's methods that run a statement.
+
+
+async def fetch_unprepared(
+    self: Connection[Any],
+    query: str,
+    args: Any,
+    limit: int,
+    shape: int,
+    column: Any,
+    record_class: Any,
+    timeout: Optional[float],
+) -> Any:
+    """A query whose statement the session does not find by itself."""
+    statements, session = self._statements, self._protocol
+    before = self._loop.time()
+    statement = await statements.get(query, timeout, record_class=record_class)
+    if timeout is not None:
+        timeout -= self._loop.time() - before
+    statement.attach()
+    try:
+        return await session.bind_run(statement, args, "", limit, shape, timeout, column)
+    except (exceptions.OutdatedSchemaCacheError, exceptions.InvalidCachedStatementError) as error:
+        return await fetch_again(self, error, query, args, limit, shape, column, record_class, timeout)
+    finally:
+        statement.detach()
+        statements.release(statement)
+
+
+async def fetch_again(
+    self: Connection[Any],
+    error: BaseException,
+    query: str,
+    args: Any,
+    limit: int,
+    shape: int,
+    column: Any,
+    record_class: Any,
+    timeout: Optional[float],
+) -> Any:
+    """A second try of a query whose types or tables have changed since its statement was prepared."""
+    if isinstance(error, exceptions.OutdatedSchemaCacheError):
+        # The query was run already.
+        await self.reload_schema_state()
+        raise error
+    drop_statements(self)
+    if self._protocol.is_in_transaction():
+        raise error
+    statement = await self._statements.get(query, timeout, record_class=record_class)
+    return await self._protocol.bind_run(statement, args, "", limit, shape, timeout, column)
+
+
+async def run_many(
+    self: Connection[Any],
+    query: str,
+    args: Any,
+    timeout: Optional[float],
+    return_rows: bool = False,
+    record_class: Optional[type] = None,
+) -> Any:
+    """A statement with many argument lists, as asyncpg's `_executemany`."""
+
+    def run(statement: Any, timeout: Optional[float]) -> Any:
+        return self._protocol.bind_execute_many(
+            state=statement, args=args, portal_name="", timeout=timeout, return_rows=return_rows
+        )
+
+    timeout = self._protocol._get_timeout(timeout)
+    if isinstance(args, collections.abc.AsyncIterable):
+        # They are one unit, which another task's query must not wait for while the next list is awaited.
+        args = [arguments async for arguments in args]
+    query, args = named.bind_many(query, args)
+    with self._callbacks.logged(query, args, timeout):
+        rows, _ = await self._do_execute(query, run, timeout, record_class=record_class)
+    return rows
+
+
+async def run_once(
+    self: Connection[Any],
+    query: str,
+    args: Any,
+    limit: int,
+    timeout: Optional[float],
+    *,
+    return_status: bool = False,
+    ignore_custom_codec: bool = False,
+    record_class: Optional[type] = None,
+) -> Any:
+    """A query in the form in which libraries on asyncpg ask it, and in which those who watch queries see it."""
+
+    def run(statement: Any, timeout: Optional[float]) -> Any:
+        return self._protocol.bind_execute(
+            state=statement, args=args, portal_name="", limit=limit, return_extra=return_status, timeout=timeout
+        )
+
+    timeout = self._protocol._get_timeout(timeout)
+    with self._callbacks.logged(query, args, timeout):
+        answer, _ = await self._do_execute(
+            query, run, timeout, record_class=record_class, ignore_custom_codec=ignore_custom_codec
+        )
+    return answer
+
+
+async def run_statement(
+    self: Connection[Any],
+    query: str,
+    executor: Callable[[Any, Optional[float]], Awaitable[Any]],
+    timeout: Optional[float],
+    retry: bool = True,
+    *,
+    ignore_custom_codec: bool = False,
+    record_class: Optional[type] = None,
+) -> tuple[Any, Any]:
+    """Run a query's statement, and again if it was prepared before a change; what it gives, and the statement."""
+    statements = self._statements
+    deadline = None if timeout is None else self._loop.time() + timeout
+    while True:
+        statement = await statements.get(
+            query, timeout, record_class=record_class, ignore_custom_codec=ignore_custom_codec
+        )
+        if deadline is not None:
+            timeout = deadline - self._loop.time()
+        statement.attach()
+        try:
+            return await executor(statement, timeout), statement
+        except exceptions.OutdatedSchemaCacheError:
+            await self.reload_schema_state()
+            raise
+        except exceptions.InvalidCachedStatementError:
+            drop_statements(self)
+            if not retry or self._protocol.is_in_transaction():
+                raise
+            retry = False
+        finally:
+            statement.detach()
+            statements.release(statement)
+
+
+def drop_statements(connection: Connection[Any]) -> None:
+    """Forget the statements of a connection, and of all connections of its pool."""
+    holder = None if connection._pool_holder is None else connection._pool_holder()
+    if holder is not None:
+        holder._pool._drop_statement_cache()
+    else:
+        connection._statements.forget()
+
+
+async def reload_schema_state(self: Connection[Any]) -> None:
+    """Forget what is known of the database's types, because they have been changed.
+
+    The driver notices most changes by itself; this avoids the :exc:`OutdatedSchemaCacheError` by which it says so.
+    """
+    holder = None if self._pool_holder is None else self._pool_holder()
+    if holder is not None:
+        holder._pool._drop_type_cache()
+    else:
         self._protocol.get_settings().clear_type_cache()
-
-    def _drop_global_type_cache(self) -> None:
-        holder = None if self._pool_holder is None else self._pool_holder()
-        if holder is not None:
-            holder._pool._drop_type_cache()
-        else:
-            self._drop_local_type_cache()
-
-    async def reload_schema_state(self) -> None:
-        """Forget what is known of the database's types, because they have been changed.
-
-        The driver notices most changes by itself; this avoids the :exc:`OutdatedSchemaCacheError` by which it says so.
-        """
-        self._drop_global_type_cache()
-        self._drop_global_statement_cache()
+    drop_statements(self)

@@ -175,7 +175,7 @@ class Transaction(connresource.ConnectionResource):
         self._state = TransactionState.STARTED
         if connection._query_loggers:
             # It takes no time of its own: it travels with the first statement.
-            connection._log_query(begin, (), None, 0.0, None)
+            connection._callbacks.tell_query(begin, (), None, 0.0, None)
         return None
 
     async def _start_nested(self, connection: Any) -> None:
@@ -293,5 +293,5 @@ class Transaction(connresource.ConnectionResource):
 
 
 async def _finish_logged(connection: Any, command: str) -> Any:
-    with connection._time_and_log(command, (), None):
+    with connection._callbacks.timed(command, (), None):
         return await connection._protocol.finish(command)

@@ -1,180 +1,180 @@
-"""How a program has values of a type turned by itself."""
+"""The connection's methods of codecs: values of a type that are turned by functions of the program."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 from . import exceptions, far_dates, introspection, protocol
-from ._parts import ConnectionPart
+
+if TYPE_CHECKING:
+    from .connection import Connection
 
 
-class TypeCodecMethods(ConnectionPart):
-    """Methods of :class:`Connection` about codecs."""
+async def _introspect_type(connection: Connection[Any], typename: str, schema: str) -> Any:
+    if schema == "pg_catalog" and not typename.endswith("[]"):
+        oid = protocol.BUILTIN_TYPE_NAME_MAP.get(typename.lower())
+        if oid is not None:
+            return introspection.TypeRecord((oid, None, b"b"))
+    rows = await connection._statements.fetch_plain(introspection.TYPE_BY_NAME, (typename, schema), None)
+    if not rows:
+        raise ValueError(f"unknown type: {schema}.{typename}")
+    return rows[0]
 
-    __slots__ = ()
 
-    _protocol: Any
+async def set_type_codec(
+    self: Connection[Any],
+    typename: str,
+    *,
+    schema: str = "public",
+    encoder: Callable[[Any], Any],
+    decoder: Callable[[Any], Any],
+    format: str = "text",
+) -> None:
+    """Have values of a type turned by functions of the program.
 
-    async def _introspect_type(self, typename: str, schema: str) -> Any:
-        if schema == "pg_catalog" and not typename.endswith("[]"):
-            oid = protocol.BUILTIN_TYPE_NAME_MAP.get(typename.lower())
-            if oid is not None:
-                return introspection.TypeRecord((oid, None, b"b"))
-        rows = await self._fetch_plain(introspection.TYPE_BY_NAME, (typename, schema), None)
-        if not rows:
-            raise ValueError(f"unknown type: {schema}.{typename}")
-        return rows[0]
+    Parameters
+    ----------
+    typename : str
+        The type's name: a base type or a composite.
+    schema : str, default "public"
+        The schema it is in; that of built-in types is "pg_catalog".
+    encoder : callable
+        Takes a value, gives what `format` says.
+    decoder : callable
+        Takes what `format` says, gives a value.
+    format : {"text", "binary", "tuple"}
+        What the functions exchange: str, bytes in the type's binary form, or a tuple, the form of which is the
+        type's own (of a composite: its attributes).
 
-    async def set_type_codec(
-        self,
-        typename: str,
-        *,
-        schema: str = "public",
-        encoder: Callable[[Any], Any],
-        decoder: Callable[[Any], Any],
-        format: str = "text",
-    ) -> None:
-        """Have values of a type turned by functions of the program.
+    Raises
+    ------
+    InterfaceError
+        The type is neither a base type nor a composite, or has no such form.
+    UnsupportedClientFeatureError
+        The type is a domain, or a composite and `format` is not "tuple".
 
-        Parameters
-        ----------
-        typename : str
-            The type's name: a base type or a composite.
-        schema : str, default "public"
-            The schema it is in; that of built-in types is "pg_catalog".
-        encoder : callable
-            Takes a value, gives what `format` says.
-        decoder : callable
-            Takes what `format` says, gives a value.
-        format : {"text", "binary", "tuple"}
-            What the functions exchange: str, bytes in the type's binary form, or a tuple, the form of which is the
-            type's own (of a composite: its attributes).
-
-        Raises
-        ------
-        InterfaceError
-            The type is neither a base type nor a composite, or has no such form.
-        UnsupportedClientFeatureError
-            The type is a domain, or a composite and `format` is not "tuple".
-
-        Examples
-        --------
-        >>> await connection.set_type_codec("json", schema="pg_catalog", encoder=json.dumps, decoder=json.loads)
-        """
-        self._check_open()
-        settings = self._protocol.get_settings()
-        typeinfo = await self._introspect_type(typename, schema)
-        parts: Any = []
-        if introspection.is_scalar_type(typeinfo):
-            kind = "scalar"
-        elif introspection.is_composite_type(typeinfo):
-            if format != "tuple":
-                raise exceptions.UnsupportedClientFeatureError(
-                    "only tuple-format codecs can be used on composite types",
-                    hint="Use `set_type_codec(..., format='tuple')` and pass/interpret data as a Python tuple.",
-                )
-            kind = "composite"
-            parts = await self._introspect_types((typeinfo["oid"],), 10)
-        else:
-            raise exceptions.InterfaceError(
-                f"cannot use custom codec on type {schema}.{typename}: it is neither a scalar type nor a composite type"
-            )
-        if introspection.is_domain_type(typeinfo):
+    Examples
+    --------
+    >>> await connection.set_type_codec("json", schema="pg_catalog", encoder=json.dumps, decoder=json.loads)
+    """
+    self._check_open()
+    settings = self._protocol.get_settings()
+    typeinfo = await _introspect_type(self, typename, schema)
+    parts: Any = []
+    if introspection.is_scalar_type(typeinfo):
+        kind = "scalar"
+    elif introspection.is_composite_type(typeinfo):
+        if format != "tuple":
             raise exceptions.UnsupportedClientFeatureError(
-                "custom codecs on domain types are not supported",
-                hint="Set the codec on the base type.",
-                detail="PostgreSQL does not distinguish domains from their base types in query results at the "
-                "protocol level.",
+                "only tuple-format codecs can be used on composite types",
+                hint="Use `set_type_codec(..., format='tuple')` and pass/interpret data as a Python tuple.",
             )
-        settings.add_python_codec(typeinfo["oid"], typename, schema, parts, kind, encoder, decoder, format)
-        self._drop_local_statement_cache()
-
-    async def reset_type_codec(self, typename: str, *, schema: str = "public") -> None:
-        """Undo :meth:`set_type_codec`.
-
-        Parameters
-        ----------
-        typename, schema : str
-            As there.
-        """
-        typeinfo = await self._introspect_type(typename, schema)
-        self._protocol.get_settings().remove_python_codec(typeinfo["oid"], typename, schema)
-        self._drop_local_statement_cache()
-
-    async def set_builtin_type_codec(
-        self, typename: str, *, schema: str = "public", codec_name: Any, format: Optional[str] = None
-    ) -> None:
-        """Have values of a type turned as those of a built-in one.
-
-        Parameters
-        ----------
-        typename, schema : str
-            The type, which travels as the other does.
-        codec_name : str or int
-            The built-in type's name or number, or "pg_contrib.hstore".
-        format : {"text", "binary"}, optional
-            Only in this form; by default in any that there is.
-
-        Raises
-        ------
-        InterfaceError
-            The type is no base type, or there is no such codec.
-
-        Examples
-        --------
-        >>> await connection.set_builtin_type_codec("hstore", codec_name="pg_contrib.hstore")
-        """
-        self._check_open()
-        typeinfo = await self._introspect_type(typename, schema)
-        if not introspection.is_scalar_type(typeinfo):
-            raise exceptions.InterfaceError(f"cannot alias non-scalar type {schema}.{typename}")
-        self._protocol.get_settings().set_builtin_type_codec(
-            typeinfo["oid"], typename, schema, "scalar", codec_name, format
+        kind = "composite"
+        parts = await self._introspect_types((typeinfo["oid"],), 10)
+    else:
+        raise exceptions.InterfaceError(
+            f"cannot use custom codec on type {schema}.{typename}: it is neither a scalar type nor a composite type"
         )
-        self._drop_local_statement_cache()
+    if introspection.is_domain_type(typeinfo):
+        raise exceptions.UnsupportedClientFeatureError(
+            "custom codecs on domain types are not supported",
+            hint="Set the codec on the base type.",
+            detail="PostgreSQL does not distinguish domains from their base types in query results at the "
+            "protocol level.",
+        )
+    settings.add_python_codec(typeinfo["oid"], typename, schema, parts, kind, encoder, decoder, format)
+    self._statements.forget()
 
-    async def decode_json(
-        self, encoder: Callable[[Any], str] = json.dumps, decoder: Callable[[str], Any] = json.loads
-    ) -> None:
-        """Have json and jsonb values decoded and encoded, in place of being text.
 
-        Parameters
-        ----------
-        encoder, decoder : callable
-            By default those of the module json.
+async def reset_type_codec(self: Connection[Any], typename: str, *, schema: str = "public") -> None:
+    """Undo :meth:`set_type_codec`.
 
-        Examples
-        --------
-        >>> await connection.decode_json()
-        >>> await connection.fetchval("select '[1, 2]'::jsonb")
-        [1, 2]
-        """
-        for typename in ("json", "jsonb"):
-            await self.set_type_codec(typename, schema="pg_catalog", encoder=encoder, decoder=decoder)
+    Parameters
+    ----------
+    typename, schema : str
+        As there.
+    """
+    typeinfo = await _introspect_type(self, typename, schema)
+    self._protocol.get_settings().remove_python_codec(typeinfo["oid"], typename, schema)
+    self._statements.forget()
 
-    async def decode_far_dates(self, becoming: far_dates.Becoming = "text") -> None:
-        """Say what becomes of dates and timestamps that Python's classes do not hold.
 
-        Those are the infinities, those before Christ and those after the year 9999. Without this, infinities are
-        Python's first and last moment, which stand for them in arguments too, and the others are errors. All dates and
-        timestamps are decoded by Python functions then, which takes longer; :meth:`fetch_columns` is as before.
+async def set_builtin_type_codec(
+    self: Connection[Any], typename: str, *, schema: str = "public", codec_name: Any, format: Optional[str] = None
+) -> None:
+    """Have values of a type turned as those of a built-in one.
 
-        Parameters
-        ----------
-        becoming : {"text", "clamp", "none"} or callable
-            PostgreSQL's text for them (`'infinity'`, `'0044-03-15 BC'`; of a timestamptz in UTC), which arguments may
-            be too; Python's first or last moment; None; or what a function makes of the text.
+    Parameters
+    ----------
+    typename, schema : str
+        The type, which travels as the other does.
+    codec_name : str or int
+        The built-in type's name or number, or "pg_contrib.hstore".
+    format : {"text", "binary"}, optional
+        Only in this form; by default in any that there is.
 
-        Examples
-        --------
-        >>> await connection.decode_far_dates()
-        >>> await connection.fetchval("select date '0044-03-15 BC'")
-        '0044-03-15 BC'
-        >>> pool = howdah.create_pool(init=lambda connection: connection.decode_far_dates("none"))
-        """
-        for codec in far_dates.codecs(becoming):
-            await self.set_type_codec(
-                codec.typename, schema="pg_catalog", encoder=codec.encoder, decoder=codec.decoder, format="tuple"
-            )
+    Raises
+    ------
+    InterfaceError
+        The type is no base type, or there is no such codec.
+
+    Examples
+    --------
+    >>> await connection.set_builtin_type_codec("hstore", codec_name="pg_contrib.hstore")
+    """
+    self._check_open()
+    typeinfo = await _introspect_type(self, typename, schema)
+    if not introspection.is_scalar_type(typeinfo):
+        raise exceptions.InterfaceError(f"cannot alias non-scalar type {schema}.{typename}")
+    self._protocol.get_settings().set_builtin_type_codec(
+        typeinfo["oid"], typename, schema, "scalar", codec_name, format
+    )
+    self._statements.forget()
+
+
+async def decode_json(
+    self: Connection[Any], encoder: Callable[[Any], str] = json.dumps, decoder: Callable[[str], Any] = json.loads
+) -> None:
+    """Have json and jsonb values decoded and encoded, in place of being text.
+
+    Parameters
+    ----------
+    encoder, decoder : callable
+        By default those of the module json.
+
+    Examples
+    --------
+    >>> await connection.decode_json()
+    >>> await connection.fetchval("select '[1, 2]'::jsonb")
+    [1, 2]
+    """
+    for typename in ("json", "jsonb"):
+        await self.set_type_codec(typename, schema="pg_catalog", encoder=encoder, decoder=decoder)
+
+
+async def decode_far_dates(self: Connection[Any], becoming: far_dates.Becoming = "text") -> None:
+    """Say what becomes of dates and timestamps that Python's classes do not hold.
+
+    Those are the infinities, those before Christ and those after the year 9999. Without this, infinities are
+    Python's first and last moment, which stand for them in arguments too, and the others are errors. All dates and
+    timestamps are decoded by Python functions then, which takes longer; :meth:`fetch_columns` is as before.
+
+    Parameters
+    ----------
+    becoming : {"text", "clamp", "none"} or callable
+        PostgreSQL's text for them (`'infinity'`, `'0044-03-15 BC'`; of a timestamptz in UTC), which arguments may
+        be too; Python's first or last moment; None; or what a function makes of the text.
+
+    Examples
+    --------
+    >>> await connection.decode_far_dates()
+    >>> await connection.fetchval("select date '0044-03-15 BC'")
+    '0044-03-15 BC'
+    >>> pool = howdah.create_pool(init=lambda connection: connection.decode_far_dates("none"))
+    """
+    for codec in far_dates.codecs(becoming):
+        await self.set_type_codec(
+            codec.typename, schema="pg_catalog", encoder=codec.encoder, decoder=codec.decoder, format="tuple"
+        )

@@ -519,7 +519,7 @@ class Connection(Generic[CursorRowT]):
             known[0].touch()
             return known
         placeholders.refuse_copy(text)
-        statement = self._run(self._inner._get_statement(text, None, record_class=tuple))
+        statement = self._run(self._inner._statements.get(text, None, record_class=tuple))
         description = [Column(column.name, column.type.oid) for column in statement._get_attributes()]
         found = statement, len(statement._get_parameters()), description or None
         if statement.name:
@@ -530,7 +530,7 @@ class Connection(Generic[CursorRowT]):
 
     def _forget_statements(self) -> None:
         self._known.clear()
-        self._inner._drop_local_statement_cache()
+        self._inner._statements.forget()
 
     def _query_columns(self, text: str, args: tuple[Any, ...]) -> tuple[Any, Any]:
         """Run a query: its columns, and its description."""
@@ -545,11 +545,11 @@ class Connection(Generic[CursorRowT]):
         with self._logged(text, rows):
             return int(self._run(self._inner._executemany(text, rows, None)) or 0)
 
-    def _copy(self, method: str, command: str, end: Any) -> Any:
+    def _copy(self, copy: Callable[..., Any], command: str, end: Any) -> Any:
         with self._lock:
             self._begin()
             with self._logged(command, ()):
-                return self._complete(getattr(self._inner, method)(command, end, None))
+                return self._complete(copy(self._inner, command, end, None))
 
     def _open(self, text: str, args: tuple[Any, ...]) -> tuple[Any, Any]:
         """Open a portal: the portal, and the description of its rows."""
@@ -586,7 +586,7 @@ class Connection(Generic[CursorRowT]):
 
     def _release(self, statement: Any) -> None:
         statement.detach()
-        self._inner._maybe_gc_stmt(statement)
+        self._inner._statements.release(statement)
 
     # How things are run.
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Optional, TypeVar
 
 from .. import _core, utils
 from .._typing import Arguments, CursorRowT
+from ..copying import copy_in, copy_out
 from . import parameters as placeholders
 from ._loop import Loop
 from .errors import InterfaceError, NotSupportedError, ProgrammingError
@@ -273,7 +274,7 @@ class Cursor(BaseCursor, Generic[CursorRowT]):
         """
         self._check()
         self._forget()
-        return self._told(self._connection._copy("_copy_in", operation, _as_source(source, self._connection._loop)))
+        return self._told(self._connection._copy(copy_in, operation, _as_source(source, self._connection._loop)))
 
     def copy_out(self, operation: str, target: Any) -> int:
         """Run `COPY ... TO STDOUT`.
@@ -292,7 +293,7 @@ class Cursor(BaseCursor, Generic[CursorRowT]):
         """
         self._check()
         self._forget()
-        return self._told(self._connection._copy("_copy_out", operation, _as_target(target, self._connection._loop)))
+        return self._told(self._connection._copy(copy_out, operation, _as_target(target, self._connection._loop)))
 
     def copy_expert(self, sql: str, file: Any, size: int = 8192) -> int:
         """Run COPY from a file or to one, by psycopg2's name for :meth:`copy_in` and :meth:`copy_out`.
