@@ -16,6 +16,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from bench.pooler import Side, wait_for
 from bench.programs import compiled, cpu_by_thread, cpu_of, running
 from devkit import Problem, postgres
 from devkit.pooler import build_pooler, program
@@ -63,14 +64,6 @@ class Load:
         return tuple(map(float, done.stdout.split()))
 
 
-def wait_for(server, port):
-    """Waits until something answers at a port of 127.0.0.1."""
-    for _ in range(100):
-        if server.run("pg_isready", "-h", "127.0.0.1", "-p", str(port), check=False).returncode == 0:
-            return
-    raise Problem(f"nothing answers at port {port}")
-
-
 def made(mode):
     """What pgbench -S says in a mode: what is sent once, and what again and again."""
 
@@ -99,9 +92,6 @@ def behind():
 
 def main():
     """Measures the pooler once, from the command line."""
-    # It needs what this module has.
-    from bench.pooler import Side
-
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mode", default="simple", choices=["simple", "extended", "prepared"])
     for name, default in {"clients": 100, "depth": 1, "workers": 1, "size": 5, "rounds": 3, "seconds": 3}.items():

@@ -1,14 +1,16 @@
-"""The pooler beside PgBouncer: pgbench through each, by TCP, with the same server behind both.
+"""The pooler beside PgBouncer: pgbench through each, by TCP and by Unix sockets, with the same server behind both.
 
 Three scripts are run: `-S` (one SELECT), TPC-B, and `bench/orm.sql`, a transaction as an object-relational mapper makes
 it. Each side has the pool size that is best for it, found for each script by a first sweep at 100 clients. The settings
 are those in `Side`, the same for both. CPU is the pooler process's own, from /proc, over the transactions that pgbench
 counted. PgBouncer is wanted on PATH or in /usr/sbin, Debian's or a newer one; without it the bench says so and measures
-nothing.
+nothing. Beside both stands the floor, for `-S` alone: `bench/relay.c` pipelines over two connections to the server and
+does nothing else.
 """
 
 import concurrent.futures
 import contextlib
+import copy
 import functools
 import itertools
 import os
@@ -23,9 +25,10 @@ import time
 from pathlib import Path
 
 from bench import bouncer
+from bench.programs import compiled, running
 from bench.report import Report, Spread, interleave, ratios
 from devkit import Problem, postgres, say
-from devkit.places import ROOT, as_server_user
+from devkit.places import ROOT, as_server_user, give_to_server_user
 from devkit.pooler import build_pooler, program
 from devkit.programs import installed
 from devkit.server import SUPERUSER, Server, environment, free_port
@@ -34,17 +37,30 @@ from devkit.server import SUPERUSER, Server, environment, free_port
 SCRIPTS = {"-S": ["-S"], "TPC-B": [], "ORM": ["-f", ROOT / "bench" / "orm.sql"]}
 MODES = ("simple", "extended", "prepared")
 CLIENTS = (1, 10, 100, 1000)
+# How clients reach the pooler.
+TCP, UNIX = "TCP", "Unix socket"
 CASES = [
-    *(("-S", mode, clients) for clients in CLIENTS for mode in MODES),
-    ("TPC-B", "simple", 10),
-    ("TPC-B", "simple", 100),
-    ("ORM", "prepared", 10),
-    ("ORM", "prepared", 100),
+    *(("-S", mode, clients, TCP) for clients in CLIENTS for mode in MODES),
+    *(("-S", mode, clients, UNIX) for clients in CLIENTS[1:] for mode in MODES),
+    ("TPC-B", "simple", 10, TCP),
+    ("TPC-B", "simple", 100, TCP),
+    ("ORM", "prepared", 10, TCP),
+    ("ORM", "prepared", 100, TCP),
 ]
-# Left out of a quick run.
-SLOW = [("-S", mode, clients) for clients in (1, 10, 1000) for mode in ("extended", "prepared")]
-# What the transactions a second (at least) and the CPU a query (at most) should be, in parts of PgBouncer's.
-TARGETS = {1: (None, 1.05), 10: (1.05, 0.95), 100: (1.8, 0.55), 1000: (1.4, 0.65)}
+# What a quick run has of `-S`.
+QUICK = [("-S", "simple", clients, TCP) for clients in CLIENTS]
+QUICK += [("-S", "extended", 100, TCP), ("-S", "prepared", 100, TCP), ("-S", "simple", 100, UNIX)]
+# What the transactions a second (at least) and the CPU a transaction (at most) should be, in parts of PgBouncer's, of
+# the relay's, and of the server's own without a pooler: for all protocols or by protocol.
+NONE = (None, None)
+OF_PGBOUNCER = {
+    1: (1.0, 1.0),
+    10: (1.15, 0.95),
+    100: {"simple": (1.4, None), "extended": (2.0, 0.55), "prepared": (1.8, 0.4)},
+    1000: {"simple": (1.4, None), "extended": (2.0, 0.55), "prepared": NONE},
+}
+OF_RELAY = {100: {"simple": (0.95, 1.25)}, 1000: {"simple": (0.95, 1.25)}}
+OF_DIRECT = {"prepared": 1.6}
 # So many settings have the clients whose sessions differ.
 SETTINGS = 10
 # Clients whose statements take a second each, beside short ones.
@@ -57,17 +73,27 @@ class Direct:
 
     def __init__(self, server):
         self.name, self.server, self.port, self.process = "direct", server, server.port, None
+        self.host, self.folder = "127.0.0.1", server.socket_folder
+
+    def by(self, way):
+        """The same, reached by TCP or by its Unix socket."""
+        found = copy.copy(self)
+        found.host = "127.0.0.1" if way == TCP else str(self.folder)
+        return found
 
     def cpu(self):
-        """Nothing stands between."""
-        return 0.0
+        """CPU seconds used by what stands between, if anything does."""
+        if self.process is None:
+            return 0.0
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def pgbench(self, mode, clients, script, seconds, *more, options=""):
         """What pgbench counted: transactions, and transactions a second. `options` are settings of its sessions."""
         # A thread of pgbench stands still while one of its clients prepares a statement: its others that have a
         # transaction open would keep the server connection that it waits for.
         threads = clients if script == "ORM" else min(clients, 2)
-        command = [self.server.tree.program("pgbench"), "-h", "127.0.0.1", "-p", str(self.port), "-U", SUPERUSER, "-n"]
+        command = [self.server.tree.program("pgbench"), "-h", self.host, "-p", str(self.port), "-U", SUPERUSER, "-n"]
         command += [
             *SCRIPTS[script],
             "-M",
@@ -122,9 +148,11 @@ class Side(Direct):
     """
 
     def __init__(self, name, command, server, size, settings="", cluster=None):
-        self.name, self.server, self.port = name, server, free_port()
+        super().__init__(server)
+        self.name, self.port = name, free_port()
         self.folder = Path(tempfile.mkdtemp(prefix="howdah-bench-", dir="/tmp"))
         self.folder.chmod(0o755)
+        give_to_server_user(self.folder)
         ini = self.folder / "pgbouncer.ini"
         ini.write_text(
             f"""[databases]
@@ -132,7 +160,7 @@ class Side(Direct):
             [pgbouncer]
             listen_addr = 127.0.0.1
             listen_port = {self.port}
-            unix_socket_dir =
+            unix_socket_dir = {self.folder}
             auth_type = any
             pool_mode = transaction
             default_pool_size = {size}
@@ -163,11 +191,10 @@ class Side(Direct):
             )
         with open(self.folder / "log", "w") as log:
             self.process = subprocess.Popen([*command, ini], stderr=log, stdout=log, cwd="/", **as_server_user())
-        for _ in range(100):
-            if server.run("pg_isready", "-h", "127.0.0.1", "-p", str(self.port), check=False).returncode == 0:
-                return
-            time.sleep(0.05)
-        raise Problem(f"{name} did not start: {(self.folder / 'log').read_text()}")
+        try:
+            wait_for(server, self.port)
+        except Problem as problem:
+            raise Problem(f"{name} did not start: {(self.folder / 'log').read_text()}") from problem
 
     def __enter__(self):
         return self
@@ -188,10 +215,28 @@ class Side(Direct):
         lines = Path(f"/proc/{self.process.pid}/smaps_rollup").read_text()
         return int(re.search(r"^Pss:\s+(\d+)", lines, re.MULTILINE).group(1)) * 1024
 
-    def cpu(self):
-        """CPU seconds used."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+class Relay(Direct):
+    """The floor: what pipelines over two connections and does nothing else."""
+
+    def __init__(self, server, stack):
+        super().__init__(server)
+        self.name, self.port = "relay", free_port()
+        self.folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="howdah-bench-", dir="/tmp")))
+        self.folder.chmod(0o777)
+        real = f"{server.socket_folder}/.s.PGSQL.{server.port}"
+        command = [compiled("relay", self.folder), str(self.port), self.folder, real, SUPERUSER, "postgres"]
+        self.process = stack.enter_context(running(command, self.folder / "log"))
+        wait_for(server, self.port)
+
+
+def wait_for(server, port):
+    """Waits until something answers at a port of 127.0.0.1."""
+    for _ in range(100):
+        if server.run("pg_isready", "-h", "127.0.0.1", "-p", str(port), check=False).returncode == 0:
+            return
+        time.sleep(0.05)
+    raise Problem(f"nothing answers at port {port}")
 
 
 def measure(quick):
@@ -199,7 +244,7 @@ def measure(quick):
     path = installed("pgbouncer")
     build_pooler()
     rounds, seconds = (1, 2) if quick else (5, 2)
-    cases = [case for case in CASES if not (quick and case in SLOW)]
+    cases = [case for case in CASES if not quick or case in QUICK or case[0] != "-S"]
     # A place that any account may run it from.
     with tempfile.TemporaryDirectory(prefix="howdah-bench-", dir="/tmp") as folder, contextlib.ExitStack() as stack:
         Path(folder).chmod(0o755)
@@ -216,17 +261,21 @@ def measure(quick):
 
         sizes = {script: {name: best_size(start, name, script, quick) for name in commands} for script in SCRIPTS}
         report.content["pool_sizes"] = sizes
+        others(report)
         report.content["pgbouncer_prepared"] = f"asked by -M {bouncer.mode('prepared')}"
         direct = Direct(server)
         rates = {}
         for script, by_name in sizes.items():
             sides = {name: start(name, size) for name, size in by_name.items()}
             if script == "-S":
-                of_selects = sides
-            for mode, clients in [case[1:] for case in cases if case[0] == script]:
+                of_selects = dict(sides)
+            if script == "-S":
+                sides["relay"] = Relay(server, stack)
+            for case in [case for case in cases if case[0] == script]:
+                mode, clients = case[1:3]
                 # A server connection a client is what the pooler is there to spare.
                 both = sides | ({"direct": direct} if script == "-S" and clients == 100 and mode != "extended" else {})
-                rates[script, mode, clients] = compare(report, both, script, mode, clients, rounds, seconds)
+                rates[case] = compare(report, both, case, rounds, seconds)
         draw(report, rates)
         without_pipelining(report, start, sizes["-S"], rounds, seconds)
         kept_texts(report, start, of_selects, sizes["-S"]["howdah"], rounds, seconds)
@@ -235,6 +284,18 @@ def measure(quick):
         splitting(report, start, sizes["-S"]["howdah"], rounds, seconds)
         beyond(report, start, of_selects["howdah"], direct, rounds, seconds)
     return report
+
+
+def others(report):
+    """Says which poolers are not among the sides."""
+    found = [name for name in ("pgcat", "odyssey", "pgdog", "pg_doorman") if shutil.which(name)]
+    why = f"this bench has no settings for {', '.join(found)}" if found else "none of them is on PATH here"
+    report.leave_out("PgCat, Odyssey, PgDog, pg_doorman", why)
+    line, version = bouncer.version()
+    if version < (1, 25):
+        report.leave_out(
+            "PgBouncer 1.25", f"this machine has {line}, which prepares no statements in transaction pooling"
+        )
 
 
 def best_size(start, name, script, quick):
@@ -262,36 +323,47 @@ def both_in_turn(sides, script, mode, clients, rounds, seconds):
     return taken, {name: cost[1:] for name, cost in costs.items()}
 
 
-def compare(report, sides, script, mode, clients, rounds, seconds):
+def compare(report, sides, case, rounds, seconds):
     """One case, all sides in turn; gives the transactions a second of each."""
+    script, mode, clients, way = case
+    sides = {name: side.by(way) for name, side in sides.items()}
     taken, costs = both_in_turn(sides, script, mode, clients, rounds, seconds)
-    case = f"{script} {mode}, {clients} clients"
+    case = f"{script} {mode}, {'' if way == TCP else f'{way}, '}{clients} clients"
     for name in sides:
         report.add(f"{case}: {name}", Spread.of(taken[name]), unit="transactions/s")
         if name != "direct":
             report.add(f"{case}: CPU of {name}", Spread.of(costs[name]), unit="us a transaction")
-    faster, cheaper = TARGETS[clients] if script == "-S" else (1.0, None)
+    faster, cheaper = bounds(OF_PGBOUNCER, clients, mode) if script == "-S" else (1.0, None)
     gain = ratios(taken["howdah"], taken["pgbouncer"])
     headline = f"transactions a second through howdah-pooler ÷ PgBouncer, {script} {mode}, {clients} clients"
-    shown = script == "-S" and mode == "simple" and clients > 1
+    shown = script == "-S" and mode == "simple" and clients > 1 and way == TCP
     report.add(f"{case}: howdah / pgbouncer", gain, target=faster, contest=True, headline=headline if shown else None)
-    if clients == 1:
-        slower = ratios(taken["pgbouncer"], taken["howdah"])
-        report.add(f"{case}: time a transaction, howdah / pgbouncer", slower, target=1.05, at_most=True, contest=True)
     cost = ratios(costs["howdah"], costs["pgbouncer"])
     report.add(f"{case}: CPU, howdah / pgbouncer", cost, target=cheaper, at_most=True, contest=True)
+    if "relay" in sides:
+        # A floor is nobody's product: it is not lost to.
+        faster, cheaper = bounds(OF_RELAY, clients, mode)
+        report.add(f"{case}: howdah / relay", ratios(taken["howdah"], taken["relay"]), target=faster)
+        cost = ratios(costs["howdah"], costs["relay"])
+        report.add(f"{case}: CPU, howdah / relay", cost, target=cheaper, at_most=True)
     if "direct" in sides:
         gain = ratios(taken["howdah"], taken["direct"])
-        report.add(f"{case}: howdah / direct", gain, target=2.5, contest=True)
+        report.add(f"{case}: howdah / direct", gain, target=OF_DIRECT.get(mode), contest=True)
     return {name: Spread.of(values) for name, values in taken.items()}
+
+
+def bounds(targets, clients, mode):
+    """The bounds of a case: transactions a second at least, CPU at most."""
+    found = targets.get(clients, NONE)
+    return found.get(mode, NONE) if isinstance(found, dict) else found
 
 
 def draw(report, rates):
     """Transactions a second by the number of clients, and of the transactions that do not pipeline."""
     for mode in MODES:
         series = {}
-        for (script, of, clients), by_name in rates.items():
-            if script == "-S" and of == mode:
+        for (script, of, clients, way), by_name in rates.items():
+            if script == "-S" and of == mode and way == TCP:
                 for name, tps in by_name.items():
                     series.setdefault(name, []).append((clients, tps))
         series = {name: points for name, points in series.items() if len(points) > 1}
@@ -299,7 +371,7 @@ def draw(report, rates):
             title = f"pgbench -S, {mode} protocol"
             report.plot(f"clients-{mode}", title, "clients", "transactions a second", series, log_x=True)
     bars = {}
-    for (script, _, clients), by_name in rates.items():
+    for (script, _, clients, _), by_name in rates.items():
         if script != "-S":
             for name, tps in by_name.items():
                 bars.setdefault(name, []).append((f"{script}, {clients}", tps))
@@ -313,12 +385,10 @@ def without_pipelining(report, start, sizes, rounds, seconds):
             sides = {"howdah": plain, "pgbouncer": other}
             taken, costs = both_in_turn(sides, "-S", "simple", clients, rounds, seconds)
             case = f"pipelining off, -S simple, {clients} clients"
-            slower = ratios(taken["pgbouncer"], taken["howdah"])
-            report.add(
-                f"{case}: time a transaction, howdah / pgbouncer", slower, target=1.05, at_most=True, contest=True
-            )
+            gain = ratios(taken["howdah"], taken["pgbouncer"])
+            report.add(f"{case}: howdah / pgbouncer", gain, target=1.0, contest=True)
             cost = ratios(costs["howdah"], costs["pgbouncer"])
-            report.add(f"{case}: CPU, howdah / pgbouncer", cost, target=1.05, at_most=True, contest=True)
+            report.add(f"{case}: CPU, howdah / pgbouncer", cost, target=1.0, at_most=True, contest=True)
 
 
 def kept_texts(report, start, sides, size, rounds, seconds):
@@ -327,13 +397,13 @@ def kept_texts(report, start, sides, size, rounds, seconds):
         for clients in (10, 100, 1000):
             taken, costs = both_in_turn(sides | {"keeping": keeping}, "-S", "extended", clients, rounds, seconds)
             case = f"prepare_threshold = 5, -S extended, {clients} clients"
-            target = 2.0 if clients > 10 else None
+            faster, cheaper = bounds(OF_PGBOUNCER, clients, "extended")
             report.add(f"{case}: with / without", ratios(taken["keeping"], taken["howdah"]))
             report.add(f"{case}: CPU, with / without", ratios(costs["keeping"], costs["howdah"]))
             gain = ratios(taken["keeping"], taken["pgbouncer"])
-            report.add(f"{case}: howdah / pgbouncer", gain, target=target, contest=True)
+            report.add(f"{case}: howdah / pgbouncer", gain, target=faster, contest=True)
             cost = ratios(costs["keeping"], costs["pgbouncer"])
-            report.add(f"{case}: CPU, howdah / pgbouncer", cost, target=0.55, at_most=True, contest=True)
+            report.add(f"{case}: CPU, howdah / pgbouncer", cost, target=cheaper, at_most=True, contest=True)
 
 
 def lone_client(report, start, size, direct, rounds, seconds):
@@ -365,7 +435,7 @@ def sessions(report, howdah, rounds, seconds):
 
         taken = interleave({name: functools.partial(run, name) for name in crowds}, rounds)
         case = f"-S {mode}, 100 clients of {SETTINGS} different sessions / of sessions alike"
-        report.add(f"{case}: transactions a second", ratios(taken["different"], taken["alike"]))
+        report.add(f"{case}: transactions a second", ratios(taken["different"], taken["alike"]), target=0.8)
         report.add(f"{case}: CPU", ratios(costs["different"][1:], costs["alike"][1:]))
 
 

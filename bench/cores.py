@@ -1,0 +1,213 @@
+"""One database served by several workers of the pooler; the server behind answers at once, so that they are the limit.
+
+The generator and the instant server (`bench/instant.py`) share the machine's cores with the pooler: a machine with two
+has no room for two busy workers beside them, and statements a second alone would show the machine. So three figures
+are given for each number of workers:
+
+- statements a second and CPU a statement, as the machine allows;
+- what the workers could carry if each had a core of its own: statements ÷ CPU seconds of the busiest worker, by the
+  scheduler's own count of each thread (more statements a core of the same CPU, if they are spread evenly);
+- statements a second when each worker's thread is held to the same small share of a core by a control group, so that
+  the machine has room for all of them and a worker more is capacity more. A worker that has used its share of a period
+  stands still for the rest of it, wherever it is: what others wait for meanwhile is in the figure.
+
+Then ten clients with pools of one, two and five connections on eight workers: what the slowest got of the mean.
+"""
+
+import contextlib
+import shutil
+import time
+
+from bench.instant import Load, behind
+from bench.pooler import Side
+from bench.programs import cpu_by_thread
+from bench.report import Report, Spread, interleave, ratios
+from devkit.pooler import build_pooler, program
+from devkit.server import SUPERUSER
+from devkit.shares import Shares, why_not
+
+WORKERS = (1, 2, 4, 8)
+MODES = ("simple", "prepared")
+CLIENTS, SIZE = 100, 8
+# Of a core, for each worker: eight of them leave one core and more to the server and the generator.
+SHARE = 0.08
+FEW, POOLS = 10, (1, 2, 5)
+# What counts hand-overs in the console: a column of SHOW STATS_TOTALS or a row of SHOW LISTS, by part of its name.
+HAND_OVERS = ("hand_over", "handover", "moved")
+
+
+def measure(quick):
+    """The report."""
+    build_pooler()
+    rounds, seconds = (1, 1) if quick else (7, 2)
+    with behind() as (folder, instant), contextlib.ExitStack() as stack:
+        path = shutil.copy(program(), folder)
+        load, report = Load(folder), Report("cores", quick, instant.server)
+
+        def start(workers, size):
+            # Ready before it is measured: it has read the catalog.
+            settings = f"workers = {workers}\nadmin_users = {SUPERUSER}"
+            side = stack.enter_context(Side("howdah", [path], instant, size, settings))
+            return Workers(side, load, workers)
+
+        report.content["clients"] = CLIENTS
+        report.content["pool_size"] = SIZE
+        sides = {str(count): start(count, SIZE) for count in WORKERS}
+        for side in sides.values():
+            side.run("simple", CLIENTS, 1)
+        time.sleep(2)
+        rows = []
+        capacity = {}
+        for mode in MODES:
+            taken = spread_out(report, mode, sides, rounds, seconds)
+            capacity[mode] = [(name, Spread.of([one.capacity for one in ones])) for name, ones in taken.items()]
+            rows += [row(mode, name, ones) for name, ones in taken.items()]
+        columns = ["", "statements/s", "CPU a statement (us)", "capacity, statements/s", "hand-overs a second"]
+        with_counts = any(cells[-1] is not None for cells in rows)
+        width = len(columns) if with_counts else len(columns) - 1
+        report.table(f"{CLIENTS} clients", columns[:width], [cells[:width] for cells in rows])
+        title = "What workers could carry with a core each"
+        report.plot("capacity", title, "workers", "statements a second", capacity, kind="bar")
+        if not with_counts:
+            report.leave_out("hand-overs between workers", "the console has no counter of them")
+        in_shares(report, sides, rounds, seconds)
+        for size in POOLS:
+            few_clients(report, {"1": start(1, size), "8": start(8, size)}, size, rounds, seconds)
+    return report
+
+
+class One:
+    """What one run found."""
+
+    def __init__(self, rate, least, spent, seconds, handed_over):
+        workers = [cpu for (_, name), cpu in spent.items() if name.startswith("worker")]
+        count = rate * seconds
+        self.rate, self.least = rate, least
+        self.cost = sum(spent.values()) / count * 1e6
+        self.capacity = count / max(workers)
+        self.handed_over = None if handed_over is None else handed_over / seconds
+
+
+class Workers:
+    """A pooler with so many workers."""
+
+    def __init__(self, side, load, count):
+        self.side, self.load, self.count = side, load, count
+
+    def threads(self):
+        """CPU seconds by thread."""
+        return cpu_by_thread(self.side.process.pid)
+
+    def hand_overs(self):
+        """How many clients and connections have been handed from one worker to another; None where none are counted."""
+        found = []
+        for words in ("SHOW STATS_TOTALS", "SHOW LISTS"):
+            place = ["-h", "127.0.0.1", "-p", str(self.side.port), "-U", SUPERUSER]
+            told = self.side.server.run("psql", *place, "-qx", "--csv", "-c", words, "pgbouncer", check=False).stdout
+            name = ""
+            for line in told.splitlines():
+                key, _, value = line.partition(",")
+                # Of the lists, each record is a name and its number.
+                name, key = (value, name) if key == "list" else (name, name if key == "items" else key)
+                if value.isdigit() and any(part in key for part in HAND_OVERS):
+                    found.append(int(value))
+        return sum(found) if found else None
+
+    def run(self, mode, clients, seconds):
+        """Measures once."""
+        before, handed_over = self.threads(), self.hand_overs()
+        rate, _, least = self.load.run(self.side.port, mode, clients, seconds)
+        spent = {key: cpu - before.get(key, 0) for key, cpu in self.threads().items()}
+        more = self.hand_overs()
+        return One(rate, least, spent, seconds, None if more is None else more - (handed_over or 0))
+
+
+def in_turn(sides, rounds, run):
+    """All that was found of each side, round by round; the rate is what is shown as it goes."""
+    found = {name: [] for name in sides}
+
+    def one(name):
+        found[name].append(run(sides[name]))
+        return found[name][-1].rate
+
+    interleave({name: lambda name=name: one(name) for name in sides}, rounds)
+    return {name: ones[1:] for name, ones in found.items()}
+
+
+def spread_out(report, mode, sides, rounds, seconds):
+    """As many workers as there are, without limits."""
+    taken = in_turn(sides, rounds, lambda side: side.run(mode, CLIENTS, seconds))
+    for name in sides:
+        if name == "1":
+            continue
+        case = f"{mode}, {name} workers / 1"
+        pairs = {what: over(taken, name, what) for what in ("rate", "cost", "capacity")}
+        report.add(f"{case}: statements a second, on this machine's cores", pairs["rate"])
+        report.add(
+            f"{case}: capacity (statements ÷ CPU of the busiest worker)",
+            pairs["capacity"],
+            target=1.8 if name == "2" else None,
+        )
+        report.add(f"{case}: CPU a statement", pairs["cost"], target=1.1 if name != "2" else None, at_most=True)
+    return taken
+
+
+def over(taken, name, what):
+    """The ratios of a figure to that of one worker."""
+    return ratios(*([getattr(one, what) for one in taken[of]] for of in (name, "1")))
+
+
+def row(mode, name, ones):
+    """A row of the table."""
+    spreads = [Spread.of([getattr(one, what) for one in ones]) for what in ("rate", "cost", "capacity")]
+    counted = [one.handed_over for one in ones if one.handed_over is not None]
+    return [f"{mode}, workers = {name}", *spreads, Spread.of(counted) if counted else None]
+
+
+def in_shares(report, sides, rounds, seconds):
+    """Each worker held to a share of a core."""
+    what = f"statements a second with {SHARE:g} of a core for each worker"
+    why = why_not()
+    if why is None and Shares("howdah-cores").version == 2:
+        why = "threads can be held to shares one by one only by control groups of version 1"
+    if why is not None:
+        report.leave_out(what, why)
+        return
+    with Shares("howdah-cores") as shares:
+        for name, side in sides.items():
+            for thread, called in side.threads():
+                if called.startswith("worker"):
+                    share = shares.add(f"{name}-{thread}", SHARE)
+                    (share.folder / "tasks").write_text(str(thread))
+        try:
+            for mode in MODES:
+                taken = in_turn(sides, rounds, lambda side, mode=mode: side.run(mode, CLIENTS, seconds))
+                for name in sides:
+                    case = f"{mode}, workers = {name}: {what}"
+                    report.add(case, Spread.of([one.rate for one in taken[name]]), unit="statements/s")
+                    if name != "1":
+                        pairs = over(taken, name, "rate")
+                        target, shown = (1.8, mode == "simple") if name == "2" else (None, False)
+                        headline = (
+                            "statements a second by 2 workers ÷ 1, one database, each with the same share of a core"
+                        )
+                        report.add(
+                            f"{mode}, {name} workers / 1: {what}",
+                            pairs,
+                            target=target,
+                            headline=headline if shown else None,
+                        )
+        finally:
+            for side in sides.values():
+                for thread, _ in side.threads():
+                    (shares.root / "tasks").write_text(str(thread))
+
+
+def few_clients(report, sides, size, rounds, seconds):
+    """Fewer clients than would keep the workers busy, with few connections: nobody may starve."""
+    taken = in_turn(sides, rounds, lambda side: side.run("simple", FEW, seconds))
+    case = f"{FEW} clients, a pool of {size}, 8 workers"
+    least = Spread.of([one.least for one in taken["8"]])
+    report.add(f"{case}: the slowest client's part of the mean", least, target=0.5)
+    report.add(f"{case} / 1: statements a second", over(taken, "8", "rate"))
+    report.add(f"{case} / 1: CPU a statement", over(taken, "8", "cost"))
