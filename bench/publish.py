@@ -31,6 +31,7 @@ SETTINGS = {
     "reads": ["bench/reads.py"],
     "pooler": ["bench/pooler.py", "bench/relay.c", "bench/orm.sql"],
     "cores": ["bench/cores.py", "bench/instant.py", "bench/instant.c", "bench/floor.c"],
+    "loops": ["bench/loops.py", "bench/loops/src/main.rs", "bench/relay.c", "bench/instant.c", "bench/floor.c"],
     "fleet": ["bench/fleet/__init__.py", "tools/devkit/fleet.py", "bench/fleet/load.py", "bench/fleet/patroni.py"],
     "tuning": ["bench/tuning.py", "tools/devkit/fleet.py"],
     "driver": ["bench/driver.py", "bench/driver_sides.py", "bench/driver_cases.py", "bench/driver_predictions.py"],

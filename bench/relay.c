@@ -15,8 +15,9 @@ enum role { LISTENER, CLIENT, SERVER };
 
 struct end {
     enum role role;
-    int socket, entered, gone, owed;
+    int socket, entered, gone, owed, is_touched;
     struct buffer in, out;
+    struct end *next_touched;
     struct server *server;
 };
 
@@ -29,11 +30,12 @@ struct server {
 };
 
 static struct server servers[SERVERS];
+static struct end *touched; // clients that have something to be sent
 static struct buffer greeting;
 static int poller;
 
 static void release(struct end *client) {
-    if (!client->gone || client->owed) return;
+    if (!client->gone || client->owed || client->is_touched) return;
     free(client->in.bytes);
     free(client->out.bytes);
     free(client);
@@ -44,11 +46,24 @@ static void leave(struct end *client) {
     client->gone = 1;
 }
 
-// A client that cannot be reached any more is heard of by its own event.
 static void answer(struct end *client, const void *bytes, size_t length) {
-    if (client->gone) return;
     append(&client->out, bytes, length);
-    flush(client->socket, &client->out);
+    if (client->is_touched) return;
+    client->is_touched = 1;
+    client->next_touched = touched;
+    touched = client;
+}
+
+// What has come together is sent together.
+static void tell_clients(void) {
+    while (touched) {
+        struct end *client = touched;
+        touched = client->next_touched;
+        client->is_touched = 0;
+        // One that cannot be reached any more is heard of by its own event.
+        if (!client->gone) flush(client->socket, &client->out);
+        release(client);
+    }
 }
 
 // Whether the request is a Parse that this connection has had; one that is new is noted.
@@ -117,7 +132,6 @@ static void forward(struct server *from) {
         struct end *client = from->queue[from->first++ % QUEUE];
         client->owed--;
         answer(client, in->bytes + in->start, at - in->start);
-        release(client);
         in->start = at;
     }
     if (in->start == in->length) in->start = in->length = 0;
@@ -170,7 +184,8 @@ int main(int argc, char **argv) {
                 for (int made; (made = accepted(one->socket)) >= 0;) opened(made, CLIENT);
             }
         }
-        // What came together is sent together; what does not go now goes when an answer has come.
+        tell_clients();
+        // What does not go now goes when an answer has come.
         for (int i = 0; i < SERVERS; i++) {
             if (!flush(servers[i].end.socket, &servers[i].end.out)) fail("the server has gone");
         }
