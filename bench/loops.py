@@ -3,13 +3,15 @@
 `bench/loops/` is the relay in Rust, the same code for what is done with the bytes; `bench/relay.c` does the same by
 plain epoll. Each sends clients' requests over two connections to the instant server (`bench/instant.py`), which answers
 at once. Clients come by TCP, the server is reached by its Unix socket. CPU is the relay's own, user and system time, by
-the scheduler's count.
+the scheduler's count. The relays have one core, the generator and the server the others: else it is chance, above all
+with one client, on which cores the three find themselves.
 
 Three things are varied: how many clients there are, what they say (one Query, or Parse, Bind, Describe, Execute, Sync),
 and how many requests each has under way.
 """
 
 import contextlib
+import os
 import shutil
 import subprocess
 
@@ -33,8 +35,10 @@ CASES += [("extended", 100, 1), ("simple", 10, 16)]
 def measure(quick):
     """The report."""
     build()
-    rounds, seconds = (1, 1) if quick else (9, 1.5)
-    with behind() as (folder, instant), contextlib.ExitStack() as stack:
+    rounds, seconds = (1, 1) if quick else (9, 1)
+    with contextlib.ExitStack() as stack:
+        core = stack.enter_context(away_from_one_core())
+        folder, instant = stack.enter_context(behind())
         load, report = Load(folder), Report("loops", quick, instant.server)
         place = f"{folder}/.s.PGSQL.{instant.port}"
         path = shutil.copy(program().with_name("loops"), folder)
@@ -51,10 +55,23 @@ def measure(quick):
                 # A container may forbid io_uring.
                 report.leave_out(name, str(problem))
                 continue
+            os.sched_setaffinity(process.pid, core)
             sides[name] = (port, process.pid)
         found = {case: one_case(report, load, sides, case, rounds, seconds) for case in CASES}
         draw(report, found)
     return report
+
+
+@contextlib.contextmanager
+def away_from_one_core():
+    """Keeps this process and those that it starts from one core, and gives that; one core alone is for all."""
+    cores = os.sched_getaffinity(0)
+    core = {min(cores)}
+    os.sched_setaffinity(0, cores - core or cores)
+    try:
+        yield core
+    finally:
+        os.sched_setaffinity(0, cores)
 
 
 def build():

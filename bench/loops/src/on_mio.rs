@@ -37,7 +37,10 @@ pub fn run(listener: TcpListener, servers: [UnixStream; SERVERS], mut relay: Rel
     let mut clients: Vec<Option<TcpStream>> = Vec::new();
     let mut stuck: Vec<usize> = Vec::new();
     loop {
-        poll.poll(&mut events, (!stuck.is_empty()).then_some(LATER))?;
+        match poll.poll(&mut events, (!stuck.is_empty()).then_some(LATER)) {
+            Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
+            _ => (),
+        }
         for event in &events {
             match event.token() {
                 LISTENER => {
