@@ -58,7 +58,7 @@ static inline unsigned char *room(struct buffer *in, size_t more) {
             in->length -= in->start;
             in->start = 0;
         }
-        while (in->length + more > in->room) in->room = in->room ? 2 * in->room : 4096;
+        while (in->length + more > in->room) in->room = in->room ? 2 * in->room : 256;
         if (!(in->bytes = realloc(in->bytes, in->room))) fail("realloc");
     }
     return in->bytes + in->length;
