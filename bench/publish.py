@@ -57,7 +57,7 @@ SETTINGS = {
     "distributed": ["bench/distributed.py"],
 }
 # Of each bench, so many figures stand in the summary.
-HEADLINES = 4
+HEADLINES = 3
 # Of a result, what has its own place on the page; the rest says how it was taken.
 TOLD = {"bench", "quick", "taken", "commit", "machine", "cases", "tables", "plots", "left_out"}
 
@@ -158,8 +158,9 @@ def section(name, meaning, path, content):
         f"{meaning[0].upper()}{meaning[1:]}. {said}Measured on {content['taken'][:10]} by `bench/run {name}`; {met}"
         f"[all figures, plots and settings](../{whole})."
     )
+    # The page is short: a plot is in the paragraph, on a line of its own.
     plots = [f"![{plot['title']}](../{picture(name, plot, path)})" for plot in content["plots"][:1]]
-    return "\n\n".join([f"### {name}", words, *plots])
+    return "\n\n".join([f"### {name}", "<br>\n".join([words, *plots])])
 
 
 def picture(name, plot, path):
