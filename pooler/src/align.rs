@@ -53,6 +53,9 @@ fn ask_all(server: &mut Server, alignment: &Alignment, request: Request) {
     ask(server, &alignment.rest, request);
 }
 
+/// Forgets all prepared statements.
+const DEALLOCATE: &str = "DEALLOCATE ALL";
+
 impl Worker {
     /// What a session shall be for a client: for one that is logging in, as the pool's own.
     pub fn target(&self, key: ClientKey) -> Option<Target> {
@@ -252,6 +255,18 @@ impl Worker {
             server.aligning = Some(Box::new(target));
         }
         ask(server, sql, Request::Clean);
+        self.flush_server(key);
+    }
+
+    /// Has a server that nobody has forget the statements that were prepared there.
+    pub fn forget_prepared(&mut self, key: ServerKey) {
+        let Some(server) = self.servers.get_mut(key.0) else { return };
+        server.known.clear();
+        // It runs under no limit of a client's.
+        if !server.session.lift_limits().is_empty() {
+            return self.run_own(key, DEALLOCATE);
+        }
+        ask(server, DEALLOCATE, Request::Clean);
         self.flush_server(key);
     }
 

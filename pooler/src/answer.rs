@@ -10,7 +10,6 @@ use wire::frame::HEADER;
 use wire::header;
 
 use crate::after::After;
-use crate::align::ask;
 use crate::client::{Client, Discard};
 use crate::config::PoolMode;
 use crate::route::SERIALIZABLE;
@@ -479,9 +478,7 @@ impl Worker {
             }
             Request::Align => self.aligned(key),
             Request::Clean if server.requests.is_empty() && std::mem::take(&mut server.lost_count) => {
-                server.known.clear();
-                ask(server, "DEALLOCATE ALL", Request::Clean);
-                self.flush_server(key);
+                self.forget_prepared(key);
             }
             Request::Clean if server.requests.is_empty() => {
                 if let Some(target) = server.aligning.take() {

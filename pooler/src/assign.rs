@@ -7,6 +7,7 @@ use wire::backend::{self, Status};
 
 use crate::after::After;
 use crate::client::{Client, ClientKey, Discard, State as ClientState};
+use crate::common::PoolName;
 use crate::config::PoolMode;
 use crate::limits::Quota;
 use crate::login::Login;
@@ -27,7 +28,9 @@ impl Worker {
         if let Some(&key) = self.pool_names.get(&name) {
             return key;
         }
-        let mut pool = Pool::new(database.clone(), user.clone());
+        let common = PoolName { database: database.to_string(), user: user.to_string(), server: None };
+        let common = self.shared.commons.join(common, self.id);
+        let mut pool = Pool::new(database.clone(), user.clone(), common);
         pool.user_is_given = self.config.database(database).is_some_and(|entry| entry.user.as_deref() == Some(user));
         let key = PoolKey(self.pools.insert(pool));
         self.pool_names.insert(name, key);
@@ -111,12 +114,17 @@ impl Worker {
         (!self.check(server)).then_some(server)
     }
 
-    /// Opens connections for those who wait, as far as the limits allow.
+    /// Opens connections for those who wait, as far as the limits allow, and has other workers know who waits still.
     pub fn grow(&mut self, key: PoolKey) {
         if self.is_cluster(key) {
             self.welcome_from_a_member(key);
             return;
         }
+        self.open_more(key);
+        self.balance(key);
+    }
+
+    fn open_more(&mut self, key: PoolKey) {
         let Some(pool) = self.pools.get(key.0) else { return };
         let settings = &self.config.settings;
         if pool.paused {
@@ -138,23 +146,20 @@ impl Worker {
         if oldest.is_some_and(|since| self.now.saturating_duration_since(since) >= settings.reserve_pool_timeout.0) {
             limit += pool.reserve;
         }
-        let room = limit.saturating_sub(pool.servers.len());
-        if room == 0 {
-            return;
-        }
         let mut wanted = waiting.saturating_sub(pool.connecting + self.soon_free(key));
         // Who waits goes before what is idle elsewhere; filling a pool up does not.
         let needed = wanted;
         if pool.clients > 0 || pool.kept {
-            wanted = wanted.max(pool.minimum.saturating_sub(pool.servers.len()));
+            wanted = wanted.max(pool.minimum.saturating_sub(pool.common.total()));
         }
         // Whether a server is back one attempt shows as well as many.
         if down {
             wanted = wanted.min(1_usize.saturating_sub(pool.connecting));
         }
-        for number in 0..wanted.min(room) {
+        for number in 0..wanted {
+            let Some(permit) = self.pools.get(key.0).and_then(|pool| pool.common.open(limit)) else { break };
             let may = if number < needed { self.make_room(key) } else { self.within_limits(key) };
-            if !may || !self.connect(key) {
+            if !may || !self.connect(key, permit) {
                 break;
             }
         }
@@ -202,8 +207,8 @@ impl Worker {
         let Some(server) = self.servers.get(key.0) else { return };
         let (old, retire) = (self.is_old(server), server.retire || server.suspect);
         let Some(pool) = self.pools.get_mut(pool_key.0) else { return };
-        let crowded = pool.servers.len() > pool.size && pool.is_unwanted();
-        if retire || old || crowded || pool.servers.len() > pool.size + pool.reserve {
+        let total = pool.common.total();
+        if retire || old || total > pool.size && pool.is_unwanted() || total > pool.size + pool.reserve {
             let why = if retire { "it was to be closed" } else { "it was old or too many" };
             self.close_server(key, why);
             self.grow_in_turn(pool_key);
@@ -215,6 +220,9 @@ impl Worker {
     /// Lends a free server connection to the next who waits, or puts it into the pool.
     fn hand_out(&mut self, key: ServerKey) {
         let Some(pool_key) = self.servers.get(key.0).map(|server| server.pool) else { return };
+        if self.gives_away(key) {
+            return;
+        }
         let Some(pool) = self.pools.get_mut(pool_key.0) else { return };
         if !pool.paused {
             while let Some(next) = self.pools.get_mut(pool_key.0).and_then(|pool| pool.next_waiting(&self.clients)) {
@@ -229,6 +237,7 @@ impl Worker {
             pool.idle.push_back(key);
         }
         self.offer_place(pool_key);
+        self.balance(pool_key);
     }
 
     /// Lends free connections to those who wait, as after RESUME.

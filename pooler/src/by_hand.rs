@@ -1,4 +1,4 @@
-//! A pooler that is turned by hand, for simulations: one worker, no threads, and the time that it is given.
+//! A pooler that is turned by hand, for simulations: no threads, and the time that it is given.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -16,11 +16,11 @@ use crate::shared::{Mailbox, Shared, WorkerId};
 use crate::takeover::Inherited;
 use crate::worker::Worker;
 
-/// A pooler of one worker. Clients reach it by the Unix socket of port 6 in its folder, and it
+/// A pooler, whose workers take turns. Clients reach it by the Unix socket of port 6 in its folder, and it
 /// reaches the server of its one database, `d`, by that of port 5. No statement but those without functions and
 /// relations is known to be a read.
 pub struct Pooler {
-    worker: Worker,
+    workers: Vec<Worker>,
     events: Events,
     knowledge: Arc<Knowledge>,
     /// The time, which passes only by [`Self::pass`].
@@ -41,11 +41,11 @@ pub struct Belief {
 }
 
 impl Pooler {
-    /// One with these settings besides those that it needs, as lines of `pgbouncer.ini`.
+    /// One of so many workers, with these settings besides those that it needs, as lines of `pgbouncer.ini`.
     ///
     /// # Panics
     /// Where the settings cannot be read, or the folder's sockets cannot be made.
-    pub fn new(folder: &Path, settings: &str) -> Self {
+    pub fn new(folder: &Path, workers: usize, settings: &str) -> Self {
         crate::log::be_quiet();
         let place = folder.display();
         let text = format!(
@@ -55,18 +55,23 @@ impl Pooler {
         let config = Config::parse(Path::new("pgbouncer.ini"), &text).unwrap();
         let database = Place::of(&config, "d").unwrap();
         let listeners = Listener::all(&config.settings, &mut Inherited::default()).unwrap();
-        let [poll, monitor, reader, asker] = [(); 4].map(|()| Poll::new().unwrap());
+        let [monitor, reader, asker] = [(); 3].map(|()| Poll::new().unwrap());
+        let polls: Vec<Poll> = (0..workers).map(|_| Poll::new().unwrap()).collect();
         let waker = |poll: &Poll| Waker::new(poll.registry(), Token(3)).unwrap();
-        let mailbox = Mailbox { messages: Mutex::default(), waker: waker(&poll) };
+        let mailbox = |poll| Mailbox { messages: Mutex::default(), waker: waker(poll) };
+        let mailboxes = polls.iter().map(mailbox).collect();
         let (secrets, _) = Secrets::new().unwrap();
-        let shared =
-            Arc::new(Shared::new(config, vec![mailbox], secrets, waker(&monitor), waker(&reader), waker(&asker)));
+        let shared = Arc::new(Shared::new(config, mailboxes, secrets, waker(&monitor), waker(&reader), waker(&asker)));
         let knowledge = shared.library.knowledge(database);
         knowledge.post(Arc::new(Catalog::from_rows([["version", "", "180000", "", ""]]).unwrap()));
-        let worker = Worker::new(WorkerId(0), shared, poll, listeners).unwrap();
-        let now = worker.now;
+        let mut listeners = Some(listeners);
+        let worker = |(number, poll)| {
+            Worker::new(WorkerId(number), shared.clone(), poll, listeners.take().unwrap_or_default()).unwrap()
+        };
+        let workers: Vec<Worker> = polls.into_iter().enumerate().map(worker).collect();
+        let now = workers.iter().map(|worker| worker.now).max().unwrap();
         knowledge.confirm(0, now);
-        Self { worker, events: Events::with_capacity(64), knowledge, now }
+        Self { workers, events: Events::with_capacity(64), knowledge, now }
     }
 
     /// Time passes, and the catalog is found as it was.
@@ -80,9 +85,13 @@ impl Pooler {
     /// # Panics
     /// Where events cannot be polled.
     pub fn turn(&mut self) -> bool {
-        let had_work = self.worker.has_work();
-        self.worker.turn_at(&mut self.events, self.now).unwrap();
-        had_work || self.worker.has_work() || !self.events.is_empty()
+        let mut worked = false;
+        for worker in &mut self.workers {
+            worked |= worker.has_work();
+            worker.turn_at(&mut self.events, self.now).unwrap();
+            worked |= worker.has_work() || !self.events.is_empty();
+        }
+        worked
     }
 
     /// What it believes of the server connections that nobody has.
@@ -90,12 +99,13 @@ impl Pooler {
     /// # Panics
     /// Where one of them is in use all the same.
     pub fn believed(&self) -> Vec<Belief> {
-        let free = self.worker.servers.iter().filter(|(_, server)| {
+        let all = self.workers.iter().flat_map(|worker| worker.servers.iter().map(move |(_, server)| (worker, server)));
+        let free = all.filter(|(_, server)| {
             matches!(server.state, State::Idle) && server.residue == Residue::Nothing && server.held == 0
         });
-        free.map(|(_, server)| {
+        free.map(|(worker, server)| {
             assert!(server.requests.is_empty() && server.aligning.is_none() && server.client().is_none());
-            let names = self.worker.tracked.names().enumerate();
+            let names = worker.tracked.names().enumerate();
             let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
             Belief {
                 pid: server.cancel_key.pid,

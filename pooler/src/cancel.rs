@@ -13,7 +13,7 @@ use crate::client::ClientKey;
 use crate::config::SslMode;
 use crate::net::{Io, Stream};
 use crate::server::{Server, ServerKey, State};
-use crate::shared::{Message, WorkerId};
+use crate::shared::{Message, WorkerId, lock};
 use crate::worker::{Turn, Worker};
 
 /// What a client is told whose statement is cancelled before a server had it.
@@ -26,7 +26,12 @@ impl Worker {
     /// Cancels what a client is doing: its wait for a server connection, or its statement on the server.
     pub fn cancel(&mut self, key: ClientKey, cancel: &CancelKey, asker: Asker) {
         let Some(client) = self.clients.get(key.0).filter(|client| client.cancel_key == *cancel) else {
-            return self.answer_asker(asker);
+            // It may have moved since its worker was looked up.
+            let now = lock(&self.shared.cancels).get(cancel).copied().filter(|now| *now != (self.id, key));
+            return match now {
+                Some((worker, key)) => self.shared.tell(worker, Message::Cancel(key, cancel.clone(), asker)),
+                None => self.answer_asker(asker),
+            };
         };
         if client.lane.is_some() {
             return self.cancel_in_lane(key, asker);

@@ -10,6 +10,7 @@ use wire::startup::CancelKey;
 
 use crate::channels::Ears;
 use crate::enter::Proven;
+use crate::homes::Place;
 use crate::login::{Login, Phase};
 use crate::net::{Io, Peer};
 use crate::pins::Pins;
@@ -19,6 +20,7 @@ use crate::replay::Owed;
 use crate::seat::Seat;
 use crate::server::ServerKey;
 use crate::session::{Pending, Sets};
+use crate::shared::WorkerId;
 use crate::slots::Slot;
 use crate::statement::{Reading, Statement};
 use crate::vars::Vars;
@@ -178,6 +180,10 @@ pub struct Client {
     pub relay: Option<Box<Relay>>,
     /// How it is counted.
     pub seat: Seat,
+    /// Its place among the clients of its database.
+    pub place: Option<Place>,
+    /// The worker that it is to move to.
+    pub moves_to: Option<WorkerId>,
     /// What it has done.
     pub deeds: Deeds,
 }
@@ -239,6 +245,8 @@ impl Client {
             ears: None,
             relay: None,
             seat,
+            place: None,
+            moves_to: None,
             deeds: Deeds::default(),
         }
     }

@@ -121,6 +121,7 @@ impl Worker {
         let pool_key = client.pool.take();
         let home = client.home.take();
         let server_key = client.server;
+        client.place = None;
         let was_in_pool = matches!(client.state, ClientState::Ready | ClientState::Greeting | ClientState::Relay);
         lock(&self.shared.cancels).remove(&client.cancel_key);
         client.seat.leave();
@@ -172,8 +173,10 @@ impl Worker {
         } else if matches!(server.state, State::Connecting | State::Login(_)) {
             pool.connecting = pool.connecting.saturating_sub(1);
         }
-        let user = pool.user.clone();
+        let (user, pool_key) = (pool.user.clone(), server.pool);
         self.count_server(&user, false);
+        drop(server);
+        self.pass_room_on(pool_key);
     }
 
     /// A server connection is gone, or cannot go on: its client is told what that means for it.

@@ -6,6 +6,7 @@ use wire::login::{Error, Event, Login, Terms};
 
 use crate::after::After;
 use crate::client::ClientKey;
+use crate::common::Permit;
 use crate::config::{Config, Database, HostOrder};
 use crate::credentials;
 use crate::monitor::{Address, Met};
@@ -17,6 +18,14 @@ use crate::server::{Apart, Server, ServerKey, State};
 use crate::shared::lock;
 use crate::tls::Link;
 use crate::worker::{Step, Worker};
+
+/// What a connection is made for.
+enum Purpose {
+    /// For its pool.
+    Pool(Permit),
+    /// For something else.
+    Apart(Apart),
+}
 
 /// The hosts of an entry; a Unix socket when none is said.
 fn hosts(entry: &Database) -> Vec<&str> {
@@ -32,21 +41,21 @@ fn login_of<'a>(server: &'a mut Server, config: &'a Config) -> Option<(&'a mut L
 
 impl Worker {
     /// Begins to connect one more server to a pool; false when it failed at once.
-    pub fn connect(&mut self, key: PoolKey) -> bool {
-        self.connect_for(key, None)
+    pub fn connect(&mut self, key: PoolKey, permit: Permit) -> bool {
+        self.connect_for(key, Purpose::Pool(permit))
     }
 
     /// Begins to connect a client of replication to the server of a pool; false when it failed at once.
     pub fn connect_relay(&mut self, key: PoolKey, client: ClientKey) -> bool {
-        self.connect_for(key, Some(Apart::Relay(client)))
+        self.connect_for(key, Purpose::Apart(Apart::Relay(client)))
     }
 
     /// Begins to connect to the server of a pool, to listen for all of its clients; false when it failed at once.
     pub fn connect_hub(&mut self, key: PoolKey) -> bool {
-        self.connect_for(key, Some(Apart::Hub))
+        self.connect_for(key, Purpose::Apart(Apart::Hub))
     }
 
-    fn connect_for(&mut self, key: PoolKey, apart: Option<Apart>) -> bool {
+    fn connect_for(&mut self, key: PoolKey, purpose: Purpose) -> bool {
         if self.is_suspended() {
             return false;
         }
@@ -54,7 +63,7 @@ impl Worker {
         let Some(pool) = self.pools.get(key.0) else { return false };
         let Some(entry) = config.database(&pool.database) else { return false };
         if let Some((home, id)) = pool.home {
-            return self.connect_member(key, home, id, apart);
+            return self.connect_member(key, home, id, purpose);
         }
         let hosts = hosts(entry);
         let host = hosts.get(pool.next_host % hosts.len().max(1)).copied().unwrap_or_default().to_owned();
@@ -67,18 +76,18 @@ impl Worker {
         {
             pool.next_host = pool.next_host.wrapping_add(1);
         }
-        self.connect_to(key, host, port, found, apart)
+        self.connect_to(key, host, port, found, purpose)
     }
 
     /// Begins to connect to one server of a cluster.
-    fn connect_member(&mut self, key: PoolKey, home: PoolKey, id: ServerId, apart: Option<Apart>) -> bool {
+    fn connect_member(&mut self, key: PoolKey, home: PoolKey, id: ServerId, purpose: Purpose) -> bool {
         let cluster = self.pools.get(home.0).and_then(|pool| pool.cluster).and_then(|place| self.clusters.get(place));
         let Some(view) = cluster else { return false };
         let Some(listed) = view.view().server(id) else { return false };
         let (host, port) = (listed.host.clone(), listed.port);
         let reached = view.address(id).cloned();
         let found = reached.map_or_else(|| self.find_address(&host, port), |address| Ok(Some(address)));
-        self.connect_to(key, host, port, found, apart)
+        self.connect_to(key, host, port, found, purpose)
     }
 
     /// Where a host is; nothing while its name is being looked up: who waits goes on when it has been.
@@ -99,7 +108,7 @@ impl Worker {
         host: String,
         port: u16,
         found: Result<Option<Address>, String>,
-        apart: Option<Apart>,
+        purpose: Purpose,
     ) -> bool {
         let opened = match found {
             Ok(None) => return false,
@@ -110,12 +119,14 @@ impl Worker {
             Err(why) => Err(why),
         };
         match opened {
-            Ok((stream, address)) => self.take_up(key, (host, port), address, stream, apart),
+            Ok((stream, address)) => self.take_up(key, (host, port), address, stream, purpose),
             Err(why) => {
-                if let Some(apart) = apart {
+                if let Purpose::Apart(apart) = purpose {
                     self.not_apart(key, apart, &why);
                     return false;
                 }
+                // It is counted no longer.
+                drop(purpose);
                 self.connect_failed(key, &why, true);
                 self.met(key, Met::NoConnection);
                 false
@@ -130,20 +141,28 @@ impl Worker {
         (host, port): (String, u16),
         address: Address,
         stream: Stream,
-        apart: Option<Apart>,
+        purpose: Purpose,
     ) -> bool {
         let slot = ServerKey(self.servers.vacant());
         let mut io = Io::new(stream);
         if let Err(error) = self.watch_server(slot, &mut io) {
             let why = format!("cannot watch a socket: {error}");
-            match apart {
-                Some(apart) => self.not_apart(key, apart, &why),
-                None => self.connect_failed(key, &why, true),
+            match purpose {
+                Purpose::Apart(apart) => self.not_apart(key, apart, &why),
+                Purpose::Pool(permit) => {
+                    drop(permit);
+                    self.connect_failed(key, &why, true);
+                }
             }
             return false;
         }
         let mut server = Server::new(io, host, port, address, key, self.now, self.shared.next_id());
         server.sslmode = credentials::terms(&self.config.settings, &server.io.stream).sslmode;
+        (server.apart, server.permit) = match purpose {
+            Purpose::Pool(permit) => (None, Some(permit)),
+            Purpose::Apart(apart) => (Some(apart), None),
+        };
+        let apart = server.apart;
         if let Some(pool) = self.pools.get_mut(key.0) {
             server.place = pool.stats.place(&server.host, port);
             if apart.is_some() {
@@ -155,7 +174,6 @@ impl Worker {
             let user = pool.user.clone();
             self.count_server(&user, true);
         }
-        server.apart = apart;
         if let Some(Apart::Relay(key)) = apart {
             server.lent = Some(key);
             self.clients.get_mut(key.0).into_iter().for_each(|client| client.server = Some(slot));
@@ -340,14 +358,10 @@ impl Worker {
         pool.connecting = pool.connecting.saturating_sub(1);
         let was_down = pool.failure.take().is_some();
         for name in self.tracked.note_silent(&vars) {
-            crate::warning!(
-                "the server does not report \"{name}\" (track_extra_parameters): it is carried as other SETs are"
-            );
+            self.warn_of_silent(&name);
         }
-        self.welcomed(pool_key, welcome, vars);
         let home = self.home_of(pool_key);
-        let Some(pool) = self.pools.get_mut(home.0) else { return };
-        let greeting = std::mem::take(&mut pool.greeting);
+        let Some(pool) = self.pools.get(home.0) else { return };
         let query = self.config.database(&pool.database).and_then(|entry| entry.connect_query.clone());
         match query {
             Some(query) => {
@@ -358,9 +372,7 @@ impl Worker {
             }
             None => self.later(After::Free(key)),
         }
-        for client in greeting {
-            self.later(After::Greet(client));
-        }
+        self.greet_by(pool_key, welcome, vars);
         // One attempt at a time is made while a server is down; now the others follow.
         if was_down {
             self.grow(pool_key);
@@ -378,7 +390,7 @@ impl Worker {
         if entry.is_some_and(|entry| entry.load_balance_hosts == Some(HostOrder::First)) {
             pool.next_host = pool.next_host.wrapping_add(1);
         }
-        if pool.servers.is_empty() || pool.home.is_some() {
+        if pool.common.total() == 0 || pool.home.is_some() {
             self.refuse_while_down(key, &format!("cannot connect to the server: {why}"));
         }
     }

@@ -4,6 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
+use pooling::Full;
 use wire::backend::{self, Status};
 use wire::scram;
 
@@ -11,7 +12,7 @@ use crate::admin;
 use crate::after::After;
 use crate::client::{Client, ClientKey, State};
 use crate::config::AuthType;
-use crate::homes::CONSOLE;
+use crate::homes::{CONSOLE, Place};
 use crate::net::Io;
 use crate::refusal::Refusal;
 use crate::relay::Replication;
@@ -32,6 +33,8 @@ pub struct Proven {
     pub client_key: Option<scram::Key>,
     /// Whether it is the account that the pooler runs as, on the console.
     pub own_account: bool,
+    /// Its place at its database, once it has one.
+    pub place: Option<Place>,
 }
 
 /// A connection on its way to a worker.
@@ -61,12 +64,19 @@ impl Worker {
     /// Gives a client that has proven who it is a place: here, or at the worker that serves its database.
     pub fn enter(&mut self, key: ClientKey) {
         let Some(client) = self.clients.get_mut(key.0) else { return };
-        let State::Proven(proven) = std::mem::replace(&mut client.state, State::Startup) else { return };
+        let State::Proven(mut proven) = std::mem::replace(&mut client.state, State::Startup) else { return };
         if let Err(refusal) = self.take_seat(key, &proven) {
             return self.refuse_login(key, refusal);
         }
         let database = &proven.introduction.database;
-        let home = if admin::is_console(database) { CONSOLE } else { self.shared.homes.settle(database) };
+        let home = if admin::is_console(database) {
+            CONSOLE
+        } else {
+            match proven.place.take().map_or_else(|| Place::take(&self.shared, &self.config, database), Ok) {
+                Ok(place) => proven.place.insert(place).worker(),
+                Err(Full) => return self.refuse_login(key, Refusal::FullForDatabase),
+            }
+        };
         if home != self.id {
             return self.move_client(key, home, Some(proven));
         }
@@ -112,15 +122,9 @@ impl Worker {
     }
 
     fn enter_database(&mut self, key: ClientKey, proven: Proven) -> Result<(), Refusal> {
-        let Proven { introduction, secret, client_key, .. } = proven;
+        let Proven { introduction, secret, client_key, place, .. } = proven;
         let database: Rc<str> = introduction.database.as_str().into();
         let user: Rc<str> = introduction.user.as_str().into();
-        let most = self.config.database_clients(&introduction.database);
-        let is_of_database = |other: &Client| other.database == database && other.seat.is_taken();
-        // The newcomer is one of them.
-        if most > 0 && self.clients.iter().filter(|(_, other)| is_of_database(other)).count() > most {
-            return Err(Refusal::FullForDatabase);
-        }
         self.take_parameters(key, &introduction);
         self.log_login(key);
         lock(&self.shared.learnt).learn(&self.config, &database, &user, secret, client_key);
@@ -132,9 +136,11 @@ impl Worker {
         if self.pools.get_mut(pool_key.0).is_some_and(|pool| std::mem::take(&mut pool.unproven)) {
             self.size_pool(pool_key);
         }
+        self.take_welcome(pool_key);
         let (Some(client), Some(pool)) = (self.clients.get_mut(key.0), self.pools.get_mut(pool_key.0)) else {
             return Ok(());
         };
+        client.place = place;
         if introduction.replication.is_some() {
             self.enter_relay(key, pool_key, introduction);
             self.flush_client(key);

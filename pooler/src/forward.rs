@@ -16,7 +16,7 @@ use crate::config::PoolMode;
 use crate::pool::PoolKey;
 use crate::server::{Request, Server, State as ServerState};
 use crate::shape::sets_under_way;
-use crate::statement::{Lexing, Reading, Statement, UNCLEAR};
+use crate::statement::{Lexing, Reading, Statement, UNCLEAR, reading};
 use crate::worker::{Step, Worker};
 
 /// A Query up to this size is looked at before it is passed on; of a longer one the beginning is.
@@ -380,7 +380,7 @@ impl Worker {
     /// How a client's session reads the text of statements now; unclear within a transaction that may have changed
     /// settings that the server does not tell, within one that has failed (whether it may be prepared is the server's to
     /// say), and where the client may have temporary tables, which others do not mean by the same names.
-    fn reading(&mut self, key: ClientKey, home: PoolKey) -> Reading {
+    fn reading(&mut self, key: ClientKey) -> Reading {
         let Some((client, server)) = self.pair(key) else { return UNCLEAR };
         let unclear =
             client.unclear || client.pins.any() || server.status == Status::Failed || sets_under_way(client, server);
@@ -393,10 +393,8 @@ impl Worker {
         {
             return *reading;
         }
-        let (Some(client), Some(pool)) = (self.clients.get_mut(key.0), self.pools.get_mut(home.0)) else {
-            return UNCLEAR;
-        };
-        let reading = pool.statements.reading(&client.vars, &client.sets, &self.tracked);
+        let Some(client) = self.clients.get_mut(key.0) else { return UNCLEAR };
+        let reading = reading(&client.vars, &client.sets, &self.tracked);
         client.reading = Some((client.vars.clone(), client.sets.clone(), reading));
         reading
     }
@@ -411,7 +409,7 @@ impl Worker {
             return;
         }
         let home = self.home_of(server.pool);
-        let reading = self.reading(key, home);
+        let reading = self.reading(key);
         if statement.reading == reading && reading != UNCLEAR {
             return;
         }
@@ -430,7 +428,7 @@ impl Worker {
         let member = server.pool;
         let home = self.home_of(member);
         let shared = renames && (!parse.name.is_empty() || self.keeps(key, home, parse.definition));
-        let reading = if shared { self.reading(key, home) } else { UNCLEAR };
+        let reading = if shared { self.reading(key) } else { UNCLEAR };
         let lexing = self.lexing(key, parse.query);
         let renewals = self.shapes_of(home).map(|shapes| shapes.knowledge().renewals());
         if let Some(pool) = self.pools.get_mut(member.0) {

@@ -1,95 +1,121 @@
-//! Which worker serves which database.
+//! Which workers serve which database ([`pooling::Spread`]), and the places that clients have there.
 //!
-//! The databases of the configuration are dealt out when it is read. A name that only `*` covers gets a home when the
+//! The databases of the configuration are dealt out when it is read. A name that only `*` covers gets a worker when the
 //! first client that asks for it has proven who it is, and loses it when nothing of that database is open any more. So
 //! nobody fills the list, or decides which databases share a worker, without a password.
 
-use std::collections::HashMap;
-use std::sync::Mutex;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex};
 
-use crate::shared::{WorkerId, lock};
+use pooling::{Bounds, Excess, Full, Spread};
+
+use crate::config::Config;
+use crate::shared::{Shared, WorkerId, lock};
 
 /// Where clients of the console live.
 pub const CONSOLE: WorkerId = WorkerId(0);
-/// Where passwords are looked up in databases that have no home.
+/// Where passwords are looked up in databases that have no worker.
 pub const HOMELESS: WorkerId = WorkerId(0);
 
-/// The homes of databases.
+/// The workers of databases.
 #[derive(Debug)]
 pub struct Homes {
     workers: usize,
-    of: Mutex<HashMap<String, WorkerId>>,
+    spread: Mutex<Spread>,
 }
 
 impl Homes {
-    /// No homes, among so many workers.
+    /// No databases, and so many workers.
     pub fn new(workers: usize) -> Self {
-        Self { workers, of: Mutex::default() }
+        Self { workers, spread: Mutex::new(Spread::new(workers)) }
     }
 
-    /// Gives each of these databases a home, unless it has one.
-    pub fn deal<'a>(&self, databases: impl IntoIterator<Item = &'a String>) {
-        for database in databases {
-            self.settle(database);
+    /// Gives each database that is named in a configuration its workers, unless it has them.
+    pub fn deal(&self, config: &Config) {
+        for database in config.named_databases() {
+            lock(&self.spread).settle(database, self.bounds(config, database));
         }
     }
 
-    /// The home of a database, if it has one.
+    /// How many workers may serve a database. Each must have server connections enough that reads can be pipelined on
+    /// one while another is lent; and limits that pools share are kept within one worker.
+    fn bounds(&self, config: &Config, database: &str) -> Bounds {
+        let size = config.pool_size(database, config.pool_user(database, ""));
+        let most = if config.shares_limits(database) { 1 } else { self.workers.min(size / 2).max(1) };
+        match config.settings.database_workers {
+            0 => Bounds { least: 1, most },
+            wanted => Bounds { least: wanted.min(most), most: wanted.min(most) },
+        }
+    }
+
+    /// The first worker of a database, if it has one.
     pub fn of(&self, database: &str) -> Option<WorkerId> {
-        lock(&self.of).get(database).copied()
+        lock(&self.spread).first(database).map(WorkerId)
     }
 
-    /// The home of a database, from now on: where the fewest have theirs.
-    pub fn settle(&self, database: &str) -> WorkerId {
-        let mut homes = lock(&self.of);
-        if let Some(home) = homes.get(database) {
-            return *home;
-        }
-        let mut counts = vec![0_usize; self.workers.max(1)];
-        // The first worker has the console, and accepts.
-        for home in homes.values().chain([&CONSOLE]) {
-            counts.iter_mut().skip(home.0).take(1).for_each(|count| *count += 1);
-        }
-        let fewest = counts.iter().enumerate().min_by_key(|(_, count)| **count);
-        let home = WorkerId(fewest.map_or(0, |(number, _)| number));
-        homes.insert(database.to_owned(), home);
-        home
+    /// Whether this worker is one of those that serve a database.
+    pub fn serves(&self, worker: WorkerId, database: &str) -> bool {
+        lock(&self.spread).members(database).contains(&worker.0)
     }
 
-    /// Forgets the homes at this worker that are not in use: which databases had them.
+    /// Counts a worker's time and its statements by database since it told of them last.
+    pub fn report(&self, worker: WorkerId, busy: f64, statements: &BTreeMap<String, u64>) {
+        lock(&self.spread).report(worker.0, busy, statements);
+    }
+
+    /// Gives databases more workers or fewer; which ones, and how many they have now. Called once a second.
+    pub fn decide(&self) -> Vec<(String, usize)> {
+        lock(&self.spread).decide()
+    }
+
+    /// The clients of a database that are to move away from this worker.
+    pub fn excess(&self, worker: WorkerId, database: &str) -> Vec<Excess> {
+        lock(&self.spread).excess(database, worker.0)
+    }
+
+    /// Forgets the databases of this worker alone that are not in use: which ones.
     pub fn forget(&self, worker: WorkerId, in_use: impl Fn(&str) -> bool) -> Vec<String> {
-        let gone = |database: &String, home: &mut WorkerId| *home == worker && !in_use(database);
-        lock(&self.of).extract_if(gone).map(|(database, _)| database).collect()
+        lock(&self.spread).forget(worker.0, in_use)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// A client's place at a worker of its database. It is given back when it is dropped.
+pub struct Place {
+    shared: Arc<Shared>,
+    database: Box<str>,
+    worker: WorkerId,
+}
 
-    #[test]
-    fn databases_are_spread_evenly_and_keep_their_homes() {
-        let homes = Homes::new(3);
-        let names: Vec<String> = (0..8).map(|number| format!("db{number}")).collect();
-        homes.deal(&names);
-        let dealt: Vec<usize> = names.iter().map(|name| homes.settle(name).0).collect();
-        assert_eq!(dealt, [1, 2, 0, 1, 2, 0, 1, 2]);
-        assert_eq!(homes.of("db5"), Some(WorkerId(0)));
-        assert_eq!(homes.of("other"), None, "asking gives no home");
+impl Place {
+    /// A place for one more client of a database, unless it has `max_db_client_connections` of them.
+    pub fn take(shared: &Arc<Shared>, config: &Config, database: &str) -> Result<Self, Full> {
+        let homes = &shared.homes;
+        let (bounds, most) = (homes.bounds(config, database), config.database_clients(database));
+        let worker = WorkerId(lock(&homes.spread).enter(database, bounds, most)?);
+        Ok(Self { shared: shared.clone(), database: database.into(), worker })
     }
 
-    #[test]
-    fn a_home_is_forgotten_by_its_worker_alone_and_used_again() {
-        let homes = Homes::new(2);
-        assert_eq!([homes.settle("a"), homes.settle("b"), homes.settle("c")], [1, 0, 1].map(WorkerId));
-        assert_eq!(homes.forget(WorkerId(1), |database| database == "c"), ["a"]);
-        assert_eq!([homes.of("a"), homes.of("b"), homes.of("c")], [None, Some(WorkerId(0)), Some(WorkerId(1))]);
-        assert_eq!(homes.settle("d"), WorkerId(1), "there is room again");
+    /// The worker.
+    pub fn worker(&self) -> WorkerId {
+        self.worker
     }
 
-    #[test]
-    fn a_single_worker_serves_all() {
-        let homes = Homes::new(1);
-        assert_eq!([homes.settle("a"), homes.settle("b")], [CONSOLE; 2]);
+    /// Changes it for a place at another worker.
+    pub fn change(&mut self, to: WorkerId) {
+        lock(&self.shared.homes.spread).change(&self.database, self.worker.0, to.0);
+        self.worker = to;
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        lock(&self.shared.homes.spread).leave(&self.database, self.worker.0);
+    }
+}
+
+impl fmt::Debug for Place {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Place").field("worker", &self.worker).finish_non_exhaustive()
     }
 }

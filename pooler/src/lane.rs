@@ -264,8 +264,10 @@ impl Worker {
         }
         // While others wait for a connection to themselves, lanes keep no more than their share, and never all.
         let usual = if settings.pipeline_connections > 0 { settings.pipeline_connections } else { self.cores };
-        let queue = !pool.waiting.is_empty();
-        let share = if queue { usual.min(pool.size.saturating_sub(1)) } else { usize::MAX };
+        let usual = usual.div_ceil(pool.common.count());
+        let queue = !pool.waiting.is_empty() || pool.owes;
+        let room = pool.room();
+        let share = if queue { usual.min(room.saturating_sub(1)) } else { usize::MAX };
         let mut best: Option<(ServerKey, usize)> = None;
         for &lane_key in pool.lanes.iter().take(share) {
             let Some(server) = self.servers.get(lane_key.0) else { continue };
@@ -280,11 +282,11 @@ impl Worker {
                 best = Some((lane_key, used));
             }
         }
-        let few = pool.lanes.len() < usual.min(pool.size);
+        let few = pool.lanes.len() < usual.min(room);
         if queue || (best.is_some() && !few) {
             return best.map(|(lane, _)| lane);
         }
-        let grows = few && best.is_some() && pool.connecting == 0 && pool.servers.len() < pool.size;
+        let grows = few && best.is_some() && pool.connecting == 0 && pool.servers.len() < room;
         let best = best.map(|(lane, _)| lane);
         if pool.idle.is_empty() {
             if grows {
@@ -618,8 +620,11 @@ impl Worker {
             let failure = pool.failure.as_ref();
             failure.is_some_and(|failure| failure.holds(self.now, self.config.settings.server_login_retry.0))
         });
-        if !failing && self.within_limits(key) {
-            self.connect(key);
+        if !failing
+            && self.within_limits(key)
+            && let Some(permit) = self.permit(key)
+        {
+            self.connect(key, permit);
         }
     }
 

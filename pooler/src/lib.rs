@@ -20,6 +20,7 @@ pub mod catalog;
 mod channels;
 mod client;
 mod close;
+mod common;
 pub mod config;
 pub mod connect;
 mod credentials;
@@ -29,6 +30,7 @@ mod forward;
 #[cfg(fuzzing)]
 #[allow(missing_docs, clippy::unwrap_used, clippy::indexing_slicing)]
 pub mod fuzzing;
+mod handover;
 mod hba;
 mod hear;
 pub mod homes;
@@ -43,6 +45,7 @@ mod lone;
 mod lookup;
 pub mod metrics;
 pub mod monitor;
+mod moves;
 mod names;
 mod net;
 pub mod notify;
@@ -73,3 +76,4 @@ mod vars;
 pub mod watch;
 mod welcome;
 pub mod worker;
+mod workload;

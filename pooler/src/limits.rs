@@ -9,6 +9,7 @@
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use crate::common::Permit;
 use crate::config::PoolMode;
 use crate::pool::{Pool, PoolKey};
 use crate::server::{Server, ServerKey, State};
@@ -69,6 +70,11 @@ impl Worker {
         }
         let servers = || lock(&self.shared.by_user).get(&*pool.user).map_or(0, |(servers, _)| *servers);
         (pool.quota.user > 0 && servers() >= pool.quota.user).then(|| Limit::User(pool.user.clone()))
+    }
+
+    /// A permit for one more server connection of a pool, within its size.
+    pub fn permit(&self, key: PoolKey) -> Option<Permit> {
+        self.pools.get(key.0).and_then(|pool| pool.common.open(pool.size))
     }
 
     /// Whether one more server connection keeps within the limits of its database and user.

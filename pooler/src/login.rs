@@ -420,7 +420,7 @@ impl Worker {
         backend::write_authentication(client.io.out(), &Authentication::Ok);
         let Login { introduction, own_account, client_key, .. } = login;
         let secret = stored.text().cloned();
-        client.state = State::Proven(Box::new(Proven { introduction, secret, client_key, own_account }));
+        client.state = State::Proven(Box::new(Proven { introduction, secret, client_key, own_account, place: None }));
         self.give_turn(Turn::Client(key));
     }
 

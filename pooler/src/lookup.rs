@@ -185,7 +185,7 @@ impl Worker {
     pub fn is_spent(&self, pool: &Pool) -> bool {
         let since = |limit: Duration| pool.unused_since.is_some_and(|since: Instant| self.now - since >= limit);
         let unused = pool.clients == 0 && pool.is_unwanted() && !self.serves_somebody(pool);
-        let elsewhere = self.shared.homes.of(&pool.database) != Some(self.id);
+        let elsewhere = !self.shared.homes.serves(self.id, &pool.database);
         let futile = pool.servers.is_empty() && pool.welcome.is_none();
         let retry = self.config.settings.server_login_retry.0;
         unused && (elsewhere && since(UNPROVEN_KEPT) || futile && since(retry))

@@ -79,9 +79,7 @@ fn run(path: &Path, takes_over: bool) -> Result<(), String> {
     drop(inherited);
     let _pid = PidFile::write(&settings.pidfile)?;
     let cores = thread::available_parallelism().map_or(1, usize::from);
-    // A database is served by one worker, so more workers than databases would have nothing to do.
-    let databases = if config.fallback.is_some() { usize::MAX } else { config.databases.len() + 1 };
-    let workers = if settings.workers > 0 { settings.workers } else { cores.min(databases) };
+    let workers = if settings.workers > 0 { settings.workers } else { cores };
     let mut polls = Vec::new();
     let mut mailboxes = Vec::new();
     for _ in 0..workers {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use balancer::ServerId;
 
 use crate::client::{Client, ClientKey};
+use crate::common::Membership;
 use crate::config::PoolMode;
 use crate::limits::Quota;
 use crate::metrics::Stats;
@@ -57,6 +58,10 @@ pub struct Totals {
     pub read_on_primary: u64,
     /// Statements that were refused before a server had them.
     pub refused: u64,
+    /// Server connections that were handed to other workers.
+    pub handed_over: u64,
+    /// Clients that have moved to other workers.
+    pub clients_moved: u64,
 }
 
 impl Totals {
@@ -80,6 +85,8 @@ impl Totals {
             awaited_replay: self.awaited_replay - earlier.awaited_replay,
             read_on_primary: self.read_on_primary - earlier.read_on_primary,
             refused: self.refused - earlier.refused,
+            handed_over: self.handed_over - earlier.handed_over,
+            clients_moved: self.clients_moved - earlier.clients_moved,
         }
     }
 
@@ -103,6 +110,8 @@ impl Totals {
             awaited_replay: self.awaited_replay + other.awaited_replay,
             read_on_primary: self.read_on_primary + other.read_on_primary,
             refused: self.refused + other.refused,
+            handed_over: self.handed_over + other.handed_over,
+            clients_moved: self.clients_moved + other.clients_moved,
         }
     }
 }
@@ -265,11 +274,15 @@ pub struct Pool {
     pub serializable: bool,
     /// When the pool's last client left.
     pub unused_since: Option<Instant>,
+    /// What it has in common with the pools of other workers for the same database and user.
+    pub common: Membership,
+    /// A connection that is busy without end is to go to another worker.
+    pub owes: bool,
 }
 
 impl Pool {
     /// An empty pool.
-    pub fn new(database: Rc<str>, user: Rc<str>) -> Self {
+    pub fn new(database: Rc<str>, user: Rc<str>, common: Membership) -> Self {
         Self {
             database,
             user,
@@ -309,6 +322,8 @@ impl Pool {
             unavailable: String::new(),
             serializable: false,
             unused_since: None,
+            common,
+            owes: false,
         }
     }
 
@@ -316,8 +331,16 @@ impl Pool {
     /// `server_login_retry`. None while the pool has server connections: they may serve others still.
     pub fn why_down(&self, now: Instant, longest: Duration) -> Option<String> {
         let failure = self.failure.as_ref().filter(|failure| failure.holds(now, longest))?;
-        (self.home.is_none() && !self.paused && self.servers.is_empty())
+        (self.home.is_none() && !self.paused && self.common.total() == 0)
             .then(|| format!("server login has been failing, cached error: {} (server_login_retry)", failure.why))
+    }
+
+    /// Server connections that may be here: those that are, and those that there is room for.
+    pub fn room(&self) -> usize {
+        match self.common.is_shared() {
+            true => self.servers.len() + self.size.saturating_sub(self.common.total()),
+            false => self.size,
+        }
     }
 
     /// Whether nobody waits for a server connection.

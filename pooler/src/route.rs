@@ -14,6 +14,7 @@ use wire::backend::{self, ColumnType, Status};
 use wire::frontend::tag;
 
 use crate::client::{ClientKey, Discard};
+use crate::common::PoolName;
 use crate::config::{PoolMode, Routing, Value};
 use crate::monitor::{ClusterView, Met, Refreshed};
 use crate::pool::{Pool, PoolKey};
@@ -141,7 +142,9 @@ impl Worker {
         if let Some(&(_, key)) = pool.members.iter().find(|(member, _)| *member == id) {
             return Some(key);
         }
-        let mut made = Pool::new(pool.database.clone(), pool.user.clone());
+        let name = PoolName { database: pool.database.to_string(), user: pool.user.to_string(), server: Some(id) };
+        let common = self.shared.commons.join(name, self.id);
+        let mut made = Pool::new(pool.database.clone(), pool.user.clone(), common);
         made.home = Some((home, id));
         let key = PoolKey(self.pools.insert(made));
         self.size_pool(key);

@@ -12,6 +12,7 @@ use wire::startup::CancelKey;
 
 use crate::catalog::Definition;
 use crate::client::ClientKey;
+use crate::common::Permit;
 use crate::config::SslMode;
 use crate::lane::Lane;
 use crate::monitor::Address;
@@ -279,6 +280,8 @@ pub struct Server {
     pub sslmode: SslMode,
     /// What it is made for, if it is no connection of its pool.
     pub apart: Option<Apart>,
+    /// By what it is counted as one of its pool's.
+    pub permit: Option<Permit>,
     /// A login that is tried once more over the connection that is being made.
     pub again: Option<Box<Login>>,
 }
@@ -379,6 +382,7 @@ impl Server {
             lane: None,
             sslmode: SslMode::Disable,
             apart: None,
+            permit: None,
             again: None,
         }
     }

@@ -196,6 +196,20 @@ impl Sets {
         self.0.iter().map(|setting| (&*setting.name, &*setting.statement))
     }
 
+    /// The settings as they go to another worker.
+    pub fn carry(&self) -> Vec<(String, String)> {
+        self.iter().map(|(name, statement)| (name.to_owned(), statement.to_owned())).collect()
+    }
+
+    /// Settings that come from another worker.
+    pub fn carried(settings: Vec<(String, String)>) -> Self {
+        if settings.is_empty() {
+            return Self::default();
+        }
+        let setting = |(name, statement): (String, String)| Setting { name: name.into(), statement: statement.into() };
+        Self(Rc::new(settings.into_iter().map(setting).collect()))
+    }
+
     /// What of them matters to how the text of a statement is read.
     pub fn write_reading(&self, text: &mut String) {
         for setting in self.0.iter().filter(|setting| !HARMLESS.contains(&&*setting.name)) {

@@ -1,5 +1,5 @@
-//! What the workers share, and what they tell each other. Clients' and servers' traffic never passes here: a client is
-//! moved once, when its startup packet is read, to the worker of its database, and stays.
+//! What the workers share, and what they tell each other. Clients' and servers' traffic never passes here: a client, or a
+//! server connection, is a worker's as a whole, and goes to another only while nothing of it is under way.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -14,13 +14,16 @@ use wire::startup::CancelKey;
 use crate::admin::{Answer, Order};
 use crate::catalog::Library;
 use crate::client::ClientKey;
+use crate::common::{Commons, PoolName};
 use crate::config::Config;
 use crate::credentials::Learnt;
 use crate::derive::Secrets;
 use crate::enter::Arrival;
+use crate::handover::Parcel;
 use crate::homes::Homes;
 use crate::metrics::Measured;
 use crate::monitor::{Board, Met};
+use crate::moves::Traveller;
 use crate::replay::Bell;
 use crate::resolve::Resolver;
 use crate::takeover::Succession;
@@ -34,6 +37,12 @@ pub struct WorkerId(pub usize);
 pub enum Message {
     /// A connection of a client: just accepted, on its way to where its password is looked up, or to its database.
     Arrived(Box<Arrival>),
+    /// A client that moves here, with its session.
+    Moved(Box<Traveller>),
+    /// A server connection that is handed over.
+    HandedOver(Box<Parcel>),
+    /// Another worker waits for a connection of this pool, or has left room for one.
+    Wanted(Box<PoolName>),
     /// The secret that was derived for this client.
     Derived(ClientKey, Box<Secret>),
     /// A statement of this client is to be cancelled.
@@ -105,8 +114,10 @@ pub struct Shared {
     pub library: Library,
     /// The workers' mailboxes.
     pub mailboxes: Vec<Mailbox>,
-    /// Which worker serves a database.
+    /// Which workers serve a database.
     pub homes: Homes,
+    /// What they have in common of its pools.
+    pub commons: Commons,
     /// Secrets of plain passwords.
     pub secrets: Secrets,
     /// Who is named in cancel requests.
@@ -156,13 +167,14 @@ impl Shared {
         asker: mio::Waker,
     ) -> Self {
         let homes = Homes::new(mailboxes.len());
-        homes.deal(config.named_databases());
+        homes.deal(&config);
         Self {
             board: Board::new(&config, monitor, Bell::new(asker)),
             library: Library::new(reader),
             config: RwLock::new(Arc::new(config)),
             mailboxes,
             homes,
+            commons: Commons::default(),
             secrets,
             strangers: AtomicUsize::new(0),
             crowded: AtomicBool::new(false),
@@ -196,7 +208,7 @@ impl Shared {
 
     /// Puts a configuration in force; the workers are to be told.
     pub fn adopt(&self, config: Config) {
-        self.homes.deal(config.named_databases());
+        self.homes.deal(&config);
         self.secrets.load(&config);
         *self.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
     }

@@ -6,6 +6,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 
@@ -16,8 +17,8 @@ use crate::session::Sets;
 use crate::shape::Shape;
 use crate::vars::{Tracked, Vars};
 
-/// The number of a reading.
-pub type Reading = u32;
+/// What tells one way of reading statements from another, the same on all workers: a hash of the settings.
+pub type Reading = u128;
 /// The reading of statements that are parsed while it is not clear how: they are shared with nobody.
 pub const UNCLEAR: Reading = Reading::MAX;
 
@@ -48,6 +49,17 @@ pub struct Statement {
     pub shape: RefCell<Option<Rc<Shape>>>,
     /// Counted up when servers must prepare it afresh.
     pub generation: Cell<u64>,
+    /// How many definitions had been seen that may have changed tables when it was prepared.
+    renewals: Option<u64>,
+}
+
+/// A statement on its way to another worker.
+#[derive(Debug)]
+pub struct Carried {
+    definition: Box<[u8]>,
+    reading: Reading,
+    lexing: Lexing,
+    renewals: Option<u64>,
 }
 
 impl Statement {
@@ -60,6 +72,12 @@ impl Statement {
     /// under it.
     pub fn name_of(&self, generation: u64) -> Vec<u8> {
         format!("howdah_{:016x}_{}_{generation}", secret(), self.id).into_bytes()
+    }
+
+    /// What another worker needs to know of it.
+    pub fn carry(&self) -> Carried {
+        let &Self { reading, lexing, renewals, .. } = self;
+        Carried { definition: self.definition.clone(), reading, lexing, renewals }
     }
 
     /// Its text.
@@ -107,9 +125,6 @@ fn has_moment(text: &[u8]) -> bool {
 #[derive(Debug, Default)]
 pub struct Statements {
     by_definition: HashMap<Reading, HashMap<Box<[u8]>, Rc<Statement>>>,
-    readings: HashMap<Box<str>, Reading>,
-    readings_size: usize,
-    next_reading: Reading,
     count: usize,
     next: u64,
     sweep_at: usize,
@@ -167,32 +182,17 @@ impl Statements {
             lexing,
             shape: RefCell::new(None),
             generation: Cell::new(0),
+            renewals: self.renewals,
         }
     }
 
-    /// The number of the way in which a session with these settings reads statements.
-    pub fn reading(&mut self, vars: &Vars, sets: &Sets, tracked: &Tracked) -> Reading {
-        let mut text = String::new();
-        for (place, name) in tracked.names().enumerate() {
-            if name != "application_name" {
-                text.push_str(vars.get(place).unwrap_or("\u{1}"));
-                text.push('\0');
-            }
+    /// A statement that comes from another worker: shared with those who would have shared it there.
+    pub fn adopt(&mut self, carried: Carried) -> Rc<Statement> {
+        let Carried { definition, reading, lexing, renewals } = carried;
+        if renewals == self.renewals {
+            return self.share(&definition, reading, lexing);
         }
-        sets.write_reading(&mut text);
-        if let Some(known) = self.readings.get(text.as_str()) {
-            return *known;
-        }
-        // Numbers are never used again: who reads as before shares with those that come from now on.
-        if self.readings_size + text.len() > READINGS_SIZE {
-            self.readings.clear();
-            self.readings_size = 0;
-        }
-        let reading = self.next_reading;
-        self.next_reading = reading.saturating_add(1);
-        self.readings_size += text.len();
-        self.readings.insert(text.into_boxed_str(), reading);
-        reading
+        Rc::new(Statement { reading, renewals, ..self.make(&definition, lexing) })
     }
 
     /// How many are known.
@@ -201,8 +201,22 @@ impl Statements {
     }
 }
 
-/// Bytes of settings whose readings are remembered in one pool.
-const READINGS_SIZE: usize = 1024 * 1024;
+/// In which way a session with these settings reads statements.
+pub fn reading(vars: &Vars, sets: &Sets, tracked: &Tracked) -> Reading {
+    // Nobody can look for two texts of one hash without these keys.
+    static KEYS: OnceLock<[RandomState; 2]> = OnceLock::new();
+    let mut text = String::new();
+    for (place, name) in tracked.names().enumerate() {
+        if name != "application_name" {
+            text.push_str(vars.get(place).unwrap_or("\u{1}"));
+            text.push('\0');
+        }
+    }
+    sets.write_reading(&mut text);
+    let [high, low] = KEYS.get_or_init(Default::default).each_ref().map(|key| u128::from(key.hash_one(&text)));
+    let reading = high << 64 | low;
+    if reading == UNCLEAR { 0 } else { reading }
+}
 
 /// The statements that a server connection knows, the one used longest ago first to go.
 #[derive(Debug, Default)]

@@ -46,6 +46,8 @@ impl Worker {
             self.keep_pools();
             self.refresh_names();
             self.forget_shapes();
+            self.tell_workload();
+            self.mark_movers();
         }
     }
 
@@ -203,7 +205,7 @@ impl Worker {
                 State::Lane if server.retire || self.is_old(server) => aged.push(key),
                 State::Idle => {
                     let pool = self.pools.get(server.pool.0);
-                    let spare = |pool: &Pool| pool.servers.len() > pool.minimum || pool.clients == 0 && !pool.kept;
+                    let spare = |pool: &Pool| pool.common.total() > pool.minimum || pool.clients == 0 && !pool.kept;
                     let spare = pool.is_none_or(spare);
                     if self.is_old(server) {
                         idle.push((key, "server_lifetime"));
@@ -238,8 +240,15 @@ impl Worker {
         keys.sort_by_key(|(since, _)| since.unwrap_or(self.now));
         for (_, key) in keys {
             let Some(pool) = self.pools.get(key.0) else { continue };
+            if pool.owes {
+                self.look_at_debt(key);
+            }
+            let Some(pool) = self.pools.get(key.0) else { continue };
             if !pool.is_unwanted() || !pool.greeting.is_empty() || pool.servers.len() < pool.minimum {
                 self.grow(key);
+                self.claim_share(key);
+            } else {
+                self.balance(key);
             }
         }
         self.relieve_starving();

@@ -127,7 +127,7 @@ impl Worker {
     /// Closes free connections of a pool that has become smaller.
     fn trim(&mut self, key: PoolKey) {
         while let Some(pool) = self.pools.get(key.0) {
-            if pool.servers.len() <= pool.size || !pool.waiting.is_empty() {
+            if pool.common.total() <= pool.size || !pool.waiting.is_empty() {
                 return;
             }
             let Some(&oldest) = pool.idle.front() else { return };

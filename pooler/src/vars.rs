@@ -83,6 +83,20 @@ impl Default for Vars {
 }
 
 impl Vars {
+    /// The values as they go to another worker.
+    pub fn carry(&self) -> Vec<Option<Box<str>>> {
+        self.0.to_vec()
+    }
+
+    /// Values that come from another worker; one copy with `like`, where those are the same.
+    pub fn carried(values: Vec<Option<Box<str>>>, like: &Self) -> Self {
+        match values.iter().all(Option::is_none) {
+            true => Self::default(),
+            false if *like.0 == values => like.clone(),
+            false => Self(Rc::new(values)),
+        }
+    }
+
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(Option::is_none)

@@ -9,6 +9,8 @@ use std::rc::Rc;
 
 use balancer::{ServerId, Tried, Want};
 
+use crate::after::After;
+use crate::common::Welcome;
 use crate::config::DefaultRole;
 use crate::pool::{Pool, PoolKey};
 use crate::route::{ACCESS, SHUN};
@@ -24,15 +26,49 @@ impl Worker {
     }
 
     /// A server has let the pooler in: what it tells is what clients are greeted with, unless another's word counts more.
-    pub fn welcomed(&mut self, member: PoolKey, welcome: Vec<(String, String)>, vars: Vars) {
+    fn welcomed(&mut self, member: PoolKey, welcome: Vec<(String, String)>, vars: Vars) {
         let home = self.home_of(member);
         let id = self.pools.get(member.0).and_then(|pool| pool.home).map(|(_, id)| id);
         let Some(pool) = self.pools.get(home.0) else { return };
         let better = pool.welcome.is_none() || id.is_none_or(|id| self.is_typical(pool, id));
         if let Some(pool) = self.pools.get_mut(home.0).filter(|_| better) {
+            pool.common.set_welcome(Welcome { told: welcome.clone(), tracked: vars.carry() });
             pool.welcome = Some(Rc::new(welcome));
             pool.defaults = vars;
         }
+    }
+
+    /// Takes over what another worker has heard from a server, for clients who wait to be greeted.
+    pub fn take_welcome(&mut self, home: PoolKey) {
+        let Some(pool) = self.pools.get_mut(home.0).filter(|pool| pool.welcome.is_none()) else { return };
+        let Some(Welcome { told, tracked }) = pool.common.welcome() else { return };
+        pool.defaults = Vars::carried(tracked, &pool.defaults);
+        pool.welcome = Some(Rc::new(told));
+        for name in self.tracked.note_silent(&pool.defaults) {
+            self.warn_of_silent(&name);
+        }
+        self.greet_all(home);
+    }
+
+    /// Warns of a parameter that the configuration wants to be tracked and that servers do not tell.
+    pub fn warn_of_silent(&self, name: &str) {
+        crate::warning!(
+            "the server does not report \"{name}\" (track_extra_parameters): it is carried as other SETs are"
+        );
+    }
+
+    /// Greets those who wait for it, when the input at hand has been worked on.
+    fn greet_all(&mut self, home: PoolKey) {
+        let greeting = self.pools.get_mut(home.0).map(|pool| std::mem::take(&mut pool.greeting));
+        for client in greeting.into_iter().flatten() {
+            self.later(After::Greet(client));
+        }
+    }
+
+    /// Likewise, and those who wait to be greeted are.
+    pub fn greet_by(&mut self, member: PoolKey, welcome: Vec<(String, String)>, vars: Vars) {
+        self.welcomed(member, welcome, vars);
+        self.greet_all(self.home_of(member));
     }
 
     /// Whether sessions of a pool of clients are best told what this server tells.
@@ -86,9 +122,10 @@ impl Worker {
         match choice {
             Ok(id) => {
                 if let Some(member) = self.member(home, id)
+                    && let Some(permit) = self.permit(member)
                     && self.make_room(member)
                 {
-                    self.connect(member);
+                    self.connect(member, permit);
                 }
             }
             Err(unavailable) => {

@@ -14,7 +14,7 @@ use mio::event::{Event, Source};
 use mio::{Events, Poll, Token};
 
 use crate::accept::{Door, Strangers};
-use crate::admin::Console;
+use crate::admin::{Console, Order};
 use crate::after::After;
 use crate::client::{self, Client, ClientKey};
 use crate::config::Config;
@@ -30,6 +30,7 @@ use crate::shared::{Ending, Message, Shared, WorkerId, lock};
 use crate::slots::{Slot, Slots};
 use crate::suspend::Suspension;
 use crate::vars::Tracked;
+use crate::workload::Workload;
 
 /// Read at once.
 const READ: usize = 65_536;
@@ -91,6 +92,13 @@ pub struct Worker {
     pub errors: BTreeMap<String, u64>,
     /// Set when it shall end: when that was ordered.
     pub ending: Option<Instant>,
+    /// How many orders it has carried out that all workers get, the console's and those to reload: what comes from a worker
+    /// that had carried out fewer has missed some.
+    pub orders: u64,
+    /// Whether clients are marked that are to move to other workers.
+    pub marked: bool,
+    /// What it has done since it told others last how busy it is.
+    pub workload: Workload,
     /// Whether it reads anything.
     pub suspension: Suspension,
     /// The places among the tracked parameters of `standard_conforming_strings` and `client_encoding`.
@@ -167,6 +175,9 @@ impl Worker {
             next_upkeep: now,
             errors: BTreeMap::new(),
             ending: None,
+            orders: 0,
+            marked: false,
+            workload: Workload::default(),
             suspension: Suspension::No,
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             hubs: Hubs::new(),
@@ -316,8 +327,14 @@ impl Worker {
         if self.clients.get(key.0).is_none_or(|client| client.suspended) {
             return;
         }
-        if self.clients.get(key.0).is_some_and(|client| matches!(client.state, client::State::Proven(_))) {
+        let (proven, moves) = self.clients.get(key.0).map_or((false, false), |client| {
+            (matches!(client.state, client::State::Proven(_)), client.moves_to.is_some())
+        });
+        if proven {
             self.enter(key);
+        }
+        if moves && self.moves_away(key) {
+            return;
         }
         let mut scratch = std::mem::take(&mut self.scratch);
         self.read_client(key, &mut scratch);
@@ -539,6 +556,11 @@ impl Worker {
         io.watch(self.poll.registry(), token_of(Turn::Server(key)), true)
     }
 
+    /// Watches the socket of a server connection that comes from another worker, under its key.
+    pub fn watch_taken(&self, key: ServerKey, io: &mut Io) -> io::Result<()> {
+        io.watch(self.poll.registry(), token_of(Turn::Server(key)), false)
+    }
+
     /// Watches a socket no longer.
     pub fn unwatch(&self, stream: &mut Stream) {
         // It fails only for a socket that is not watched.
@@ -559,10 +581,14 @@ impl Worker {
         for message in messages {
             match message {
                 Message::Arrived(arrival) => self.take_in(*arrival),
+                Message::Moved(traveller) => self.settle_in(*traveller),
+                Message::HandedOver(parcel) => self.take_over_server(*parcel),
+                Message::Wanted(name) => self.wanted(&name),
                 Message::Derived(key, secret) => self.derived(key, &secret),
                 Message::Cancel(key, cancel, asker) => self.cancel(key, &cancel, asker),
                 Message::Cancelled(key) => self.close_client(key, "cancel request"),
                 Message::Order(asker, number, order) => {
+                    self.orders += u64::from(!matches!(order, Order::Look));
                     let answer = self.obey(&order);
                     self.shared.tell(asker, Message::Answer(number, Box::new(answer)));
                 }
@@ -571,7 +597,10 @@ impl Worker {
                 Message::Measure(asker) => drop(asker.send(self.measure())),
                 Message::Resolved(host, changed) => self.resolved(&host, changed),
                 Message::MakeRoom(user) => self.make_room_for_another(&user),
-                Message::Reload => self.take_config(),
+                Message::Reload => {
+                    self.orders += 1;
+                    self.take_config();
+                }
                 // The views of clusters look at the board by themselves; being awake is all that is needed.
                 Message::Clusters => (),
                 Message::Replayed => self.replayed = true,

@@ -23,8 +23,11 @@ use crate::suspend;
 use crate::worker::Worker;
 
 pub use command::Command;
-pub use pools::{Part, PoolSeen, whole_pools};
+pub use pools::{Part, PoolSeen, pool_parts, whole_pools};
 pub use snapshot::Snapshot;
+
+/// What clients hear whose database is closed by KILL.
+pub const KILLED: &str = "database was killed by an administrator (KILL)";
 
 /// How often a PAUSE looks again.
 const AGAIN: Duration = Duration::from_millis(50);
@@ -250,7 +253,7 @@ impl Worker {
                     .map(|(key, _)| ClientKey(key))
                     .collect();
                 for client in clients {
-                    self.fatal(client, "57P01", "database was killed by an administrator (KILL)");
+                    self.fatal(client, "57P01", KILLED);
                 }
                 for server in self.servers_of(&pools) {
                     self.close_server(server, "KILL");

@@ -1,6 +1,7 @@
 //! The pools of a worker as plain values, which add up: a database on several servers has a pool for its clients and one
-//! for each server, and the pool of an `auth_user` may stand on several workers.
+//! for each server, and several workers may have each of them.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
@@ -72,8 +73,15 @@ pub struct PoolSeen {
 }
 
 impl PoolSeen {
+    /// Adds what another worker has of the same part of the pool: they share its size.
+    pub fn join(&mut self, other: &Self) {
+        let sizes = (self.size.max(other.size), self.reserve.max(other.reserve));
+        self.add(other);
+        (self.size, self.reserve) = sizes;
+    }
+
     /// Adds another part of the same pool.
-    pub fn add(&mut self, other: &Self) {
+    fn add(&mut self, other: &Self) {
         self.clients_active += other.clients_active;
         self.clients_idle += other.clients_idle;
         self.clients_waiting += other.clients_waiting;
@@ -128,15 +136,25 @@ impl PoolSeen {
     }
 }
 
+/// The parts of pools, each once, whichever workers have it.
+pub fn pool_parts<'a>(seen: impl IntoIterator<Item = &'a PoolSeen>) -> Vec<PoolSeen> {
+    let mut parts: BTreeMap<(&str, &str, &Part), PoolSeen> = BTreeMap::new();
+    for part in seen {
+        match parts.entry((&part.database, &part.user, &part.part)) {
+            Entry::Occupied(mut same) => same.get_mut().join(part),
+            Entry::Vacant(place) => drop(place.insert(part.clone())),
+        }
+    }
+    parts.into_values().collect()
+}
+
 /// Pools with all their parts added up, by database and user.
-pub fn whole_pools<'a>(parts: impl IntoIterator<Item = &'a PoolSeen>) -> Vec<PoolSeen> {
-    let mut wholes: BTreeMap<(&str, &str), PoolSeen> = BTreeMap::new();
-    for part in parts {
-        match wholes.entry((&part.database, &part.user)) {
-            std::collections::btree_map::Entry::Occupied(mut whole) => whole.get_mut().add(part),
-            std::collections::btree_map::Entry::Vacant(place) => {
-                place.insert(part.clone());
-            }
+pub fn whole_pools<'a>(seen: impl IntoIterator<Item = &'a PoolSeen>) -> Vec<PoolSeen> {
+    let mut wholes: BTreeMap<(String, String), PoolSeen> = BTreeMap::new();
+    for part in pool_parts(seen) {
+        match wholes.entry((part.database.clone(), part.user.clone())) {
+            Entry::Occupied(mut whole) => whole.get_mut().add(&part),
+            Entry::Vacant(place) => drop(place.insert(part)),
         }
     }
     wholes.into_values().collect()
@@ -225,6 +243,8 @@ mod tests {
             PoolSeen { servers_idle: 1, failing: true, ..part("b", "x", Part::Server("one:1".to_owned())) },
             PoolSeen { servers_active: 2, ..part("b", "x", Part::Server("two:2".to_owned())) },
             part("b", "y", Part::Whole),
+            // The same on another worker: they share its size.
+            PoolSeen { clients_idle: 1, ..part("b", "y", Part::Whole) },
             part("a", "z", Part::Whole),
         ];
         let wholes = whole_pools(&parts);

@@ -248,6 +248,12 @@ impl Config {
         own.unwrap_or(self.settings.max_db_connections)
     }
 
+    /// Whether the pools of a database keep within limits beside their own sizes.
+    pub fn shares_limits(&self, database: &str) -> bool {
+        let of_users = self.users.values().any(|user| user.max_user_connections.is_some_and(|most| most > 0));
+        self.database_servers(database) > 0 || self.settings.max_user_connections > 0 || of_users
+    }
+
     /// The client connections that a user may have; 0 for no limit.
     pub fn user_clients(&self, user: &str) -> usize {
         let own = self.users.get(user).and_then(|entry| entry.max_user_client_connections);

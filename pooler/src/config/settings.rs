@@ -97,8 +97,11 @@ settings! {
     user: String = String::new(), false;
     /// Connections that may wait to be accepted.
     listen_backlog: usize = 128, false;
-    /// Threads; 0 for one a core. Each database is served by one of them.
+    /// Threads; 0 for one a core.
     workers: usize = 0, false;
+    /// Threads that serve one database; 0 for one until it is busy, then more. A pool of one to three server connections
+    /// has one, and so has a database where `max_db_connections` or `max_user_connections` holds.
+    database_workers: usize = 0, true;
     /// When a server connection is given back: at the end of the `session` or of the `transaction`. `statement` is as
     /// `transaction`, and closes a client that begins a transaction block.
     pool_mode: PoolMode = PoolMode::Session, true;

@@ -1,14 +1,13 @@
 //! What stands on the page of metrics.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::sync::atomic::Ordering;
 
 use balancer::Moment;
 
 use super::text::{Kind, Page};
 use super::{Measured, Times};
-use crate::admin::{Part, PoolSeen};
+use crate::admin::{Part, PoolSeen, pool_parts};
 use crate::monitor::{Board, ServerSeen};
 use crate::pool::Totals;
 use crate::shape::Why;
@@ -41,6 +40,14 @@ const COUNTS: &[Count] = &[
         "Reads that went to the primary, since no replica had replayed the commits that they must see.",
         |totals| totals.read_on_primary as f64,
     ),
+    (
+        "connections_handed_over_total",
+        "Server connections that one worker of the pooler has handed to another, whose clients had waited longer.",
+        |totals| totals.handed_over as f64,
+    ),
+    ("clients_moved_total", "Clients that have moved from one worker of the pooler to another.", |totals| {
+        totals.clients_moved as f64
+    }),
     ("refused_total", "Statements that the pooler refused and sent to no server.", |totals| totals.refused as f64),
     ("binds_total", "Named statements that clients have bound.", |totals| totals.binds as f64),
     (
@@ -97,7 +104,9 @@ pub fn page(shared: &Shared, measured: &[Measured]) -> String {
     let mut page = Page::default();
     process(&mut page, shared);
     whole(&mut page, shared, measured);
-    of_pools(&mut page, &pools(measured));
+    // What several workers hold of one is added up: no series may stand here twice.
+    let pools = pool_parts(measured.iter().flat_map(|measured| &measured.pools).map(|(pool, _)| pool));
+    of_pools(&mut page, &pools);
     of_servers(&mut page, &shared.board);
     times(&mut page, measured);
     page.finish()
@@ -152,19 +161,6 @@ fn whole(page: &mut Page, shared: &Shared, measured: &[Measured]) {
     for (code, count) in errors {
         page.sample(&[("sqlstate", code)], count);
     }
-}
-
-/// The pools by what tells them apart on the page. What several workers hold of one is added up: no series may stand
-/// there twice.
-fn pools(measured: &[Measured]) -> Vec<PoolSeen> {
-    let mut found: BTreeMap<(&str, &str, &Part), PoolSeen> = BTreeMap::new();
-    for (pool, _) in measured.iter().flat_map(|measured| &measured.pools) {
-        match found.entry((&pool.database, &pool.user, &pool.part)) {
-            Entry::Occupied(mut same) => same.get_mut().add(pool),
-            Entry::Vacant(place) => drop(place.insert(pool.clone())),
-        }
-    }
-    found.into_values().collect()
 }
 
 /// What tells a pool apart, and one more label.

@@ -70,6 +70,7 @@ pub enum Command {
     RollbackTo(String),
     Release(String),
     DiscardAll,
+    DeallocateAll,
     /// A row with this value.
     Select(String),
     /// A row with the value of the first parameter.
@@ -147,6 +148,7 @@ fn command(tokens: &[Token]) -> Command {
         ["savepoint", name] => Command::Savepoint((*name).to_owned()),
         ["release", rest @ ..] => Command::Release(named(rest.last())),
         ["discard", "all"] => Command::DiscardAll,
+        ["deallocate", "all"] => Command::DeallocateAll,
         ["set", ..] => set(tokens),
         ["insert", ..] => Command::Insert(text(tokens)),
         ["select", rest @ ..] if tokens.contains(&Token::Sign('/')) && rest.len() == 2 => Command::DivideByZero,
@@ -388,6 +390,7 @@ impl Session {
             {
                 return Err("25006");
             }
+            Command::DeallocateAll => "DEALLOCATE ALL",
             Command::Insert(_) => "INSERT 0 1",
             Command::DivideByZero => return Err("22012"),
             Command::Select(_) | Command::Echo => "SELECT 1",

@@ -97,6 +97,8 @@ pub fn of_seed(seed: u64, count: usize) -> (Setup, Vec<Step>) {
     let mut setup = Setup {
         clients: dice.of(&[2, 3, 3, 4, 6]),
         pool_size: dice.of(&[1, 1, 2, 3]),
+        workers: 1,
+        members: 1,
         pipelining: dice.below(3) > 0,
         stall: dice.of(&[Duration::ZERO, Duration::from_millis(20)]),
         check_after: dice.of(&[None, Some(Duration::from_secs(2))]),
@@ -107,6 +109,13 @@ pub fn of_seed(seed: u64, count: usize) -> (Setup, Vec<Step>) {
         session_mode: dice.below(8) == 0,
         queue_while_down: dice.below(4) > 0,
     };
+    // A worker serves a part of the database's clients where there are connections enough for that.
+    if dice.below(3) == 0 {
+        setup.workers = dice.of(&[2, 3]);
+        setup.members = dice.below(setup.workers) + 1;
+        setup.clients = setup.clients.max(4);
+        setup.pool_size = setup.pool_size.max(4) + dice.below(3);
+    }
     if setup.session_mode {
         // Else clients would wait for others to leave.
         setup.pool_size = setup.clients;

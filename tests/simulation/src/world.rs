@@ -22,6 +22,10 @@ pub struct Setup {
     pub clients: usize,
     /// Server connections of the pool.
     pub pool_size: usize,
+    /// Workers of the pooler.
+    pub workers: usize,
+    /// How many of them serve the database at first.
+    pub members: usize,
     /// Whether reads of several clients go down one connection.
     pub pipelining: bool,
     /// How long a read in a lane may keep the others waiting; zero for as long as it takes.
@@ -48,6 +52,8 @@ impl Default for Setup {
         Self {
             clients: 3,
             pool_size: 1,
+            workers: 1,
+            members: 1,
             pipelining: true,
             stall: Duration::ZERO,
             check_after: None,
@@ -69,9 +75,10 @@ impl Setup {
             |delay| format!("server_check_query = SELECT 1\nserver_check_delay = {}", delay.as_secs()),
         );
         format!(
-            "default_pool_size = {}\npipelining = {}\npipeline_stall = {}\n{check}\nserver_lifetime = {}\n\
+            "default_pool_size = {}\ndatabase_workers = {}\npipelining = {}\npipeline_stall = {}\n{check}\nserver_lifetime = {}\n\
              query_wait_timeout = {}\nidle_transaction_timeout = {}\nserver_reset_query_always = 0\npool_mode = {}\nqueue_while_down = {}\n",
             self.pool_size,
+            self.members,
             u8::from(self.pipelining),
             self.stall.as_secs_f64(),
             self.lifetime,
@@ -87,7 +94,8 @@ impl Setup {
 /// of several statements, and the extended protocol with a Flush behind each statement, or behind each Parse.
 pub const FORMS: usize = 7;
 /// What is ordered at the console.
-pub const ORDERS: [&str; 5] = ["PAUSE d", "RESUME d", "RECONNECT d", "SUSPEND", "RESUME"];
+pub const ORDERS: [&str; 7] =
+    ["PAUSE d", "RESUME d", "RECONNECT d", "SET database_workers = 1", "SET database_workers = 3", "SUSPEND", "RESUME"];
 /// Values that parameters are set to.
 const VALUES: [&str; 2] = ["x", "y"];
 /// What may strike a statement.
@@ -243,7 +251,7 @@ impl World {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("howdah-simulation-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        let pooler = Pooler::new(&folder, &setup.settings());
+        let pooler = Pooler::new(&folder, setup.workers, &setup.settings());
         let mut world = Self {
             pooler,
             listener: None,
@@ -812,7 +820,7 @@ impl World {
             *times += 1;
             assert_eq!(*times, 1, "{name} is written twice");
         }
-        if *command == Command::DiscardAll && outcome.is_ok() {
+        if matches!(command, Command::DiscardAll | Command::DeallocateAll) && outcome.is_ok() {
             connection.statements.clear();
         }
         match outcome {

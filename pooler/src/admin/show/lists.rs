@@ -3,6 +3,7 @@
 use wire::backend::ColumnType::{Int8, Text};
 
 use super::{Columns, Row, View, number, text};
+use crate::admin::pool_parts;
 
 pub const COLUMNS: Columns = &[("list", Text), ("items", Int8)];
 
@@ -15,7 +16,7 @@ pub fn rows(view: &View<'_>) -> Vec<Row> {
         ("databases", view.config.databases.len()),
         ("users", view.config.passwords.len()),
         ("peers", 0),
-        ("pools", sum(&|snapshot| snapshot.pools.len())),
+        ("pools", pool_parts(view.snapshots.iter().flat_map(|snapshot| &snapshot.pools)).len()),
         ("peer_pools", 0),
         ("free_clients", 0),
         ("used_clients", sum(&|snapshot| snapshot.clients.len() - snapshot.login_clients)),

@@ -1,0 +1,19 @@
+//! How one database is served by several workers: decisions only. No sockets, no threads, and no clock: time is what the
+//! caller passes in.
+//!
+//! A *worker* is a thread of the pooler with clients and server connections of its own. Nothing of a statement passes
+//! from one worker to another, so what a worker does costs no lock. Two things are shared:
+//!
+//! - [`Spread`] says which workers serve a database, its *members*, and how many clients each of them has. A database
+//!   begins with one member. More join when the members are busy with it, and clients move to them, each at a moment at
+//!   which nothing of it is under way.
+//! - [`Ledger`] counts the server connections of one pool, so that all workers together keep within its size. It says
+//!   which worker hands a free connection to which other: to the one whose clients have waited longest.
+//!
+//! `docs/design/2026-11-23-cores.md` has the reasons and the costs.
+
+mod ledger;
+mod spread;
+
+pub use ledger::{Ledger, Micros, Standing, Step};
+pub use spread::{Bounds, Excess, Full, Spread};
