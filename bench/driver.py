@@ -113,7 +113,7 @@ def measure(quick, cases=None):
                 rounds_of_four = zip(*(rates[loop, case] for case in FOUR), strict=True)
                 four = [statistics.geometric_mean(each) for each in rounds_of_four]
                 case = f"{loop}: rows a second, mean of the four"
-                headline = f"rows a second by the driver ÷ the best of Python's others, on {loop}, four queries"
+                headline = f"rows a second by the driver ÷ the best of Python's other drivers, on {loop}, four queries"
                 report.add(case, Spread.of(four), target=1.3, unit="times", contest=True, headline=headline)
             draw(report, rates, cheapness)
         if cases is None or "predictions" in cases:

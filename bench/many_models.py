@@ -130,7 +130,7 @@ def measured(server, number):
     found["first prediction of a connection"] = first(server, predict(one))
     found["first prediction of a connection, a project of as many deployments"] = first(server, predict("'flights'"))
     (server.data / "pgml_cache" / "tidied").unlink()
-    found["first prediction of a connection, and a look for what can go from the cache"] = first(
+    found["first prediction of a connection, with a search of the cache for models to remove"] = first(
         server, predict(one), 1
     )
     found[MEMORY] = [kept(server, predict("'flights'"), every)]

@@ -85,7 +85,7 @@ def tell_memory(report, ours, boosters):
     report.add("of it, no file's (not the training library)", spread(ours, "trained_anonymous_mb"), unit="MB")
     report.add("added by a process with a booster", spread(boosters, "mb"), unit="MB")
     against = ratios([one["mb"] for one in ours], [one["mb"] for one in boosters])
-    headline = "memory that predicting adds to a process ÷ a booster in each"
+    headline = "memory that predicting adds to a process ÷ that of a booster in each process"
     report.add("memory, pgml / booster", against, at_most=True, contest=True, headline=headline)
     bars = [("pgml.predict", spread(ours, "mb")), ("a booster in each process", spread(boosters, "mb"))]
     report.plot(
@@ -99,7 +99,7 @@ def tell_times(report, ours, boosters):
         for which in ("first", "second"):
             report.add(f"{name}: {which} prediction", Spread.of([one[which] for one in found]), unit="ms")
     longer = Spread.of([one["longer"] for one in ours])
-    headline = "what the first prediction in a new connection takes more than the second"
+    headline = "time of a connection's first prediction beyond its second"
     report.add("pgml: first less second", longer, unit="ms", target=1.0, at_most=True, headline=headline)
     reads = Spread.of([one["read"] for one in ours])
     report.add("a read of a table by its key: first less second", reads, unit="ms")

@@ -58,7 +58,9 @@ def measure(quick):
             bars[named] = [(SHOWN[name], Spread.of(taken[name])) for name in scripts]
             for name in ("array", "scalars"):
                 of_column = ratios(taken[name], taken["column"])
-                headline = f"queries with a prediction ÷ with a column read instead, {named}, {TREES} trees"
+                headline = (
+                    f"queries with a prediction ÷ queries that read a column in its place, {named}, {TREES} trees"
+                )
                 report.add(
                     f"{name} / column, {named}",
                     of_column,

@@ -67,7 +67,9 @@ def measure_costs(report, fleet, quick):
             cores = [round(rate * part, 1) for part in (servers, poolers, haproxy)]
             rows.append(["Howdah", rate, batch, *cores, round(gigabits, 1)])
     columns = ["", "millions a second", "predictions in a query", "cores of servers", "of poolers", "of HAProxy"]
-    report.table("On paper, by these costs: what a million a second need", [*columns, "Gbit/s at HAProxy"], rows)
+    report.table(
+        "Cores for a million predictions a second, computed from these costs", [*columns, "Gbit/s at HAProxy"], rows
+    )
     report.content["on_paper"] = (
         "nobody has run a million a second here: cores of ours are those that the measured costs keep wholly busy, the "
         "published ones were there and not all busy; docs/design/2026-11-21-fleet.md says where the next limits are"

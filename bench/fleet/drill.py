@@ -194,7 +194,7 @@ def judge(report, load, moments):
         report.content.setdefault("errors", {})[what] = dict(told)
         previous = start
     end = moments[-1][1]
-    columns = ["what happens", "predictions: seconds under 90 % of before", "errors", "writes: seconds", "errors"]
+    columns = ["event", "predictions: seconds under 90 % of before", "errors", "writes: seconds", "errors"]
     report.table("What clients notice, in one run", columns, rows)
     report.content["events"] = {what: round(moment - begin, 1) for what, moment in moments[:-1]}
     report.plot(

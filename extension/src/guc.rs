@@ -35,7 +35,7 @@ pub fn define() {
     );
     GucRegistry::define_int_guc(
         c"pgml.omp_num_threads",
-        c"Threads that a training uses if its hyperparameters do not say (nthread).",
+        c"Threads of a training by XGBoost whose hyperparameters give no nthread.",
         c"",
         &OMP_NUM_THREADS,
         1,
