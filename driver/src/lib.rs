@@ -42,7 +42,7 @@ mod _core {
         crate::session::fork::watch();
         crate::codec::object::publish(module)?;
         module.add("Record", crate::record::record_class(py)?)?;
-        module.add("NO_TIMEOUT", crate::session::calls::no_timeout(py)?)?;
+        module.add("NO_TIMEOUT", crate::session::deadline::no_timeout(py)?)?;
         module.add("leases", crate::session::lease::variable(py)?)
     }
 }

@@ -3,9 +3,13 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
+use wire::backend;
 
 use super::op::Op;
-use super::statement::{Program, Statement};
+use super::program::Program;
+use super::receive::broken_message;
+use super::settle::rows_of;
+use super::statement::Statement;
 use crate::columns::ColumnsBuilder;
 
 /// What a request asks, which decides the answers that may come.
@@ -196,6 +200,21 @@ impl Flight {
         self.rows.clear();
         self.columns = None;
         self.copied.clear();
+    }
+
+    /// Whether an honest server may answer it with such a message.
+    pub fn expects(&self, tag: u8) -> bool {
+        self.kind.expects(tag) || (self.begins && matches!(tag, b'1' | b'2' | b'C' | b'I'))
+    }
+
+    /// Takes a CommandComplete.
+    pub fn complete(&mut self, py: Python<'_>, body: &[u8]) -> PyResult<()> {
+        if !matches!(self.shape, Shape::Rows | Shape::Row | Shape::Value(_)) {
+            let tag = backend::command_complete(body).map_err(|error| broken_message(py, &error))?;
+            self.count += rows_of(tag);
+            self.tag = Some(tag.into());
+        }
+        Ok(())
     }
 
     /// Whether a stored BEGIN can travel in front of it.

@@ -15,7 +15,9 @@ use pyo3::types::PyTuple;
 use smallvec::SmallVec;
 use std::sync::atomic::Ordering;
 
+use super::deadline::no_timeout;
 use super::op::Op;
+use super::request::Request;
 use super::{Session, Writing};
 
 /// One block's right to the connection.
@@ -165,5 +167,44 @@ impl Session {
             let op = waiting.op.bind(py);
             Session::start_now(slf, op);
         }
+    }
+}
+
+#[pymethods]
+impl Session {
+    /// Waits until the connection belongs to the caller's context alone; gives the lease.
+    #[pyo3(signature = (task=None))]
+    fn lease<'py>(slf: &Bound<'py, Self>, task: Option<Py<PyAny>>) -> PyResult<Bound<'py, Op>> {
+        let task = match task {
+            Some(task) => task,
+            None => current_task(slf.py())?,
+        };
+        let op = Op::make(slf, Request::Lease, Some(no_timeout(slf.py())?.clone().unbind()))?;
+        op.get().state().task = Some(task);
+        Ok(op)
+    }
+
+    /// The lease for the current task, if nothing stands in its way; else None.
+    fn lease_now(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        self.check_open(py)?;
+        self.grant_now(py)
+    }
+
+    /// Gives a lease back.
+    pub(crate) fn unlease(slf: &Bound<'_, Self>, token: &Bound<'_, PyAny>) -> PyResult<()> {
+        {
+            let mut writing = slf.get().writing()?;
+            if let Some(place) = writing.leases.iter().position(|lease| lease.is(token)) {
+                // With those inside of it.
+                writing.leases.truncate(place);
+            }
+        }
+        Session::pump(slf)
+    }
+
+    /// Waits until nothing is being cancelled and nobody else has the connection.
+    #[pyo3(signature = (timeout=None))]
+    fn turn<'py>(slf: &Bound<'py, Self>, timeout: Option<Py<PyAny>>) -> PyResult<Bound<'py, Op>> {
+        Op::make(slf, Request::Nothing, timeout)
     }
 }

@@ -1,9 +1,14 @@
 //! One connection: requests in, bytes out; bytes in, answers out.
 //!
 //! A [`Session`] is at once the protocol that asyncio's transport feeds. What comes is cut into messages by [`inbox`]
-//! and understood by [`receive`]; what is asked ([`op`]) is written by [`send`] into one buffer, which is handed over
-//! once a turn of the loop, so that queries asked together travel together. [`flight`] is a request on its way:
-//! requests are answered in the order in which they were sent, each to its own ReadyForQuery, and each fails alone.
+//! and given to the request it answers by [`receive`]; an operation ([`op`], with its [`request`]) is let through by
+//! [`send`] into one buffer, which is handed over once a turn of the loop, so that queries asked together travel
+//! together. [`flight`] is a request on its way: requests are answered in the order in which they were sent, each to
+//! its own ReadyForQuery, at which [`settle`] gives its operation the outcome, and each fails alone.
+//!
+//! Each verb has a module, with what Python calls, what is sent and what is done with the answers: [`prepare`],
+//! [`bind`] (its rows in [`rows`]), [`query`], [`many`], [`copy_in`] and [`copy_out`]. [`cancel`], [`deadline`] and
+//! [`end`] have what cuts all of them short.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU64, Ordering};
@@ -16,8 +21,14 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple, PyType};
 
+pub mod bind;
 pub mod block;
 pub mod calls;
+pub mod cancel;
+pub mod copy_in;
+pub mod copy_out;
+pub mod deadline;
+pub mod end;
 pub mod errors;
 pub mod flight;
 pub mod footprint;
@@ -25,12 +36,19 @@ pub mod fork;
 pub mod inbox;
 pub mod lease;
 pub mod login;
+pub mod many;
 pub mod op;
 pub mod outgoing;
+pub mod prepare;
+pub mod program;
 pub mod protocol;
+pub mod query;
 pub mod receive;
+pub mod request;
+pub mod rows;
 pub mod send;
 pub mod settings;
+pub mod settle;
 pub mod statement;
 
 use flight::Flight;
@@ -75,7 +93,7 @@ pub(crate) struct Writing {
     overflow: bool,
     exclusive: Option<Exclusive>,
     /// The rest of the argument lists that are being written.
-    many: Option<send::Many>,
+    many: Option<many::Many>,
     /// Whether the rest is not wanted: an earlier one has failed.
     many_failed: bool,
     /// How many requests are not answered.
@@ -183,27 +201,6 @@ impl Session {
     fn connection<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
         let weak = brief(&self.connection).as_ref()?.clone_ref(py);
         weak.call0(py).ok().map(|connection| connection.into_bound(py)).filter(|connection| !connection.is_none())
-    }
-
-    /// The seconds that an operation may take: what was said, or else the connection's `command_timeout`.
-    pub fn seconds(&self, py: Python<'_>, timeout: Option<&Py<PyAny>>) -> PyResult<Option<f64>> {
-        let given = timeout.map(|timeout| timeout.bind(py).clone()).filter(|timeout| !timeout.is_none());
-        let seconds = match given {
-            Some(timeout) if timeout.is(calls::no_timeout(py)?) => None,
-            Some(timeout) => Some(calls::check_timeout(&timeout)?),
-            None => match self.connection(py) {
-                Some(connection) => {
-                    connection.getattr(intern!(py, "_config"))?.getattr(intern!(py, "command_timeout"))?.extract()?
-                }
-                None => None,
-            },
-        };
-        match seconds {
-            Some(seconds) if seconds <= 0.0 => Err(errors::timeout(py, Some(seconds))),
-            // A year is as good as for ever, and fits a Duration.
-            Some(seconds) if seconds < 31_536_000.0 => Ok(Some(seconds)),
-            _ => Ok(None),
-        }
     }
 
     /// The error of an operation that finds the connection lost or closed.

@@ -12,52 +12,10 @@ use pyo3::exceptions::{PyRuntimeError, PyStopIteration};
 #[cfg(Py_3_10)]
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyString, PyTuple, PyType};
+use pyo3::types::PyType;
 
-use super::flight::Shape;
-use super::statement::Statement;
+use super::request::Request;
 use super::{Session, errors};
-
-/// What is asked.
-#[derive(Debug)]
-pub enum Request {
-    /// A query by its text, through the cache of statements.
-    Fetch { query: Py<PyString>, args: Py<PyTuple>, record_class: Option<Py<PyType>>, limit: u32, shape: Shape },
-    /// Bind, and Execute when `execute`, of a statement.
-    Bind { statement: Py<Statement>, args: Py<PyAny>, portal: Vec<u8>, limit: u32, shape: Shape, execute: bool },
-    /// Bind and Execute of a statement, for a result as columns; those named keep each different text once.
-    Columns { statement: Py<Statement>, args: Py<PyAny>, dictionary: Vec<String> },
-    /// Execute of a bound portal.
-    Execute { statement: Py<Statement>, portal: Vec<u8>, limit: u32 },
-    /// Many argument lists for one statement, as one unit.
-    Many { statement: Py<Statement>, args: Py<PyAny>, rows: bool },
-    /// Parse and Describe.
-    Prepare(Py<Statement>),
-    /// Commands as text.
-    Simple(Py<PyString>),
-    /// COMMIT or ROLLBACK, or nothing when the transaction's BEGIN has not been sent.
-    Finish(Py<PyString>),
-    /// Sends a stored BEGIN by itself.
-    Begin,
-    /// Close of a statement.
-    CloseStatement(Py<Statement>),
-    /// Close of a portal.
-    ClosePortal(Vec<u8>),
-    /// Begins COPY ... TO STDOUT.
-    CopyOut(Py<PyString>),
-    /// More bytes of the COPY, or None at its end.
-    CopyRead,
-    /// Begins COPY ... FROM STDIN.
-    CopyIn(Py<PyString>),
-    /// Ends a COPY ... FROM STDIN, by failing with a reason or well.
-    CopyEnd(Option<String>),
-    /// Waits until the transport takes more.
-    Drain,
-    /// Waits for the connection to belong to the caller's context alone.
-    Lease,
-    /// Only waits for its turn.
-    Nothing,
-}
 
 #[derive(Debug, Default)]
 enum Phase {
@@ -295,41 +253,8 @@ impl Op {
                 Self::begin(slf)
             }
             phase @ (Phase::Waiting(_) | Phase::Watched) => {
-                if let Some(coroutine) = state.inner.take() {
-                    state.phase = Phase::Inner(coroutine);
-                    drop(state);
-                    return Self::drive(slf, py.None().bind(py));
-                }
-                if std::mem::take(&mut state.again) && state.outcome.is_none() {
-                    drop(state);
-                    return Self::begin(slf);
-                }
-                match state.outcome.take() {
-                    Some(Ok(value)) => {
-                        state.phase = Phase::Over;
-                        Ok(Driven::Return(value.into_bound(py)))
-                    }
-                    Some(Err(error)) => {
-                        state.phase = Phase::Over;
-                        drop(state);
-                        match Session::recover(this.session.bind(py), this, &error)? {
-                            Some(coroutine) => {
-                                this.state().phase = Phase::Inner(coroutine);
-                                Self::drive(slf, py.None().bind(py))
-                            }
-                            None => Err(error),
-                        }
-                    }
-                    None => {
-                        // Driven without having been woken: go on waiting, for a future from now on.
-                        let future = match phase {
-                            Phase::Waiting(future) => future.into_bound(py),
-                            _ => this.session.get().new_future(py)?,
-                        };
-                        state.phase = Phase::Waiting(future.clone().unbind());
-                        Ok(Driven::Yield(block_on(future)?))
-                    }
-                }
+                drop(state);
+                Self::resume(slf, phase)
             }
             Phase::Inner(coroutine) => {
                 drop(state);
@@ -345,6 +270,49 @@ impl Op {
             Phase::Over => {
                 state.phase = Phase::Over;
                 Err(PyRuntimeError::new_err("cannot reuse already awaited operation"))
+            }
+        }
+    }
+
+    /// Goes on with an operation that a task or a thread has waited for.
+    #[inline]
+    fn resume<'py>(slf: &Bound<'py, Self>, phase: Phase) -> PyResult<Driven<'py>> {
+        let py = slf.py();
+        let this = slf.get();
+        let mut state = this.state();
+        if let Some(coroutine) = state.inner.take() {
+            state.phase = Phase::Inner(coroutine);
+            drop(state);
+            return Self::drive(slf, py.None().bind(py));
+        }
+        if std::mem::take(&mut state.again) && state.outcome.is_none() {
+            drop(state);
+            return Self::begin(slf);
+        }
+        match state.outcome.take() {
+            Some(Ok(value)) => {
+                state.phase = Phase::Over;
+                Ok(Driven::Return(value.into_bound(py)))
+            }
+            Some(Err(error)) => {
+                state.phase = Phase::Over;
+                drop(state);
+                match Session::recover(this.session.bind(py), this, &error)? {
+                    Some(coroutine) => {
+                        this.state().phase = Phase::Inner(coroutine);
+                        Self::drive(slf, py.None().bind(py))
+                    }
+                    None => Err(error),
+                }
+            }
+            None => {
+                // Driven without having been woken: go on waiting, for a future from now on.
+                let future = match phase {
+                    Phase::Waiting(future) => future.into_bound(py),
+                    _ => this.session.get().new_future(py)?,
+                };
+                state.phase = Phase::Waiting(future.clone().unbind());
+                Ok(Driven::Yield(block_on(future)?))
             }
         }
     }

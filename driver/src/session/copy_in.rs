@@ -1,0 +1,198 @@
+//! COPY ... FROM STDIN: data out until its end, while the session is the writer's alone.
+
+use std::sync::atomic::Ordering;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyString};
+
+use super::flight::{Flight, Kind};
+use super::op::{Op, Started};
+use super::request::Request;
+use super::statement::Statement;
+use super::{Exclusive, Session, errors, outgoing};
+use crate::codec::python::append_buffer;
+use crate::columns::import::ColumnSource;
+
+#[pymethods]
+impl Session {
+    /// Begins COPY ... FROM STDIN.
+    fn copy_in_begin<'py>(
+        slf: &Bound<'py, Self>,
+        query: Py<PyString>,
+        timeout: Option<Py<PyAny>>,
+    ) -> PyResult<Bound<'py, Op>> {
+        Op::make(slf, Request::CopyIn(query), timeout)
+    }
+
+    /// Writes data of the COPY; false when the server has ended it.
+    fn copy_in_write(slf: &Bound<'_, Self>, data: &Bound<'_, PyAny>) -> PyResult<bool> {
+        if let Ok(bytes) = data.cast::<PyBytes>() {
+            return Session::copy_write(slf, bytes.as_bytes());
+        }
+        let mut bytes = Vec::new();
+        append_buffer(data, &mut bytes).map_err(|raised| raised.into_err(slf.py()))?;
+        Session::copy_write(slf, &bytes)
+    }
+
+    /// Writes rows of a binary COPY until the transport holds much; whether there may be more rows.
+    fn copy_in_rows(
+        slf: &Bound<'_, Self>,
+        statement: &Bound<'_, Statement>,
+        rows: &Bound<'_, PyAny>,
+    ) -> PyResult<bool> {
+        let py = slf.py();
+        let program = statement.get().compile(py)?;
+        let mut out = Vec::with_capacity(320 * 1024);
+        let mut rows = rows.try_iter()?;
+        while out.len() < 256 * 1024 {
+            match rows.next() {
+                Some(row) => {
+                    let row = row?;
+                    program
+                        .copy_row(py, &mut out, &row)
+                        .map_err(|(column, error)| statement.get().row_refused(py, error, &row, column))?;
+                }
+                None => {
+                    Session::copy_write(slf, &out)?;
+                    return Ok(false);
+                }
+            }
+        }
+        Session::copy_write(slf, &out)
+    }
+
+    /// Writes rows of a binary COPY from columns; whether there may be more.
+    fn copy_in_columns(
+        slf: &Bound<'_, Self>,
+        statement: &Bound<'_, Statement>,
+        source: &Bound<'_, ColumnSource>,
+    ) -> PyResult<bool> {
+        let fields = statement.get().fields(slf.py(), &[])?;
+        let codecs: Vec<_> = fields.into_iter().map(|field| field.codec).collect();
+        let mut out = Vec::with_capacity(320 * 1024);
+        let more = source.get().write(&codecs, &mut out, 256 * 1024)?;
+        Ok(Session::copy_write(slf, &out)? && more)
+    }
+
+    /// Fails when a column of the statement has no binary form.
+    fn check_binary(&self, statement: &Bound<'_, Statement>) -> PyResult<()> {
+        let py = statement.py();
+        statement.get().compile(py)?.check_binary(py)
+    }
+
+    /// Ends a COPY ... FROM STDIN: well, or for a reason; its status.
+    #[pyo3(signature = (reason, timeout))]
+    fn copy_in_end<'py>(
+        slf: &Bound<'py, Self>,
+        reason: Option<String>,
+        timeout: Option<Py<PyAny>>,
+    ) -> PyResult<Bound<'py, Op>> {
+        Op::make(slf, Request::CopyEnd(reason), timeout)
+    }
+
+    /// Gives a COPY ... FROM STDIN up.
+    fn copy_in_abort(slf: &Bound<'_, Self>, reason: &str) -> PyResult<()> {
+        Session::copy_abort(slf, reason)
+    }
+}
+
+impl Session {
+    /// Begins a COPY ... FROM STDIN, from now on the only one to write.
+    pub(super) fn send_copy_in(slf: &Bound<'_, Self>, op: &Bound<'_, Op>, query: &Py<PyString>) -> PyResult<Started> {
+        let started = Self::send_query(slf, op, query, Kind::CopyIn)?;
+        slf.get().writing()?.exclusive = Some(Exclusive::CopyIn);
+        Ok(started)
+    }
+
+    /// The server is ready for data, which only a COPY ... FROM STDIN has.
+    pub(super) fn copy_in_ready(slf: &Bound<'_, Self>, flight: &mut Flight) -> PyResult<()> {
+        let py = slf.py();
+        if flight.kind == Kind::CopyIn && !flight.abandoned {
+            flight.copying = true;
+            if let Some(op) = flight.op.take() {
+                op.get().finish(py, Ok(py.None()));
+            }
+            return Ok(());
+        }
+        let mut writing = slf.get().writing()?;
+        outgoing::copy_fail(&mut writing.out, "COPY FROM STDIN needs copy_to_table()");
+        if flight.kind == Kind::Execute {
+            outgoing::sync(&mut writing.out);
+        }
+        Self::flush(slf, &mut writing)
+    }
+
+    pub(super) fn copy_end(slf: &Bound<'_, Self>, op: &Bound<'_, Op>, reason: Option<&str>) -> PyResult<Started> {
+        let py = slf.py();
+        let this = slf.get();
+        let mut reading = this.reading()?;
+        let mut writing = this.writing()?;
+        if writing.exclusive == Some(Exclusive::CopyIn) {
+            writing.exclusive = None;
+        }
+        if let Some(end) = writing.copy_end.take() {
+            drop(writing);
+            drop(reading);
+            Self::pump(slf)?;
+            return end.map(Started::Done);
+        }
+        match reason {
+            None => outgoing::copy_done(&mut writing.out),
+            Some(reason) => outgoing::copy_fail(&mut writing.out, reason),
+        }
+        Self::flush(slf, &mut writing)?;
+        let writing = &mut *writing;
+        let copying = |flight: &&mut Flight| flight.kind == Kind::CopyIn;
+        match reading.current.as_mut().filter(copying).or(writing.flights.iter_mut().find(copying)) {
+            Some(flight) => flight.op = Some(op.clone().unbind()),
+            None => return Err(errors::interface(py, "no COPY operation is in progress")),
+        }
+        Ok(Started::Waits)
+    }
+
+    /// Gives a COPY ... FROM STDIN up: nobody waits for its end.
+    pub(crate) fn copy_abort(slf: &Bound<'_, Self>, reason: &str) -> PyResult<()> {
+        let this = slf.get();
+        if this.is_closing.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let mut under_way = false;
+        {
+            let mut reading = this.reading()?;
+            let mut writing = this.writing()?;
+            if writing.exclusive == Some(Exclusive::CopyIn) {
+                writing.exclusive = None;
+            }
+            if writing.copy_end.take().is_none() {
+                outgoing::copy_fail(&mut writing.out, reason);
+                Self::flush(slf, &mut writing)?;
+                let copying = |flight: &&mut Flight| flight.kind == Kind::CopyIn;
+                let writing = &mut *writing;
+                if let Some(flight) =
+                    reading.current.as_mut().filter(copying).or(writing.flights.iter_mut().find(copying))
+                {
+                    flight.abandon();
+                    under_way = true;
+                }
+            }
+        }
+        // It may be waiting for a lock, and not read what it is sent.
+        if under_way { Self::request_cancel(slf) } else { Self::pump(slf) }
+    }
+
+    /// Writes data of a COPY; false when the server has ended it already.
+    pub(crate) fn copy_write(slf: &Bound<'_, Self>, data: &[u8]) -> PyResult<bool> {
+        let this = slf.get();
+        this.check_open(slf.py())?;
+        let mut writing = this.writing()?;
+        if writing.copy_end.is_some() || writing.exclusive != Some(Exclusive::CopyIn) {
+            return Ok(false);
+        }
+        // Well below the limit of a message.
+        for piece in data.chunks(64 * 1024 * 1024) {
+            outgoing::copy_data(&mut writing.out, piece);
+        }
+        Self::flush(slf, &mut writing)?;
+        Ok(true)
+    }
+}

@@ -1,0 +1,169 @@
+//! Many argument lists for one statement, as one unit, written piece by piece while the transport takes them.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyIterator, PyString, PyTuple};
+
+use super::flight::{Flight, Kind, Shape};
+use super::op::{Op, Started};
+use super::program::Program;
+use super::request::Request;
+use super::statement::Statement;
+use super::{Exclusive, Session, outgoing};
+
+/// Argument lists are handed over in pieces of about this size.
+const PIECE: usize = 128 * 1024;
+/// And so many of them in one turn of the loop: others have theirs, and an error of the server is heard.
+const PIECES_A_TURN: usize = 2;
+
+/// The rest of the argument lists of a request.
+pub(crate) struct Many {
+    lists: Py<PyIterator>,
+    statement: Py<Statement>,
+    program: Arc<Program>,
+    limit: u32,
+    next: usize,
+}
+
+#[pymethods]
+impl Session {
+    /// Binds of many argument lists, each executed, all or none.
+    #[pyo3(signature = (state, args, portal_name, timeout, return_rows))]
+    fn bind_execute_many<'py>(
+        slf: &Bound<'py, Self>,
+        state: Py<Statement>,
+        args: Py<PyAny>,
+        portal_name: &Bound<'py, PyString>,
+        timeout: Option<Py<PyAny>>,
+        return_rows: bool,
+    ) -> PyResult<Bound<'py, Op>> {
+        let _ = portal_name;
+        Op::make(slf, Request::Many { statement: state, args, rows: return_rows }, timeout)
+    }
+}
+
+impl Session {
+    pub(super) fn send_many(
+        slf: &Bound<'_, Self>,
+        op: &Bound<'_, Op>,
+        statement: &Py<Statement>,
+        args: &Bound<'_, PyAny>,
+        rows: bool,
+    ) -> PyResult<Started> {
+        let py = slf.py();
+        let program = statement.get().compile(py)?;
+        slf.get().note_change(statement.get().changes_session);
+        let lists = args.try_iter()?.unbind();
+        let shape = if rows { Shape::Rows } else { Shape::Nothing };
+        let mut flight = Flight::new(Kind::ExecuteMany, shape, op);
+        flight.program = rows.then(|| program.clone());
+        flight.statement = Some(statement.clone_ref(py));
+        let mut many =
+            Many { lists, statement: statement.clone_ref(py), program, limit: if rows { 0 } else { 1 }, next: 0 };
+        // The first piece is written before anything is promised, so that a bad first argument costs nothing.
+        let mut piece = Vec::new();
+        if !statement.get().prepared() {
+            let query = slf.get().settings.get().encode_text(statement.get().query.bind(py))?;
+            outgoing::parse(&mut piece, statement.get().name.bind(py).to_str()?.as_bytes(), &query);
+        }
+        let more = many.write(py, &mut piece)?;
+        if more {
+            let mut writing = slf.get().writing()?;
+            writing.exclusive = Some(Exclusive::Many);
+            writing.many = Some(many);
+        } else {
+            outgoing::sync(&mut piece);
+        }
+        let started = Self::push(slf, flight, |out| {
+            out.extend_from_slice(&piece);
+            Ok(())
+        })?;
+        if more {
+            Self::write_many(slf)?;
+        }
+        Ok(started)
+    }
+
+    /// Writes more of the argument lists, if the transport takes them, and the rest in later turns of the loop.
+    pub(crate) fn write_many(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let py = slf.py();
+        let this = slf.get();
+        for _ in 0..PIECES_A_TURN {
+            let many = {
+                let mut writing = this.writing()?;
+                let writing = &mut *writing;
+                Self::flush(slf, writing)?;
+                if this.paused_writing.load(Ordering::Relaxed) {
+                    return Ok(());
+                }
+                writing.many.take()
+            };
+            let Some(mut many) = many else { return Ok(()) };
+            let mut piece = Vec::with_capacity(PIECE + PIECE / 4);
+            let written = many.write(py, &mut piece);
+            let mut writing = this.writing()?;
+            let dead = this.is_closing.load(Ordering::Relaxed);
+            let failed = writing.many_failed || dead;
+            match written {
+                Ok(true) if !failed => {
+                    writing.out.extend_from_slice(&piece);
+                    writing.many = Some(many);
+                    continue;
+                }
+                Ok(_) => {
+                    if !failed {
+                        writing.out.extend_from_slice(&piece);
+                    }
+                }
+                Err(error) => {
+                    if !this.in_transaction_now() && !failed {
+                        // What was sent is one implicit transaction, which must not be committed by the Sync.
+                        outgoing::parse(&mut writing.out, b"", b"ROLLBACK");
+                        writing.out.extend_from_slice(b"B\0\0\0\x0c\0\0\0\0\0\0\0\0");
+                        outgoing::execute(&mut writing.out, b"", 0);
+                    }
+                    // Being the exclusive writer, its request is the last.
+                    let mut reading = this.reading()?;
+                    if let Some(flight) = writing.flights.back_mut().or(reading.current.as_mut()) {
+                        flight.failure.get_or_insert(error);
+                    }
+                }
+            }
+            if !dead {
+                outgoing::sync(&mut writing.out);
+            }
+            writing.exclusive = None;
+            writing.many_failed = false;
+            Self::flush(slf, &mut writing)?;
+            drop(writing);
+            return Self::pump(slf);
+        }
+        let call = slf.getattr(intern!(py, "_write_more"))?;
+        this.loop_.call_method1(py, intern!(py, "call_soon"), (call,)).map(drop)
+    }
+}
+
+impl Many {
+    /// Appends argument lists until a piece is full; whether there may be more.
+    fn write(&mut self, py: Python<'_>, out: &mut Vec<u8>) -> PyResult<bool> {
+        let name = self.statement.get().name.bind(py).to_str()?.as_bytes();
+        let mut lists = self.lists.bind(py).clone();
+        loop {
+            let Some(list) = lists.next() else { return Ok(false) };
+            let list: Bound<'_, PyAny> = list?;
+            let list = match list.cast_into::<PyTuple>() {
+                Ok(tuple) => tuple.into_any(),
+                Err(other) => other.into_inner(),
+            };
+            self.program.bind(py, out, b"", name, &list, Some(self.next))?;
+            outgoing::execute(out, b"", self.limit);
+            self.next += 1;
+            if out.len() >= PIECE {
+                return Ok(true);
+            }
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! How a statement's arguments are written and its rows read.
+
+use std::sync::Arc;
+
+use pyo3::exceptions::PyAssertionError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyTuple, PyType};
+
+use super::errors;
+use super::statement::short;
+use crate::codec::{Codec, Format, Kind, RowDecoder, Settings};
+use crate::columns::matrix::{REALS, Reals};
+use crate::record::Descriptor;
+use crate::record::form::Form;
+
+/// The hint to who gives a list where one value is wanted.
+const ONE_VALUE: &str =
+    "A parameter takes one value: compare with those of a list by `= any(...)` in place of `in (...)`.";
+
+/// How a statement's arguments are written and its rows read; made once.
+pub struct Program {
+    pub(super) encoders: Vec<Arc<Codec>>,
+    /// Reads the columns.
+    pub decoder: RowDecoder,
+    /// The names of the columns.
+    pub descriptor: Py<Descriptor>,
+    /// The class of the rows.
+    pub record_class: Py<PyType>,
+    /// What becomes of a row.
+    pub form: Form,
+    /// Whether a row may hold values that the garbage collector must know.
+    pub tracked: bool,
+    /// The count and formats of the parameters, and their count again.
+    pub(super) head: Vec<u8>,
+    /// The count and formats of the columns.
+    pub(super) tail: Vec<u8>,
+    /// How values look.
+    pub settings: Settings,
+}
+
+impl std::fmt::Debug for Program {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Program").field("parameters", &self.encoders.len()).finish_non_exhaustive()
+    }
+}
+
+impl Program {
+    /// Appends Bind. On failure nothing is appended.
+    ///
+    /// `element` is the position in a sequence of argument lists, for the error.
+    pub fn bind(
+        &self,
+        py: Python<'_>,
+        out: &mut Vec<u8>,
+        portal: &[u8],
+        name: &[u8],
+        args: &Bound<'_, PyAny>,
+        element: Option<usize>,
+    ) -> PyResult<()> {
+        self.bind_for(py, out, portal, name, args, element, &self.tail)
+    }
+
+    /// [`Program::bind`] with other formats for the columns.
+    #[expect(clippy::too_many_arguments, reason = "a message and its parts")]
+    pub fn bind_for(
+        &self,
+        py: Python<'_>,
+        out: &mut Vec<u8>,
+        portal: &[u8],
+        name: &[u8],
+        args: &Bound<'_, PyAny>,
+        element: Option<usize>,
+        tail: &[u8],
+    ) -> PyResult<()> {
+        let begin = out.len();
+        let result = self.bind_args(py, out, portal, name, args, element);
+        out.extend_from_slice(tail);
+        match result {
+            Ok(()) => match i32::try_from(out.len() - begin - 1) {
+                Ok(length) => {
+                    if let Some(place) = out.get_mut(begin + 1..begin + 5) {
+                        place.copy_from_slice(&length.to_be_bytes());
+                    }
+                    Ok(())
+                }
+                Err(_) => {
+                    out.truncate(begin);
+                    Err(errors::new(py, "InterfaceError", "query arguments are too large: a message is at most 1 GB"))
+                }
+            },
+            Err(error) => {
+                out.truncate(begin);
+                Err(error)
+            }
+        }
+    }
+
+    fn bind_args(
+        &self,
+        py: Python<'_>,
+        out: &mut Vec<u8>,
+        portal: &[u8],
+        name: &[u8],
+        args: &Bound<'_, PyAny>,
+        element: Option<usize>,
+    ) -> PyResult<()> {
+        out.extend_from_slice(b"B\0\0\0\0");
+        out.extend_from_slice(portal);
+        out.push(0);
+        out.extend_from_slice(name);
+        out.push(0);
+        out.extend_from_slice(&self.head);
+        if let Ok(args) = args.cast::<PyTuple>() {
+            self.check_count(py, args.len())?;
+            for (position, (codec, arg)) in self.encoders.iter().zip(args.iter_borrowed()).enumerate() {
+                self.argument(py, out, codec, &arg, position, element)?;
+            }
+        } else {
+            self.bind_sequence(py, out, args, element)?;
+        }
+        Ok(())
+    }
+
+    fn bind_sequence(
+        &self,
+        py: Python<'_>,
+        out: &mut Vec<u8>,
+        args: &Bound<'_, PyAny>,
+        element: Option<usize>,
+    ) -> PyResult<()> {
+        // SAFETY: a check of a live object's type.
+        if unsafe { ffi::PySequence_Check(args.as_ptr()) } == 0 {
+            let kind = args.get_type().name()?.to_string();
+            return Err(match element {
+                Some(element) => errors::new(
+                    py,
+                    "DataError",
+                    &format!(
+                        "invalid input in executemany() argument sequence element #{element}: expected a sequence, \
+                         got {kind}"
+                    ),
+                ),
+                None => errors::internal(py, &format!("Bind: expected a sequence, got {kind}")),
+            });
+        }
+        self.check_count(py, args.len()?)?;
+        for (position, codec) in self.encoders.iter().enumerate() {
+            let arg = args.get_item(position)?;
+            self.argument(py, out, codec, &arg, position, element)?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn argument(
+        &self,
+        py: Python<'_>,
+        out: &mut Vec<u8>,
+        codec: &Codec,
+        arg: &Bound<'_, PyAny>,
+        position: usize,
+        element: Option<usize>,
+    ) -> PyResult<()> {
+        if arg.is_none() {
+            out.extend_from_slice(&[0xff; 4]);
+            return Ok(());
+        }
+        let begin = out.len();
+        out.extend_from_slice(&[0; 4]);
+        if codec.oid() == REALS
+            && let Ok(reals) = arg.cast_exact::<Reals>()
+        {
+            out.extend_from_slice(&reals.get().bytes);
+            return patch(py, out, begin);
+        }
+        if let Err(error) = codec.encode(py, arg, out, &self.settings) {
+            out.truncate(begin + 4);
+            let Some(value) = member(py, arg) else { return Err(refused(py, error, codec, arg, position, element)) };
+            codec
+                .encode(py, &value, out, &self.settings)
+                .map_err(|error| refused(py, error, codec, arg, position, element))?;
+        }
+        patch(py, out, begin)
+    }
+
+    fn check_count(&self, py: Python<'_>, given: usize) -> PyResult<()> {
+        let wanted = self.encoders.len();
+        if given > 32767 {
+            return Err(errors::new(py, "InterfaceError", "the number of query arguments cannot exceed 32767"));
+        }
+        if given == wanted {
+            return Ok(());
+        }
+        let mut hint = String::from("Check the query against the passed list of arguments.");
+        if wanted == 0 {
+            hint.push_str(
+                "  Note that parameters are supported only in SELECT, INSERT, UPDATE, DELETE, MERGE and VALUES \
+                 statements, and will *not* work in statements  like CREATE VIEW or DECLARE CURSOR.",
+            );
+        }
+        let message = format!(
+            "the server expects {wanted} argument{} for this query, {given} {} passed",
+            if wanted == 1 { "" } else { "s" },
+            if given == 1 { "was" } else { "were" },
+        );
+        Err(errors::with_hint(py, "InterfaceError", &message, &hint))
+    }
+
+    /// Appends one row of a binary COPY.
+    ///
+    /// An error comes with the position of the column that it is about.
+    pub fn copy_row(&self, py: Python<'_>, out: &mut Vec<u8>, row: &Bound<'_, PyAny>) -> Result<(), (usize, PyErr)> {
+        let codecs = self.decoder.codecs();
+        out.extend_from_slice(&(codecs.len() as u16).to_be_bytes());
+        for (position, codec) in codecs.iter().enumerate() {
+            let at = |error| (position, error);
+            let value = row.get_item(position).map_err(at)?;
+            if value.is_none() {
+                out.extend_from_slice(&[0xff; 4]);
+                continue;
+            }
+            let begin = out.len();
+            out.extend_from_slice(&[0; 4]);
+            codec.encode(py, &value, out, &self.settings).map_err(at)?;
+            patch(py, out, begin).map_err(at)?;
+        }
+        Ok(())
+    }
+
+    /// Fails when a column's type has no binary form to copy in.
+    pub fn check_binary(&self, py: Python<'_>) -> PyResult<()> {
+        for codec in self.decoder.codecs() {
+            if codec.format() != Format::Binary {
+                return Err(errors::internal(
+                    py,
+                    &format!("no binary format encoder for type {} (OID {})", codec.name(), codec.oid()),
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The count of format codes and the codes: one for all where they agree.
+pub fn formats(each: impl Iterator<Item = Format>) -> Vec<u8> {
+    let mut codes: Vec<i16> = each.map(|format| format as i16).collect();
+    if codes.iter().all(|code| codes.first() == Some(code)) {
+        codes.truncate(1);
+    }
+    let mut out = (codes.len() as u16).to_be_bytes().to_vec();
+    for code in codes {
+        out.extend_from_slice(&code.to_be_bytes());
+    }
+    out
+}
+
+/// The value of a member of an enumeration.
+#[cold]
+fn member<'py>(py: Python<'py>, arg: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
+    let class = py.import("enum").ok()?.getattr("Enum").ok()?;
+    if arg.is_instance(&class).ok()? { arg.getattr("value").ok() } else { None }
+}
+
+/// Writes the length of a value into the word in front of it.
+#[inline]
+fn patch(py: Python<'_>, out: &mut [u8], begin: usize) -> PyResult<()> {
+    let length = i32::try_from(out.len() - begin - 4)
+        .map_err(|_| errors::new(py, "InterfaceError", "a value is too large: a message is at most 1 GB"))?;
+    if let Some(place) = out.get_mut(begin..begin + 4) {
+        place.copy_from_slice(&length.to_be_bytes());
+    }
+    Ok(())
+}
+
+/// Says which argument could not be written, and why.
+#[cold]
+fn refused(
+    py: Python<'_>,
+    error: PyErr,
+    codec: &Codec,
+    arg: &Bound<'_, PyAny>,
+    position: usize,
+    element: Option<usize>,
+) -> PyErr {
+    let describe = || -> PyResult<PyErr> {
+        let place = match element {
+            Some(element) => format!("${} in element #{element} of executemany() sequence", position + 1),
+            None => format!("${}", position + 1),
+        };
+        if error.is_instance_of::<PyAssertionError>(py) || errors::is(py, &error, "InternalClientError")? {
+            return Ok(error.clone_ref(py));
+        }
+        if errors::is(py, &error, "InterfaceError")? {
+            let message = error.value(py).getattr("args")?.get_item(0)?;
+            let whole = format!("query argument {place}: {message}");
+            let named = error.value(py).call_method1("with_msg", (whole,))?;
+            return Ok(PyErr::from_value(named));
+        }
+        let message = format!("invalid input for query argument {place}: {} ({})", short(arg)?, error.value(py).str()?);
+        let new = errors::new(py, "DataError", &message);
+        let kind = arg.get_type().name()?;
+        let listed = ["list", "tuple", "set", "frozenset"].iter().any(|known| kind == *known);
+        // What is atomic has no value that could be written as a list.
+        if listed && codec.kind() == Kind::Scalar && codec.is_atomic() {
+            new.value(py).setattr("hint", ONE_VALUE)?;
+        }
+        new.set_cause(py, Some(error.clone_ref(py)));
+        Ok(new)
+    };
+    describe().unwrap_or_else(|other| other)
+}

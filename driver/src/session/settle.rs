@@ -1,0 +1,205 @@
+//! The end of a request: its outcome, to its operation.
+
+use std::sync::atomic::Ordering;
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList};
+use wire::backend::tag;
+use wire::frame::Fields;
+
+use super::flight::{Flight, Kind, Shape};
+use super::{Exclusive, Session, brief, errors};
+
+impl Session {
+    /// A request is answered: who waits for it gets the result.
+    pub(super) fn settle(slf: &Bound<'_, Self>, mut flight: Flight, status: u8) -> PyResult<()> {
+        let py = slf.py();
+        let this = slf.get();
+        this.status.store(status, Ordering::Relaxed);
+        if flight.begins {
+            this.beginning.fetch_sub(1, Ordering::Relaxed);
+        }
+        if flight.kind == Kind::Startup {
+            return this.begun(py);
+        }
+        let next_abandoned = {
+            let mut writing = this.writing()?;
+            let writing = &mut *writing;
+            writing.pending = writing.pending.saturating_sub(1);
+            if writing.exclusive == Some(Exclusive::CopyIn) && flight.kind == Kind::CopyIn {
+                writing.exclusive = None;
+            }
+            writing.flights.front().is_some_and(|flight| flight.abandoned)
+        };
+        if flight.cancelled {
+            this.cancelled_is_over(py)?;
+        } else if next_abandoned {
+            // The server comes to a request that nobody waits for; the next turn of the loop asks to cancel it.
+            let call = slf.getattr(intern!(py, "_cancel_if_abandoned"))?;
+            this.loop_.call_method1(py, intern!(py, "call_soon"), (call,))?;
+        }
+        let hit = !flight.abandoned
+            && this.cancelling.load(Ordering::Relaxed)
+            && !flight.cancelled
+            && status == b'I'
+            && flight.error.as_ref().is_some_and(|fields| field(fields, b'C') == Some(b"57014"));
+        if hit
+            && matches!(flight.kind, Kind::Execute | Kind::Prepare)
+            && let Some(op) = flight.op.take()
+        {
+            // A request to cancel another one came too late for that, and hit this.
+            op.get().retry(py);
+            return Ok(());
+        }
+        if flight.kind == Kind::Prepare
+            && flight.abandoned
+            && flight.error.is_none()
+            && let Some(statement) = &flight.statement
+        {
+            this.forget_statement(py, statement)?;
+        }
+        this.deliver(py, flight)
+    }
+
+    /// The session has begun.
+    fn begun(&self, py: Python<'_>) -> PyResult<()> {
+        self.writing()?.pending -= 1;
+        self.is_connected.store(true, Ordering::Relaxed);
+        let connected = brief(&self.connected).take();
+        match connected {
+            Some(connected) => resolve(py, &connected, Ok(py.None())),
+            None => Ok(()),
+        }
+    }
+
+    /// Tells who cancels that the cancelled request is over.
+    fn cancelled_is_over(&self, py: Python<'_>) -> PyResult<()> {
+        let over = brief(&self.cancel_waiters).as_ref().map(|(_, over)| over.clone_ref(py));
+        match over {
+            Some(over) => resolve(py, &over, Ok(py.None())),
+            None => Ok(()),
+        }
+    }
+
+    /// Gives an outcome to who waits for it; that of a COPY is kept until somebody asks.
+    fn deliver(&self, py: Python<'_>, mut flight: Flight) -> PyResult<()> {
+        let outcome = self.outcome(py, &mut flight);
+        match flight.op.take() {
+            Some(op) if flight.kind == Kind::CopyOut && outcome.is_ok() && !flight.copied.is_empty() => {
+                self.writing()?.copy_end = Some(outcome);
+                op.get().finish(py, Ok(PyBytes::new(py, &flight.copied).into_any().unbind()));
+            }
+            Some(op) => op.get().finish(py, outcome),
+            None if !flight.abandoned && matches!(flight.kind, Kind::CopyIn | Kind::CopyOut) => {
+                let mut writing = self.writing()?;
+                writing.copy_rest = (!flight.copied.is_empty()).then(|| std::mem::take(&mut flight.copied));
+                writing.copy_end = Some(outcome);
+            }
+            None => (),
+        }
+        Ok(())
+    }
+
+    /// What came of a request.
+    pub(super) fn outcome(&self, py: Python<'_>, flight: &mut Flight) -> PyResult<Py<PyAny>> {
+        // Of many argument lists, one that the server refused came before one that could not be written.
+        let server_first = flight.kind == Kind::ExecuteMany && flight.error.is_some();
+        if let Some(failure) = flight.failure.take_if(|_| !server_first) {
+            return Err(failure);
+        }
+        if let Some(mut fields) = flight.error.take() {
+            if flight.prefix > 0
+                && let Some((_, position)) = fields.iter_mut().find(|(letter, _)| *letter == b'P')
+                && let Some(number) = std::str::from_utf8(position).ok().and_then(|text| text.parse::<usize>().ok())
+            {
+                *position = number.saturating_sub(flight.prefix).to_string().into_bytes();
+            }
+            let query = flight
+                .query
+                .take()
+                .or_else(|| flight.statement.as_ref().map(|statement| statement.get().query.clone_ref(py).into_any()));
+            return Err(self.server_error(py, &fields, query.as_ref()));
+        }
+        let rows = |flight: &mut Flight| -> PyResult<Py<PyAny>> {
+            Ok(PyList::new(py, std::mem::take(&mut flight.rows))?.into_any().unbind())
+        };
+        if flight.kind == Kind::Prepare {
+            return Ok(flight.statement.take().map_or_else(|| py.None(), |statement| statement.into_any()));
+        }
+        match &flight.shape {
+            Shape::Rows => rows(flight),
+            Shape::Row => Ok(flight.rows.drain(..).next().unwrap_or_else(|| py.None())),
+            Shape::Columns => match flight.columns.take() {
+                Some(columns) => Ok(Py::new(py, columns.finish(py)?)?.into_any()),
+                None => Ok(py.None()),
+            },
+            Shape::Value(_) | Shape::Bytes => Ok(flight.value.take().unwrap_or_else(|| py.None())),
+            Shape::Status => {
+                let tag = flight.tag.as_deref().unwrap_or_default();
+                Ok(self.settings.get().decode_text(py, tag)?.into_any().unbind())
+            }
+            Shape::Extra => {
+                let tag = flight.tag.take().map(|tag| PyBytes::new(py, &tag));
+                let rows = rows(flight)?;
+                Ok((rows, tag, !flight.suspended).into_pyobject(py)?.into_any().unbind())
+            }
+            Shape::Nothing if flight.kind == Kind::ExecuteMany => {
+                Ok(flight.count.into_pyobject(py)?.into_any().unbind())
+            }
+            Shape::Nothing => Ok(py.None()),
+        }
+    }
+
+    /// The exception of an error of the server.
+    pub(crate) fn server_error(&self, py: Python<'_>, fields: &[(u8, Vec<u8>)], query: Option<&Py<PyAny>>) -> PyErr {
+        match self.fields_dict(py, fields) {
+            Ok(dict) => errors::server(py, &dict, query),
+            Err(error) => error,
+        }
+    }
+
+    pub(super) fn fields_dict<'py>(&self, py: Python<'py>, fields: &[(u8, Vec<u8>)]) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        for (letter, value) in fields {
+            dict.set_item(char::from(*letter).to_string(), self.settings.get().decode_text(py, value)?)?;
+        }
+        Ok(dict)
+    }
+}
+
+/// Gives a future its result, unless it is over.
+pub(crate) fn resolve(py: Python<'_>, future: &Py<PyAny>, outcome: PyResult<Py<PyAny>>) -> PyResult<()> {
+    let future = future.bind(py);
+    if future.call_method0(intern!(py, "done"))?.is_truthy()? {
+        return Ok(());
+    }
+    match outcome {
+        Ok(value) => future.call_method1(intern!(py, "set_result"), (value,)).map(drop),
+        Err(error) => future.call_method1(intern!(py, "set_exception"), (error.into_value(py),)).map(drop),
+    }
+}
+
+/// The fields of an ErrorResponse or NoticeResponse.
+pub(super) fn error_fields(body: &[u8]) -> Vec<(u8, Vec<u8>)> {
+    let mut fields = Fields::new(tag::ERROR_RESPONSE, body);
+    let mut found = Vec::new();
+    while let Ok(letter) = fields.u8("a field's letter") {
+        if letter == 0 {
+            break;
+        }
+        let Ok(value) = fields.cstr("a field's value") else { break };
+        found.push((letter, value.to_vec()));
+    }
+    found
+}
+
+pub(super) fn field(fields: &[(u8, Vec<u8>)], letter: u8) -> Option<&[u8]> {
+    fields.iter().find(|(other, _)| *other == letter).map(|(_, value)| value.as_slice())
+}
+
+/// How many rows a command's tag tells of; none where it tells of none.
+pub(super) fn rows_of(tag: &[u8]) -> u64 {
+    let number = tag.rsplit(|&byte| byte == b' ').next().unwrap_or_default();
+    std::str::from_utf8(number).ok().and_then(|number| number.parse().ok()).unwrap_or(0)
+}
