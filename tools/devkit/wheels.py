@@ -30,6 +30,9 @@ DRIVER = ROOT / "driver"
 # The oldest glibc that Rust's standard library runs on.
 DRIVER_GLIBC = "manylinux2014"
 PYTHONS = range(9, 15)
+# The other machine for which the driver is built. PyO3 and maturin know CPython's form there, so that no interpreter of
+# it is needed; nothing that is built for it is run here.
+CROSS = "aarch64-unknown-linux-gnu"
 # The demo's table and its statements are those of `make demo`.
 LENT = ("flights.sql", "tour.sql")
 DESCRIPTION = """\
@@ -53,10 +56,24 @@ def wheels():
     for interpreter in pythons():
         with timed(f"building the driver for {interpreter}"):
             driver_wheel(python, DIST, interpreter, ["--release", "--zig", f"--compatibility={DRIVER_GLIBC}"])
+    if has_standard_library(CROSS):
+        for minor in PYTHONS:
+            with timed(f"building the driver for CPython 3.{minor} on aarch64, which is not run"):
+                options = ["--release", "--zig", f"--compatibility={DRIVER_GLIBC}", f"--target={CROSS}"]
+                driver_wheel(python, DIST, f"python3.{minor}", options)
+    else:
+        note(f"no wheels for aarch64: Rust's standard library for it is missing (`rustup target add {CROSS}`)")
     with timed("packing the driver's source"):
         maturin(python, "sdist", f"--out={DIST}", f"--manifest-path={DRIVER / 'Cargo.toml'}")
     for wheel in sorted(DIST.iterdir()):
         note(f"{wheel.relative_to(ROOT)} ({wheel.stat().st_size >> 10} kB)")
+
+
+def has_standard_library(target):
+    """Whether Rust can compile for a machine."""
+    asked = ["rustc", "--print=target-libdir", f"--target={target}"]
+    folder = Path(subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip())
+    return any(folder.glob("libstd-*.rlib"))
 
 
 def pythons():
