@@ -11,48 +11,52 @@ are given for each number of workers:
   the machine has room for all of them and a worker more is capacity more. A worker that has used its share of a period
   stands still for the rest of it, wherever it is: what others wait for meanwhile is in the figure.
 
-Then ten clients with pools of one, two and five connections on eight workers: what the slowest got of the mean.
+In all three every worker serves the database from the first client on (`database_workers`): by default it would be one
+until that is busy, which one that is held to a share never is. Then ten clients with pools of one, two and five
+connections on eight workers, by default and with all of them on the database: what the slowest got of the mean.
 """
 
 import contextlib
 import shutil
 import time
+import urllib.request
 
 from bench.instant import Load, behind
 from bench.pooler import Side
 from bench.programs import cpu_by_thread
 from bench.report import Report, Spread, interleave, ratios
 from devkit.pooler import build_pooler, program
-from devkit.server import SUPERUSER
+from devkit.server import free_port
 from devkit.shares import Shares, why_not
 
 WORKERS = (1, 2, 4, 8)
 MODES = ("simple", "prepared")
-CLIENTS, SIZE = 100, 8
+CLIENTS, SIZE = 100, 16
 # Of a core, for each worker: eight of them leave one core and more to the server and the generator.
 SHARE = 0.08
 FEW, POOLS = 10, (1, 2, 5)
-# What counts hand-overs in the console: a column of SHOW STATS_TOTALS or a row of SHOW LISTS, by part of its name.
-HAND_OVERS = ("hand_over", "handover", "moved")
+# What counts hand-overs on the page of metrics.
+HAND_OVERS = ("connections_handed_over_total", "clients_moved_total")
 
 
 def measure(quick):
     """The report."""
     build_pooler()
-    rounds, seconds = (1, 1) if quick else (7, 2)
+    rounds, seconds = (1, 1) if quick else (3, 1)
     with behind() as (folder, instant), contextlib.ExitStack() as stack:
         path = shutil.copy(program(), folder)
         load, report = Load(folder), Report("cores", quick, instant.server)
 
-        def start(workers, size):
-            # Ready before it is measured: it has read the catalog.
-            settings = f"workers = {workers}\nadmin_users = {SUPERUSER}"
+        def start(workers, size, of_database):
+            metrics = free_port()
+            settings = f"workers = {workers}\ndatabase_workers = {of_database}\nmetrics_port = {metrics}"
             side = stack.enter_context(Side("howdah", [path], instant, size, settings))
-            return Workers(side, load, workers)
+            return Workers(side, load, metrics)
 
         report.content["clients"] = CLIENTS
         report.content["pool_size"] = SIZE
-        sides = {str(count): start(count, SIZE) for count in WORKERS}
+        sides = {str(count): start(count, SIZE, count) for count in WORKERS}
+        # Ready before it is measured: it has read the catalog.
         for side in sides.values():
             side.run("simple", CLIENTS, 1)
         time.sleep(2)
@@ -69,10 +73,11 @@ def measure(quick):
         title = "What workers could carry with a core each"
         report.plot("capacity", title, "workers", "statements a second", capacity, kind="bar")
         if not with_counts:
-            report.leave_out("hand-overs between workers", "the console has no counter of them")
+            report.leave_out("hand-overs between workers", "the page of metrics has no counter of them")
         in_shares(report, sides, rounds, seconds)
         for size in POOLS:
-            few_clients(report, {"1": start(1, size), "8": start(8, size)}, size, rounds, seconds)
+            few = {"1": start(1, size, 0), "8": start(8, size, 0), "all 8": start(8, size, 8)}
+            few_clients(report, few, size, rounds, seconds)
     return report
 
 
@@ -89,10 +94,10 @@ class One:
 
 
 class Workers:
-    """A pooler with so many workers."""
+    """A pooler, and the port of its metrics."""
 
-    def __init__(self, side, load, count):
-        self.side, self.load, self.count = side, load, count
+    def __init__(self, side, load, metrics):
+        self.side, self.load, self.metrics = side, load, metrics
 
     def threads(self):
         """CPU seconds by thread."""
@@ -100,17 +105,9 @@ class Workers:
 
     def hand_overs(self):
         """How many clients and connections have been handed from one worker to another; None where none are counted."""
-        found = []
-        for words in ("SHOW STATS_TOTALS", "SHOW LISTS"):
-            place = ["-h", "127.0.0.1", "-p", str(self.side.port), "-U", SUPERUSER]
-            told = self.side.server.run("psql", *place, "-qx", "--csv", "-c", words, "pgbouncer", check=False).stdout
-            name = ""
-            for line in told.splitlines():
-                key, _, value = line.partition(",")
-                # Of the lists, each record is a name and its number.
-                name, key = (value, name) if key == "list" else (name, name if key == "items" else key)
-                if value.isdigit() and any(part in key for part in HAND_OVERS):
-                    found.append(int(value))
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics}/metrics", timeout=10) as page:
+            lines = page.read().decode().splitlines()
+        found = [float(line.split()[-1]) for line in lines if line.split("{")[0].split(" ")[0].endswith(HAND_OVERS)]
         return sum(found) if found else None
 
     def run(self, mode, clients, seconds):
@@ -206,8 +203,12 @@ def in_shares(report, sides, rounds, seconds):
 def few_clients(report, sides, size, rounds, seconds):
     """Fewer clients than would keep the workers busy, with few connections: nobody may starve."""
     taken = in_turn(sides, rounds, lambda side: side.run("simple", FEW, seconds))
-    case = f"{FEW} clients, a pool of {size}, 8 workers"
-    least = Spread.of([one.least for one in taken["8"]])
-    report.add(f"{case}: the slowest client's part of the mean", least, target=0.5)
-    report.add(f"{case} / 1: statements a second", over(taken, "8", "rate"))
-    report.add(f"{case} / 1: CPU a statement", over(taken, "8", "cost"))
+    for name, called in {"8": "8 workers", "all 8": "8 workers on the database"}.items():
+        case = f"{FEW} clients, a pool of {size}, {called}"
+        least = Spread.of([one.least for one in taken[name]])
+        report.add(f"{case}: the slowest client's part of the mean", least, target=0.5)
+        report.add(f"{case} / 1: statements a second", over(taken, name, "rate"))
+        report.add(f"{case} / 1: CPU a statement", over(taken, name, "cost"))
+        counted = [one.handed_over for one in taken[name] if one.handed_over is not None]
+        if counted:
+            report.add(f"{case}: hand-overs", Spread.of(counted), unit="a second")
