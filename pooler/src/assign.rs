@@ -124,6 +124,15 @@ impl Worker {
         self.balance(key);
     }
 
+    /// How many connections those who wait would have, beside those that will soon be free.
+    pub fn waiting_for_more(&self, key: PoolKey) -> usize {
+        let Some(pool) = self.pools.get(key.0) else { return 0 };
+        // However many wait to share, one more connection is enough for now.
+        let sharing = usize::from(!pool.sharers.is_empty());
+        let waiting = pool.waiting.len() + sharing + usize::from(!pool.greeting.is_empty() && pool.welcome.is_none());
+        if waiting == 0 { 0 } else { waiting.saturating_sub(self.soon_free(key)) }
+    }
+
     fn open_more(&mut self, key: PoolKey) {
         let Some(pool) = self.pools.get(key.0) else { return };
         let settings = &self.config.settings;
@@ -138,15 +147,12 @@ impl Worker {
             }
             return;
         }
-        // However many wait to share, one more connection is enough for now.
-        let sharing = usize::from(!pool.sharers.is_empty());
-        let waiting = pool.waiting.len() + sharing + usize::from(!pool.greeting.is_empty() && pool.welcome.is_none());
         let mut limit = pool.size;
         let oldest = pool.waiting.front().and_then(|key| self.clients.get(key.0)).and_then(|client| client.waits);
         if oldest.is_some_and(|since| self.now.saturating_duration_since(since) >= settings.reserve_pool_timeout.0) {
             limit += pool.reserve;
         }
-        let mut wanted = waiting.saturating_sub(pool.connecting + self.soon_free(key));
+        let mut wanted = self.waiting_for_more(key).saturating_sub(pool.connecting);
         // Who waits goes before what is idle elsewhere; filling a pool up does not.
         let needed = wanted;
         if pool.clients > 0 || pool.kept {
@@ -206,9 +212,15 @@ impl Worker {
         server.state_since = self.now;
         let Some(server) = self.servers.get(key.0) else { return };
         let (old, retire) = (self.is_old(server), server.retire || server.suspect);
-        let Some(pool) = self.pools.get_mut(pool_key.0) else { return };
+        let Some(pool) = self.pools.get(pool_key.0) else { return };
         let total = pool.common.total();
-        if retire || old || total > pool.size && pool.is_unwanted() || total > pool.size + pool.reserve {
+        let many = total > pool.size + pool.reserve;
+        let spare = total > pool.size && pool.is_unwanted();
+        // Clients of other workers may wait for one of the reserve.
+        if spare && !(retire || old || many) && self.gives_away(key) {
+            return;
+        }
+        if retire || old || many || spare {
             let why = if retire { "it was to be closed" } else { "it was old or too many" };
             self.close_server(key, why);
             self.grow_in_turn(pool_key);

@@ -47,6 +47,8 @@ pub struct Parcel {
     mark: u64,
     /// Whether statements are prepared on it.
     prepared: bool,
+    /// It has been idle for so long that it is to be checked.
+    unchecked: bool,
     /// The orders that had been carried out where it comes from ([`Worker::orders`]).
     orders: u64,
 }
@@ -84,7 +86,8 @@ impl Worker {
     pub fn balance(&mut self, key: PoolKey) {
         while let Some(pool) = self.pools.get(key.0).filter(|pool| pool.common.is_shared()) {
             let idle = pool.idle.iter().find(|idle| self.servers.get(idle.0).is_some_and(may_travel)).copied();
-            let standing = Standing { idle: idle.is_some(), oldest: self.hunger(pool), stuck: pool.failure.is_some() };
+            let (oldest, waiting) = (self.hunger(pool), self.waiting_for_more(key));
+            let standing = Standing { idle: idle.is_some(), oldest, waiting, stuck: pool.failure.is_some() };
             match pool.common.report(standing, pool.size) {
                 Step::Nothing => return,
                 Step::Ask(other) => return self.tell_member(key, WorkerId(other), Message::Wanted),
@@ -100,7 +103,8 @@ impl Worker {
     pub fn gives_away(&mut self, key: ServerKey) -> bool {
         let Some(server) = self.servers.get(key.0).filter(|server| may_travel(server)) else { return false };
         let Some(pool) = self.pools.get(server.pool.0).filter(|pool| pool.common.is_shared()) else { return false };
-        let heir = pool.common.heir(self.hunger(pool), self.micros(self.now), pool.size);
+        let waiting = self.waiting_for_more(server.pool);
+        let heir = pool.common.heir(self.hunger(pool), waiting, self.micros(self.now), pool.size);
         if let Some(heir) = heir {
             self.send_over(key, heir);
         }
@@ -161,6 +165,7 @@ impl Worker {
 
     /// Sends a free connection to another worker.
     fn send_over(&mut self, key: ServerKey, to: WorkerId) {
+        let unchecked = self.servers.get(key.0).is_some_and(|server| self.is_to_be_checked(server));
         let Some(mut server) = self.servers.remove(key.0) else { return };
         self.unwatch(&mut server.io.stream);
         let Some(pool) = self.pools.get_mut(server.pool.0) else { return };
@@ -189,6 +194,7 @@ impl Worker {
             sslmode,
             mark,
             prepared: known.len() > 0,
+            unchecked,
             orders: self.orders,
         };
         self.shared.tell(to, Message::HandedOver(Box::new(parcel)));
@@ -197,7 +203,8 @@ impl Worker {
     /// Takes a connection from another worker.
     pub fn take_over_server(&mut self, parcel: Parcel) {
         let Parcel { mut io, permit, id, place: (host, port, address), welcome, orders, .. } = parcel;
-        let Parcel { sets, vars, read_only, base, cancel_key, since, standby, sslmode, mark, prepared, .. } = parcel;
+        let Parcel { sets, vars, read_only, base, cancel_key, since, standby, sslmode, mark, .. } = parcel;
+        let Parcel { prepared, unchecked, .. } = parcel;
         let key = self.pool_named(permit.name());
         let slot = ServerKey(self.servers.vacant());
         let watched = self.watch_taken(slot, &mut io);
@@ -223,7 +230,10 @@ impl Worker {
         self.servers.insert(server);
         if prepared {
             self.forget_prepared(slot);
-        } else {
+        }
+        if unchecked {
+            self.run_check(slot);
+        } else if !prepared {
             self.later(After::Free(slot));
         }
         self.take_welcome(self.home_of(pool_key));

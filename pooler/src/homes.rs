@@ -74,7 +74,7 @@ impl Homes {
         lock(&self.spread).excess(database, worker.0)
     }
 
-    /// Forgets the databases of this worker alone that are not in use: which ones.
+    /// Forgets the databases whose first worker this is and that are not in use here: which ones.
     pub fn forget(&self, worker: WorkerId, in_use: impl Fn(&str) -> bool) -> Vec<String> {
         lock(&self.spread).forget(worker.0, in_use)
     }

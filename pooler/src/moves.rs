@@ -48,8 +48,8 @@ pub struct Traveller {
     request_since: Instant,
     admin: bool,
     deeds: Deeds,
-    /// The orders that had been carried out where it comes from ([`Worker::orders`]).
-    orders: u64,
+    /// How often KILL had been carried out where it comes from ([`Worker::kills`]).
+    kills: u64,
 }
 
 /// Whether nothing of a client's is under way, and nothing keeps it where it is.
@@ -74,7 +74,9 @@ fn may_travel(client: &Client) -> bool {
 }
 
 impl Worker {
-    /// Marks the clients that are to move to other workers. Each does when it next has something to say.
+    /// Marks the clients that are to move to other workers. Each does when it next has something to say; until then it
+    /// stays marked, and no other goes in its place. Of those who speak often and of those who seldom do, the same share
+    /// is chosen: else those who never speak could be all that are marked.
     pub fn mark_movers(&mut self) {
         let databases: HashSet<Rc<str>> = self.pools.iter().map(|(_, pool)| pool.database.clone()).collect();
         let excess = |database: Rc<str>| (database.clone(), self.shared.homes.excess(self.id, &database));
@@ -84,14 +86,31 @@ impl Worker {
             return;
         }
         self.marked = !left.is_empty();
-        for (_, client) in self.clients.iter_mut() {
+        let mut others: HashMap<Rc<str>, Vec<(Instant, ClientKey)>> = HashMap::new();
+        for (key, client) in self.clients.iter_mut() {
             let stays = !client.is_ready() || client.pins.any() || client.ears.is_some();
-            let excess = left.get_mut(&client.database).filter(|_| !stays);
-            let next = excess.and_then(|excess| excess.iter_mut().find(|excess| excess.clients > 0));
-            client.moves_to = next.map(|excess| {
-                excess.clients -= 1;
-                WorkerId(excess.to)
-            });
+            let marked = client.moves_to.take();
+            let Some(excess) = left.get_mut(&client.database).filter(|_| !stays) else { continue };
+            let same = |excess: &&mut Excess| excess.clients > 0 && marked == Some(WorkerId(excess.to));
+            match excess.iter_mut().find(same) {
+                Some(excess) => {
+                    excess.clients -= 1;
+                    client.moves_to = marked;
+                }
+                None => others.entry(client.database.clone()).or_default().push((client.request_since, ClientKey(key))),
+            }
+        }
+        for (database, mut clients) in others {
+            let Some(excess) = left.get(&database) else { continue };
+            let mut places = excess.iter().flat_map(|excess| std::iter::repeat_n(WorkerId(excess.to), excess.clients));
+            let (all, some) = (clients.len(), excess.iter().map(|excess| excess.clients).sum::<usize>());
+            clients.sort_by_key(|(since, _)| *since);
+            let chosen = |nth: &usize| (nth + 1) * some / all > nth * some / all;
+            for (_, key) in (0..all).filter(chosen).filter_map(|nth| clients.get(nth)) {
+                if let Some(client) = self.clients.get_mut(key.0) {
+                    client.moves_to = places.next();
+                }
+            }
         }
     }
 
@@ -135,7 +154,7 @@ impl Worker {
             request_since,
             admin,
             deeds,
-            orders: self.orders,
+            kills: self.kills,
         };
         self.shared.tell(to, Message::Moved(Box::new(traveller)));
         true
@@ -155,6 +174,11 @@ impl Worker {
         let (database, user): (Rc<str>, Rc<str>) = (database.as_str().into(), user.as_str().into());
         let pool_key = self.pool_of(&database, &served_as.as_str().into());
         self.take_welcome(pool_key);
+        if self.pools.get_mut(pool_key.0).is_some_and(|pool| std::mem::take(&mut pool.unproven)) {
+            self.size_pool(pool_key);
+        }
+        // Else what it has prepared would be taken for older than all that is prepared here, and be shared with nobody.
+        let renewals = self.shapes_of(pool_key).map(|shapes| shapes.knowledge().renewals());
         let mut client = Client::new(io, seat, traveller.since, id);
         client.state = State::Ready;
         (client.user, client.database, client.place) = (user, database, Some(place));
@@ -162,7 +186,7 @@ impl Worker {
         if let Some(pool) = self.pools.get_mut(pool_key.0) {
             pool.clients += 1;
             pool.unused_since = None;
-            pool.unproven = false;
+            pool.statements.renew(renewals);
             client.vars = Vars::carried(settings.0, &pool.defaults);
             client.startup.0 = Vars::carried(startup.0, &client.vars);
             let adopted = statements.into_iter().map(|(name, carried)| (name, pool.statements.adopt(carried)));
@@ -177,7 +201,7 @@ impl Worker {
         lock(&self.shared.cancels).insert(cancel_key.clone(), (self.id, key));
         client.cancel_key = cancel_key;
         self.clients.insert(client);
-        let was_killed = self.pools.get(pool_key.0).is_some_and(|pool| pool.paused) && traveller.orders < self.orders;
+        let was_killed = self.pools.get(pool_key.0).is_some_and(|pool| pool.paused) && traveller.kills < self.kills;
         if was_killed {
             return self.fatal(key, "57P01", crate::admin::KILLED);
         }

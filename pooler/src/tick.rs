@@ -243,6 +243,9 @@ impl Worker {
             if pool.owes {
                 self.look_at_debt(key);
             }
+            if self.pools.get(key.0).is_some_and(|pool| !pool.greeting.is_empty()) {
+                self.take_welcome(key);
+            }
             let Some(pool) = self.pools.get(key.0) else { continue };
             if !pool.is_unwanted() || !pool.greeting.is_empty() || pool.servers.len() < pool.minimum {
                 self.grow(key);

@@ -172,9 +172,14 @@ impl Worker {
         if !self.servers.get(key.0).is_some_and(|server| self.is_to_be_checked(server)) {
             return false;
         }
+        self.run_check(key);
+        true
+    }
+
+    /// Runs the query by which a server connection that nobody has is checked.
+    pub fn run_check(&mut self, key: ServerKey) {
         let query = self.config.settings.server_check_query.clone();
         self.run_own(key, if query == "<empty>" { "" } else { &query });
-        true
     }
 
     /// Connections of a pool that will soon be free: they are being checked or reset.

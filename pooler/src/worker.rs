@@ -95,6 +95,8 @@ pub struct Worker {
     /// How many orders it has carried out that all workers get, the console's and those to reload: what comes from a worker
     /// that had carried out fewer has missed some.
     pub orders: u64,
+    /// How often it has carried out KILL.
+    pub kills: u64,
     /// Whether clients are marked that are to move to other workers.
     pub marked: bool,
     /// What it has done since it told others last how busy it is.
@@ -176,6 +178,7 @@ impl Worker {
             errors: BTreeMap::new(),
             ending: None,
             orders: 0,
+            kills: 0,
             marked: false,
             workload: Workload::default(),
             suspension: Suspension::No,

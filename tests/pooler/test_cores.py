@@ -9,7 +9,7 @@ import pytest
 
 from devkit.server import free_port
 from tests.pooler.process import Pooler, wait_until
-from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, parse, query, startup
+from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, parse, query, show, startup
 
 NEWEST_ONLY = True
 
@@ -179,6 +179,39 @@ def test_idle_connections_go_to_the_worker_whose_clients_wait(cored):
         assert count(pooler, "connections_handed_over_total") == 4
 
 
+def with_idle_connections(cored, stack, **settings):
+    """A pooler of two workers, one of which has all four connections, idle; clients of this worker and of the other."""
+    pooler = stack.enter_context(with_metrics(cored, 2, 4, **settings))
+    crowd = clients(pooler, 8, stack)
+    for client in crowd[::2]:
+        client.send(query("BEGIN; SELECT pg_backend_pid()"))
+    for client in crowd[::2]:
+        process(client)
+    for client in crowd[::2]:
+        assert client.sql("COMMIT") == "C:COMMIT Z:I"
+    return pooler, crowd[::2], crowd[1::2]
+
+
+def test_who_waits_for_one_connection_is_handed_one(cored):
+    with contextlib.ExitStack() as stack:
+        pooler, _, others = with_idle_connections(cored, stack)
+        before = count(pooler, "connections_handed_over_total")
+        transaction(others[0])
+        time.sleep(0.3)
+        assert count(pooler, "connections_handed_over_total") == before + 1
+
+
+def test_a_connection_that_was_idle_for_long_is_checked_when_it_is_handed_over(cored):
+    cored.psql("CREATE TABLE checked (n int)")
+    check = "INSERT INTO checked VALUES (1)"
+    with contextlib.ExitStack() as stack:
+        _, _, others = with_idle_connections(cored, stack, server_check_query=check, server_check_delay="1")
+        time.sleep(1.2)
+        before = int(cored.psql("SELECT count(*) FROM checked"))
+        transaction(others[0])
+        assert int(cored.psql("SELECT count(*) FROM checked")) > before
+
+
 def process(client):
     """The row that a client is sent next."""
     [found] = [body for kind, body in client.until(b"Z") if kind == b"D"]
@@ -215,9 +248,10 @@ def row(*values):
 
 def workers_of(pooler, number):
     """Lets the database have so many workers, and waits until clients have been told where to go."""
-    pooler.psql(f"SET database_workers = {number}", "pgbouncer")
     log = f"is served by {number} workers now"
-    wait_until(lambda: log in pooler.log.read_text())
+    before = pooler.log.read_text().count(log)
+    pooler.psql(f"SET database_workers = {number}", "pgbouncer")
+    wait_until(lambda: pooler.log.read_text().count(log) > before)
     time.sleep(1.2)
 
 
@@ -252,6 +286,57 @@ def test_clients_move_with_all_that_their_sessions_are(cored):
             at_once(crowd, check, 1)
             assert count(pooler, "clients_moved_total") > before
         assert len(pooler.show("CLIENTS")) == 25
+
+
+def test_clients_that_say_nothing_do_not_keep_others_where_they_are(cored):
+    """Not only those are chosen to move that never do, whichever of them came first."""
+    with contextlib.ExitStack() as stack:
+        pooler = stack.enter_context(with_metrics(cored, 2, 8, database_workers=1))
+        crowd = clients(pooler, 40, stack)
+        workers_of(pooler, 2)
+        at_once(crowd[20:], transaction, 3)
+        assert 8 <= count(pooler, "clients_moved_total") <= 12, "half of those at work"
+        at_once(crowd[:20], transaction, 0.5)
+        assert 18 <= count(pooler, "clients_moved_total") <= 22, "half of the others too, once they speak"
+
+
+def test_clients_that_have_moved_share_what_they_have_prepared(cored):
+    with contextlib.ExitStack() as stack:
+        pooler = stack.enter_context(with_metrics(cored, 2, 4, database_workers=1, max_prepared_statements=500))
+        crowd = clients(pooler, 24, stack)
+        for client in crowd:
+            assert client.ask(parse("s", "SELECT 7"), SYNC) == "1 Z:I"
+        workers_of(pooler, 2)
+
+        def use(client):
+            assert client.ask(bind("s"), EXECUTE, SYNC) == "2 D:7 C:SELECT 1 Z:I"
+
+        at_once(crowd, use, 1)
+        assert count(pooler, "clients_moved_total") >= 10
+        for client in crowd:
+            assert int(client.value("SELECT count(*) FROM pg_prepared_statements")) <= 1
+
+
+def test_clients_that_move_while_a_pause_waits_are_not_killed(cored):
+    with contextlib.ExitStack() as stack:
+        pooler = stack.enter_context(with_metrics(cored, 4, 8, database_workers=1))
+        crowd = clients(pooler, 100, stack)
+        [holder] = clients(pooler, 1, stack)
+        for workers in (4, 1, 4, 1, 4):
+            assert holder.sql("BEGIN") == "C:BEGIN Z:T"
+            workers_of(pooler, workers)
+            with Raw(pooler.port, "pgbouncer") as console:
+                # The workers are asked again and again how much is still under way.
+                console.send(query("PAUSE d"))
+                for client in crowd:
+                    client.send(query("SELECT 1"))
+                    time.sleep(0.003)
+                assert holder.sql("COMMIT") == "C:COMMIT Z:I"
+                assert console.until(b"Z")[0] == (b"C", b"PAUSE\0")
+                assert console.sql("RESUME d") == "C:RESUME Z:I"
+            for client in crowd:
+                assert show(client.until(b"Z")) == "T D:1 C:SELECT 1 Z:I"
+        assert count(pooler, "clients_moved_total") > 100
 
 
 def test_a_client_that_has_moved_can_be_cancelled_and_killed(cored):

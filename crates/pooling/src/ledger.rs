@@ -34,10 +34,19 @@ struct Part {
     idle: bool,
     /// When the client that has waited longest began to wait.
     oldest: Option<Micros>,
+    /// How many connections its clients wait for, beside those that are on their way to them.
+    waiting: usize,
     /// It cannot open a connection, whatever room there is: the server refuses.
     stuck: bool,
     /// It has more than its share, and gives one up.
     owes: bool,
+}
+
+impl Part {
+    /// When the client that has waited longest began to wait, if it waits for more than is on its way.
+    fn hunger(&self) -> Option<Micros> {
+        self.oldest.filter(|_| self.waiting > 0)
+    }
 }
 
 /// How a worker stands with a pool.
@@ -47,6 +56,8 @@ pub struct Standing {
     pub idle: bool,
     /// When the client that has waited longest began to wait.
     pub oldest: Option<Micros>,
+    /// How many connections its clients wait for, beside those that will soon be free there.
+    pub waiting: usize,
     /// Whether its last attempt to open a connection has failed.
     pub stuck: bool,
 }
@@ -127,38 +138,50 @@ impl Ledger {
         debug_assert!(giver.open > 0, "a connection is handed over that was not counted");
         giver.open = giver.open.saturating_sub(1);
         giver.owes = false;
-        self.part(to).open += 1;
+        let taker = self.part(to);
+        taker.open += 1;
+        // Else one who waits would be given all that others have, until its worker has heard of the first.
+        taker.waiting = taker.waiting.saturating_sub(1);
     }
 
     /// A worker tells how it stands; `size` is the pool's.
     pub fn report(&mut self, worker: usize, standing: Standing, size: usize) -> Step {
-        let Standing { idle, oldest, stuck } = standing;
+        let Standing { idle, oldest, waiting, stuck } = standing;
         let part = self.part(worker);
-        (part.idle, part.oldest, part.stuck) = (idle, oldest, stuck);
+        (part.idle, part.oldest, part.waiting, part.stuck) = (idle, oldest, waiting, stuck);
+        let hungry = part.hunger().is_some();
         if idle {
             return self.hungriest(Some(worker), size).map_or(Step::Nothing, |(hungry, _)| Step::Give(hungry));
         }
         // Where there is room, who waits opens a connection of its own.
-        if oldest.is_none() || self.total() < size && !stuck {
+        if !hungry || self.total() < size && !stuck {
             return Step::Nothing;
         }
         let others = self.parts.iter().enumerate().filter(|(other, part)| *other != worker && part.idle);
         others.max_by_key(|(_, part)| part.open).map_or(Step::Nothing, |(other, _)| Step::Ask(other))
     }
 
-    /// To which other worker a connection goes that has become free, by the wait of the worker's own clients.
-    pub fn heir(&mut self, worker: usize, oldest: Option<Micros>, now: Micros, size: usize) -> Option<usize> {
+    /// To which other worker a connection goes that has become free, by the wait of the worker's own clients, `waiting` of
+    /// them. If to none, the first of these gets it.
+    pub fn heir(
+        &mut self,
+        worker: usize,
+        oldest: Option<Micros>,
+        waiting: usize,
+        now: Micros,
+        size: usize,
+    ) -> Option<usize> {
         let own = self.part(worker);
         // Else two workers that have served everybody could hand it to and fro.
-        own.oldest = oldest;
-        if own.owes
-            && let Some(heir) = self.deprived(worker, size)
-        {
-            return Some(heir);
+        (own.oldest, own.waiting) = (oldest, waiting);
+        let owed = if own.owes { self.deprived(worker, size) } else { None };
+        let ahead = |since: Micros| oldest.is_none_or(|own| own.since(since) > MARGIN + now.since(since) / 8);
+        let longest = || self.hungriest(Some(worker), size).filter(|(_, since)| ahead(*since)).map(|(other, _)| other);
+        let heir = owed.or_else(longest);
+        if heir.is_none() {
+            self.part(worker).waiting = waiting.saturating_sub(1);
         }
-        let (other, since) = self.hungriest(Some(worker), size)?;
-        let ahead = oldest.is_none_or(|own| own.since(since) > MARGIN + now.since(since) / 8);
-        ahead.then_some(other)
+        heir
     }
 
     /// Which worker is to give one of its connections up, that are busy without end, for this one, whose clients wait and
@@ -166,11 +189,13 @@ impl Ledger {
     pub fn creditor(&mut self, worker: usize, size: usize) -> Option<usize> {
         let share = self.share(size);
         let part = self.parts.get(worker)?;
-        if part.open >= share || part.oldest.is_none() || self.total() < size || self.parts.iter().any(|part| part.owes)
-        {
+        if part.open >= share || part.hunger().is_none() || self.total() < size {
             return None;
         }
-        let rich = self.parts.iter_mut().enumerate().filter(|(_, part)| part.open > share);
+        // Where there are fewer connections than workers, who has one has more than who has none. One that has been asked
+        // may not be able to give: then it is another's turn.
+        let most = if part.open == 0 { 0 } else { share };
+        let rich = self.parts.iter_mut().enumerate().filter(|(_, part)| part.open > most && !part.owes);
         let (debtor, part) = rich.max_by_key(|(_, part)| part.open)?;
         part.owes = true;
         Some(debtor)
@@ -193,7 +218,7 @@ impl Ledger {
     fn deprived(&self, worker: usize, size: usize) -> Option<usize> {
         let share = self.share(size);
         let waiting = self.parts.iter().enumerate().filter(|(other, part)| *other != worker && part.open < share);
-        waiting.filter_map(|(other, part)| Some((part.oldest?, other))).min().map(|(_, other)| other)
+        waiting.filter_map(|(other, part)| Some((part.hunger()?, other))).min().map(|(_, other)| other)
     }
 
     /// The worker, another than this, whose clients have waited longest, and since when. Where there is room, only those
@@ -202,7 +227,7 @@ impl Ledger {
         let room = self.total() < size;
         let counts = |other: usize, part: &Part| Some(other) != worker && part.member && (part.stuck || !room);
         let others = self.parts.iter().enumerate().filter(|(other, part)| counts(*other, part));
-        others.filter_map(|(other, part)| Some((part.oldest?, other))).min().map(|(since, other)| (other, since))
+        others.filter_map(|(other, part)| Some((part.hunger()?, other))).min().map(|(since, other)| (other, since))
     }
 }
 

@@ -224,10 +224,10 @@ impl Spread {
         excess
     }
 
-    /// Forgets the databases of this worker alone that have no clients and are not in use.
+    /// Forgets the databases whose first worker this is, that have no clients and are not in use here.
     pub fn forget(&mut self, worker: usize, in_use: impl Fn(&str) -> bool) -> Vec<String> {
         let gone = |name: &String, database: &mut Database| {
-            database.members == [worker] && database.total() == 0 && !in_use(name)
+            database.members.first() == Some(&worker) && database.total() == 0 && !in_use(name)
         };
         self.databases.extract_if(gone).map(|(name, _)| name).collect()
     }

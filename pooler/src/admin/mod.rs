@@ -245,6 +245,7 @@ impl Worker {
                 Answer::Left(left.count())
             }
             Order::Kill(database) => {
+                self.kills += 1;
                 let pools = self.pools_of(database.as_deref());
                 let clients: Vec<ClientKey> = self
                     .clients

@@ -14,7 +14,7 @@ fn of(members: usize) -> Ledger {
 }
 
 fn stands(idle: bool, oldest: Option<Micros>) -> Standing {
-    Standing { idle, oldest, stuck: false }
+    Standing { idle, oldest, waiting: 9 * usize::from(oldest.is_some()), stuck: false }
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn whom_the_server_refuses_gets_an_idle_connection_whatever_room_there_is() {
     let stuck = Standing { stuck: true, ..stands(false, AT(5)) };
     assert_eq!(ledger.report(1, stuck, 9), Step::Ask(0));
     assert_eq!(ledger.report(0, stands(true, None), 9), Step::Give(1));
-    assert_eq!(ledger.heir(0, None, Micros(5), 9), Some(1));
+    assert_eq!(ledger.heir(0, None, 0, Micros(5), 9), Some(1));
 }
 
 #[test]
@@ -60,11 +60,11 @@ fn a_free_connection_goes_to_who_has_waited_longest_if_that_is_much_longer() {
     ledger.report(1, stands(false, AT(10_000)), 3);
     ledger.report(2, stands(false, AT(9_000)), 3);
     let now = Micros(12_000);
-    assert_eq!(ledger.heir(0, None, now, 3), Some(2));
-    assert_eq!(ledger.heir(0, AT(10_000), now, 3), None, "a millisecond and an eighth of three is not passed");
-    assert_eq!(ledger.heir(0, AT(10_400), now, 3), Some(2));
-    assert_eq!(ledger.heir(0, AT(8_000), now, 3), None);
-    assert_eq!(ledger.heir(0, None, now, 4), None, "there is room: they open their own");
+    assert_eq!(ledger.heir(0, None, 0, now, 3), Some(2));
+    assert_eq!(ledger.heir(0, AT(10_000), 1, now, 3), None, "a millisecond and an eighth of three is not passed");
+    assert_eq!(ledger.heir(0, AT(10_400), 1, now, 3), Some(2));
+    assert_eq!(ledger.heir(0, AT(8_000), 1, now, 3), None);
+    assert_eq!(ledger.heir(0, None, 0, now, 4), None, "there is room: they open their own");
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn who_has_more_than_its_share_gives_to_who_has_less_and_waits() {
     assert_eq!(ledger.creditor(1, 4), Some(0));
     assert_eq!(ledger.creditor(1, 4), None, "once at a time");
     assert!(ledger.owes(0, 4));
-    assert_eq!(ledger.heir(0, AT(0), Micros(1), 4), Some(1), "though its own clients have waited longer");
+    assert_eq!(ledger.heir(0, AT(0), 1, Micros(1), 4), Some(1), "though its own clients have waited longer");
     ledger.hand_over(0, 1);
     assert!(!ledger.owes(0, 4));
     assert_eq!(ledger.creditor(1, 4), Some(0));
@@ -86,6 +86,42 @@ fn who_has_more_than_its_share_gives_to_who_has_less_and_waits() {
     assert_eq!(ledger.creditor(1, 4), Some(0));
     ledger.report(1, stands(false, None), 4);
     assert!(!ledger.owes(0, 4), "nobody waits any more");
+}
+
+#[test]
+fn who_has_none_gets_one_of_fewer_connections_than_workers() {
+    let mut ledger = of(3);
+    assert!(ledger.open(0, 1));
+    ledger.report(1, stands(false, AT(1)), 1);
+    assert_eq!(ledger.creditor(1, 1), Some(0));
+    assert_eq!(ledger.heir(0, AT(0), 1, Micros(1), 1), Some(1));
+}
+
+#[test]
+fn who_cannot_give_what_it_owes_does_not_keep_others_from_it() {
+    let mut ledger = of(3);
+    (0..5).for_each(|_| assert!(ledger.open(0, 9)));
+    (0..4).for_each(|_| assert!(ledger.open(1, 9)));
+    ledger.report(2, stands(false, AT(1)), 9);
+    assert_eq!(ledger.creditor(2, 9), Some(0));
+    assert_eq!(ledger.creditor(2, 9), Some(1), "all of the first are held for long");
+    assert_eq!(ledger.heir(1, AT(0), 1, Micros(1), 9), Some(2));
+}
+
+#[test]
+fn who_waits_for_one_connection_is_given_one() {
+    let mut ledger = of(2);
+    (0..4).for_each(|_| assert!(ledger.open(0, 4)));
+    ledger.report(1, Standing { waiting: 2, ..stands(false, AT(5)) }, 4);
+    for _ in 0..2 {
+        assert_eq!(ledger.report(0, stands(true, None), 4), Step::Give(1));
+        ledger.hand_over(0, 1);
+    }
+    assert_eq!(ledger.report(0, stands(true, None), 4), Step::Nothing, "two are on their way");
+    assert_eq!(ledger.heir(0, None, 0, Micros(9), 4), None);
+    // The first client of its own gets the one that is free: nobody waits there any more.
+    assert_eq!(ledger.heir(1, AT(5), 1, Micros(9), 4), None);
+    assert_eq!(ledger.heir(0, None, 0, Micros(9), 4), None);
 }
 
 #[test]
@@ -155,8 +191,8 @@ impl World {
 
     /// A connection of a worker is free.
     fn free(&mut self, at: usize, chance: &mut Chance) {
-        let own = self.oldest(at);
-        if let Some(heir) = self.ledger.heir(at, own, Micros(self.now), self.size) {
+        let (own, waiting) = (self.oldest(at), self.workers[at].queue.len());
+        if let Some(heir) = self.ledger.heir(at, own, waiting, Micros(self.now), self.size) {
             self.give(at, heir);
         } else {
             self.workers[at].idle += 1;
@@ -181,7 +217,8 @@ impl World {
             self.workers[at].connecting += 1;
         }
         let (idle, oldest) = (self.workers[at].idle > 0, self.oldest(at));
-        match self.ledger.report(at, stands(idle, oldest), self.size) {
+        let standing = Standing { waiting: self.workers[at].queue.len(), ..stands(idle, oldest) };
+        match self.ledger.report(at, standing, self.size) {
             Step::Nothing => (),
             Step::Ask(other) => self.tell(other, 50, Told::Asked),
             Step::Give(other) => {
@@ -248,7 +285,7 @@ fn whatever_happens_the_size_is_kept_and_nobody_waits_for_ever() {
     for seed in 0..400 {
         let mut chance = Chance(seed);
         let members = 1 + chance.below(8) as usize;
-        let size = members + chance.below(20) as usize;
+        let size = 1 + chance.below(members as u64 + 20) as usize;
         let mut world = World {
             now: 0,
             size,

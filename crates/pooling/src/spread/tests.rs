@@ -27,7 +27,7 @@ fn databases_are_spread_evenly_and_keep_their_workers() {
 }
 
 #[test]
-fn a_database_is_forgotten_by_its_worker_alone_and_only_without_clients() {
+fn a_database_is_forgotten_by_its_first_worker_and_only_without_clients() {
     let mut spread = Spread::new(2);
     ["a", "b", "c", "e"].iter().for_each(|name| spread.settle(name, FREE));
     assert_eq!(spread.enter("e", FREE, 0), Ok(0));
@@ -38,6 +38,11 @@ fn a_database_is_forgotten_by_its_worker_alone_and_only_without_clients() {
     spread.leave("e", 0);
     assert_eq!(spread.forget(0, |_| false), ["e"]);
     assert_eq!(spread.members("c"), [1]);
+    spread.settle("f", Bounds { least: 2, most: 2 });
+    let [first, other] = spread.members("f") else { panic!("{spread:?}") };
+    let (first, other) = (*first, *other);
+    assert_eq!(spread.forget(other, |name| name == "c"), [""; 0]);
+    assert_eq!(spread.forget(first, |name| name == "c"), ["f"]);
 }
 
 #[test]
