@@ -104,6 +104,11 @@ impl Membership {
         self.count() > 1
     }
 
+    /// Another worker that has the pool, if there is one.
+    pub fn another(&self) -> Option<WorkerId> {
+        lock(&self.common.ledger).another(self.worker.0).map(WorkerId)
+    }
+
     /// Server connections of all workers.
     pub fn total(&self) -> usize {
         lock(&self.common.ledger).total()

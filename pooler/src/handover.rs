@@ -138,7 +138,7 @@ impl Worker {
     }
 
     /// The pool here of this name.
-    fn pool_named(&self, name: &PoolName) -> Option<PoolKey> {
+    pub fn pool_named(&self, name: &PoolName) -> Option<PoolKey> {
         let key = self.pool_names.get(&(name.database.as_str().into(), name.user.as_str().into())).copied()?;
         match name.server {
             None => Some(key),

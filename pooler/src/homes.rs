@@ -31,9 +31,11 @@ impl Homes {
         Self { workers, spread: Mutex::new(Spread::new(workers)) }
     }
 
-    /// Gives each database that is named in a configuration its workers, unless it has them.
+    /// Gives each database that is named in a configuration its workers, unless it has them. How many those may be, this
+    /// and all other databases that have some take from it.
     pub fn deal(&self, config: &Config) {
-        for database in config.named_databases() {
+        let known = lock(&self.spread).names();
+        for database in config.named_databases().chain(&known) {
             lock(&self.spread).settle(database, self.bounds(config, database));
         }
     }

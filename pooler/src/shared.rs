@@ -21,9 +21,10 @@ use crate::derive::Secrets;
 use crate::enter::Arrival;
 use crate::handover::Parcel;
 use crate::homes::Homes;
-use crate::metrics::Measured;
+use crate::metrics::{Measured, Stats};
 use crate::monitor::{Board, Met};
 use crate::moves::Traveller;
+use crate::pool::Totals;
 use crate::replay::Bell;
 use crate::resolve::Resolver;
 use crate::takeover::Succession;
@@ -41,6 +42,8 @@ pub enum Message {
     Moved(Box<Traveller>),
     /// A server connection that is handed over.
     HandedOver(Box<Parcel>),
+    /// What another worker, which has this pool no longer, has counted of it.
+    Bequeathed(Box<(PoolName, Totals, Stats)>),
     /// Another worker waits for a connection of this pool, or has left room for one.
     Wanted(Box<PoolName>),
     /// The secret that was derived for this client.

@@ -6,10 +6,12 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use crate::client::{ClientKey, State as ClientState};
+use crate::common::PoolName;
 use crate::config::{Database, PoolMode, Seconds};
-use crate::pool::PoolKey;
+use crate::metrics::Stats;
+use crate::pool::{PoolKey, Totals};
 use crate::server::{Server, ServerKey, State};
-use crate::shared::lock;
+use crate::shared::{Message, lock};
 use crate::worker::Worker;
 
 /// A check or reset that takes longer than this is not counted on any more by those who wait.
@@ -113,6 +115,11 @@ impl Worker {
             || self.servers.iter().any(|(_, server)| server.pool == key);
         if !used {
             let Some(pool) = self.pools.remove(key.0) else { return };
+            // What is counted of a pool goes back nowhere for that.
+            if let Some(other) = pool.common.another() {
+                let counts = (pool.common.name().clone(), pool.totals, pool.stats);
+                self.shared.tell(other, Message::Bequeathed(Box::new(counts)));
+            }
             match pool.home {
                 None => drop(self.pool_names.remove(&(pool.database, pool.user))),
                 Some((home, _)) => {
@@ -122,6 +129,15 @@ impl Worker {
                 }
             }
         }
+    }
+
+    /// Adds what another worker has counted of a pool that it has no longer. Of the periods that are looked at it is no part.
+    pub fn inherit(&mut self, (name, totals, stats): (PoolName, Totals, Stats)) {
+        let Some(pool) = self.pool_named(&name).and_then(|key| self.pools.get_mut(key.0)) else { return };
+        pool.totals = pool.totals.plus(&totals);
+        pool.periods = pool.periods.map(|period| period.plus(&totals));
+        pool.stats.add(&stats);
+        self.workload.leave_out(&name.database, totals.queries);
     }
 
     /// Closes free connections of a pool that has become smaller.

@@ -586,6 +586,7 @@ impl Worker {
                 Message::Arrived(arrival) => self.take_in(*arrival),
                 Message::Moved(traveller) => self.settle_in(*traveller),
                 Message::HandedOver(parcel) => self.take_over_server(*parcel),
+                Message::Bequeathed(counts) => self.inherit(*counts),
                 Message::Wanted(name) => self.wanted(&name),
                 Message::Derived(key, secret) => self.derived(key, &secret),
                 Message::Cancel(key, cancel, asker) => self.cancel(key, &cancel, asker),

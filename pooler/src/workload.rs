@@ -23,6 +23,13 @@ fn processor_time() -> Duration {
     Duration::new(used.tv_sec.try_into().unwrap_or(0), used.tv_nsec.try_into().unwrap_or(0))
 }
 
+impl Workload {
+    /// Statements have come to be counted here that others have had.
+    pub fn leave_out(&mut self, database: &str, statements: u64) {
+        *self.statements.entry(database.to_owned()).or_default() += statements;
+    }
+}
+
 impl Worker {
     /// Tells how busy this worker has been since it told last. The first worker then lets databases have more workers or
     /// fewer.

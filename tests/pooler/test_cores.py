@@ -147,6 +147,26 @@ def test_every_series_of_metrics_stands_once_on_the_page(cored):
         assert count(pooler, "pool_size") == 8
 
 
+def test_counters_do_not_go_back_when_a_worker_has_a_pool_no_longer(cored):
+    settings = {"workers": 2, "database_workers": 2, "default_pool_size": 4, "server_idle_timeout": "1"}
+    with contextlib.ExitStack() as stack:
+        # A database that the configuration does not name: its pools end some seconds after nobody needs them.
+        pooler = Pooler(cored, {"*": ""}, metrics_port=free_port(), metrics_addr="127.0.0.1", **settings)
+        stack.enter_context(pooler)
+        crowd = [stack.enter_context(Raw(pooler.port, user="cored")) for _ in range(8)]
+        at_once(crowd, transaction, 0.5)
+        before = count(pooler, "queries_total")
+        workers_of(pooler, 1)
+        for client in crowd:
+            read(client)
+        assert count(pooler, "clients_moved_total") == 4
+        end = time.monotonic() + 14
+        while time.monotonic() < end:
+            assert count(pooler, "queries_total") >= before + 8
+            time.sleep(0.2)
+        assert count(pooler, "clients_moved_total") == 4
+
+
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_nobody_starves_where_there_are_more_workers_than_connections(cored, size):
     with contextlib.ExitStack() as stack:

@@ -103,6 +103,12 @@ impl Ledger {
         self.parts.iter().filter(|part| part.member).count()
     }
 
+    /// Another worker that has the pool, if there is one.
+    pub fn another(&self, worker: usize) -> Option<usize> {
+        let others = self.parts.iter().enumerate().filter(|(other, part)| *other != worker && part.member);
+        others.map(|(other, _)| other).next()
+    }
+
     /// Connections of all workers.
     pub fn total(&self) -> usize {
         self.parts.iter().map(|part| part.open).sum()

@@ -68,12 +68,15 @@ impl Database {
         let load: f64 = self.load.iter().sum();
         let worth = most.min(self.total() / CLIENTS).max(least);
         self.calm = if load < CALM * now.div_ceil(2) as f64 { self.calm + 1 } else { 0 };
-        if now < least || load > BUSY * now as f64 {
+        // Its bounds may have become less.
+        if now > most.max(1) {
+            most.max(1)
+        } else if now < least || load > BUSY * now as f64 {
             (now * 2).clamp(least, worth.max(now))
         } else if self.calm >= ROUNDS && now > least {
             now.div_ceil(2).max(least)
         } else {
-            now.min(most.max(1))
+            now
         }
     }
 }
@@ -102,6 +105,11 @@ impl Spread {
     /// The workers that serve a database, the first one first.
     pub fn members(&self, name: &str) -> &[usize] {
         self.databases.get(name).map_or(&[], |database| &database.members)
+    }
+
+    /// The databases that have workers.
+    pub fn names(&self) -> Vec<String> {
+        self.databases.keys().cloned().collect()
     }
 
     /// Gives a database its first workers, unless it has them: those that serve the fewest databases. Other bounds than

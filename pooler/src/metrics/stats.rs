@@ -61,6 +61,17 @@ impl Stats {
         }
     }
 
+    /// Adds what another has counted.
+    pub fn add(&mut self, other: &Self) {
+        for theirs in &other.servers {
+            let place = self.place(&theirs.host, theirs.port);
+            if let Some(server) = self.servers.get_mut(place) {
+                server.query.add(&theirs.query);
+                server.wait.add(&theirs.wait);
+            }
+        }
+    }
+
     /// What was counted of each server.
     pub fn servers(&self) -> &[ServerStats] {
         &self.servers
@@ -84,5 +95,10 @@ mod tests {
         let counts: Vec<(u64, u64)> =
             stats.servers().iter().map(|server| (server.query.count(), server.wait.count())).collect();
         assert_eq!(counts, [(1, 0), (0, 1)]);
+        let mut more = Stats::default();
+        let b = more.place("b", 5432);
+        more.waited(b, Duration::from_millis(1));
+        stats.add(&more);
+        assert_eq!(stats.servers()[1].wait.count(), 2);
     }
 }

@@ -27,6 +27,9 @@ fn all_workers_together_keep_within_the_size() {
     ledger.close(1);
     ledger.hand_over(1, 0);
     assert_eq!((ledger.total(), ledger.open(1, 2)), (2, false));
+    assert_eq!((ledger.another(0), ledger.another(1)), (Some(1), Some(0)));
+    ledger.leave(1);
+    assert_eq!((ledger.another(0), ledger.total()), (None, 2), "what it had is counted until it is closed");
 }
 
 #[test]

@@ -59,6 +59,17 @@ fn a_database_has_no_more_clients_than_it_may_have_on_all_workers() {
 }
 
 #[test]
+fn a_busy_database_keeps_within_bounds_that_have_become_less() {
+    let mut spread = Spread::new(8);
+    enter(&mut spread, "d", 64);
+    (0..3).for_each(|_| busy(&mut spread, "d", 0.9));
+    assert_eq!(spread.members("d").len(), 8);
+    spread.settle("d", Bounds { least: 1, most: 2 });
+    busy(&mut spread, "d", 0.9);
+    assert_eq!(spread.members("d").len(), 2);
+}
+
+#[test]
 fn a_busy_database_gets_twice_as_many_workers_and_a_calm_one_half() {
     let mut spread = Spread::new(8);
     enter(&mut spread, "d", 64);
