@@ -12,6 +12,7 @@ use crate::channels::Ears;
 use crate::enter::Proven;
 use crate::homes::Place;
 use crate::login::{Login, Phase};
+use crate::moves::Bound;
 use crate::net::{Io, Peer};
 use crate::pins::Pins;
 use crate::pool::{PoolKey, Verified};
@@ -20,7 +21,6 @@ use crate::replay::Owed;
 use crate::seat::Seat;
 use crate::server::ServerKey;
 use crate::session::{Pending, Sets};
-use crate::shared::WorkerId;
 use crate::slots::Slot;
 use crate::statement::{Reading, Statement};
 use crate::vars::Vars;
@@ -182,8 +182,8 @@ pub struct Client {
     pub seat: Seat,
     /// Its place among the clients of its database.
     pub place: Option<Place>,
-    /// The worker that it is to move to.
-    pub moves_to: Option<WorkerId>,
+    /// Where it is to go when nothing of it is under way.
+    pub moves_to: Option<Bound>,
     /// What it has done.
     pub deeds: Deeds,
 }

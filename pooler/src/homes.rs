@@ -98,6 +98,14 @@ impl Place {
         Ok(Self { shared: shared.clone(), database: database.into(), worker })
     }
 
+    /// A place for a client that was let in already.
+    pub fn take_one_more(shared: &Arc<Shared>, config: &Config, database: &str) -> Self {
+        let homes = &shared.homes;
+        // Without a limit there is a place.
+        let entered = lock(&homes.spread).enter(database, homes.bounds(config, database), 0);
+        Self { shared: shared.clone(), database: database.into(), worker: entered.map_or(CONSOLE, WorkerId) }
+    }
+
     /// The worker.
     pub fn worker(&self) -> WorkerId {
         self.worker

@@ -66,6 +66,7 @@ pub mod shared;
 mod slots;
 mod startup;
 mod statement;
+pub mod succession;
 mod suspend;
 pub mod takeover;
 mod tick;

@@ -13,7 +13,7 @@ use howdah_pooler::listen::Listener;
 use howdah_pooler::shared::{Ending, Mailbox, Message, Shared, WorkerId, lock};
 use howdah_pooler::takeover::{Failed, Predecessor};
 use howdah_pooler::worker::Worker;
-use howdah_pooler::{account, admin, info, log, metrics, monitor, notify, reload, replay, warning, watch};
+use howdah_pooler::{account, admin, info, log, metrics, monitor, notify, reload, replay, succession, warning, watch};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
 mod command;
@@ -117,8 +117,12 @@ fn run(path: &Path, takes_over: bool) -> Result<(), String> {
         threads.push(thread.map_err(text)?);
     }
     info!("howdah-pooler {} is up: {workers} workers, port {}", env!("CARGO_PKG_VERSION"), settings.listen_port);
-    if let Some(before) = predecessor {
-        take_over(before, &shared)?;
+    if let Some(mut before) = predecessor
+        && take_over(&mut before, &shared)?
+    {
+        let shared = shared.clone();
+        let adopts = move || succession::adopt(before, &shared);
+        thread::Builder::new().name("clients".to_owned()).spawn(adopts).map_err(text)?;
     }
     notify::tell(notify::READY);
     let watched = shared.clone();
@@ -154,20 +158,21 @@ fn run(path: &Path, takes_over: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// Has the pooler that ran before let go of the sockets, which are served here.
-fn take_over(before: Predecessor, shared: &Shared) -> Result<(), String> {
+/// Has the pooler that ran before let go of the sockets, which are served here; whether it is still there.
+fn take_over(before: &mut Predecessor, shared: &Shared) -> Result<bool, String> {
     match before.release() {
         // Requests to cancel what its clients do arrive here from now on.
         Ok(paths) => {
             *lock(&shared.succession.before) = paths;
             info!("the sockets were taken over; the pooler that had them ends when its clients have left");
+            return Ok(true);
         }
         Err(Failed::Refused(why)) => {
             return Err(format!("-R: the running pooler does not let go of its sockets: {why}"));
         }
         Err(Failed::Gone(why)) => warning!("-R: the pooler that had the sockets is gone: {why}"),
     }
-    Ok(())
+    Ok(false)
 }
 
 /// How a signal is to end the pooler.

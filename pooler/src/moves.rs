@@ -21,35 +21,64 @@ use crate::vars::Vars;
 use crate::worker::{Turn, Worker};
 
 /// Settings as they travel: the tracked values, and what else was SET.
-type Settings = (Vec<Option<Box<str>>>, Vec<(String, String)>);
+pub type Settings = (Vec<Option<Box<str>>>, Vec<(String, String)>);
 
-/// A client on its way to another worker.
+/// Where a client is to go when nothing of it is under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bound {
+    /// To another worker.
+    Worker(WorkerId),
+    /// To the process that has taken the sockets over.
+    Successor,
+}
+
+/// A client on its way to another worker, or another process.
 #[derive(Debug)]
 pub struct Traveller {
-    io: Io,
-    id: u64,
-    seat: Seat,
-    place: Place,
-    user: String,
-    database: String,
+    /// The socket.
+    pub io: Io,
+    /// By what people name it.
+    pub id: u64,
+    /// How it is counted.
+    pub seat: Seat,
+    /// Its place among the clients of its database.
+    pub place: Place,
+    /// The user that it has logged in as.
+    pub user: String,
+    /// The database that it asked for.
+    pub database: String,
     /// The user of its pool.
-    served_as: String,
-    settings: Settings,
-    startup: Settings,
-    role: Option<Role>,
-    primary_reads: Option<bool>,
-    owed: Owed,
-    statements: Vec<(Box<[u8]>, Carried)>,
-    unnamed: Option<Carried>,
-    renamed: bool,
-    cancel_key: CancelKey,
-    minor: u16,
-    since: Instant,
-    request_since: Instant,
-    admin: bool,
-    deeds: Deeds,
+    pub served_as: String,
+    /// Its settings.
+    pub settings: Settings,
+    /// What RESET leads back to.
+    pub startup: Settings,
+    /// What it has SET SERVER ROLE to.
+    pub role: Option<Role>,
+    /// What it has SET PRIMARY READS to.
+    pub primary_reads: Option<bool>,
+    /// What its next read must see.
+    pub owed: Owed,
+    /// Its named statements.
+    pub statements: Vec<(Box<[u8]>, Carried)>,
+    /// Its statement without a name.
+    pub unnamed: Option<Carried>,
+    /// Whether servers know its statements by names of the pooler's.
+    pub renamed: bool,
+    /// By what it names itself in a cancel request.
+    pub cancel_key: CancelKey,
+    /// The minor version of the protocol.
+    pub minor: u16,
+    /// When it connected.
+    pub since: Instant,
+    /// When it last was idle.
+    pub request_since: Instant,
+    /// Whether it may change things on the console.
+    pub admin: bool,
+    /// What it has done.
+    pub deeds: Deeds,
     /// How often KILL had been carried out where it comes from ([`Worker::kills`]).
-    kills: u64,
+    pub kills: u64,
 }
 
 /// Whether nothing of a client's is under way, and nothing keeps it where it is.
@@ -91,7 +120,7 @@ impl Worker {
             let stays = !client.is_ready() || client.pins.any() || client.ears.is_some();
             let marked = client.moves_to.take();
             let Some(excess) = left.get_mut(&client.database).filter(|_| !stays) else { continue };
-            let same = |excess: &&mut Excess| excess.clients > 0 && marked == Some(WorkerId(excess.to));
+            let same = |excess: &&mut Excess| excess.clients > 0 && marked == Some(Bound::Worker(WorkerId(excess.to)));
             match excess.iter_mut().find(same) {
                 Some(excess) => {
                     excess.clients -= 1;
@@ -102,7 +131,9 @@ impl Worker {
         }
         for (database, mut clients) in others {
             let Some(excess) = left.get(&database) else { continue };
-            let mut places = excess.iter().flat_map(|excess| std::iter::repeat_n(WorkerId(excess.to), excess.clients));
+            let mut places = excess
+                .iter()
+                .flat_map(|excess| std::iter::repeat_n(Bound::Worker(WorkerId(excess.to)), excess.clients));
             let (all, some) = (clients.len(), excess.iter().map(|excess| excess.clients).sum::<usize>());
             clients.sort_by_key(|(since, _)| *since);
             let chosen = |nth: &usize| (nth + 1) * some / all > nth * some / all;
@@ -114,16 +145,28 @@ impl Worker {
         }
     }
 
-    /// Sends a client to the worker that it is to move to, if it can go now.
+    /// Sends a client to where it is to go, if it can go now.
     pub fn moves_away(&mut self, key: ClientKey) -> bool {
-        let may = |client: &&mut Client| client.moves_to.is_some() && may_travel(client);
-        let Some(client) = self.clients.get_mut(key.0).filter(may) else { return false };
-        let Some(to) = client.moves_to.take().filter(|to| *to != self.id) else { return false };
-        let (Some(mut place), Some(home)) = (client.place.take(), client.home) else { return false };
-        let Some(mut client) = self.clients.remove(key.0) else { return false };
+        let Some(client) = self.clients.get(key.0).filter(|client| may_travel(client)) else { return false };
+        match client.moves_to {
+            Some(Bound::Successor) => self.leave_for_successor(key),
+            Some(Bound::Worker(to)) if to != self.id => {
+                let Some(mut traveller) = self.pack(key) else { return false };
+                traveller.place.change(to);
+                self.shared.tell(to, Message::Moved(Box::new(traveller)));
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Takes a client out of this worker, with all that its session is.
+    pub fn pack(&mut self, key: ClientKey) -> Option<Traveller> {
+        let client = self.clients.get_mut(key.0)?;
+        let (place, home) = (client.place.take()?, client.home?);
+        let mut client = self.clients.remove(key.0)?;
         self.unwatch(&mut client.io.stream);
-        place.change(to);
-        let Some(pool) = self.pools.get_mut(home.0) else { return true };
+        let pool = self.pools.get_mut(home.0)?;
         pool.clients = pool.clients.saturating_sub(1);
         pool.totals.clients_moved += 1;
         if pool.clients == 0 {
@@ -132,7 +175,7 @@ impl Worker {
         let carried = |(name, statement): (Box<[u8]>, Rc<Statement>)| (name, statement.carry());
         let Client { io, id, seat, user, database, vars, sets, startup, role, primary_reads, owed, .. } = client;
         let Client { statements, unnamed, renamed, cancel_key, minor, since, request_since, admin, deeds, .. } = client;
-        let traveller = Traveller {
+        Some(Traveller {
             io,
             id,
             seat,
@@ -155,20 +198,18 @@ impl Worker {
             admin,
             deeds,
             kills: self.kills,
-        };
-        self.shared.tell(to, Message::Moved(Box::new(traveller)));
-        true
+        })
     }
 
-    /// Takes in a client that comes from another worker.
-    pub fn settle_in(&mut self, traveller: Traveller) {
+    /// Takes in a client that comes from another worker, or another process.
+    pub fn settle_in(&mut self, traveller: Traveller) -> Option<ClientKey> {
         let Traveller { mut io, id, seat, place, user, database, served_as, settings, startup, .. } = traveller;
         let Traveller { statements, unnamed, cancel_key, .. } = traveller;
         let key = ClientKey(self.clients.vacant());
         if let Err(error) = self.watch_client(key, &mut io) {
             crate::warning!("cannot watch a client's socket: {error}");
             lock(&self.shared.cancels).remove(&cancel_key);
-            return;
+            return None;
         }
         io.readable = true;
         let (database, user): (Rc<str>, Rc<str>) = (database.as_str().into(), user.as_str().into());
@@ -203,8 +244,10 @@ impl Worker {
         self.clients.insert(client);
         let was_killed = self.pools.get(pool_key.0).is_some_and(|pool| pool.paused) && traveller.kills < self.kills;
         if was_killed {
-            return self.fatal(key, "57P01", crate::admin::KILLED);
+            self.fatal(key, "57P01", crate::admin::KILLED);
+            return None;
         }
         self.give_turn(Turn::Client(key));
+        Some(key)
     }
 }

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use mio::event::Source;
 use mio::net::{TcpStream, UnixStream};
@@ -50,6 +50,19 @@ impl Peer {
 }
 
 impl Stream {
+    /// A socket that another process has handed over.
+    pub fn taken_over(socket: OwnedFd, is_tcp: bool) -> io::Result<Self> {
+        if is_tcp {
+            let stream = std::net::TcpStream::from(socket);
+            stream.set_nonblocking(true)?;
+            Ok(Self::Tcp(TcpStream::from_std(stream)))
+        } else {
+            let stream = std::os::unix::net::UnixStream::from(socket);
+            stream.set_nonblocking(true)?;
+            Ok(Self::Unix(UnixStream::from_std(stream)))
+        }
+    }
+
     /// Begins to connect to an address; writable means done or failed ([`Stream::connected`]). Names are looked up before,
     /// on other threads ([`crate::resolve`]): that blocks.
     pub fn open(address: &Address, settings: &Settings) -> io::Result<Self> {

@@ -27,6 +27,7 @@ use crate::moves::Traveller;
 use crate::pool::Totals;
 use crate::replay::Bell;
 use crate::resolve::Resolver;
+use crate::succession::Adopted;
 use crate::takeover::Succession;
 
 /// Names a worker.
@@ -40,6 +41,8 @@ pub enum Message {
     Arrived(Box<Arrival>),
     /// A client that moves here, with its session.
     Moved(Box<Traveller>),
+    /// A client of the process before.
+    Adopted(Box<Adopted>),
     /// A server connection that is handed over.
     HandedOver(Box<Parcel>),
     /// What another worker, which has this pool no longer, has counted of it.

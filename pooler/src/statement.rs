@@ -34,6 +34,21 @@ pub enum Lexing {
     Unclear,
 }
 
+impl Lexing {
+    const WORDS: [(&'static str, Self); 3] =
+        [("conforming", Self::Conforming), ("escaping", Self::Escaping), ("unclear", Self::Unclear)];
+
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        Self::WORDS.iter().find(|(_, lexing)| *lexing == self).map_or("", |(word, _)| word)
+    }
+
+    /// What a word means.
+    pub fn of_word(word: &[u8]) -> Self {
+        Self::WORDS.iter().find(|(of, _)| of.as_bytes() == word).map_or(Self::Unclear, |(_, lexing)| *lexing)
+    }
+}
+
 /// A definition: a text with its parameter types.
 #[derive(Debug)]
 pub struct Statement {
@@ -60,6 +75,24 @@ pub struct Carried {
     reading: Reading,
     lexing: Lexing,
     renewals: Option<u64>,
+}
+
+impl Carried {
+    /// One of which only the text is known, and how that is taken apart: it is read as its session reads when a server
+    /// is to prepare it next.
+    pub fn anew(definition: Box<[u8]>, lexing: Lexing) -> Self {
+        Self { definition, reading: UNCLEAR, lexing, renewals: None }
+    }
+
+    /// As it stands in a Parse.
+    pub fn definition(&self) -> &[u8] {
+        &self.definition
+    }
+
+    /// How its text is taken apart.
+    pub fn lexing(&self) -> Lexing {
+        self.lexing
+    }
 }
 
 impl Statement {

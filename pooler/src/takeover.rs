@@ -3,7 +3,7 @@
 //! It asks on the console, over the Unix socket and as the same account: `TAKEOVER` is answered with the sockets
 //! themselves (SCM_RIGHTS) beside rows that name them. They are the same sockets with the same backlog, so both processes
 //! accept until the new one serves and says `TAKEOVER DONE`. The old one lets go of them then and ends when its clients
-//! have left. It goes on listening on a Unix socket of its own, where cancel requests for its clients are passed on to,
+//! have left or were taken over too (`succession.rs`). It goes on listening on a Unix socket of its own, where cancel requests for its clients are passed on to,
 //! since these arrive at the new one. Should the new process fail before, nothing has changed.
 
 use std::io::{IoSlice, IoSliceMut, Read, Write};
@@ -25,11 +25,14 @@ use wire::frame::{self, HEADER};
 use wire::startup::{self, CancelKey};
 
 use crate::admin;
-use crate::client::ClientKey;
+use crate::client::{Client, ClientKey};
 use crate::config::Settings;
 use crate::listen::{Listener, socket_path};
+use crate::moves::Traveller;
 use crate::net::Stream;
 use crate::shared::{Ending, Message, Shared, WorkerId, lock};
+use crate::slots::Slots;
+use crate::succession::{AT_ONCE as CLIENTS, Described, Row};
 use crate::suspend;
 use crate::worker::Worker;
 
@@ -112,6 +115,10 @@ pub struct Succession {
     pub metrics: Mutex<Option<(TcpListener, mio::Waker)>>,
     /// Another process has the sockets.
     handed_over: AtomicBool,
+    /// Whether it takes clients over too.
+    takes_clients: AtomicBool,
+    /// The console client that it does that by, and the clients that are ready to go.
+    heir: Mutex<Option<(ClientKey, Vec<Traveller>)>>,
     /// The Unix sockets of the processes that had them before, as long as these are there.
     pub before: Mutex<Vec<PathBuf>>,
     /// Cancel requests that are being passed on to them.
@@ -122,6 +129,40 @@ impl Succession {
     /// Whether another process has the sockets.
     pub fn is_handed_over(&self) -> bool {
         self.handed_over.load(Ordering::Relaxed)
+    }
+
+    /// Whether another process takes clients over.
+    pub fn has_heir(&self) -> bool {
+        self.takes_clients.load(Ordering::Relaxed)
+    }
+
+    /// The console client by which another process takes clients over.
+    pub fn heir(&self) -> Option<ClientKey> {
+        lock(&self.heir).as_ref().map(|(key, _)| *key)
+    }
+
+    /// A client is ready to go; it is given back where nobody takes it.
+    pub fn leaves(&self, traveller: Traveller) -> Result<(), Box<Traveller>> {
+        match &mut *lock(&self.heir) {
+            Some((_, ready)) => ready.push(traveller),
+            None => return Err(Box::new(traveller)),
+        }
+        Ok(())
+    }
+
+    /// The clients that go next to the process of this console client, the only one that takes any.
+    pub fn inherit(&self, key: ClientKey) -> Vec<Traveller> {
+        let mut heir = lock(&self.heir);
+        let (of, ready) = heir.get_or_insert_with(|| (key, Vec::new()));
+        self.takes_clients.store(true, Ordering::Relaxed);
+        let count = if *of == key { ready.len().min(CLIENTS) } else { 0 };
+        ready.drain(..count).collect()
+    }
+
+    /// Nobody takes clients over any more: those that were ready to go.
+    pub fn disinherit(&self) -> Vec<Traveller> {
+        self.takes_clients.store(false, Ordering::Relaxed);
+        lock(&self.heir).take().map(|(_, ready)| ready).unwrap_or_default()
     }
 }
 
@@ -172,19 +213,29 @@ impl Predecessor {
         stream.write_all(&hello).map_err(|error| told(&error))?;
         read_answer(&stream).map_err(|error| told(&error))?;
         let (rows, sockets) = ask(&mut stream, "TAKEOVER").map_err(|error| told(&error))?;
-        let inherited = Inherited::read(&rows, sockets).map_err(|error| told(&error))?;
+        let inherited = Inherited::read(&named(&rows), sockets).map_err(|error| told(&error))?;
         Ok(Some(Self { stream, inherited }))
     }
 
     /// Tells it that its sockets are served here. Where it is to be found from now on, and those that had them before it.
-    pub fn release(mut self) -> Result<Vec<PathBuf>, Failed> {
+    pub fn release(&mut self) -> Result<Vec<PathBuf>, Failed> {
         let text = |error: std::io::Error| Failed::Gone(error.to_string());
         self.stream.set_read_timeout(Some(ANSWER)).map_err(text)?;
         match ask(&mut self.stream, "TAKEOVER DONE") {
-            Ok((rows, _)) => Ok(rows.into_iter().map(|(_, path)| PathBuf::from(path)).collect()),
+            Ok((rows, _)) => Ok(named(&rows).into_iter().map(|(_, path)| PathBuf::from(path)).collect()),
             Err(Trouble::Refused(why)) => Err(Failed::Refused(why)),
             Err(trouble) => Err(Failed::Gone(trouble.to_string())),
         }
+    }
+
+    /// Asks for clients that have nothing under way: what their sessions are, and their sockets.
+    pub fn clients(&mut self) -> Result<(Vec<Described>, Vec<OwnedFd>), String> {
+        let (rows, sockets) = ask(&mut self.stream, "TAKEOVER CLIENTS").map_err(|trouble| trouble.to_string())?;
+        let described = Described::read(&rows)?;
+        if described.len() != sockets.len() {
+            return Err(format!("it tells of {} clients and hands {} sockets over", described.len(), sockets.len()));
+        }
+        Ok((described, sockets))
     }
 }
 
@@ -206,7 +257,14 @@ enum Trouble {
     Password,
 }
 
-type Answered = (Vec<(String, String)>, Vec<OwnedFd>);
+type Answered = (Vec<Row>, Vec<OwnedFd>);
+
+/// Rows of two texts: a word, and a place.
+fn named(rows: &[Row]) -> Vec<(String, String)> {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let pair = |row: &Row| Some((text(row.first()?), text(row.get(1)?)));
+    rows.iter().filter_map(pair).collect()
+}
 
 fn ask(stream: &mut UnixStream, command: &str) -> Result<Answered, Trouble> {
     let mut query = Vec::new();
@@ -215,7 +273,7 @@ fn ask(stream: &mut UnixStream, command: &str) -> Result<Answered, Trouble> {
     read_answer(stream)
 }
 
-/// Reads up to ReadyForQuery: rows of two texts, and the sockets that came with them.
+/// Reads up to ReadyForQuery: rows, and the sockets that came with them.
 fn read_answer(stream: &UnixStream) -> Result<Answered, Trouble> {
     let (mut held, mut rows, mut sockets) = (Vec::new(), Vec::new(), Vec::new());
     let mut refused = None;
@@ -234,10 +292,8 @@ fn read_answer(stream: &UnixStream) -> Result<Answered, Trouble> {
                 }
                 tag::AUTHENTICATION if message.body != [0; 4] => return Err(Trouble::Password),
                 tag::DATA_ROW => {
-                    if let [Some(kind), Some(address)] = &*backend::data_row(message.body)? {
-                        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-                        rows.push((text(kind), text(address)));
-                    }
+                    let row = backend::data_row(message.body)?;
+                    rows.push(row.iter().map(|value| value.unwrap_or_default().to_vec()).collect());
                 }
                 _ => (),
             }
@@ -272,6 +328,15 @@ fn write_rows<'a>(out: &mut Vec<u8>, rows: impl IntoIterator<Item = (&'a str, St
     }
 }
 
+fn write_plain_rows(answer: &mut Vec<u8>, rows: &[Row]) {
+    backend::write_row_description(answer, COLUMNS.into_iter());
+    for row in rows {
+        backend::write_data_row(answer, row.iter().map(|value| Some(value.as_slice())));
+    }
+    backend::write_command_complete(answer, "TAKEOVER");
+    backend::write_ready_for_query(answer, Status::Idle);
+}
+
 fn answer_to_takeover<'a>(rows: impl IntoIterator<Item = (&'a str, String)>) -> Vec<u8> {
     let mut answer = Vec::new();
     write_rows(&mut answer, rows);
@@ -285,6 +350,31 @@ fn own_path(settings: &Settings) -> Option<PathBuf> {
     let mut path = socket_path(settings)?.into_os_string();
     path.push(format!(".{}", std::process::id()));
     Some(path.into())
+}
+
+/// Sends an answer on the console with sockets beside it.
+fn send_with(
+    clients: &mut Slots<Client>,
+    key: ClientKey,
+    answer: &[u8],
+    handed: &[BorrowedFd<'_>],
+) -> Result<(), String> {
+    let Some(client) = clients.get_mut(key.0) else { return Err("the other process has gone".to_owned()) };
+    let text = |error: std::io::Error| format!("cannot hand the sockets over: {error}");
+    client.io.flush().map_err(text)?;
+    let Stream::Unix(stream) = &client.io.stream else { return Err("this is no Unix socket".to_owned()) };
+    if client.io.pending() > 0 {
+        return Err("what was answered before has not been read".to_owned());
+    }
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !handed.is_empty() && !control.push(SendAncillaryMessage::ScmRights(handed)) {
+        return Err("there are too many sockets to be handed over".to_owned());
+    }
+    let sent = sendmsg(stream, &[IoSlice::new(answer)], &mut control, SendFlags::NOSIGNAL);
+    let sent = sent.map_err(|error| text(error.into()))?;
+    client.io.out().extend_from_slice(answer.get(sent..).unwrap_or_default());
+    Ok(())
 }
 
 impl Worker {
@@ -304,23 +394,31 @@ impl Worker {
         let rows: Vec<(&str, String)> =
             sockets.iter().map(|(kind, address, _)| (kind.word(), address.clone())).collect();
         let handed: Vec<BorrowedFd<'_>> = sockets.iter().map(|(_, _, socket)| *socket).collect();
-        let Some(client) = self.clients.get_mut(key.0) else { return Ok(()) };
-        let text = |error: std::io::Error| format!("cannot hand the sockets over: {error}");
-        client.io.flush().map_err(text)?;
-        let Stream::Unix(stream) = &client.io.stream else { return Ok(()) };
-        if client.io.pending() > 0 {
-            return Err("what was answered before has not been read".to_owned());
-        }
         let answer = answer_to_takeover(rows);
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        if !control.push(SendAncillaryMessage::ScmRights(&handed)) {
-            return Err("there are too many sockets to be handed over".to_owned());
-        }
-        let sent = sendmsg(stream, &[IoSlice::new(&answer)], &mut control, SendFlags::NOSIGNAL);
-        let sent = sent.map_err(|error| text(error.into()))?;
-        client.io.out().extend_from_slice(answer.get(sent..).unwrap_or_default());
+        send_with(&mut self.clients, key, &answer, &handed)?;
         crate::info!("the listening sockets were given to a process that is to take them over");
+        Ok(())
+    }
+
+    /// Gives the clients that have nothing under way to the process that has taken the sockets over.
+    pub fn hand_clients_over(&mut self, key: ClientKey) -> Result<(), String> {
+        let own = self.clients.get(key.0).is_some_and(|client| admin::is_own_user(client) && !client.unsynced);
+        if !own || !self.shared.succession.is_handed_over() {
+            return Err("TAKEOVER CLIENTS is for the process that has taken the sockets over".to_owned());
+        }
+        let travellers = self.next_heirs(key);
+        let rows: Vec<Row> = travellers.iter().flat_map(|traveller| self.describe(traveller)).collect();
+        let mut answer = Vec::new();
+        write_plain_rows(&mut answer, &rows);
+        let handed: Vec<BorrowedFd<'_>> = travellers.iter().map(Traveller::socket).collect();
+        if let Err(why) = send_with(&mut self.clients, key, &answer, &handed) {
+            drop(handed);
+            for mut traveller in travellers {
+                traveller.place.change(self.id);
+                self.settle_in(traveller);
+            }
+            return Err(why);
+        }
         Ok(())
     }
 
@@ -444,7 +542,7 @@ mod tests {
         let (here, mut there) = UnixStream::pair().unwrap();
         there.write_all(&answer_to_takeover([("tcp", "a:1".to_owned()), (AFTERWARDS, "/x".to_owned())])).unwrap();
         let (rows, sockets) = read_answer(&here).unwrap();
-        assert_eq!(rows, [("tcp".to_owned(), "a:1".to_owned()), (AFTERWARDS.to_owned(), "/x".to_owned())]);
+        assert_eq!(named(&rows), [("tcp".to_owned(), "a:1".to_owned()), (AFTERWARDS.to_owned(), "/x".to_owned())]);
         assert!(sockets.is_empty());
         drop(there);
         assert!(matches!(read_answer(&here), Err(Trouble::Io(_))));

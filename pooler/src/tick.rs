@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::admin::show::a_second;
 use crate::client::{ClientKey, State as ClientState};
+use crate::homes::CONSOLE;
 use crate::pool::{Pool, PoolKey, Totals};
 use crate::server::{ServerKey, State};
 use crate::shape::Why;
@@ -37,6 +38,12 @@ impl Worker {
         self.tick_servers();
         self.tick_pools();
         self.tick_relays();
+        if self.shared.succession.is_handed_over() {
+            self.mark_heirs();
+            if self.id == CONSOLE {
+                self.take_back();
+            }
+        }
         if !self.hubs.is_empty() {
             self.tick_hubs();
         }

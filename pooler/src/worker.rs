@@ -584,7 +584,8 @@ impl Worker {
         for message in messages {
             match message {
                 Message::Arrived(arrival) => self.take_in(*arrival),
-                Message::Moved(traveller) => self.settle_in(*traveller),
+                Message::Moved(traveller) => drop(self.settle_in(*traveller)),
+                Message::Adopted(adopted) => self.adopt(*adopted),
                 Message::HandedOver(parcel) => self.take_over_server(*parcel),
                 Message::Bequeathed(counts) => self.inherit(*counts),
                 Message::Wanted(name) => self.wanted(&name),

@@ -8,11 +8,13 @@ By hand, with as many units as are wanted in all:
 import argparse
 import contextlib
 import dataclasses
+import itertools
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -44,6 +46,8 @@ class Kind:
     crashes: float = 0
     # How long all are idle now and then; a server connection is checked after one second.
     lull: float = 0
+    # Workers of the pooler; how many of them serve the database changes each second.
+    workers: int = 1
     # From which execution on servers keep texts that have no name.
     keeps: int = 5
     clients: int = 100
@@ -58,6 +62,9 @@ KINDS = [
     Kind("four connections", 4, clients=200, share=20),
     Kind("eight connections", 8, keeps=2, clients=300, share=20),
     Kind("eight connections without pipelining", 8, pipelining=False, clients=200, share=12),
+    Kind("four workers", 8, workers=4, keeps=2, clients=200),
+    Kind("four workers without pipelining", 8, workers=4, pipelining=False, clients=200),
+    Kind("four workers and deaths", 10, workers=4, kills=0.3, crashes=9),
     Kind("idle periods", 4, lull=1.5),
     Kind("TLS", 4, tls=True),
     Kind("TLS on both sides", 4, tls=True, server_tls=True),
@@ -121,6 +128,7 @@ def run(kind, server, authority, **options):
     settings = {
         "default_pool_size": kind.pool,
         "max_client_conn": 2000,
+        "workers": kind.workers,
         "pipelining": "true" if kind.pipelining else "false",
         "prepare_threshold": kind.keeps,
         # A notice that a client waits is told to whoever waits long; here they all do.
@@ -144,8 +152,28 @@ def run(kind, server, authority, **options):
     options = {"clients": kind.clients, "kills": kind.kills, "crashes": kind.crashes, "lull": kind.lull, **options}
     # By name, so that a certificate can be verified.
     place = f"host={server.socket_folder}" if not (kind.proxy or kind.server_tls) else "host=localhost"
-    with Pooler(server, databases={"crowd": f"{place} port={port}"}, **settings) as pooler:
+    with Pooler(server, databases={"crowd": f"{place} port={port}"}, **settings) as pooler, spreading(pooler, kind):
         return crowd(server, pooler, **options)
+
+
+@contextlib.contextmanager
+def spreading(pooler, kind):
+    """While this lasts, another number of workers serves the database each second, and clients move."""
+    over = threading.Event()
+
+    def change():
+        for number in itertools.cycle(range(1, kind.workers + 1)):
+            pooler.psql(f"SET database_workers = {number}", "pgbouncer")
+            if over.wait(1):
+                return
+
+    thread = threading.Thread(target=change if kind.workers > 1 else over.wait)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def main():

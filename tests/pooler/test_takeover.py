@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import urllib.request
 
 import pytest
@@ -105,7 +106,12 @@ def test_nobody_who_connects_is_refused(server):
         assert not os.path.exists(unix(pooler)) and is_refused(pooler.port)
 
 
-def test_the_clients_of_the_old_one_stay_until_they_leave(server):
+def process_of(client):
+    """The server process that a statement of a client runs in."""
+    return client.value("SELECT pg_backend_pid()")
+
+
+def test_the_first_one_starts_as_ever(server):
     with Pooler(server) as pooler:
         pidfile = pooler.folder / "pid"
         pooler.stop()
@@ -113,18 +119,10 @@ def test_the_clients_of_the_old_one_stay_until_they_leave(server):
         with successor(pooler) as stopped:
             assert stopped.returncode == 0 and "this one starts as ever" in pooler.log.read_text()
             assert pidfile.read_text().strip() == str(pooler.process.pid)
-            with Raw(pooler.port) as idle, Raw(pooler.port) as within:
-                idle.sql("SET search_path TO elsewhere")
+            with Raw(pooler.port) as within:
                 within.sql("BEGIN")
-                before = within.value("SELECT pg_backend_pid()")
                 with successor(pooler) as old:
                     assert old.poll() is None and pidfile.read_text().strip() == str(pooler.process.pid)
-                    assert within.value("SELECT pg_backend_pid()") == before
-                    assert within.sql("COMMIT") == "C:COMMIT Z:I"
-                    assert idle.value("SHOW search_path") == "elsewhere"
-                    with Raw(pooler.port) as newcomer:
-                        assert newcomer.value("SHOW search_path") != "elsewhere"
-                    idle.socket.close()
                     within.socket.close()
                     assert old.wait(10) == 0
                     # It has removed nothing that is the new one's.
@@ -132,6 +130,133 @@ def test_the_clients_of_the_old_one_stay_until_they_leave(server):
                     assert serves(unix(pooler))
         pooler.stop()
         assert not pidfile.exists()
+
+
+def test_clients_go_to_the_new_one_with_all_that_their_sessions_are(server):
+    with contextlib.ExitStack() as stack:
+        pooler = stack.enter_context(Pooler(server, default_pool_size=4, workers=2, database_workers=2))
+        places = [pooler.port, unix(pooler)] * 40
+        started = {"extra_float_digits": "2", "application_name": "at first"}
+        clients = [stack.enter_context(Raw(place, **started)) for place in places]
+        for number, client in enumerate(clients):
+            assert client.sql(f"SET TimeZone = 'Etc/GMT-{number % 12}'") == "C:SET Z:I"
+            assert client.sql(f"SET lock_timeout = {1001 + number}") == "C:SET Z:I"
+            assert client.ask(raw.parse("mine", f"SELECT {number}"), raw.SYNC) == "1 Z:I"
+        before = {process_of(client) for client in clients}
+        for swap in range(2):
+            with successor(pooler) as old:
+                assert old.wait(10) == 0, "it has no clients any more"
+                for number, client in enumerate(clients):
+                    assert client.value("SHOW TimeZone") == f"Etc/GMT-{number % 12}"
+                    assert client.value("SHOW lock_timeout") == f"{1001 + number}ms"
+                    assert client.value("SHOW application_name") == "at first"
+                    assert client.ask(raw.bind("mine"), raw.EXECUTE, raw.SYNC) == f"2 D:{number} C:SELECT 1 Z:I"
+                assert not before & {process_of(client) for client in clients}
+                assert clients[swap].sql("RESET lock_timeout") == "C:RESET Z:I"
+                assert clients[swap].value("SHOW lock_timeout") == "0"
+                assert clients[swap].sql(f"SET lock_timeout = {1001 + swap}") == "C:SET Z:I"
+                assert clients[2].sql("RESET ALL") == "C:RESET Z:I"
+                assert clients[2].value("SHOW extra_float_digits") == "2", "what it asked for at startup"
+                assert clients[2].sql("SET TimeZone = 'Etc/GMT-2'; SET lock_timeout = 1003") == "C:SET C:SET Z:I"
+                shown = [row for row in pooler.show("CLIENTS") if row["database"] == "postgres"]
+                assert len(shown) == len(clients)
+
+
+def test_a_client_goes_when_what_it_does_has_ended(server):
+    with Pooler(server, default_pool_size=4) as pooler, direct(server) as other, contextlib.ExitStack() as stack:
+        other.sql("SELECT pg_advisory_lock(79)")
+        within, waits, pinned, listens, busy = (stack.enter_context(Raw(pooler.port)) for _ in range(5))
+        within.sql("BEGIN")
+        before = process_of(within)
+        waits.send(query("SELECT pg_advisory_xact_lock(79)"))
+        pinned.sql("CREATE TEMP TABLE kept (a int)")
+        listens.sql("LISTEN heirs")
+        with successor(pooler) as old, Crowd([pooler.port]):
+            assert process_of(within) == before
+            assert within.sql("COMMIT") == "C:COMMIT Z:I"
+            other.sql("SELECT pg_advisory_unlock(79)")
+            assert raw.show(waits.until(b"Z")) == "T D: C:SELECT 1 Z:I"
+            for _ in range(300):
+                assert busy.value("SELECT 1") == "1"
+            assert pinned.sql("INSERT INTO kept VALUES (1)") == "C:INSERT 0 1 Z:I" and old.poll() is None
+            with Raw(pooler.port) as speaks:
+                speaks.sql("NOTIFY heirs, 'said'")
+            assert listens.next()[0] == b"A"
+            assert pinned.sql("DISCARD ALL") == "C:DISCARD ALL Z:I"
+            assert listens.sql("UNLISTEN *") == "C:UNLISTEN Z:I"
+            listens.socket.close()
+            assert old.wait(10) == 0
+            for client in (within, waits, busy, pinned):
+                assert process_of(client) != before
+
+
+def test_a_client_that_was_taken_over_can_be_cancelled(server):
+    with Pooler(server) as pooler, Raw(pooler.port) as client:
+        key = next(body for kind, body in client.greeting if kind == b"K")
+        with successor(pooler) as old:
+            assert old.wait(10) == 0
+            client.send(query("SELECT pg_sleep(60)"))
+            wait_until(
+                lambda: pooler.show("POOLS")[-1]["cl_active"] == "1" or pooler.show("POOLS")[0]["cl_active"] == "1"
+            )
+            with socket.create_connection(("127.0.0.1", pooler.port)) as cancel:
+                cancel.settimeout(10)
+                cancel.sendall((len(key) + 8).to_bytes(4) + (80877102).to_bytes(4) + key)
+                assert cancel.recv(1) == b""
+            assert raw.show(client.until(b"Z")).endswith("E:57014 Z:I")
+            assert client.value("SELECT 1") == "1"
+
+
+def test_clients_that_no_process_fetches_are_served_here_again(server):
+    """The new process dies while clients are ready to go to it."""
+    with Pooler(server, default_pool_size=4) as pooler, contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(Raw(pooler.port)) for _ in range(100)]
+        for number, client in enumerate(clients):
+            assert client.sql(f"SET lock_timeout = {1001 + number}") == "C:SET Z:I"
+        with Raw(unix(pooler), "pgbouncer", user="pgbouncer") as other:
+            # The console's own clients must be of the account that the pooler runs as.
+            assert "tcp|127.0.0.1" in other.sql("TAKEOVER")
+            other.sql("TAKEOVER DONE")
+            assert other.sql("TAKEOVER CLIENTS").endswith("C:TAKEOVER Z:I")
+            wait_until(lambda: "another process has taken" in pooler.log.read_text())
+            time.sleep(0.5)
+        for number, client in enumerate(clients):
+            assert client.value("SHOW lock_timeout") == f"{1001 + number}ms"
+
+
+def test_nobody_loses_a_statement_while_processes_follow_each_other(server):
+    """Clients that stay connected and ask without a pause, through three takeovers."""
+    with contextlib.ExitStack() as stack:
+        pooler = stack.enter_context(Pooler(server, default_pool_size=4))
+        failed, over, served = [], threading.Event(), [0] * 12
+
+        def run(number):
+            try:
+                with Raw(pooler.port) as client:
+                    client.sql(f"SET lock_timeout = {1001 + number}")
+                    while not over.is_set():
+                        assert client.value("SHOW lock_timeout") == f"{1001 + number}ms"
+                        assert client.sql("BEGIN") == "C:BEGIN Z:T"
+                        assert client.value("SELECT 1") == "1"
+                        assert client.sql("COMMIT") == "C:COMMIT Z:I"
+                        served[number] += 1
+            except Exception as error:
+                failed.append(f"{number}: {error!r}")
+
+        threads = [threading.Thread(target=run, args=(number,)) for number in range(len(served))]
+        for thread in threads:
+            thread.start()
+        try:
+            for _ in range(3):
+                least = [count + 5 for count in served]
+                wait_until(lambda least=least: failed or all(map(int.__ge__, served, least)))
+                with successor(pooler) as old:
+                    assert old.wait(20) == 0 and not failed, failed
+        finally:
+            over.set()
+            for thread in threads:
+                thread.join()
+        assert not failed, failed
 
 
 def test_a_cancel_request_finds_the_client_of_the_old_one(server):
@@ -161,7 +286,8 @@ def test_a_login_that_is_under_way_is_the_old_ones_to_end(server):
         # It has been accepted.
         wait_until(lambda: any(row["items"] == "1" for row in pooler.show("LISTS") if row["list"] == "login_clients"))
         with successor(pooler) as old:
-            slow.send(raw.startup("postgres"))
+            slow.send(raw.startup("postgres"), query("BEGIN"))
+            slow.until(b"Z")
             slow.until(b"Z")
             assert slow.value("SELECT 1") == "1" and old.poll() is None
             slow.socket.close()
@@ -170,14 +296,16 @@ def test_a_login_that_is_under_way_is_the_old_ones_to_end(server):
 
 def test_the_old_one_can_be_hurried(server):
     with Pooler(server) as pooler, Raw(pooler.port) as idle, Raw(pooler.port) as within:
-        idle.sql("SELECT 1")
+        # It listens, so it does not go.
+        idle.sql("LISTEN hurried")
         within.sql("BEGIN")
         with successor(pooler) as old:
             old.send_signal(signal.SIGINT)
             kind, body = idle.next()
             assert (kind, raw.code(body)) == (b"E", "57P01") and idle.is_closed()
             assert within.sql("COMMIT") == "C:COMMIT Z:I"
-            assert within.next()[0] == b"E" and old.wait(10) == 0
+            # It goes to the new one.
+            assert within.value("SELECT 1") == "1" and old.wait(10) == 0
 
 
 def test_the_port_of_the_metrics_goes_too(server):
@@ -188,7 +316,7 @@ def test_the_port_of_the_metrics_goes_too(server):
             return answer.read() == b"ok\n"
 
     with Pooler(server, metrics_port=port) as pooler, Raw(pooler.port) as client:
-        client.sql("SELECT 1")
+        client.sql("BEGIN")
         assert ready()
         with successor(pooler) as old:
             # The old one, which is ending, would say so.
@@ -227,7 +355,7 @@ def test_what_cannot_be_taken_over_leaves_the_old_one_as_it_was(server):
         assert os.path.exists(unix(pooler))
 
 
-@pytest.mark.parametrize("command", ["TAKEOVER", "TAKEOVER DONE"])
+@pytest.mark.parametrize("command", ["TAKEOVER", "TAKEOVER DONE", "TAKEOVER CLIENTS"])
 def test_only_the_own_account_is_given_sockets(pooler, command):
     with Raw(pooler.port, "pgbouncer") as admin:
         assert admin.sql(command) == "E:42601 Z:I"
@@ -243,7 +371,7 @@ def test_the_second_of_two_that_take_over_is_refused(server):
         Raw(unix(pooler), "pgbouncer", user="pgbouncer") as other,
         Raw(pooler.port) as client,
     ):
-        client.sql("SELECT 1")
+        client.sql("BEGIN")
         assert "tcp|127.0.0.1" in other.sql("TAKEOVER")
         with successor(pooler) as old:
             assert other.sql("TAKEOVER DONE") == "E:42601 Z:I"

@@ -74,6 +74,8 @@ pub enum Command {
         /// Whether they are served there.
         done: bool,
     },
+    /// TAKEOVER CLIENTS: those that have nothing under way are asked for.
+    TakeoverClients,
     /// SHUTDOWN, at once or not.
     Shutdown(Ending),
     /// SET key = value.
@@ -139,6 +141,7 @@ impl Command {
             "TAKEOVER" => match name.map(|name| name.to_uppercase()).as_deref() {
                 None => Self::Takeover { done: false },
                 Some("DONE") => Self::Takeover { done: true },
+                Some("CLIENTS") => Self::TakeoverClients,
                 Some(_) => return Err("TAKEOVER takes DONE or nothing".to_owned()),
             },
             "SHUTDOWN" => match name.map(|name| name.to_uppercase()).as_deref() {
@@ -215,7 +218,7 @@ impl Command {
             Self::Ban(..) => "BAN",
             Self::Unban(_) => "UNBAN",
             Self::Reload => "RELOAD",
-            Self::Takeover { .. } => "TAKEOVER",
+            Self::Takeover { .. } | Self::TakeoverClients => "TAKEOVER",
             Self::Shutdown(_) => "SHUTDOWN",
             Self::Set(..) | Self::SetParameter => "SET",
             Self::Empty => "",

@@ -246,6 +246,7 @@ impl Worker {
             // The answer carries the sockets, and has been sent.
             Command::Takeover { done: false } => return self.hand_over(key),
             Command::Takeover { done: true } => self.handed_over(key)?,
+            Command::TakeoverClients => return self.hand_clients_over(key),
             Command::Shutdown(way) => self.shared.tell_all(|| Message::Shutdown(*way)),
             Command::Set(name, value) => {
                 if let Some(notice) = self.set(name, value)?
