@@ -126,8 +126,14 @@ impl Membership {
     }
 
     /// The worker to which a connection goes that has become free here.
-    pub fn heir(&self, oldest: Option<Micros>, waiting: usize, now: Micros, size: usize) -> Option<WorkerId> {
-        lock(&self.common.ledger).heir(self.worker.0, oldest, waiting, now, size).map(WorkerId)
+    pub fn heir(
+        &self,
+        wait: (Option<Micros>, Option<Micros>),
+        waiting: usize,
+        now: Micros,
+        size: usize,
+    ) -> Option<WorkerId> {
+        lock(&self.common.ledger).heir(self.worker.0, wait, waiting, now, size).map(WorkerId)
     }
 
     /// The worker that is to give up one of its connections, which are busy without end, for clients that wait here.

@@ -104,7 +104,8 @@ impl Worker {
         let Some(server) = self.servers.get(key.0).filter(|server| may_travel(server)) else { return false };
         let Some(pool) = self.pools.get(server.pool.0).filter(|pool| pool.common.is_shared()) else { return false };
         let waiting = self.waiting_for_more(server.pool);
-        let heir = pool.common.heir(self.hunger(pool), waiting, self.micros(self.now), pool.size);
+        let next = pool.next_oldest(&self.clients).filter(|_| !pool.paused).map(|since| self.micros(since));
+        let heir = pool.common.heir((self.hunger(pool), next), waiting, self.micros(self.now), pool.size);
         if let Some(heir) = heir {
             self.send_over(key, heir);
         }

@@ -355,6 +355,14 @@ impl Pool {
         one.into_iter().chain(other).min()
     }
 
+    /// Since when the one behind the first has waited.
+    pub fn next_oldest(&self, clients: &Slots<Client>) -> Option<Instant> {
+        let waiting = self.waiting.iter().take(2).chain(self.sharers.iter().take(2));
+        let mut since: Vec<Instant> = waiting.filter_map(|key| clients.get(key.0)?.waits).collect();
+        since.sort();
+        since.get(1).copied()
+    }
+
     /// Takes the next who waits off the queues: whoever has waited longest.
     pub fn next_waiting(&mut self, clients: &Slots<Client>) -> Option<ClientKey> {
         let since = |key: Option<&ClientKey>| key.and_then(|key| clients.get(key.0)).and_then(|client| client.waits);

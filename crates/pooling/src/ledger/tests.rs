@@ -53,7 +53,7 @@ fn whom_the_server_refuses_gets_an_idle_connection_whatever_room_there_is() {
     let stuck = Standing { stuck: true, ..stands(false, AT(5)) };
     assert_eq!(ledger.report(1, stuck, 9), Step::Ask(0));
     assert_eq!(ledger.report(0, stands(true, None), 9), Step::Give(1));
-    assert_eq!(ledger.heir(0, None, 0, Micros(5), 9), Some(1));
+    assert_eq!(ledger.heir(0, (None, None), 0, Micros(5), 9), Some(1));
 }
 
 #[test]
@@ -62,12 +62,16 @@ fn a_free_connection_goes_to_who_has_waited_longest_if_that_is_much_longer() {
     (0..3).for_each(|worker| assert!(ledger.open(worker, 3)));
     ledger.report(1, stands(false, AT(10_000)), 3);
     ledger.report(2, stands(false, AT(9_000)), 3);
-    let now = Micros(12_000);
-    assert_eq!(ledger.heir(0, None, 0, now, 3), Some(2));
-    assert_eq!(ledger.heir(0, AT(10_000), 1, now, 3), None, "a millisecond and an eighth of three is not passed");
-    assert_eq!(ledger.heir(0, AT(10_400), 1, now, 3), Some(2));
-    assert_eq!(ledger.heir(0, AT(8_000), 1, now, 3), None);
-    assert_eq!(ledger.heir(0, None, 0, now, 4), None, "there is room: they open their own");
+    let now = Micros(17_000);
+    assert_eq!(ledger.heir(0, (None, None), 0, now, 3), Some(2));
+    assert_eq!(
+        ledger.heir(0, (AT(15_000), None), 1, now, 3),
+        None,
+        "four milliseconds and a quarter of eight are not passed"
+    );
+    assert_eq!(ledger.heir(0, (AT(15_100), None), 1, now, 3), Some(2));
+    assert_eq!(ledger.heir(0, (AT(8_000), None), 1, now, 3), None);
+    assert_eq!(ledger.heir(0, (None, None), 0, now, 4), None, "there is room: they open their own");
 }
 
 #[test]
@@ -79,7 +83,7 @@ fn who_has_more_than_its_share_gives_to_who_has_less_and_waits() {
     assert_eq!(ledger.creditor(1, 4), Some(0));
     assert_eq!(ledger.creditor(1, 4), None, "once at a time");
     assert!(ledger.owes(0, 4));
-    assert_eq!(ledger.heir(0, AT(0), 1, Micros(1), 4), Some(1), "though its own clients have waited longer");
+    assert_eq!(ledger.heir(0, (AT(0), None), 1, Micros(1), 4), Some(1), "though its own clients have waited longer");
     ledger.hand_over(0, 1);
     assert!(!ledger.owes(0, 4));
     assert_eq!(ledger.creditor(1, 4), Some(0));
@@ -97,7 +101,7 @@ fn who_has_none_gets_one_of_fewer_connections_than_workers() {
     assert!(ledger.open(0, 1));
     ledger.report(1, stands(false, AT(1)), 1);
     assert_eq!(ledger.creditor(1, 1), Some(0));
-    assert_eq!(ledger.heir(0, AT(0), 1, Micros(1), 1), Some(1));
+    assert_eq!(ledger.heir(0, (AT(0), None), 1, Micros(1), 1), Some(1));
 }
 
 #[test]
@@ -108,7 +112,7 @@ fn who_cannot_give_what_it_owes_does_not_keep_others_from_it() {
     ledger.report(2, stands(false, AT(1)), 9);
     assert_eq!(ledger.creditor(2, 9), Some(0));
     assert_eq!(ledger.creditor(2, 9), Some(1), "all of the first are held for long");
-    assert_eq!(ledger.heir(1, AT(0), 1, Micros(1), 9), Some(2));
+    assert_eq!(ledger.heir(1, (AT(0), None), 1, Micros(1), 9), Some(2));
 }
 
 #[test]
@@ -121,10 +125,10 @@ fn who_waits_for_one_connection_is_given_one() {
         ledger.hand_over(0, 1);
     }
     assert_eq!(ledger.report(0, stands(true, None), 4), Step::Nothing, "two are on their way");
-    assert_eq!(ledger.heir(0, None, 0, Micros(9), 4), None);
+    assert_eq!(ledger.heir(0, (None, None), 0, Micros(9), 4), None);
     // The first client of its own gets the one that is free: nobody waits there any more.
-    assert_eq!(ledger.heir(1, AT(5), 1, Micros(9), 4), None);
-    assert_eq!(ledger.heir(0, None, 0, Micros(9), 4), None);
+    assert_eq!(ledger.heir(1, (AT(5), None), 1, Micros(9), 4), None);
+    assert_eq!(ledger.heir(0, (None, None), 0, Micros(9), 4), None);
 }
 
 #[test]
@@ -195,7 +199,8 @@ impl World {
     /// A connection of a worker is free.
     fn free(&mut self, at: usize, chance: &mut Chance) {
         let (own, waiting) = (self.oldest(at), self.workers[at].queue.len());
-        if let Some(heir) = self.ledger.heir(at, own, waiting, Micros(self.now), self.size) {
+        let next = self.workers[at].queue.get(1).map(|since| Micros(*since));
+        if let Some(heir) = self.ledger.heir(at, (own, next), waiting, Micros(self.now), self.size) {
             self.give(at, heir);
         } else {
             self.workers[at].idle += 1;
