@@ -66,6 +66,14 @@ impl Learnt {
         }
     }
 
+    /// What a client's login has taught, for the process that takes the client over.
+    pub fn recall(&self, config: &Config, database: &str, user: &str) -> (Option<Arc<str>>, Option<[u8; 32]>) {
+        let is_configured = config.passwords.contains_key(user);
+        let source = if is_configured { Source::Configuration } else { Source::Query(database.to_owned()) };
+        let found = self.found.get(&(database.to_owned(), user.to_owned())).cloned();
+        (found, self.keys.get(&(source, user.to_owned())).copied())
+    }
+
     /// Nothing of these databases is open any more.
     pub fn forget(&mut self, databases: &[String]) {
         let is_gone = |database: &String| databases.contains(database);

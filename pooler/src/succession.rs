@@ -5,6 +5,7 @@
 //! cannot be handed over, and so do those that are pinned or listen, until they can go. Should the new process end before it
 //! has asked for clients that have been made ready, they go on being served here.
 
+use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -35,8 +36,8 @@ pub const AT_ONCE: usize = 60;
 /// A row of the answer: its first column says what it is.
 pub type Row = Vec<Vec<u8>>;
 
-/// A client as one process tells another of it.
-#[derive(Debug, Default, PartialEq, Eq)]
+/// A client as one process tells another of it. It has what opens servers in it, so it is not for logs.
+#[derive(Default, PartialEq, Eq)]
 pub struct Described {
     is_tcp: bool,
     user: String,
@@ -58,6 +59,14 @@ pub struct Described {
     statements: Vec<(Vec<u8>, Vec<u8>, Vec<u8>)>,
     /// Likewise without a name.
     unnamed: Option<(Vec<u8>, Vec<u8>)>,
+    /// What its login has taught for logins to servers: its password as it is stored, and its key by SCRAM.
+    learnt: (Option<String>, Option<[u8; 32]>),
+}
+
+impl fmt::Debug for Described {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Described").field("user", &self.user).finish_non_exhaustive()
+    }
 }
 
 /// The words for the rows of settings, as they are and as they were at startup.
@@ -101,6 +110,9 @@ impl Described {
         if let Some((lexing, definition)) = &self.unnamed {
             rows.push(vec![text("unnamed"), lexing.clone(), definition.clone()]);
         }
+        let (stored, key) = &self.learnt;
+        rows.extend(stored.iter().map(|stored| vec![text("stored password"), text(stored)]));
+        rows.extend(key.iter().map(|key| vec![text("client key"), key.to_vec()]));
         rows
     }
 
@@ -138,6 +150,8 @@ impl Described {
                 [b"statement", name, lexing, definition] => {
                     client.statements.push((name.to_vec(), lexing.to_vec(), definition.to_vec()));
                 }
+                [b"stored password", stored] => client.learnt.0 = Some(text(stored)),
+                [b"client key", key] => client.learnt.1 = Some((*key).try_into().map_err(|_| bad())?),
                 [b"unnamed", lexing, definition] => client.unnamed = Some((lexing.to_vec(), definition.to_vec())),
                 [_, name, value] => {
                     let place = |words: [&str; 2]| words.iter().position(|of| *of == word);
@@ -154,7 +168,7 @@ impl Described {
         Ok(clients)
     }
 
-    fn of(traveller: &Traveller, tracked: &Tracked) -> Self {
+    fn of(traveller: &Traveller, tracked: &Tracked, learnt: (Option<Arc<str>>, Option<[u8; 32]>)) -> Self {
         let named = |values: &[Option<Box<str>>]| {
             let all = tracked.names().zip(values);
             all.filter_map(|(name, value)| Some((name.to_owned(), value.as_deref()?.to_owned()))).collect()
@@ -180,6 +194,7 @@ impl Described {
             statements: statements
                 .map(|(name, carried)| (name.to_vec(), carried.lexing().word().into(), carried.definition().to_vec()))
                 .collect(),
+            learnt: (learnt.0.map(|stored| stored.to_string()), learnt.1),
             unnamed: traveller
                 .unnamed
                 .as_ref()
@@ -250,6 +265,9 @@ impl Worker {
     /// Takes in a client of the process before.
     pub fn adopt(&mut self, adopted: Adopted) {
         let Adopted { io, seat, place, described } = adopted;
+        let (stored, client_key) = described.learnt;
+        let stored = stored.map(Arc::from);
+        lock(&self.shared.learnt).learn(&self.config, &described.database, &described.user, stored, client_key);
         let ([values, startup_values], [sets, startup_sets]) = (described.values, described.sets);
         let carried = |lexing: &[u8], definition: Vec<u8>| Carried::anew(definition.into(), Lexing::of_word(lexing));
         let statements = described.statements.into_iter();
@@ -329,7 +347,8 @@ impl Worker {
 
     /// What is told of a client that goes.
     pub fn describe(&self, traveller: &Traveller) -> Vec<Row> {
-        Described::of(traveller, &self.tracked).rows()
+        let learnt = lock(&self.shared.learnt).recall(&self.config, &traveller.database, &traveller.user);
+        Described::of(traveller, &self.tracked, learnt).rows()
     }
 
     /// Has clients served here again that were to go to a process that has ended.
@@ -378,6 +397,7 @@ mod tests {
             sets: [vec![pair("role", "SET ROLE x")], vec![pair("my.a", "SET my.a = 'y'")]],
             statements: vec![(b"s\xff".to_vec(), b"conforming".to_vec(), b"SELECT $1\0\0\x01\0\0\0\x17".to_vec())],
             unnamed: Some((b"unclear".to_vec(), b"SELECT\0\0\0".to_vec())),
+            learnt: (Some("SCRAM-SHA-256$4096:a$b:c".to_owned()), Some([7; 32])),
             ..Described::default()
         };
         let rows = [full.rows(), plain.rows()].concat();

@@ -3,8 +3,9 @@
 //! It asks on the console, over the Unix socket and as the same account: `TAKEOVER` is answered with the sockets
 //! themselves (SCM_RIGHTS) beside rows that name them. They are the same sockets with the same backlog, so both processes
 //! accept until the new one serves and says `TAKEOVER DONE`. The old one lets go of them then and ends when its clients
-//! have left or were taken over too (`succession.rs`). It goes on listening on a Unix socket of its own, where cancel requests for its clients are passed on to,
-//! since these arrive at the new one. Should the new process fail before, nothing has changed.
+//! have left, or were taken over too (`succession.rs`). It goes on listening on a Unix socket of its own, where cancel
+//! requests for its clients are passed on to, since these arrive at the new one. Should the new process fail before,
+//! nothing has changed.
 
 use std::io::{IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;

@@ -14,7 +14,7 @@ import pytest
 
 from devkit.server import free_port
 from tests.pooler import raw
-from tests.pooler.process import PROGRAM, Pooler, is_refused, wait_until
+from tests.pooler.process import PASSWORD, PROGRAM, Pooler, ask, is_refused, wait_until
 from tests.pooler.raw import Raw, direct, query
 
 NEWEST_ONLY = True
@@ -205,6 +205,24 @@ def test_a_client_that_was_taken_over_can_be_cancelled(server):
                 assert cancel.recv(1) == b""
             assert raw.show(client.until(b"Z")).endswith("E:57014 Z:I")
             assert client.value("SELECT 1") == "1"
+
+
+@pytest.mark.parametrize("stands", ["in the file", "in the database"])
+def test_what_a_login_has_taught_goes_with_the_client(tls_server, stands):
+    """The server asks for the user's password, of which the poolers know a SCRAM secret and what the client has shown."""
+    secret = tls_server.psql("SELECT rolpassword FROM pg_authid WHERE rolname = 'scram_user'")
+    finds = f"auth_query='SELECT $1::text, ''{secret}'''" if stands == "in the database" else ""
+    databases = {"app": f"host=127.0.0.1 dbname=postgres {finds}"}
+    users = {"asker": PASSWORD} | ({} if finds else {"scram_user": secret})
+    settings = {"auth_type": "scram-sha-256", "auth_user": "asker"} if finds else {"auth_type": "scram-sha-256"}
+    with Pooler(tls_server, databases, users, **settings) as pooler:
+        with pooler.connect("app", "scram_user", PASSWORD) as client:
+            before = ask(client, "SELECT pg_backend_pid()")
+            with successor(pooler) as old:
+                assert old.wait(10) == 0
+                assert ask(client, "SELECT current_user") == [("scram_user",)]
+                assert ask(client, "SELECT pg_backend_pid()") != before
+        assert secret not in pooler.log.read_text()
 
 
 def test_clients_that_no_process_fetches_are_served_here_again(server):
