@@ -5,7 +5,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use simulation::schedule::{of_bytes, take};
-use simulation::world::{World, tell_all};
+use simulation::trace::tell_all;
+use simulation::world::World;
 
 fuzz_target!(|data: &[u8]| {
     if std::env::var_os("HOWDAH_TRACE").is_some() {

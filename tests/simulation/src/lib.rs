@@ -20,4 +20,6 @@
 pub mod model;
 pub mod schedule;
 pub mod search;
+pub mod setup;
+pub mod trace;
 pub mod world;

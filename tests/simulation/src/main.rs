@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use simulation::schedule::of_seed;
 use simulation::search::{run, shrink};
-use simulation::world;
+use simulation::trace::tell_all;
 
 struct Options {
     seeds: u64,
@@ -60,7 +60,7 @@ fn replay(seed: u64, options: &Options) -> bool {
         steps = only.iter().filter_map(|at| steps.get(*at).cloned()).collect();
     }
     println!("{setup:?}");
-    world::tell_all();
+    tell_all();
     match run(&setup, &steps) {
         Ok(()) => println!("seed {seed}: everything held"),
         Err(failure) => println!("seed {seed}: {}", failure.what),

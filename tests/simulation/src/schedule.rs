@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::world::{FORMS, ORDERS, Setup, World};
+use crate::setup::Setup;
+use crate::world::{FORMS, ORDERS, World};
 
 /// One thing that happens. Whose it is, `who`, is a client's place, or a server connection's among those that there are.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,7 +5,8 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::Once;
 
 use crate::schedule::{self, Step};
-use crate::world::{Setup, World};
+use crate::setup::Setup;
+use crate::world::World;
 
 thread_local! {
     static RUNS: Cell<bool> = const { Cell::new(false) };

@@ -1,0 +1,78 @@
+//! How the pooler is set up for a schedule.
+
+use std::time::Duration;
+
+/// How the pooler is set up, and for how many clients.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// Clients at once.
+    pub clients: usize,
+    /// Server connections of the pool.
+    pub pool_size: usize,
+    /// Workers of the pooler.
+    pub workers: usize,
+    /// How many of them serve the database at first.
+    pub members: usize,
+    /// Whether reads of several clients go down one connection.
+    pub pipelining: bool,
+    /// How long a read in a lane may keep the others waiting; zero for as long as it takes.
+    pub stall: Duration,
+    /// How long a connection may be idle and still be used unchecked; none where nothing is checked.
+    pub check_after: Option<Duration>,
+    /// How old a server connection becomes, in seconds.
+    pub lifetime: u64,
+    /// How long a client waits for a server connection, in seconds.
+    pub wait: u64,
+    /// How long a client may be idle in a transaction, in seconds; 0 for ever.
+    pub idle_in_transaction: u64,
+    /// Whether servers report `search_path`, as PostgreSQL does from 18 on.
+    pub reports_search_path: bool,
+    /// Whether a client keeps its server connection until it leaves.
+    pub session_mode: bool,
+    /// Whether clients wait while the server is down.
+    pub queue_while_down: bool,
+}
+
+impl Default for Setup {
+    /// Three clients, and no limits that they meet.
+    fn default() -> Self {
+        Self {
+            clients: 3,
+            pool_size: 1,
+            workers: 1,
+            members: 1,
+            pipelining: true,
+            stall: Duration::ZERO,
+            check_after: None,
+            lifetime: 3600,
+            wait: 120,
+            idle_in_transaction: 0,
+            reports_search_path: true,
+            session_mode: false,
+            queue_while_down: true,
+        }
+    }
+}
+
+impl Setup {
+    /// The settings, as lines of a configuration.
+    pub fn settings(&self) -> String {
+        let check = self.check_after.map_or_else(
+            || "server_check_query =".to_owned(),
+            |delay| format!("server_check_query = SELECT 1\nserver_check_delay = {}", delay.as_secs()),
+        );
+        format!(
+            "default_pool_size = {}\ndatabase_workers = {}\npipelining = {}\npipeline_stall = {}\n{check}\nserver_lifetime = {}\n\
+             query_wait_timeout = {}\nidle_transaction_timeout = {}\nserver_reset_query_always = 0\npool_mode = {}\nqueue_while_down = {}\n",
+            self.pool_size,
+            self.members,
+            u8::from(self.pipelining),
+            self.stall.as_secs_f64(),
+            self.lifetime,
+            self.wait,
+            self.idle_in_transaction,
+            if self.session_mode { "session" } else { "transaction" },
+            u8::from(self.queue_while_down),
+        )
+    }
+}

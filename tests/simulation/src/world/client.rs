@@ -1,0 +1,219 @@
+//! Clients: what they say, and what they take for an answer.
+
+use std::collections::{HashMap, VecDeque};
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+
+use wire::startup::{self, CancelKey};
+use wire::{backend, frame};
+
+use super::said::{FORMS, echo, extended, query, together};
+use super::{World, hear, is_open};
+use crate::model::{Session, Values, put};
+use crate::trace::trace;
+
+/// A unit that a client has begun to send and that has not been answered.
+pub(super) struct Unit {
+    pub(super) name: String,
+    /// Its client may have asked to cancel it.
+    pub(super) cancelled: bool,
+    pub(super) errors: usize,
+    /// It prepares a statement under a name, if need be.
+    pub(super) names: bool,
+}
+
+pub(super) struct Client {
+    /// How many had left when it came.
+    pub(super) born: usize,
+    pub(super) socket: UnixStream,
+    /// What it has not sent yet.
+    pub(super) unsent: VecDeque<u8>,
+    pub(super) heard: Vec<u8>,
+    pub(super) key: Option<CancelKey>,
+    pub(super) greeted: bool,
+    pub(super) gone: bool,
+    pub(super) units: VecDeque<Unit>,
+    pub(super) count: usize,
+    /// What it has been told of parameters.
+    pub(super) told: HashMap<String, String>,
+    pub(super) status: u8,
+    /// The session that it would have without a pooler, as of the last unit that it may know to have ended.
+    pub(super) session: Session,
+    /// Likewise after units whose end a server has not told yet: the connection, where that ends there, the session.
+    pub(super) ahead: Vec<(usize, usize, Session)>,
+    /// A unit of it has ended on a connection that died before it was told so: what it has been told of parameters
+    /// meanwhile holds.
+    pub(super) is_unsure: bool,
+    /// Connections that bring cancel requests.
+    pub(super) cancels: Vec<UnixStream>,
+    /// The statement that it has prepared under a name, once it has been told so.
+    pub(super) prepared: bool,
+}
+
+/// The name that a client signs its units by: which client it is, in which place, and which unit.
+fn name_of(client: usize, place: usize, unit: usize) -> String {
+    format!("{client}.{place}.{unit}")
+}
+
+impl World {
+    /// A client connects; in one place each has a parameter of its own.
+    pub(super) fn arrive(&mut self, place: usize) -> Client {
+        let socket = UnixStream::connect(self.folder.join(".s.PGSQL.6")).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let mut parameters = vec![("user", "u"), ("database", "d")];
+        let mut base = Values::new();
+        match place % 3 {
+            1 => {
+                parameters.push(("options", "-c my.a=base"));
+                put(&mut base, "my.a", Some("base"));
+            }
+            2 => {
+                parameters.push(("TimeZone", "base"));
+                put(&mut base, "timezone", Some("base"));
+            }
+            _ => (),
+        }
+        let mut hello = Vec::new();
+        startup::write_startup(&mut hello, parameters);
+        Client {
+            born: self.left,
+            socket,
+            unsent: hello.into(),
+            heard: Vec::new(),
+            key: None,
+            greeted: false,
+            gone: false,
+            units: VecDeque::new(),
+            count: 0,
+            told: HashMap::new(),
+            status: b'I',
+            session: Session::new(base),
+            ahead: Vec::new(),
+            is_unsure: false,
+            cancels: Vec::new(),
+            prepared: false,
+        }
+    }
+
+    /// A client says a unit, which is sent by and by.
+    pub fn say(&mut self, who: usize, form: usize, choices: &[usize]) {
+        let client = &mut self.clients[who];
+        if client.gone || client.units.len() > 8 {
+            return;
+        }
+        let name = name_of(client.born, who, client.count);
+        client.count += 1;
+        let names = form % FORMS == 3;
+        // All prepare the same, and bind their own.
+        if names && !client.units.is_empty() {
+            return;
+        }
+        let prepared = client.prepared;
+        let out = match form % FORMS {
+            0 | 1 => query(&name, choices),
+            2 => extended(&name, choices, None),
+            3 => echo(&name, prepared),
+            4 => together(&name, choices),
+            5 => extended(&name, choices, Some(b'E')),
+            _ => extended(&name, choices, Some(b'P')),
+        };
+        client.cancels.retain_mut(is_open);
+        let cancelled = !client.cancels.is_empty();
+        trace!("client {who} says {}", String::from_utf8_lossy(&out).replace('\0', " "));
+        client.units.push_back(Unit { name, cancelled, errors: 0, names });
+        client.unsent.extend(out);
+    }
+
+    /// A client sends so many bytes.
+    pub fn send(&mut self, who: usize, count: usize) {
+        let client = &mut self.clients[who];
+        let count = count.min(client.unsent.len());
+        let bytes: Vec<u8> = client.unsent.drain(..count).collect();
+        if !client.gone {
+            // The pooler may have closed it.
+            let _ = client.socket.write_all(&bytes);
+        }
+    }
+
+    /// A client asks to cancel what it does.
+    pub fn cancel(&mut self, who: usize) {
+        let client = &mut self.clients[who];
+        let Some(key) = client.key.as_ref().filter(|_| !client.gone && client.cancels.len() < 3) else { return };
+        let mut socket = UnixStream::connect(self.folder.join(".s.PGSQL.6")).unwrap();
+        let mut request = Vec::new();
+        startup::write_cancel(&mut request, key);
+        socket.write_all(&request).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        client.cancels.push(socket);
+        client.units.iter_mut().for_each(|unit| unit.cancelled = true);
+    }
+
+    /// A client leaves, and another comes in its place.
+    pub fn leave(&mut self, who: usize) {
+        self.left += 1;
+        self.clients[who] = self.arrive(who);
+    }
+
+    pub(super) fn hear_clients(&mut self) -> bool {
+        let mut any = false;
+        for place in 0..self.clients.len() {
+            let client = &mut self.clients[place];
+            if client.gone {
+                continue;
+            }
+            let open = hear(&mut client.socket, &mut client.heard, &mut any);
+            let heard = std::mem::take(&mut client.heard);
+            let mut left = heard.as_slice();
+            while let Ok(Some(message)) = frame::message(left) {
+                client.hear(message.tag, message.body);
+                left = message.rest;
+            }
+            client.heard = left.to_vec();
+            client.gone |= !open;
+        }
+        any
+    }
+}
+
+impl Client {
+    pub(super) fn hear(&mut self, tag: u8, body: &[u8]) {
+        let text = String::from_utf8_lossy(body).replace('\0', " ");
+        trace!("client {:?}: {} {text}", self.units.front().map(|unit| &unit.name), char::from(tag));
+        match tag {
+            b'K' => {
+                let (pid, secret) = backend::backend_key_data(body).unwrap();
+                self.key = Some(CancelKey { pid, secret: secret.to_vec() });
+            }
+            b'S' => {
+                let (name, value) = backend::parameter_status(body).unwrap();
+                self.told.insert(name.to_owned(), value.to_owned());
+            }
+            b'Z' if !self.greeted => self.greeted = true,
+            b'Z' => {
+                self.status = body[0];
+                let unit = self.units.pop_front().expect("an end of a unit that was not asked");
+                assert!(unit.errors <= 1, "{} errors for {}", unit.errors, unit.name);
+            }
+            b'E' => {
+                let report = backend::report(body).unwrap();
+                if report.severity == "FATAL" {
+                    trace!("gone: {report:?}");
+                    assert_ne!(report.code, "57014", "a client is sent away for what has struck the pooler's own");
+                    self.gone = true;
+                    return;
+                }
+                assert_ne!(report.code, "25006", "a write that its client may do is refused");
+                assert_ne!(report.code, "26000", "a statement that its client has prepared is not known");
+                self.units.front_mut().expect("an error that nobody has asked for").errors += 1;
+            }
+            b'D' => {
+                let unit = self.units.front().expect("a row that nobody has asked for");
+                let row = backend::data_row(body).unwrap();
+                assert_eq!(row, [Some(unit.name.as_bytes())], "another's row for {}", unit.name);
+            }
+            b'1' => self.prepared |= self.units.front().is_some_and(|unit| unit.names),
+            b'C' if body == b"DISCARD ALL\0" => self.prepared = false,
+            _ => (),
+        }
+    }
+}

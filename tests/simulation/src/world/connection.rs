@@ -1,0 +1,199 @@
+//! A connection to the server: what PostgreSQL's backend holds for it.
+
+use std::collections::{HashMap, VecDeque};
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+
+use wire::backend::{self, Status};
+use wire::frame::HEADER;
+use wire::startup::{self, Packet};
+use wire::{frontend, header};
+
+use crate::model::{Command, REPORTED, Session, Values, read, reported};
+
+/// What a server's connection has been asked and has not answered.
+pub(super) struct Question {
+    pub(super) tag: u8,
+    pub(super) body: Vec<u8>,
+    pub(super) own: bool,
+}
+
+pub(super) struct Connection {
+    pub(super) id: usize,
+    pub(super) socket: UnixStream,
+    pub(super) input: Vec<u8>,
+    pub(super) is_logged_in: bool,
+    pub(super) questions: VecDeque<Question>,
+    pub(super) answers: VecDeque<u8>,
+    /// Bytes that were answered and told.
+    pub(super) made: usize,
+    pub(super) told: usize,
+    /// Where the answers to the pooler's own questions end that have not been told.
+    pub(super) own: VecDeque<usize>,
+    pub(super) own_asked: usize,
+    pub(super) session: Session,
+    pub(super) reported: Values,
+    pub(super) statements: HashMap<Vec<u8>, String>,
+    pub(super) portals: HashMap<Vec<u8>, (String, Option<String>)>,
+    pub(super) skips: bool,
+    /// Who has begun a unit there, and what its client's session is in it.
+    pub(super) unit: Option<(usize, String, Session)>,
+    /// Whose the transaction is that is open there: the client's place, which client it was, and its session.
+    pub(super) holder: Option<(usize, usize, Session)>,
+    pub(super) strike: Option<&'static str>,
+    /// What was to lift the limits of a client has been struck.
+    pub(super) limited: bool,
+    /// A cancel request has arrived for what is at the front.
+    pub(super) cancelled: bool,
+}
+
+impl Connection {
+    /// One that has been accepted.
+    pub(super) fn new(id: usize, socket: UnixStream) -> Self {
+        Self {
+            id,
+            socket,
+            input: Vec::new(),
+            is_logged_in: false,
+            questions: VecDeque::new(),
+            answers: VecDeque::new(),
+            made: 0,
+            told: 0,
+            own: VecDeque::new(),
+            own_asked: 0,
+            session: Session::default(),
+            reported: Values::new(),
+            statements: HashMap::new(),
+            portals: HashMap::new(),
+            skips: false,
+            unit: None,
+            holder: None,
+            strike: None,
+            limited: false,
+            cancelled: false,
+        }
+    }
+
+    pub(super) fn say(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        let mut out = Vec::new();
+        write(&mut out);
+        self.made += out.len();
+        self.answers.extend(out);
+    }
+
+    /// The server lets everybody in.
+    pub(super) fn log_in(&mut self, reports_search_path: bool) {
+        let Ok(Some((Packet::Startup(_), count))) = startup::read(&self.input) else { return };
+        self.input.drain(..count);
+        self.is_logged_in = true;
+        let pid = i32::try_from(self.id).unwrap();
+        for name in REPORTED.iter().filter(|name| reports_search_path || **name != "search_path") {
+            self.reported.insert((*name).to_owned(), reported(&self.session.current, name));
+        }
+        let told = self.reported.clone();
+        let mut out = Vec::new();
+        backend::write_authentication(&mut out, &backend::Authentication::Ok);
+        for (name, value) in &told {
+            backend::write_parameter_status(&mut out, name, value);
+        }
+        backend::write_backend_key_data(&mut out, pid, b"abcd");
+        backend::write_ready_for_query(&mut out, Status::Idle);
+        let _ = self.socket.write_all(&out);
+    }
+
+    /// What is reported has changed.
+    pub(super) fn report(&mut self) {
+        let mut changed = Vec::new();
+        for (name, before) in &mut self.reported {
+            let now = reported(&self.session.current, name);
+            if now != *before {
+                *before = now.clone();
+                changed.push((name.clone(), now));
+            }
+        }
+        for (name, value) in changed {
+            self.say(|out| backend::write_parameter_status(out, &name, &value));
+        }
+    }
+
+    pub(super) fn take_questions(&mut self) {
+        while let Ok(Some(head)) = header(&self.input) {
+            if self.input.len() < head.total() {
+                return;
+            }
+            let message: Vec<u8> = self.input.drain(..head.total()).collect();
+            let body = message[HEADER..].to_vec();
+            let own = head.tag == b'Q' && read(std::str::from_utf8(&body[..body.len() - 1]).unwrap()).1.is_none();
+            // An alignment may follow what lifts limits; nothing of a client's may.
+            assert!(
+                own || head.tag == b'X' || self.own_asked == 0,
+                "a client's message behind one of the pooler's own"
+            );
+            self.own_asked += usize::from(own);
+            self.questions.push_back(Question { tag: head.tag, body, own });
+        }
+    }
+
+    pub(super) fn parse(&mut self, body: &[u8]) {
+        if self.skips {
+            return;
+        }
+        let parse = frontend::parse(body).unwrap();
+        let sql = String::from_utf8(parse.query.to_vec()).unwrap();
+        let ends = |command: &Command| {
+            matches!(command, Command::Commit { .. } | Command::Rollback { .. } | Command::RollbackTo(_))
+        };
+        if self.session.failed && !read(&sql).0.iter().all(ends) {
+            self.say(|out| backend::write_error(out, "ERROR", "25P02", "the transaction has failed"));
+            self.skips = true;
+            return;
+        }
+        if !parse.name.is_empty() && self.statements.contains_key(parse.name) {
+            return self.complain("42P05");
+        }
+        self.statements.insert(parse.name.to_vec(), sql);
+        self.say(|out| backend::write_empty(out, b'1'));
+    }
+
+    pub(super) fn bind(&mut self, body: &[u8]) {
+        if self.skips {
+            return;
+        }
+        let bind = frontend::bind(body).unwrap();
+        let Some(sql) = self.statements.get(bind.statement).cloned() else { return self.complain("26000") };
+        // One parameter, of which the length comes first.
+        let rest = &body[bind.portal.len() + bind.statement.len() + 2..];
+        let parameter = (rest[3] == 1).then(|| {
+            let length = usize::from(rest[7]);
+            String::from_utf8(rest[8..8 + length].to_vec()).unwrap()
+        });
+        self.portals.insert(bind.portal.to_vec(), (sql, parameter));
+        self.say(|out| backend::write_empty(out, b'2'));
+    }
+
+    pub(super) fn close(&mut self, body: &[u8]) {
+        if self.skips {
+            return;
+        }
+        if let Ok(frontend::Target::Statement(name)) = frontend::target(b'C', body) {
+            self.statements.remove(name);
+        }
+        self.say(|out| backend::write_empty(out, b'3'));
+    }
+
+    /// An error has been met, in its session and in what its client's is to be.
+    pub(super) fn fail(&mut self) {
+        self.session.fail();
+        if let Some((_, _, theirs)) = &mut self.unit {
+            theirs.fail();
+        }
+    }
+
+    fn complain(&mut self, code: &'static str) {
+        // Statements that neighbours have prepared may not be there in the end; then what relies on them is asked again.
+        assert!(!self.session.explicit, "{code} within a transaction");
+        self.fail();
+        self.say(|out| backend::write_error(out, "ERROR", code, "no such statement"));
+        self.skips = true;
+    }
+}

@@ -1,0 +1,215 @@
+//! The judge: what must hold of what arrives at the server.
+
+use wire::{backend, frame, frontend};
+
+use super::World;
+use super::client::Client;
+use super::connection::Question;
+use crate::model::{Command, REPORTED, Values, put, read, reported};
+
+impl World {
+    pub(super) fn run_query(&mut self, at: usize, question: &Question) {
+        let sql = String::from_utf8(frontend::query(&question.body).expect("a Query").to_vec()).expect("UTF-8");
+        let (commands, signature) = read(&sql);
+        assert_eq!(signature.is_none(), question.own);
+        self.connections[at].statements.remove(&b""[..]);
+        let mut lifts = true;
+        if let Some(owner) = &signature {
+            self.begin(at, owner);
+        } else {
+            // A statement that lifts a limit may run under it, and one in a client's transaction under its client's.
+            lifts = commands.iter().all(|command| {
+                matches!(command, Command::Set { name, value, .. } if name.ends_with("_timeout") && value.as_deref() == Some("0"))
+            });
+            let connection = &self.connections[at];
+            let limited = connection.session.current.contains_key("statement_timeout") && !connection.session.explicit;
+            assert!(lifts || !limited || connection.limited, "{sql} runs under the limit of a client");
+        }
+        let several = commands.len() > 1;
+        for command in &commands {
+            if several && *command == Command::DiscardAll {
+                panic!("DISCARD ALL beside others");
+            }
+            if !self.execute(at, command, None) {
+                break;
+            }
+        }
+        let connection = &mut self.connections[at];
+        connection.limited = question.own && (lifts || connection.limited) && connection.skips;
+        self.ready(at);
+    }
+
+    /// A client's unit begins on a connection, or goes on.
+    pub(super) fn begin(&mut self, at: usize, owner: &str) {
+        let connection = &mut self.connections[at];
+        if let Some((_, name, _)) = &connection.unit {
+            assert_eq!(name, owner, "another's message within a unit");
+            return;
+        }
+        let mut parts = owner.split('.').map(|part| part.parse::<usize>().unwrap());
+        let (_, place) = (parts.next().unwrap(), parts.next().unwrap());
+        let client = &mut self.clients[place];
+        if std::mem::take(&mut client.is_unsure) {
+            client.believe_what_was_told();
+        }
+        // One that has left is nobody's concern, as far as it harms nobody.
+        let mine = client.units.iter().any(|unit| unit.name == *owner) && !client.gone;
+        let session = if !mine {
+            connection.session.clone()
+        } else {
+            let id = connection.id;
+            let ahead = client.ahead.iter().rev().find(|(of, _, _)| *of == id);
+            ahead.map_or(&client.session, |(_, _, session)| session).clone()
+        };
+        assert!(
+            session.is_like(&connection.session),
+            "unit {owner} is to run in {session:?}\nand finds {:?}",
+            connection.session
+        );
+        connection.unit = Some((place, owner.to_owned(), session));
+    }
+
+    /// A statement runs; whether it has done well.
+    pub(super) fn execute(&mut self, at: usize, command: &Command, parameter: Option<&str>) -> bool {
+        let connection = &mut self.connections[at];
+        let mut struck = connection.strike.take();
+        if std::mem::take(&mut connection.cancelled) {
+            struck = Some("57014");
+            self.judge_cancel(at);
+        }
+        let connection = &mut self.connections[at];
+        let outcome = connection.session.run(command, struck);
+        if let Some((_, _, theirs)) = &mut connection.unit {
+            let same = theirs.run(command, struck);
+            assert!(same == outcome || outcome == Err("25006"), "{command:?}: {outcome:?} and not {same:?}");
+            if same != outcome {
+                theirs.fail();
+            }
+        }
+        if let (Command::Insert(name), Ok(_)) = (command, &outcome) {
+            let times = self.written.entry(name.clone()).or_default();
+            *times += 1;
+            assert_eq!(*times, 1, "{name} is written twice");
+        }
+        if matches!(command, Command::DiscardAll | Command::DeallocateAll) && outcome.is_ok() {
+            connection.statements.clear();
+        }
+        match outcome {
+            Ok(tag) => {
+                let row = match command {
+                    Command::Select(text) => Some(text.as_str()),
+                    Command::Echo => parameter,
+                    _ => None,
+                };
+                connection.say(|out| {
+                    if let Some(row) = row {
+                        backend::write_data_row(out, [Some(row.as_bytes())].into_iter());
+                    }
+                    backend::write_command_complete(out, &tag);
+                });
+                true
+            }
+            Err(code) => {
+                connection.say(|out| backend::write_error(out, "ERROR", code, "no"));
+                connection.skips = true;
+                false
+            }
+        }
+    }
+
+    /// A cancel request strikes what is run next.
+    fn judge_cancel(&self, at: usize) {
+        let connection = &self.connections[at];
+        match &connection.unit {
+            Some((place, name, _)) => {
+                let client = &self.clients[*place];
+                let victim = client.units.iter().find(|unit| unit.name == *name && !client.gone);
+                assert!(
+                    victim.is_none_or(|unit| unit.cancelled),
+                    "a cancel request strikes {name}, whose client did not ask"
+                );
+            }
+            // What the pooler says again for a client at the end of a unit belongs to this unit.
+            None => {
+                let (place, born, _) =
+                    connection.holder.as_ref().expect("a cancel request strikes the pooler's own statement");
+                let client = &self.clients[*place];
+                let waits = client.units.front().is_some_and(|unit| unit.cancelled);
+                assert!(client.born != *born || waits, "a cancel request strikes what its client did not ask for");
+            }
+        }
+    }
+
+    /// A unit, or a question of the pooler's own, has ended.
+    pub(super) fn ready(&mut self, at: usize) {
+        let connection = &mut self.connections[at];
+        connection.session.finish();
+        connection.skips = false;
+        connection.cancelled = false;
+        connection.report();
+        let status = connection.session.status();
+        connection.say(|out| frame::write(out, b'Z', |out| out.push(status)));
+        let open = connection.session.explicit;
+        match connection.unit.take() {
+            Some((place, name, mut theirs)) => {
+                theirs.finish();
+                // The client in that place may be another by now.
+                let born = name.split('.').next().and_then(|born| born.parse().ok()).unwrap();
+                connection.holder = open.then(|| (place, born, theirs.clone()));
+                let client = &mut self.clients[place];
+                if client.units.iter().any(|unit| unit.name == name) {
+                    client.ahead.push((connection.id, connection.made, theirs));
+                }
+            }
+            None if connection.own_asked > connection.own.len() => {
+                connection.own.push_back(connection.made);
+                // What the pooler says again for a client in its transaction may fail: then that has failed.
+                if let Some((place, born, theirs)) =
+                    connection.holder.as_mut().filter(|_| open && connection.session.failed)
+                    && self.clients[*place].born == *born
+                {
+                    theirs.fail();
+                    self.clients[*place].ahead.push((connection.id, connection.made, theirs.clone()));
+                }
+            }
+            // A unit in which nothing ran.
+            None => (),
+        }
+    }
+
+    /// What the pooler believes of sessions that nobody uses is what they have.
+    pub(super) fn check_beliefs(&mut self) {
+        for belief in self.pooler.believed() {
+            let connection = self.connections.iter().find(|connection| i32::try_from(connection.id) == Ok(belief.pid));
+            let Some(connection) = connection.filter(|connection| connection.answers.is_empty()) else { continue };
+            assert!(connection.questions.is_empty(), "a free connection that is asked something");
+            let mut values = Values::new();
+            for (name, statement) in &belief.sets {
+                match read(statement).0.as_slice() {
+                    [Command::Set { name: of, value, .. }] if of == name => put(&mut values, of, value.as_deref()),
+                    other => panic!("{name} is believed to be set by {other:?}"),
+                }
+            }
+            let mut truth = connection.session.current.clone();
+            for (name, value) in &belief.vars {
+                assert_eq!(*value, reported(&truth, name), "{name} of a free session");
+                truth.remove(&name.to_lowercase());
+            }
+            let read_only = truth.remove("default_transaction_read_only").is_some();
+            assert_eq!(values, truth, "a free session is not what it is taken for");
+            assert_eq!(belief.read_only, read_only);
+        }
+    }
+}
+
+impl Client {
+    pub(super) fn believe_what_was_told(&mut self) {
+        for (name, value) in self.told.iter().filter(|(name, _)| REPORTED.contains(&name.as_str())) {
+            let name = name.to_lowercase();
+            let value = value.replace("\"$user\"", "$user");
+            for values in [&mut self.session.current, &mut self.session.lasting] {
+                put(values, &name, Some(&value));
+            }
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! The server: what it answers, and what befalls it.
+
+use std::io::Write;
+use std::os::unix::net::UnixListener;
+
+use wire::startup::{self, Packet};
+use wire::{backend, frame, frontend};
+
+use super::connection::Connection;
+use super::{World, hear};
+use crate::model::read;
+use crate::trace::trace;
+
+/// What may strike a statement.
+const STRIKES: [&str; 3] = ["57014", "22023", "23503"];
+
+impl World {
+    pub(super) fn connection(&mut self, who: usize) -> Option<&mut Connection> {
+        let count = self.connections.len();
+        self.connections.get_mut(who % count.max(1))
+    }
+
+    /// A server answers so many messages.
+    pub fn work(&mut self, who: usize, count: usize) {
+        let Some(id) = self.connection(who).map(|connection| connection.id) else { return };
+        for _ in 0..count {
+            let Some(at) = self.connections.iter().position(|connection| connection.id == id) else { return };
+            if !self.answer_one(at) {
+                return;
+            }
+        }
+    }
+
+    /// So many bytes of a server's answers are told.
+    pub fn answer(&mut self, who: usize, count: usize) {
+        let Some(connection) = self.connection(who) else { return };
+        let id = connection.id;
+        let count = count.min(connection.answers.len());
+        let bytes: Vec<u8> = connection.answers.drain(..count).collect();
+        let _ = connection.socket.write_all(&bytes);
+        connection.told += count;
+        let told = connection.told;
+        while connection.own.front().is_some_and(|end| *end <= told) {
+            connection.own.pop_front();
+            connection.own_asked -= 1;
+        }
+        for client in &mut self.clients {
+            while client.ahead.first().is_some_and(|(of, end, _)| *of == id && *end <= told) {
+                client.session = client.ahead.remove(0).2;
+            }
+        }
+    }
+
+    /// What a server runs next fails.
+    pub fn strike(&mut self, who: usize, how: usize) {
+        if let Some(connection) = self.connection(who) {
+            connection.strike = Some(STRIKES[how]);
+        }
+    }
+
+    /// A server connection dies.
+    pub fn kill(&mut self, who: usize) {
+        let Some(connection) = self.connection(who).filter(|connection| connection.is_logged_in) else { return };
+        let id = connection.id;
+        trace!("server {id} dies");
+        self.bury(id);
+    }
+
+    /// The server goes down: its connections die, and no other can be made.
+    pub fn stop(&mut self) {
+        trace!("the server stops");
+        self.listener = None;
+        let _ = std::fs::remove_file(self.folder.join(".s.PGSQL.5"));
+        let ids: Vec<usize> = self.connections.iter().map(|connection| connection.id).collect();
+        ids.into_iter().for_each(|id| self.bury(id));
+    }
+
+    /// The server is there, again.
+    pub fn start(&mut self) {
+        if self.listener.is_none() {
+            trace!("the server starts");
+            let listener = UnixListener::bind(self.folder.join(".s.PGSQL.5")).unwrap();
+            listener.set_nonblocking(true).unwrap();
+            self.listener = Some(listener);
+        }
+    }
+
+    pub(super) fn bury(&mut self, id: usize) {
+        self.connections.retain(|connection| connection.id != id);
+        for client in &mut self.clients {
+            let known = client.ahead.len();
+            client.ahead.retain(|(of, _, _)| *of != id);
+            client.is_unsure |= client.ahead.len() < known;
+        }
+    }
+
+    /// A server says what nobody has asked for.
+    pub fn mutter(&mut self, who: usize, what: usize) {
+        let Some(connection) = self.connection(who).filter(|connection| connection.is_logged_in) else { return };
+        let mut out = Vec::new();
+        match what {
+            0 => backend::write_notice(&mut out, "NOTICE", "00000", "hum"),
+            1 => frame::write(&mut out, b'A', |out| out.extend_from_slice(b"\0\0\0\x01c\0p\0")),
+            _ => backend::write_parameter_status(&mut out, "in_hot_standby", "off"),
+        }
+        connection.made += out.len();
+        connection.answers.extend(out);
+    }
+
+    /// Takes what comes to the server: new connections, and with `cancels` the requests that some bring.
+    pub(super) fn accept(&mut self, cancels: bool) -> bool {
+        let mut any = false;
+        while let Some(Ok((socket, _))) = self.listener.as_ref().map(UnixListener::accept) {
+            socket.set_nonblocking(true).unwrap();
+            self.count += 1;
+            self.connections.push(Connection::new(self.count, socket));
+            any = true;
+        }
+        any | (cancels && self.deliver_cancels())
+    }
+
+    /// The cancel requests that have been brought strike what they name; whether there were any.
+    fn deliver_cancels(&mut self) -> bool {
+        let bearers: Vec<(usize, i32)> = self
+            .connections
+            .iter()
+            .filter(|connection| !connection.is_logged_in)
+            .filter_map(|connection| match startup::read(&connection.input) {
+                Ok(Some((Packet::Cancel(key), _))) => Some((connection.id, key.pid)),
+                _ => None,
+            })
+            .collect();
+        for (bearer, pid) in &bearers {
+            self.bury(*bearer);
+            let target = self.connections.iter_mut().find(|connection| i32::try_from(connection.id) == Ok(*pid));
+            // It strikes what is being done, if that has come.
+            if let Some(target) = target.filter(|target| !target.questions.is_empty()) {
+                target.cancelled = true;
+            }
+        }
+        !bearers.is_empty()
+    }
+
+    pub(super) fn hear_servers(&mut self) -> bool {
+        let (mut any, mut dead) = (false, Vec::new());
+        for connection in &mut self.connections {
+            let open = hear(&mut connection.socket, &mut connection.input, &mut any);
+            if !connection.is_logged_in {
+                connection.log_in(self.reports_search_path);
+            }
+            if connection.is_logged_in {
+                connection.take_questions();
+            }
+            if !open {
+                dead.push(connection.id);
+            }
+        }
+        dead.into_iter().for_each(|id| self.bury(id));
+        any
+    }
+
+    /// A server answers one message; whether there was any.
+    pub(super) fn answer_one(&mut self, at: usize) -> bool {
+        let Some(question) = self.connections[at].questions.pop_front() else { return false };
+        let connection = &self.connections[at];
+        let text = String::from_utf8_lossy(&question.body).replace('\0', " ");
+        trace!("server {}: {} {text} {:?}", connection.id, char::from(question.tag), connection.strike);
+        match question.tag {
+            b'Q' => self.run_query(at, &question),
+            b'P' => self.connections[at].parse(&question.body),
+            b'B' => self.connections[at].bind(&question.body),
+            b'E' => self.run_portal(at, &question.body),
+            b'C' => self.connections[at].close(&question.body),
+            b'S' => self.sync(at),
+            b'X' => {
+                let id = self.connections[at].id;
+                self.bury(id);
+            }
+            // A server of this world keeps no answer back.
+            b'H' => (),
+            b'D' => panic!("nobody has asked for a description"),
+            tag => panic!("a message of type {tag}"),
+        }
+        true
+    }
+
+    fn run_portal(&mut self, at: usize, body: &[u8]) {
+        let connection = &mut self.connections[at];
+        if connection.skips {
+            return;
+        }
+        let (sql, parameter) = connection.portals.get(frontend::portal(body)).cloned().expect("a portal");
+        let (commands, signature) = read(&sql);
+        let owner = parameter.clone().or(signature).expect("only clients use the extended protocol");
+        self.begin(at, &owner);
+        for command in commands {
+            self.execute(at, &command, parameter.as_deref());
+        }
+    }
+
+    fn sync(&mut self, at: usize) {
+        let connection = &mut self.connections[at];
+        let strikes = connection.strike.is_some_and(|code| code == "23503");
+        // The end of what no BEGIN has begun may fail too.
+        if strikes && !connection.skips && !connection.session.explicit && connection.unit.is_some() {
+            connection.strike = None;
+            connection.fail();
+            connection.say(|out| backend::write_error(out, "ERROR", "23503", "deferred"));
+        }
+        self.ready(at);
+    }
+}
