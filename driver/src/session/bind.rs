@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple, PyType};
 
 use super::calls::name;
-use super::flight::{Flight, Kind, Shape};
+use super::flight::{Answer, Execution, Flight, Shape, Verb};
 use super::op::{Op, Started};
 use super::request::Request;
 use super::statement::Statement;
@@ -140,10 +140,10 @@ impl Session {
         limit: u32,
     ) -> PyResult<Started> {
         let py = slf.py();
-        let mut flight = Flight::new(Kind::Execute, Shape::Extra, op);
-        flight.program = Some(statement.get().compile(py)?);
-        flight.statement = Some(statement.clone_ref(py));
-        Self::push(slf, flight, |out| {
+        let program = statement.get().compile(py)?;
+        let answer = Answer::to(Shape::Extra);
+        let execution = Execution { statement: statement.clone_ref(py), program, answer, failure: None };
+        Self::push(slf, Flight::new(Verb::Execute(execution), op), |out| {
             outgoing::execute(out, portal, limit);
             outgoing::sync(out);
             Ok(())
@@ -182,11 +182,14 @@ impl Session {
         let this = slf.get();
         let state = statement.get();
         let program = state.compile(py)?;
-        let mut flight = Flight::new(Kind::Execute, shape, op);
-        flight.program = Some(program.clone());
-        flight.statement = Some(statement.clone().unbind());
+        let execution = Execution {
+            statement: statement.clone().unbind(),
+            program: program.clone(),
+            answer: Answer::to(shape),
+            failure: None,
+        };
         this.note_change(state.changes_session);
-        Self::push(slf, flight, |out| {
+        Self::push(slf, Flight::new(Verb::Execute(execution), op), |out| {
             let name = state.name.bind(py).to_str()?.as_bytes();
             if !state.prepared() {
                 let query = this.settings.get().encode_text(state.query.bind(py))?;
@@ -214,12 +217,11 @@ impl Session {
         let program = state.compile(py)?;
         let builder = ColumnsBuilder::new(state.fields(py, dictionary)?);
         let formats = builder.formats();
-        let mut flight = Flight::new(Kind::Execute, Shape::Columns, op);
-        flight.program = Some(program.clone());
-        flight.statement = Some(statement.clone().unbind());
-        flight.columns = Some(Box::new(builder));
+        let answer = Answer::Columns(Box::new(builder));
+        let execution =
+            Execution { statement: statement.clone().unbind(), program: program.clone(), answer, failure: None };
         this.note_change(state.changes_session);
-        Self::push(slf, flight, |out| {
+        Self::push(slf, Flight::new(Verb::Execute(execution), op), |out| {
             let name = state.name.bind(py).to_str()?.as_bytes();
             if !state.prepared() {
                 let query = this.settings.get().encode_text(state.query.bind(py))?;

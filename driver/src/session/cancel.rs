@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use pyo3::intern;
 use pyo3::prelude::*;
 
-use super::flight::Flight;
+use super::flight::{Flight, Waiter};
 use super::op::Op;
 use super::request::Request;
 use super::{Session, brief};
@@ -34,7 +34,7 @@ impl Session {
         let abandoned = {
             let mut reading = this.reading()?;
             let mut writing = this.writing()?;
-            reading.current.as_mut().or(writing.flights.front_mut()).is_some_and(|flight| flight.abandoned)
+            reading.current.as_mut().or(writing.flights.front_mut()).is_some_and(|flight| flight.is_abandoned())
         };
         if abandoned { Session::request_cancel(slf) } else { Ok(()) }
     }
@@ -53,7 +53,7 @@ impl Session {
     /// Gives an operation up: what it asked is cancelled on the server, or never sent.
     pub(crate) fn abandon(slf: &Bound<'_, Self>, op: &Bound<'_, Op>) -> PyResult<()> {
         let this = slf.get();
-        let mine = |flight: &Flight| flight.op.as_ref().is_some_and(|other| other.is(op));
+        let mine = |flight: &Flight| matches!(&flight.waiter, Waiter::Op(other) if other.is(op));
         let mut cancel = false;
         {
             let mut reading = this.reading()?;
@@ -85,7 +85,7 @@ impl Session {
     pub(crate) fn give_back(slf: &Bound<'_, Self>, op: &Op, value: &Bound<'_, PyAny>) -> PyResult<()> {
         let request = std::mem::replace(&mut op.state().request, Request::Nothing);
         match request {
-            Request::Lease => Self::unlease(slf, value),
+            Request::Lease(_) => Self::unlease(slf, value),
             Request::CopyIn(_) => Self::copy_abort(slf, "COPY was cancelled"),
             Request::CopyOut(_) => Self::copy_out_abort(slf),
             Request::Prepare(statement) => slf.get().forget_statement(slf.py(), &statement),
@@ -134,7 +134,7 @@ impl Session {
                 let mut reading = this.reading()?;
                 let mut writing = this.writing()?;
                 let front = reading.current.as_mut().or(writing.flights.front_mut());
-                front.is_some_and(|flight| flight.abandoned)
+                front.is_some_and(|flight| flight.is_abandoned())
             };
             if next {
                 Self::request_cancel(slf)?;

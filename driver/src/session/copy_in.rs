@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
-use super::flight::{Flight, Kind};
+use super::flight::{Flight, Verb, Waiter};
 use super::op::{Op, Started};
 use super::request::Request;
 use super::statement::Statement;
@@ -99,7 +99,7 @@ impl Session {
 impl Session {
     /// Begins a COPY ... FROM STDIN, from now on the only one to write.
     pub(super) fn send_copy_in(slf: &Bound<'_, Self>, op: &Bound<'_, Op>, query: &Py<PyString>) -> PyResult<Started> {
-        let started = Self::send_query(slf, op, query, Kind::CopyIn)?;
+        let started = Self::send_query(slf, op, query, Verb::CopyIn)?;
         slf.get().writing()?.exclusive = Some(Exclusive::CopyIn);
         Ok(started)
     }
@@ -107,16 +107,15 @@ impl Session {
     /// The server is ready for data, which only a COPY ... FROM STDIN has.
     pub(super) fn copy_in_ready(slf: &Bound<'_, Self>, flight: &mut Flight) -> PyResult<()> {
         let py = slf.py();
-        if flight.kind == Kind::CopyIn && !flight.abandoned {
-            flight.copying = true;
-            if let Some(op) = flight.op.take() {
+        if matches!(flight.verb, Verb::CopyIn(_)) && !flight.is_abandoned() {
+            if let Some(op) = flight.waiter.take() {
                 op.get().finish(py, Ok(py.None()));
             }
             return Ok(());
         }
         let mut writing = slf.get().writing()?;
         outgoing::copy_fail(&mut writing.out, "COPY FROM STDIN needs copy_to_table()");
-        if flight.kind == Kind::Execute {
+        if matches!(flight.verb, Verb::Execute(_)) {
             outgoing::sync(&mut writing.out);
         }
         Self::flush(slf, &mut writing)
@@ -142,9 +141,9 @@ impl Session {
         }
         Self::flush(slf, &mut writing)?;
         let writing = &mut *writing;
-        let copying = |flight: &&mut Flight| flight.kind == Kind::CopyIn;
+        let copying = |flight: &&mut Flight| matches!(flight.verb, Verb::CopyIn(_));
         match reading.current.as_mut().filter(copying).or(writing.flights.iter_mut().find(copying)) {
-            Some(flight) => flight.op = Some(op.clone().unbind()),
+            Some(flight) => flight.waiter = Waiter::Op(op.clone().unbind()),
             None => return Err(errors::interface(py, "no COPY operation is in progress")),
         }
         Ok(Started::Waits)
@@ -166,7 +165,7 @@ impl Session {
             if writing.copy_end.take().is_none() {
                 outgoing::copy_fail(&mut writing.out, reason);
                 Self::flush(slf, &mut writing)?;
-                let copying = |flight: &&mut Flight| flight.kind == Kind::CopyIn;
+                let copying = |flight: &&mut Flight| matches!(flight.verb, Verb::CopyIn(_));
                 let writing = &mut *writing;
                 if let Some(flight) =
                     reading.current.as_mut().filter(copying).or(writing.flights.iter_mut().find(copying))

@@ -6,7 +6,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
-use super::flight::{Flight, Kind};
+use super::flight::{Flight, Verb, Waiter};
 use super::inbox::{Inbox, Message};
 use super::op::{Op, Started};
 use super::request::Request;
@@ -37,8 +37,7 @@ impl Session {
         let mut cancel = false;
         {
             let mut reading = this.reading()?;
-            if let Some(flight) = reading.current.as_mut().filter(|flight| flight.kind == super::flight::Kind::CopyOut)
-            {
+            if let Some(flight @ Flight { verb: Verb::CopyOut(..), .. }) = &mut reading.current {
                 flight.abandon();
                 cancel = true;
             }
@@ -56,32 +55,19 @@ impl Session {
         let py = slf.py();
         let this = slf.get();
         let mut reading = this.reading()?;
-        let copied = match reading.current.as_mut().filter(|flight| flight.kind == Kind::CopyOut) {
-            Some(flight) if !flight.copied.is_empty() => {
-                let bytes = PyBytes::new(py, &flight.copied);
-                flight.copied.clear();
+        let copied = match &mut reading.current {
+            Some(Flight { verb: Verb::CopyOut(_, Some(copied)), .. }) if !copied.is_empty() => {
+                let bytes = PyBytes::new(py, copied);
+                copied.clear();
                 Some(bytes)
             }
-            Some(flight) => {
-                flight.op = Some(op.clone().unbind());
+            Some(Flight { verb: Verb::CopyOut(..), waiter, .. }) => {
+                *waiter = Waiter::Op(op.clone().unbind());
                 None
             }
-            None => {
+            _ => {
                 drop(reading);
-                let mut writing = this.writing()?;
-                if let Some(rest) = writing.copy_rest.take() {
-                    return Ok(Started::Done(PyBytes::new(py, &rest).into_any().unbind()));
-                }
-                return match writing.copy_end.take() {
-                    Some(end) => end.map(Started::Done),
-                    None => match writing.flights.iter_mut().find(|flight| flight.kind == Kind::CopyOut) {
-                        Some(flight) => {
-                            flight.op = Some(op.clone().unbind());
-                            Ok(Started::Waits)
-                        }
-                        None => Err(errors::interface(py, "no COPY operation is in progress")),
-                    },
-                };
+                return this.copy_rest(op);
             }
         };
         drop(reading);
@@ -89,16 +75,36 @@ impl Session {
         Ok(copied.map_or(Started::Waits, |bytes| Started::Done(bytes.into_any().unbind())))
     }
 
-    /// Gives copied bytes to who waits for them; holds up the server when nobody does.
-    pub(super) fn hand_over(&self, py: Python<'_>, flight: &mut Flight) -> PyResult<()> {
-        if flight.copying && !flight.copied.is_empty() {
-            if let Some(op) = flight.op.take() {
-                let bytes = PyBytes::new(py, &flight.copied).into_any().unbind();
-                flight.copied.clear();
-                op.get().finish(py, Ok(bytes));
-            } else if flight.copied.len() > COPY_MUCH && !flight.abandoned {
-                self.set_reading(py, false)?;
+    /// Takes what a COPY has left that is not being answered: its last bytes, or its end, or it is yet to begin.
+    fn copy_rest(&self, op: &Bound<'_, Op>) -> PyResult<Started> {
+        let py = op.py();
+        let mut writing = self.writing()?;
+        if let Some(rest) = writing.copy_rest.take() {
+            return Ok(Started::Done(PyBytes::new(py, &rest).into_any().unbind()));
+        }
+        if let Some(end) = writing.copy_end.take() {
+            return end.map(Started::Done);
+        }
+        match writing.flights.iter_mut().find(|flight| matches!(flight.verb, Verb::CopyOut(..))) {
+            Some(flight) => {
+                flight.waiter = Waiter::Op(op.clone().unbind());
+                Ok(Started::Waits)
             }
+            None => Err(errors::interface(py, "no COPY operation is in progress")),
+        }
+    }
+
+    /// Gives copied bytes to who waits for them; holds up the server when nobody does.
+    pub(super) fn hand_over(&self, py: Python<'_>, copied: &mut Vec<u8>, waiter: &mut Waiter) -> PyResult<()> {
+        if copied.is_empty() {
+            return Ok(());
+        }
+        if let Some(op) = waiter.take() {
+            let bytes = PyBytes::new(py, copied).into_any().unbind();
+            copied.clear();
+            op.get().finish(py, Ok(bytes));
+        } else if copied.len() > COPY_MUCH {
+            self.set_reading(py, false)?;
         }
         Ok(())
     }
@@ -117,8 +123,15 @@ impl Session {
     }
 
     /// Takes data: all that has come of it, for who waits.
-    pub(super) fn copied(py: Python<'_>, flight: &mut Flight, inbox: &mut Inbox, message: Message) -> PyResult<()> {
-        match flight.op.take_if(|_| flight.copying && flight.copied.is_empty()) {
+    pub(super) fn copied(
+        py: Python<'_>,
+        copied: &mut Vec<u8>,
+        waiter: &mut Waiter,
+        inbox: &mut Inbox,
+        message: Message,
+    ) -> PyResult<()> {
+        let op = if copied.is_empty() { waiter.take() } else { None };
+        match op {
             Some(op) => {
                 let run = inbox.run(message);
                 let bytes = PyBytes::new_with(py, run.length, |place| {
@@ -127,7 +140,7 @@ impl Session {
                 })?;
                 op.get().finish(py, Ok(bytes.into_any().unbind()));
             }
-            None => flight.copied.extend_from_slice(inbox.body(message)),
+            None => copied.extend_from_slice(inbox.body(message)),
         }
         Ok(())
     }

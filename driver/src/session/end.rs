@@ -93,7 +93,7 @@ impl Session {
             (std::mem::take(&mut writing.waiting), std::mem::take(&mut writing.draining))
         };
         self.beginning.store(0, Ordering::Relaxed);
-        let ops = flights.into_iter().filter_map(|flight| flight.op);
+        let ops = flights.into_iter().filter_map(|mut flight| flight.waiter.take());
         for op in ops.chain(waiting.into_iter().map(|waiting| waiting.op)).chain(draining) {
             op.get().finish(py, Err(PyErr::from_value(error(py).into_bound(py))));
         }

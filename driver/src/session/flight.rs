@@ -1,4 +1,7 @@
 //! Requests that are on their way: each ends with the server's ReadyForQuery, and they end in the order of sending.
+//!
+//! What a request asks is a [`Verb`], which has what comes of it as well: rows belong to an execution and copied bytes
+//! to a COPY, so that nothing else can have any.
 
 use std::sync::Arc;
 
@@ -12,42 +15,172 @@ use super::settle::rows_of;
 use super::statement::Statement;
 use crate::columns::ColumnsBuilder;
 
-/// What a request asks, which decides the answers that may come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+/// What a request asks, and what has come of it: that decides the answers that may come.
+#[derive(Debug)]
+pub enum Verb {
     /// The session's beginning.
     Startup,
     /// Parse and Describe.
-    Prepare,
+    Prepare(Py<Statement>),
     /// Any of Parse, Bind and Execute.
-    Execute,
+    Execute(Execution),
     /// Many Binds and Executes.
-    ExecuteMany,
+    Many(Batch),
     /// A Query.
-    Simple,
-    /// A Query of COPY ... TO STDOUT.
-    CopyOut,
+    Query(Text),
+    /// A Query of COPY ... TO STDOUT, and the bytes that nobody has taken yet once copying has begun.
+    CopyOut(Text, Option<Vec<u8>>),
     /// A Query of COPY ... FROM STDIN.
-    CopyIn,
+    CopyIn(Text),
     /// Close of a statement or portal.
     Close,
 }
 
-impl Kind {
+/// An execution of a statement.
+#[derive(Debug)]
+pub struct Execution {
+    /// The statement.
+    pub statement: Py<Statement>,
+    /// How its rows are read.
+    pub program: Arc<Program>,
+    /// What has come.
+    pub answer: Answer,
+    /// Why a row could not be read.
+    pub failure: Option<PyErr>,
+}
+
+/// What has come of an execution, in the form that is asked for.
+#[derive(Debug)]
+pub enum Answer {
+    /// All rows.
+    Rows(Vec<Py<PyAny>>),
+    /// The first row.
+    Row(Option<Py<PyAny>>),
+    /// One value of the first row.
+    Value { column: Py<PyAny>, value: Option<Py<PyAny>> },
+    /// The bytes of the first value of the first row.
+    Bytes(Option<Py<PyAny>>),
+    /// All rows, as columns.
+    Columns(Box<ColumnsBuilder>),
+    /// The command's tag.
+    Status(Tag),
+    /// All rows, the command's tag, and whether the portal had more rows than were asked for.
+    Extra { rows: Vec<Py<PyAny>>, tag: Tag, suspended: bool },
+    /// Nothing but that it succeeded.
+    Nothing,
+}
+
+/// The tag of the last command that completed.
+pub type Tag = Option<Box<[u8]>>;
+
+/// Executions of one statement with many argument lists.
+#[derive(Debug)]
+pub struct Batch {
+    /// The statement.
+    pub statement: Py<Statement>,
+    /// What has come.
+    pub total: Total,
+    /// Why a row could not be read, or an argument list not be written.
+    pub failure: Option<PyErr>,
+}
+
+/// What has come of many executions.
+#[derive(Debug)]
+pub enum Total {
+    /// How many rows the commands have told of.
+    Count(u64),
+    /// All rows, and how they are read.
+    Rows(Arc<Program>, Vec<Py<PyAny>>),
+}
+
+/// Commands as text.
+#[derive(Debug, Default)]
+pub struct Text {
+    /// The text, for errors.
+    pub query: Option<Py<PyAny>>,
+    /// How long the commands are that were put before the program's own.
+    pub prefix: usize,
+    /// What has come.
+    pub tag: Tag,
+}
+
+impl Verb {
     /// Whether an honest server may answer such a request with such a message (apart from ReadyForQuery, errors,
     /// notices and the like, which may come at any time).
-    pub fn expects(self, tag: u8) -> bool {
+    pub fn expects(&self, tag: u8) -> bool {
         match self {
-            Kind::Startup => matches!(tag, b'R' | b'K' | b'v'),
-            Kind::Prepare => matches!(tag, b'1' | b't' | b'T' | b'n'),
-            Kind::Execute => {
+            Verb::Startup => matches!(tag, b'R' | b'K' | b'v'),
+            Verb::Prepare(_) => matches!(tag, b'1' | b't' | b'T' | b'n'),
+            Verb::Execute(_) => {
                 matches!(tag, b'1' | b'2' | b'D' | b'C' | b's' | b'I' | b'G' | b'H' | b'W' | b'd' | b'c' | b'T' | b'n')
             }
-            Kind::ExecuteMany => matches!(tag, b'1' | b'2' | b'D' | b'C' | b's' | b'I'),
-            Kind::Simple => matches!(tag, b'T' | b'D' | b'C' | b'I' | b'G' | b'H' | b'W' | b'd' | b'c'),
-            Kind::CopyOut => matches!(tag, b'H' | b'd' | b'c' | b'C' | b'T' | b'D' | b'I'),
-            Kind::CopyIn => matches!(tag, b'G' | b'C' | b'T' | b'D' | b'I'),
-            Kind::Close => tag == b'3',
+            Verb::Many(_) => matches!(tag, b'1' | b'2' | b'D' | b'C' | b's' | b'I'),
+            Verb::Query(_) => matches!(tag, b'T' | b'D' | b'C' | b'I' | b'G' | b'H' | b'W' | b'd' | b'c'),
+            Verb::CopyOut(_, copied) => match tag {
+                b'd' => copied.is_some(),
+                _ => matches!(tag, b'H' | b'c' | b'C' | b'T' | b'D' | b'I'),
+            },
+            Verb::CopyIn(_) => matches!(tag, b'G' | b'C' | b'T' | b'D' | b'I'),
+            Verb::Close => tag == b'3',
+        }
+    }
+
+    /// The text of what is asked, for errors.
+    pub fn query(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        match self {
+            Verb::Prepare(statement)
+            | Verb::Execute(Execution { statement, .. })
+            | Verb::Many(Batch { statement, .. }) => Some(statement.get().query.clone_ref(py).into_any()),
+            Verb::Query(text) | Verb::CopyOut(text, _) | Verb::CopyIn(text) => {
+                text.query.as_ref().map(|query| query.clone_ref(py))
+            }
+            Verb::Startup | Verb::Close => None,
+        }
+    }
+
+    /// How long the commands are that were put before the program's own text.
+    pub fn prefix(&self) -> usize {
+        match self {
+            Verb::Query(text) | Verb::CopyOut(text, _) | Verb::CopyIn(text) => text.prefix,
+            _ => 0,
+        }
+    }
+
+    /// Why something could not be read or written on our side.
+    pub fn failure(&mut self) -> Option<&mut Option<PyErr>> {
+        match self {
+            Verb::Execute(execution) => Some(&mut execution.failure),
+            Verb::Many(batch) => Some(&mut batch.failure),
+            _ => None,
+        }
+    }
+
+    /// The tag, where it is asked for.
+    pub fn tag(&mut self) -> Option<&mut Tag> {
+        match self {
+            Verb::Execute(Execution { answer: Answer::Status(tag) | Answer::Extra { tag, .. }, .. }) => Some(tag),
+            Verb::Query(text) | Verb::CopyOut(text, _) | Verb::CopyIn(text) => Some(&mut text.tag),
+            _ => None,
+        }
+    }
+
+    /// Whether a stored BEGIN can travel in front of it.
+    pub fn carries_begin(&self) -> bool {
+        matches!(self, Verb::Prepare(_) | Verb::Execute(_) | Verb::Many(_) | Verb::Close)
+    }
+}
+
+impl Answer {
+    /// One to which nothing has come.
+    pub fn to(shape: Shape) -> Self {
+        match shape {
+            Shape::Rows => Answer::Rows(Vec::new()),
+            Shape::Row => Answer::Row(None),
+            Shape::Value(column) => Answer::Value { column, value: None },
+            Shape::Bytes => Answer::Bytes(None),
+            Shape::Status => Answer::Status(None),
+            Shape::Extra => Answer::Extra { rows: Vec::new(), tag: None, suspended: false },
+            Shape::Nothing => Answer::Nothing,
         }
     }
 }
@@ -67,8 +200,6 @@ pub enum Shape {
     Extra,
     /// The bytes of the first value of the first row.
     Bytes,
-    /// All rows, as columns.
-    Columns,
     /// Nothing but that it succeeded.
     Nothing,
 }
@@ -83,7 +214,6 @@ impl Shape {
             Shape::Status => Shape::Status,
             Shape::Extra => Shape::Extra,
             Shape::Bytes => Shape::Bytes,
-            Shape::Columns => Shape::Columns,
             Shape::Nothing => Shape::Nothing,
         }
     }
@@ -96,7 +226,7 @@ impl Shape {
             Shape::Value(column) => (2, Some(column.clone_ref(py))),
             Shape::Status => (3, None),
             Shape::Extra => (4, None),
-            Shape::Nothing | Shape::Columns => (5, None),
+            Shape::Nothing => (5, None),
             Shape::Bytes => (6, None),
         }
     }
@@ -115,110 +245,99 @@ impl Shape {
     }
 }
 
+/// Who waits for the answer to a request.
+#[derive(Debug)]
+pub enum Waiter {
+    /// An operation.
+    Op(Py<Op>),
+    /// Nobody for the moment: a COPY between its operations, or the session's beginning.
+    Nobody,
+    /// Nobody any more: who did was cancelled, or timed out. The answer is not read.
+    Gone,
+}
+
+impl Waiter {
+    /// The operation, to be told; nobody waits after that.
+    pub fn take(&mut self) -> Option<Py<Op>> {
+        if !matches!(self, Waiter::Op(_)) {
+            return None;
+        }
+        match std::mem::replace(self, Waiter::Nobody) {
+            Waiter::Op(op) => Some(op),
+            Waiter::Nobody | Waiter::Gone => None,
+        }
+    }
+}
+
 /// A request on its way.
 #[derive(Debug)]
 pub struct Flight {
     /// What was asked.
-    pub kind: Kind,
-    /// In which form the answer is given.
-    pub shape: Shape,
+    pub verb: Verb,
     /// Who waits for the answer.
-    pub op: Option<Py<Op>>,
-    /// Whether the one who waited was cancelled or timed out.
-    pub abandoned: bool,
+    pub waiter: Waiter,
     /// Whether the server was asked to cancel it.
     pub cancelled: bool,
     /// Whether it begins a transaction first.
     pub begins: bool,
-    /// How long the commands are that were put before the program's own.
-    pub prefix: usize,
-    /// Of what statement.
-    pub statement: Option<Py<Statement>>,
-    /// How its rows are read.
-    pub program: Option<Arc<Program>>,
-    /// The rows so far.
-    pub rows: Vec<Py<PyAny>>,
-    /// The columns so far, when those are asked for.
-    pub columns: Option<Box<ColumnsBuilder>>,
-    /// The one value that is asked for, when only one is.
-    pub value: Option<Py<PyAny>>,
-    /// How many rows the commands of many argument lists have told of.
-    pub count: u64,
-    /// The tag of the last command that completed.
-    pub tag: Option<Box<[u8]>>,
-    /// Whether the portal had more rows than were asked for.
-    pub suspended: bool,
     /// The server's error, by the letters of its fields.
     pub error: Option<Vec<(u8, Vec<u8>)>>,
-    /// What went wrong on our side.
-    pub failure: Option<PyErr>,
-    /// Bytes of COPY that nobody has taken yet.
-    pub copied: Vec<u8>,
-    /// Whether the server has said that copying may begin, or has begun.
-    pub copying: bool,
-    /// The text of the query, for errors.
-    pub query: Option<Py<PyAny>>,
 }
 
 impl Flight {
     /// A request of which nothing has been answered.
-    pub fn new(kind: Kind, shape: Shape, op: &Bound<'_, Op>) -> Self {
-        Self { op: Some(op.clone().unbind()), shape, ..Self::startup(kind) }
+    pub fn new(verb: Verb, op: &Bound<'_, Op>) -> Self {
+        Self { waiter: Waiter::Op(op.clone().unbind()), ..Self::unasked(verb) }
     }
 
     /// A request that no operation waits for.
-    pub fn startup(kind: Kind) -> Self {
-        Self {
-            kind,
-            shape: Shape::Nothing,
-            op: None,
-            abandoned: false,
-            cancelled: false,
-            begins: false,
-            prefix: 0,
-            statement: None,
-            program: None,
-            rows: Vec::new(),
-            columns: None,
-            value: None,
-            count: 0,
-            tag: None,
-            suspended: false,
-            error: None,
-            failure: None,
-            copied: Vec::new(),
-            copying: false,
-            query: None,
-        }
+    pub fn unasked(verb: Verb) -> Self {
+        Self { verb, waiter: Waiter::Nobody, cancelled: false, begins: false, error: None }
+    }
+
+    /// Whether nobody waits for the answer any more.
+    pub fn is_abandoned(&self) -> bool {
+        matches!(self.waiter, Waiter::Gone)
     }
 
     /// Nobody waits for the answer any more: it is not read.
     pub fn abandon(&mut self) {
-        self.abandoned = true;
-        self.op = None;
-        self.program = None;
-        self.rows.clear();
-        self.columns = None;
-        self.copied.clear();
+        self.waiter = Waiter::Gone;
+        match &mut self.verb {
+            Verb::Execute(execution) => execution.answer = Answer::Nothing,
+            Verb::Many(batch) => batch.total = Total::Count(0),
+            Verb::CopyOut(_, copied) => *copied = None,
+            _ => (),
+        }
     }
 
     /// Whether an honest server may answer it with such a message.
     pub fn expects(&self, tag: u8) -> bool {
-        self.kind.expects(tag) || (self.begins && matches!(tag, b'1' | b'2' | b'C' | b'I'))
+        self.verb.expects(tag) || (self.begins && matches!(tag, b'1' | b'2' | b'C' | b'I'))
     }
 
     /// Takes a CommandComplete.
     pub fn complete(&mut self, py: Python<'_>, body: &[u8]) -> PyResult<()> {
-        if !matches!(self.shape, Shape::Rows | Shape::Row | Shape::Value(_)) {
-            let tag = backend::command_complete(body).map_err(|error| broken_message(py, &error))?;
-            self.count += rows_of(tag);
-            self.tag = Some(tag.into());
+        let told = || backend::command_complete(body).map_err(|error| broken_message(py, &error));
+        if let Verb::Many(Batch { total: Total::Count(count), .. }) = &mut self.verb {
+            *count += rows_of(told()?);
+        } else if let Some(tag) = self.verb.tag() {
+            *tag = Some(told()?.into());
         }
         Ok(())
     }
 
-    /// Whether a stored BEGIN can travel in front of it.
-    pub fn carries_begin(&self) -> bool {
-        !matches!(self.kind, Kind::Startup | Kind::Simple | Kind::CopyIn | Kind::CopyOut)
+    /// Takes what says that a command has no tag (a BindComplete comes after the BEGIN that was put before it).
+    pub fn forget_tag(&mut self) {
+        if let Some(tag) = self.verb.tag() {
+            *tag = None;
+        }
+    }
+
+    /// Takes a PortalSuspended.
+    pub fn suspend(&mut self) {
+        if let Verb::Execute(Execution { answer: Answer::Extra { suspended, .. }, .. }) = &mut self.verb {
+            *suspended = true;
+        }
     }
 }

@@ -119,7 +119,7 @@ impl Session {
         let mut writing = self.writing()?;
         match self.must_wait(py, &mut writing)? {
             Some(_) => Ok(None),
-            None => self.grant(py, &mut writing, None).map(Some),
+            None => self.grant(py, &mut writing, current_task(py)?).map(Some),
         }
     }
 
@@ -136,13 +136,9 @@ impl Session {
         Ok(())
     }
 
-    /// Gives the current task's context the lease.
-    pub(crate) fn grant(&self, py: Python<'_>, writing: &mut Writing, task: Option<Py<PyAny>>) -> PyResult<Py<PyAny>> {
+    /// Gives a task the lease.
+    pub(crate) fn grant(&self, py: Python<'_>, writing: &mut Writing, task: Py<PyAny>) -> PyResult<Py<PyAny>> {
         let token = py.get_type::<PyAny>().call0()?.unbind();
-        let task = match task {
-            Some(task) => task,
-            None => current_task(py)?,
-        };
         writing.leases.push(Lease { token: token.clone_ref(py), task });
         Ok(token)
     }
@@ -179,9 +175,7 @@ impl Session {
             Some(task) => task,
             None => current_task(slf.py())?,
         };
-        let op = Op::make(slf, Request::Lease, Some(no_timeout(slf.py())?.clone().unbind()))?;
-        op.get().state().task = Some(task);
-        Ok(op)
+        Op::make(slf, Request::Lease(task), Some(no_timeout(slf.py())?.clone().unbind()))
     }
 
     /// The lease for the current task, if nothing stands in its way; else None.

@@ -7,7 +7,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyString, PyTuple};
 
-use super::flight::{Flight, Kind, Shape};
+use super::flight::{Batch, Flight, Total, Verb};
 use super::op::{Op, Started};
 use super::program::Program;
 use super::request::Request;
@@ -57,10 +57,9 @@ impl Session {
         let program = statement.get().compile(py)?;
         slf.get().note_change(statement.get().changes_session);
         let lists = args.try_iter()?.unbind();
-        let shape = if rows { Shape::Rows } else { Shape::Nothing };
-        let mut flight = Flight::new(Kind::ExecuteMany, shape, op);
-        flight.program = rows.then(|| program.clone());
-        flight.statement = Some(statement.clone_ref(py));
+        let total = if rows { Total::Rows(program.clone(), Vec::new()) } else { Total::Count(0) };
+        let batch = Batch { statement: statement.clone_ref(py), total, failure: None };
+        let flight = Flight::new(Verb::Many(batch), op);
         let mut many =
             Many { lists, statement: statement.clone_ref(py), program, limit: if rows { 0 } else { 1 }, next: 0 };
         // The first piece is written before anything is promised, so that a bad first argument costs nothing.
@@ -127,8 +126,10 @@ impl Session {
                     }
                     // Being the exclusive writer, its request is the last.
                     let mut reading = this.reading()?;
-                    if let Some(flight) = writing.flights.back_mut().or(reading.current.as_mut()) {
-                        flight.failure.get_or_insert(error);
+                    if let Some(Flight { verb: Verb::Many(batch), .. }) =
+                        writing.flights.back_mut().or(reading.current.as_mut())
+                    {
+                        batch.failure.get_or_insert(error);
                     }
                 }
             }

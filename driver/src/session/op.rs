@@ -17,40 +17,76 @@ use pyo3::types::PyType;
 use super::request::Request;
 use super::{Session, errors};
 
-#[derive(Debug, Default)]
+/// How far an operation is.
+#[derive(Debug)]
 enum Phase {
-    #[default]
-    New,
-    /// The task waits for this future.
-    Waiting(Py<PyAny>),
-    /// No task waits: a thread looks for the outcome.
-    Watched,
+    /// Nobody has awaited it. The timeout is in seconds; None is the connection's own.
+    New {
+        timeout: Option<Py<PyAny>>,
+    },
+    /// The session has it.
+    Pending {
+        waiter: Waiter,
+        news: Option<News>,
+    },
     /// A coroutine does the work.
     Inner(Py<PyAny>),
     Over,
+}
+
+/// Who waits for news of a pending operation.
+#[derive(Debug)]
+enum Waiter {
+    /// Nobody as yet: it is being started.
+    Nobody,
+    /// The task that waits for this future.
+    Task(Py<PyAny>),
+    /// A thread, which looks by itself.
+    Thread,
+}
+
+/// What a pending operation goes on with.
+#[derive(Debug)]
+enum News {
+    /// What came of it.
+    Outcome(PyResult<Py<PyAny>>),
+    /// This coroutine is to do the work from now on.
+    Inner(Py<PyAny>),
+    /// It must be started again, from the beginning.
+    Again,
+}
+
+/// How long an operation may take.
+#[derive(Debug)]
+struct Limit {
+    seconds: f64,
+    deadline: Instant,
+    /// Whether the session watches the deadline.
+    armed: bool,
 }
 
 /// What is inside an operation.
 #[derive(Debug)]
 pub struct State {
     phase: Phase,
-    /// What is asked; taken apart when it starts, but for what a second try needs.
+    /// What is asked.
     pub request: Request,
-    /// What came of it.
-    pub outcome: Option<PyResult<Py<PyAny>>>,
-    timeout: Option<Py<PyAny>>,
-    /// When the time is up.
-    pub deadline: Option<Instant>,
-    /// The seconds of which the deadline was made.
-    allowed: Option<f64>,
-    /// Whether it must be started again, from the beginning.
-    pub again: bool,
-    /// Whether the session watches the deadline.
-    armed: bool,
-    /// What is to do the work from now on.
-    inner: Option<Py<PyAny>>,
-    /// The task for which a lease is asked.
-    pub task: Option<Py<PyAny>>,
+    limit: Option<Limit>,
+}
+
+impl State {
+    /// Takes what a pending operation goes on with, if it is of use; gives the future of the task that waits for it.
+    fn tell(&mut self, py: Python<'_>, told: &mut Option<News>) -> Option<Py<PyAny>> {
+        let Phase::Pending { waiter, news } = &mut self.phase else { return None };
+        match (&*news, &*told) {
+            (None, _) | (Some(News::Again), Some(News::Outcome(_))) => *news = told.take(),
+            _ => return None,
+        }
+        match waiter {
+            Waiter::Task(future) => Some(future.clone_ref(py)),
+            Waiter::Nobody | Waiter::Thread => None,
+        }
+    }
 }
 
 /// An operation of a session, to be awaited once.
@@ -66,7 +102,7 @@ pub struct Op {
 impl Drop for Op {
     fn drop(&mut self) {
         let forgotten = match self.state.get_mut() {
-            Ok(state) => matches!(state.phase, Phase::New),
+            Ok(state) => matches!(state.phase, Phase::New { .. }),
             Err(_) => false,
         };
         if forgotten {
@@ -100,18 +136,7 @@ impl Op {
         request: Request,
         timeout: Option<Py<PyAny>>,
     ) -> PyResult<Bound<'py, Op>> {
-        let state = State {
-            phase: Phase::New,
-            request,
-            outcome: None,
-            timeout,
-            deadline: None,
-            allowed: None,
-            again: false,
-            armed: false,
-            inner: None,
-            task: None,
-        };
+        let state = State { phase: Phase::New { timeout }, request, limit: None };
         Bound::new(session.py(), Op { session: session.clone().unbind(), state: Mutex::new(state) })
     }
 
@@ -147,62 +172,70 @@ impl Op {
         }
     }
 
-    /// The seconds that it may take in all.
-    pub fn allowed(&self) -> Option<f64> {
-        self.state().allowed
-    }
-
     /// What is inside.
     pub fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// The future that the task waits for.
-    fn waits_for(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        match &self.state().phase {
-            Phase::Waiting(future) => Some(future.clone_ref(py)),
-            _ => None,
+    fn set_phase(&self, phase: Phase) {
+        self.state().phase = phase;
+    }
+
+    /// Takes the phase, in whose place the operation is over until another is set.
+    fn take_phase(&self) -> Phase {
+        std::mem::replace(&mut self.state().phase, Phase::Over)
+    }
+
+    /// Says what the operation goes on with, and wakes the task that waits for it.
+    fn tell(&self, py: Python<'_>, news: News) {
+        // What is of no use is dropped without the lock: that may run Python.
+        let mut news = Some(news);
+        let future = self.state().tell(py, &mut news);
+        if let Some(future) = future {
+            // A cancelled future refuses the result; its task is being told of that.
+            let _ = future.call_method1(py, pyo3::intern!(py, "set_result"), (py.None(),));
         }
     }
 
     /// Ends the operation, and wakes the task that waits for it.
     pub fn finish(&self, py: Python<'_>, outcome: PyResult<Py<PyAny>>) {
-        {
-            let mut state = self.state();
-            if state.outcome.is_some() || matches!(state.phase, Phase::Over) {
-                return;
-            }
-            state.outcome = Some(outcome);
-        }
-        self.wake(py);
+        self.tell(py, News::Outcome(outcome));
     }
 
     /// Has a coroutine do the work from now on.
     pub fn go_on_with(&self, py: Python<'_>, coroutine: Py<PyAny>) {
-        self.state().inner = Some(coroutine);
-        self.wake(py);
+        self.tell(py, News::Inner(coroutine));
+    }
+
+    /// Has the operation started again by its task.
+    pub fn retry(&self, py: Python<'_>) {
+        self.tell(py, News::Again);
     }
 
     /// Whether it is over.
     pub fn is_over(&self) -> bool {
-        let state = self.state();
-        state.outcome.is_some() || matches!(state.phase, Phase::Over)
+        matches!(self.state().phase, Phase::Over | Phase::Pending { news: Some(News::Outcome(_)), .. })
     }
 
     /// When its time is up.
     pub fn deadline(&self) -> Option<Instant> {
-        self.state().deadline
+        self.state().limit.as_ref().map(|limit| limit.deadline)
     }
 
-    /// Whether the session watches the deadline already; from now on it does.
-    pub fn armed(&self) -> bool {
-        std::mem::replace(&mut self.state().armed, true)
+    /// The seconds that it may take in all.
+    pub fn allowed(&self) -> Option<f64> {
+        self.state().limit.as_ref().map(|limit| limit.seconds)
     }
 
     /// The seconds that are left; None without a deadline.
     pub fn seconds_left(&self) -> Option<f64> {
-        let deadline = self.state().deadline?;
+        let deadline = self.deadline()?;
         Some(deadline.saturating_duration_since(Instant::now()).as_secs_f64().max(0.000_001))
+    }
+
+    /// Whether the session watches the deadline already, or there is none; from now on it does.
+    pub fn armed(&self) -> bool {
+        self.state().limit.as_mut().is_none_or(|limit| std::mem::replace(&mut limit.armed, true))
     }
 
     /// Whether it belongs to an operation that has begun, and so never waits for a turn of its own.
@@ -210,186 +243,166 @@ impl Op {
         matches!(self.state().request, Request::CopyRead | Request::CopyEnd(_) | Request::Drain)
     }
 
-    /// Has the operation started again by its task.
-    pub fn retry(&self, py: Python<'_>) {
-        self.state().again = true;
-        self.wake(py);
-    }
-
-    fn wake(&self, py: Python<'_>) {
-        if let Some(future) = self.waits_for(py) {
-            // A cancelled future refuses the result; its task is being told of that.
-            let _ = future.call_method1(py, pyo3::intern!(py, "set_result"), (py.None(),));
-        }
-    }
-
-    /// The task does not wait any more. What came of the operation in the meantime, if anything, nobody will take.
-    fn give_up(slf: &Bound<'_, Self>) -> PyResult<()> {
-        let py = slf.py();
-        let this = slf.get();
-        let (outcome, inner) = {
-            let mut state = this.state();
-            (state.outcome.take(), state.inner.take())
-        };
-        if let Some(coroutine) = inner {
-            coroutine.call_method0(py, pyo3::intern!(py, "close"))?;
-        }
-        match outcome {
-            Some(Ok(value)) => Session::give_back(this.session.bind(py), this, value.bind(py)),
-            Some(Err(_)) => Ok(()),
-            None => Session::abandon(this.session.bind(py), slf),
+    /// The task does not wait any more for what was pending. Nobody will take what came of it meanwhile, if anything.
+    fn give_up(slf: &Bound<'_, Self>, news: Option<News>) -> PyResult<()> {
+        let session = slf.get().session.bind(slf.py());
+        match news {
+            Some(News::Outcome(Ok(value))) => Session::give_back(session, slf.get(), value.bind(slf.py())),
+            Some(News::Outcome(Err(_))) => Ok(()),
+            Some(News::Inner(coroutine)) => {
+                coroutine.call_method0(slf.py(), pyo3::intern!(slf.py(), "close"))?;
+                Session::abandon(session, slf)
+            }
+            Some(News::Again) | None => Session::abandon(session, slf),
         }
     }
 
     fn drive<'py>(slf: &Bound<'py, Self>, value: &Bound<'py, PyAny>) -> PyResult<Driven<'py>> {
-        let py = slf.py();
         let this = slf.get();
         let mut state = this.state();
-        match std::mem::take(&mut state.phase) {
-            Phase::New => {
-                let timeout = state.timeout.take();
+        match &mut state.phase {
+            Phase::New { timeout } => {
+                let timeout = timeout.take();
                 drop(state);
-                this.limit(py, timeout)?;
+                this.limit(slf.py(), timeout)?;
                 Self::begin(slf)
             }
-            phase @ (Phase::Waiting(_) | Phase::Watched) => {
+            Phase::Pending { .. } => {
                 drop(state);
-                Self::resume(slf, phase)
+                Self::resume(slf)
             }
-            Phase::Inner(coroutine) => {
+            Phase::Inner(_) => {
                 drop(state);
-                let coroutine = coroutine.into_bound(py);
-                let driven = send(&coroutine, value);
-                if let Ok(Driven::Yield(_)) = driven {
-                    this.state().phase = Phase::Inner(coroutine.unbind());
-                } else {
-                    this.state().phase = Phase::Over;
-                }
-                driven
+                Self::step(slf, |coroutine| send(coroutine, value))
             }
-            Phase::Over => {
-                state.phase = Phase::Over;
-                Err(PyRuntimeError::new_err("cannot reuse already awaited operation"))
-            }
+            Phase::Over => Err(PyRuntimeError::new_err("cannot reuse already awaited operation")),
         }
     }
 
-    /// Goes on with an operation that a task or a thread has waited for.
-    #[inline]
-    fn resume<'py>(slf: &Bound<'py, Self>, phase: Phase) -> PyResult<Driven<'py>> {
-        let py = slf.py();
+    /// Has the coroutine that does the work take a step.
+    fn step<'py>(
+        slf: &Bound<'py, Self>,
+        take: impl FnOnce(&Bound<'py, PyAny>) -> PyResult<Driven<'py>>,
+    ) -> PyResult<Driven<'py>> {
         let this = slf.get();
-        let mut state = this.state();
-        if let Some(coroutine) = state.inner.take() {
-            state.phase = Phase::Inner(coroutine);
-            drop(state);
-            return Self::drive(slf, py.None().bind(py));
+        // The step runs without the state's lock; nobody else can drive the operation meanwhile.
+        let Phase::Inner(coroutine) = this.take_phase() else {
+            return Err(errors::internal(slf.py(), "no coroutine does the work"));
+        };
+        let coroutine = coroutine.into_bound(slf.py());
+        let driven = take(&coroutine);
+        if let Ok(Driven::Yield(_)) = driven {
+            this.set_phase(Phase::Inner(coroutine.unbind()));
         }
-        if std::mem::take(&mut state.again) && state.outcome.is_none() {
-            drop(state);
-            return Self::begin(slf);
-        }
-        match state.outcome.take() {
-            Some(Ok(value)) => {
-                state.phase = Phase::Over;
-                Ok(Driven::Return(value.into_bound(py)))
-            }
-            Some(Err(error)) => {
-                state.phase = Phase::Over;
-                drop(state);
-                match Session::recover(this.session.bind(py), this, &error)? {
-                    Some(coroutine) => {
-                        this.state().phase = Phase::Inner(coroutine);
-                        Self::drive(slf, py.None().bind(py))
-                    }
-                    None => Err(error),
-                }
-            }
-            None => {
-                // Driven without having been woken: go on waiting, for a future from now on.
-                let future = match phase {
-                    Phase::Waiting(future) => future.into_bound(py),
-                    _ => this.session.get().new_future(py)?,
-                };
-                state.phase = Phase::Waiting(future.clone().unbind());
-                Ok(Driven::Yield(block_on(future)?))
-            }
-        }
+        driven
+    }
+
+    /// Hands the work over to a coroutine, and begins with it.
+    fn hand_over<'py>(slf: &Bound<'py, Self>, coroutine: Py<PyAny>) -> PyResult<Driven<'py>> {
+        slf.get().set_phase(Phase::Inner(coroutine));
+        let nothing = slf.py().None().into_bound(slf.py());
+        Self::step(slf, |coroutine| send(coroutine, &nothing))
     }
 
     /// Takes down when its time is up.
     fn limit(&self, py: Python<'_>, timeout: Option<Py<PyAny>>) -> PyResult<()> {
-        match self.session.get().seconds(py, timeout.as_ref()) {
-            Ok(limit) => {
-                let mut state = self.state();
-                state.deadline = limit.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
-                state.allowed = limit;
-                Ok(())
+        let seconds = self.session.get().seconds(py, timeout.as_ref()).inspect_err(|_| self.set_phase(Phase::Over))?;
+        if let Some(seconds) = seconds {
+            let deadline = Instant::now() + Duration::from_secs_f64(seconds);
+            self.state().limit = Some(Limit { seconds, deadline, armed: false });
+        }
+        Ok(())
+    }
+
+    /// Starts it for a task.
+    fn begin<'py>(slf: &Bound<'py, Self>) -> PyResult<Driven<'py>> {
+        let py = slf.py();
+        let this = slf.get();
+        this.set_phase(Phase::Pending { waiter: Waiter::Nobody, news: None });
+        match Session::start(this.session.bind(py), slf) {
+            Ok(Started::Waits) => Self::resume(slf),
+            Ok(Started::Done(value)) => {
+                this.set_phase(Phase::Over);
+                Ok(Driven::Return(value.into_bound(py)))
             }
+            Ok(Started::Inner(coroutine)) => Self::hand_over(slf, coroutine),
             Err(error) => {
-                self.state().phase = Phase::Over;
+                this.set_phase(Phase::Over);
                 Err(error)
             }
         }
+    }
+
+    /// Goes on with an operation that is pending.
+    #[inline]
+    fn resume<'py>(slf: &Bound<'py, Self>) -> PyResult<Driven<'py>> {
+        let py = slf.py();
+        let this = slf.get();
+        if !this.is_woken() {
+            return Self::wait(slf);
+        }
+        match this.take_phase() {
+            Phase::Pending { news: Some(News::Outcome(Ok(value))), .. } => Ok(Driven::Return(value.into_bound(py))),
+            Phase::Pending { news: Some(News::Outcome(Err(error))), .. } => {
+                match Session::recover(this.session.bind(py), this, &error)? {
+                    Some(coroutine) => Self::hand_over(slf, coroutine),
+                    None => Err(error),
+                }
+            }
+            Phase::Pending { news: Some(News::Inner(coroutine)), .. } => Self::hand_over(slf, coroutine),
+            Phase::Pending { news: Some(News::Again), .. } => Self::begin(slf),
+            _ => Err(errors::internal(py, "the operation is not pending")),
+        }
+    }
+
+    /// Has the task wait for news.
+    fn wait<'py>(slf: &Bound<'py, Self>) -> PyResult<Driven<'py>> {
+        let py = slf.py();
+        let this = slf.get();
+        // Driven without having been woken, it has a future already.
+        let known = match &this.state().phase {
+            Phase::Pending { waiter: Waiter::Task(future), .. } => Some(future.clone_ref(py)),
+            _ => None,
+        };
+        let future = match known {
+            Some(future) => future.into_bound(py),
+            None => this.session.get().new_future(py)?,
+        };
+        if let Phase::Pending { waiter, .. } = &mut this.state().phase {
+            *waiter = Waiter::Task(future.clone().unbind());
+        }
+        Ok(Driven::Yield(block_on(future)?))
     }
 
     /// Starts it for a thread that looks for the outcome by itself; false when it is to be driven instead.
     pub(crate) fn start_watched(slf: &Bound<'_, Self>) -> PyResult<bool> {
         let this = slf.get();
-        let timeout = {
-            let mut state = this.state();
-            if !matches!(state.phase, Phase::New) {
-                return Ok(false);
-            }
-            state.timeout.take()
+        let timeout = match &mut this.state().phase {
+            Phase::New { timeout } => timeout.take(),
+            _ => return Ok(false),
         };
         this.limit(slf.py(), timeout)?;
-        let (phase, started) = match Session::start(this.session.bind(slf.py()), slf) {
-            Ok(Started::Waits) => (Phase::Watched, Ok(true)),
+        this.set_phase(Phase::Pending { waiter: Waiter::Thread, news: None });
+        match Session::start(this.session.bind(slf.py()), slf) {
+            Ok(Started::Waits) => Ok(true),
             Ok(Started::Done(value)) => {
-                this.state().outcome = Some(Ok(value));
-                (Phase::Watched, Ok(true))
+                this.finish(slf.py(), Ok(value));
+                Ok(true)
             }
-            Ok(Started::Inner(coroutine)) => (Phase::Inner(coroutine), Ok(false)),
-            Err(error) => (Phase::Over, Err(error)),
-        };
-        this.state().phase = phase;
-        started
+            Ok(Started::Inner(coroutine)) => {
+                this.set_phase(Phase::Inner(coroutine));
+                Ok(false)
+            }
+            Err(error) => {
+                this.set_phase(Phase::Over);
+                Err(error)
+            }
+        }
     }
 
     /// Whether there is something to go on with.
     pub(crate) fn is_woken(&self) -> bool {
-        let state = self.state();
-        state.outcome.is_some() || state.inner.is_some() || state.again
-    }
-
-    fn begin<'py>(slf: &Bound<'py, Self>) -> PyResult<Driven<'py>> {
-        let py = slf.py();
-        let this = slf.get();
-        match Session::start(this.session.bind(py), slf) {
-            Ok(Started::Waits) => {
-                let mut state = this.state();
-                if let Some(outcome) = state.outcome.take() {
-                    state.phase = Phase::Over;
-                    return outcome.map(|value| Driven::Return(value.into_bound(py)));
-                }
-                let future = this.session.get().new_future(py)?;
-                state.phase = Phase::Waiting(future.clone().unbind());
-                Ok(Driven::Yield(block_on(future)?))
-            }
-            Ok(Started::Done(value)) => {
-                this.state().phase = Phase::Over;
-                Ok(Driven::Return(value.into_bound(py)))
-            }
-            Ok(Started::Inner(coroutine)) => {
-                this.state().phase = Phase::Inner(coroutine);
-                Self::drive(slf, py.None().bind(py))
-            }
-            Err(error) => {
-                this.state().phase = Phase::Over;
-                Err(error)
-            }
-        }
+        !matches!(self.state().phase, Phase::Pending { news: None, .. })
     }
 }
 
@@ -478,44 +491,32 @@ impl Op {
         value: Option<&Bound<'py, PyAny>>,
         traceback: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let py = slf.py();
-        let this = slf.get();
-        let phase = std::mem::take(&mut this.state().phase);
-        match phase {
-            Phase::Inner(coroutine) => {
-                let coroutine = coroutine.into_bound(py);
+        if matches!(slf.get().state().phase, Phase::Inner(_)) {
+            let driven = Op::step(slf, |coroutine| {
                 let result = match (value, traceback) {
                     (None, None) => coroutine.call_method1("throw", (kind,)),
                     _ => coroutine.call_method1("throw", (kind, value, traceback)),
                 };
-                let driven = returned(py, result);
-                let next =
-                    if let Ok(Driven::Yield(_)) = driven { Phase::Inner(coroutine.unbind()) } else { Phase::Over };
-                this.state().phase = next;
-                as_generator(driven?)
-            }
-            phase => {
-                this.state().phase = Phase::Over;
-                if let Phase::Waiting(_) | Phase::Watched = phase {
-                    Op::give_up(slf)?;
-                }
-                let instance = match value {
-                    Some(value) if !value.is_none() && value.is_instance(kind).unwrap_or(false) => value.clone(),
-                    _ if kind.is_instance_of::<PyType>() => kind.call0()?,
-                    _ => kind.clone(),
-                };
-                Err(PyErr::from_value(instance))
-            }
+                returned(coroutine.py(), result)
+            });
+            return as_generator(driven?);
         }
+        if let Phase::Pending { news, .. } = slf.get().take_phase() {
+            Op::give_up(slf, news)?;
+        }
+        let instance = match value {
+            Some(value) if !value.is_none() && value.is_instance(kind).unwrap_or(false) => value.clone(),
+            _ if kind.is_instance_of::<PyType>() => kind.call0()?,
+            _ => kind.clone(),
+        };
+        Err(PyErr::from_value(instance))
     }
 
     fn close(slf: &Bound<'_, Self>) -> PyResult<()> {
-        let this = slf.get();
-        let phase = std::mem::replace(&mut this.state().phase, Phase::Over);
-        match phase {
-            Phase::Waiting(_) | Phase::Watched => Op::give_up(slf),
+        match slf.get().take_phase() {
+            Phase::Pending { news, .. } => Op::give_up(slf, news),
             Phase::Inner(coroutine) => coroutine.call_method0(slf.py(), "close").map(drop),
-            _ => Ok(()),
+            Phase::New { .. } | Phase::Over => Ok(()),
         }
     }
 }

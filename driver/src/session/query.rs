@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-use super::flight::{Flight, Kind, Shape};
+use super::flight::{Flight, Text, Verb};
 use super::footprint::may_change_session;
 use super::op::{Op, Started};
 use super::request::Request;
@@ -49,7 +49,7 @@ impl Session {
         if slf.get().writing()?.begin.take().is_some() {
             return Ok(Started::Done(slf.py().None()));
         }
-        Self::send_query(slf, op, query, Kind::Simple)
+        Self::send_query(slf, op, query, Verb::Query)
     }
 
     /// Sends a stored beginning by itself, if there is one.
@@ -58,7 +58,7 @@ impl Session {
         let begin = this.writing()?.begin.take();
         let Some(begin) = begin else { return Ok(Started::Done(slf.py().None())) };
         this.beginning.fetch_add(1, Ordering::Relaxed);
-        let mut flight = Flight::new(Kind::Simple, Shape::Status, op);
+        let mut flight = Flight::new(Verb::Query(Text::default()), op);
         flight.begins = true;
         Self::push(slf, flight, |out| {
             outgoing::query(out, &begin);
@@ -70,7 +70,7 @@ impl Session {
         slf: &Bound<'_, Self>,
         op: &Bound<'_, Op>,
         query: &Py<PyString>,
-        kind: Kind,
+        verb: impl FnOnce(Text) -> Verb,
     ) -> PyResult<Started> {
         let py = slf.py();
         let this = slf.get();
@@ -78,19 +78,17 @@ impl Session {
         if !this.changed.load(Ordering::Relaxed) {
             this.note_change(query.bind(py).to_str().map_or(true, may_change_session));
         }
-        let mut flight = Flight::new(kind, Shape::Status, op);
-        flight.query = Some(query.clone_ref(py).into_any());
         // As one Query with what it begins: then its failure is the failure of all.
         let begin = this.writing()?.begin.take();
-        let text = match begin {
-            Some(begin) => {
-                flight.begins = true;
-                flight.prefix = begin.len();
-                this.beginning.fetch_add(1, Ordering::Relaxed);
-                [begin, text].concat()
-            }
-            None => text,
-        };
+        let begins = begin.is_some();
+        if begins {
+            this.beginning.fetch_add(1, Ordering::Relaxed);
+        }
+        let begin = begin.unwrap_or_default();
+        let query = Some(query.clone_ref(py).into_any());
+        let mut flight = Flight::new(verb(Text { query, prefix: begin.len(), tag: None }), op);
+        flight.begins = begins;
+        let text = if begins { [begin, text].concat() } else { text };
         Self::push(slf, flight, |out| {
             outgoing::query(out, &text);
             Ok(())

@@ -7,9 +7,8 @@ use pyo3::prelude::*;
 use wire::backend::{self, tag};
 use wire::frame::Fields;
 
-use super::flight::{Flight, Kind};
+use super::flight::{Flight, Verb};
 use super::login::Login;
-use super::rows::row;
 use super::settle::error_fields;
 use super::{Reading, Session, brief, errors};
 
@@ -50,27 +49,20 @@ impl Session {
             let tag = message.tag;
             if tag == tag::DATA_ROW
                 && let Some(flight) = current
-                && let Some(program) = &flight.program
+                && flight.reads_rows()
             {
-                if flight.failure.is_none() && flight.kind.expects(tag) {
-                    let program = program.clone();
-                    if let Err(error) = row(py, flight, &program, inbox.body(message)) {
-                        flight.failure = Some(error);
-                    }
-                }
+                flight.take_row(py, inbox.body(message));
             } else if tag == tag::COPY_DATA
-                && let Some(flight) = current
-                && flight.kind == Kind::CopyOut
-                && !flight.abandoned
+                && let Some(Flight { verb: Verb::CopyOut(_, Some(copied)), waiter, .. }) = current
             {
-                Self::copied(py, flight, inbox, message)?;
+                Self::copied(py, copied, waiter, inbox, message)?;
             } else if tag == tag::READY_FOR_QUERY {
                 let status = inbox.body(message).first().copied().unwrap_or(b'I');
                 let Some(flight) = current.take() else { return Err(unexpected(py, tag)) };
                 settled = true;
                 Self::settle(slf, flight, status)?;
             } else if tag == tag::AUTHENTICATION {
-                if !current.as_ref().is_some_and(|flight| flight.kind == Kind::Startup) {
+                if !matches!(current, Some(Flight { verb: Verb::Startup, .. })) {
                     return Err(unexpected(py, tag));
                 }
                 Self::authenticate(slf, login, inbox.body(message))?;
@@ -78,8 +70,8 @@ impl Session {
                 Self::other_message(slf, current.as_mut(), tag, inbox.body(message))?;
             }
         }
-        if let Some(flight) = guard.current.as_mut().filter(|flight| flight.kind == Kind::CopyOut) {
-            this.hand_over(py, flight)?;
+        if let Some(Flight { verb: Verb::CopyOut(_, Some(copied)), waiter, .. }) = &mut guard.current {
+            this.hand_over(py, copied, waiter)?;
         }
         drop(guard);
         if this.writing()?.many_failed {
@@ -118,7 +110,7 @@ impl Session {
             tag::NOTICE_RESPONSE => this.notice(py, body, current.as_deref()),
             tag::ERROR_RESPONSE => this.error_response(py, current, body),
             _ => match current {
-                Some(flight) if flight.abandoned => {
+                Some(flight) if flight.is_abandoned() => {
                     if tag == tag::COPY_IN_RESPONSE {
                         Self::message(slf, flight, tag, body)
                     } else {
@@ -135,11 +127,11 @@ impl Session {
     fn message(slf: &Bound<'_, Self>, flight: &mut Flight, tag: u8, body: &[u8]) -> PyResult<()> {
         let py = slf.py();
         match tag {
-            tag::BIND_COMPLETE | tag::EMPTY_QUERY_RESPONSE => flight.tag = None,
+            tag::BIND_COMPLETE | tag::EMPTY_QUERY_RESPONSE => flight.forget_tag(),
             tag::COMMAND_COMPLETE => flight.complete(py, body)?,
-            tag::PORTAL_SUSPENDED => flight.suspended = true,
-            tag::PARAMETER_DESCRIPTION | tag::ROW_DESCRIPTION if flight.kind == Kind::Prepare => {
-                if let Some(statement) = &flight.statement {
+            tag::PORTAL_SUSPENDED => flight.suspend(),
+            tag::PARAMETER_DESCRIPTION | tag::ROW_DESCRIPTION => {
+                if let Verb::Prepare(statement) = &flight.verb {
                     Self::described(py, statement.get(), tag, body)?;
                 }
             }
@@ -147,10 +139,12 @@ impl Session {
             tag::COPY_BOTH_RESPONSE => {
                 return Err(errors::protocol(py, "COPY in both directions is not supported"));
             }
-            tag::COPY_OUT_RESPONSE if flight.kind == Kind::CopyOut => {
-                flight.copying = true;
-                if let Some(op) = flight.op.take() {
-                    op.get().finish(py, Ok(py.None()));
+            tag::COPY_OUT_RESPONSE => {
+                if let Verb::CopyOut(_, copied) = &mut flight.verb {
+                    copied.get_or_insert_default();
+                    if let Some(op) = flight.waiter.take() {
+                        op.get().finish(py, Ok(py.None()));
+                    }
                 }
             }
             _ => (),
@@ -173,11 +167,11 @@ impl Session {
     fn error_response(&self, py: Python<'_>, current: Option<&mut Flight>, body: &[u8]) -> PyResult<()> {
         let fields = error_fields(body);
         match current {
-            Some(flight) if flight.kind == Kind::Startup => return Err(self.server_error(py, &fields, None)),
+            Some(Flight { verb: Verb::Startup, .. }) => return Err(self.server_error(py, &fields, None)),
             Some(flight) => {
                 flight.error.get_or_insert(fields);
                 let mut writing = self.writing()?;
-                if flight.kind == Kind::ExecuteMany && writing.many.is_some() {
+                if matches!(flight.verb, Verb::Many(_)) && writing.many.is_some() {
                     writing.many_failed = true;
                 }
             }
@@ -201,11 +195,7 @@ impl Session {
 
     fn notice(&self, py: Python<'_>, body: &[u8], flight: Option<&Flight>) -> PyResult<()> {
         let Some(connection) = self.connection(py) else { return Ok(()) };
-        let query = flight.and_then(|flight| match (&flight.query, &flight.statement) {
-            (Some(query), _) => Some(query.clone_ref(py)),
-            (None, Some(statement)) => Some(statement.get().query.clone_ref(py).into_any()),
-            _ => None,
-        });
+        let query = flight.and_then(|flight| flight.verb.query(py));
         let fields = self.fields_dict(py, &error_fields(body))?;
         connection.call_method1(intern!(py, "_process_log_message"), (fields, query)).map(drop)
     }

@@ -41,8 +41,8 @@ pub enum Request {
     CopyEnd(Option<String>),
     /// Waits until the transport takes more.
     Drain,
-    /// Waits for the connection to belong to the caller's context alone.
-    Lease,
+    /// Waits for the connection to belong to the context of this task alone.
+    Lease(Py<PyAny>),
     /// Only waits for its turn.
     Nothing,
 }

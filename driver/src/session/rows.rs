@@ -1,19 +1,79 @@
 //! Rows on their way in: each becomes a record, another class's object, a value, or a place in columns.
 
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyType};
 use smallvec::SmallVec;
 
 use super::errors;
-use super::flight::{Flight, Shape};
+use super::flight::{Answer, Execution, Flight, Total, Verb};
 use super::program::Program;
 use crate::record::form::{self, Form};
 use crate::record::tuple::NewTuple;
 use crate::record::{NewRecord, record_class};
 
-/// Reads one row.
+impl Flight {
+    /// Whether the rows of the answer are read.
+    #[inline]
+    pub(super) fn reads_rows(&self) -> bool {
+        match &self.verb {
+            Verb::Execute(execution) => !matches!(execution.answer, Answer::Status(_) | Answer::Nothing),
+            Verb::Many(batch) => matches!(batch.total, Total::Rows(..)),
+            _ => false,
+        }
+    }
+
+    /// Reads one row, unless one before could not be read.
+    #[inline]
+    pub(super) fn take_row(&mut self, py: Python<'_>, body: &[u8]) {
+        let (taken, failure) = match &mut self.verb {
+            Verb::Execute(execution) if execution.failure.is_none() => {
+                (execution.take_row(py, body), &mut execution.failure)
+            }
+            Verb::Many(batch) if batch.failure.is_none() => {
+                let Total::Rows(program, rows) = &mut batch.total else { return };
+                let taken = values(py, program, body)
+                    .and_then(|(values, count)| object(py, program, values, count))
+                    .map(|object| rows.push(object));
+                (taken, &mut batch.failure)
+            }
+            _ => return,
+        };
+        if let Err(error) = taken {
+            *failure = Some(error);
+        }
+    }
+}
+
+impl Execution {
+    /// Reads one row.
+    #[inline]
+    fn take_row(&mut self, py: Python<'_>, body: &[u8]) -> PyResult<()> {
+        let program = &*self.program;
+        let (values, count) = values(py, program, body)?;
+        match &mut self.answer {
+            Answer::Rows(rows) | Answer::Extra { rows, .. } => rows.push(object(py, program, values, count)?),
+            Answer::Row(row) => {
+                let object = object(py, program, values, count)?;
+                row.get_or_insert(object);
+            }
+            Answer::Value { column, value } => {
+                if value.is_none() {
+                    *value = Some(one_value(py, program, values, count, column)?);
+                }
+            }
+            Answer::Bytes(value) => {
+                value.get_or_insert_with(|| first_bytes(py, values));
+            }
+            Answer::Columns(columns) => columns.push_row(py, values, &program.settings)?,
+            Answer::Status(_) | Answer::Nothing => (),
+        }
+        Ok(())
+    }
+}
+
+/// The values of a row, and how many there are: as many as were described.
 #[inline]
-pub(super) fn row(py: Python<'_>, flight: &mut Flight, program: &Program, body: &[u8]) -> PyResult<()> {
+fn values<'a>(py: Python<'_>, program: &Program, body: &'a [u8]) -> PyResult<(&'a [u8], usize)> {
     let columns = program.decoder.codecs().len();
     let (count, values) = body.split_first_chunk::<2>().ok_or_else(|| errors::protocol(py, "a row is too short"))?;
     let count = usize::from(u16::from_be_bytes(*count));
@@ -25,62 +85,68 @@ pub(super) fn row(py: Python<'_>, flight: &mut Flight, program: &Program, body: 
             ),
         ));
     }
-    if let Some(columns) = &mut flight.columns {
-        return columns.push_row(py, values, &program.settings);
-    }
-    if let Shape::Bytes = &flight.shape {
-        if flight.value.is_none() {
-            let value = values
-                .split_first_chunk::<4>()
-                .and_then(|(length, rest)| rest.get(..usize::try_from(i32::from_be_bytes(*length)).ok()?));
-            flight.value = Some(value.map_or_else(|| py.None(), |value| PyBytes::new(py, value).into_any().unbind()));
-        }
-        return Ok(());
-    }
-    if let Shape::Value(column) = &flight.shape
-        && let Ok(column) = column.extract::<usize>(py)
-        && column < count
-    {
-        if flight.value.is_some() {
-            return Ok(());
-        }
-        let mut fields = Fields0(SmallVec::from_elem(std::ptr::null_mut(), count));
-        program.decoder.decode_row(py, values, &mut fields.0, &program.settings)?;
-        // SAFETY: the decoder has filled the places with references, or left null for NULL; one is taken out.
-        flight.value = fields.0.get_mut(column).and_then(|place| unsafe {
-            Bound::from_owned_ptr_or_opt(py, std::mem::replace(place, std::ptr::null_mut())).map(Bound::unbind)
-        });
-        if flight.value.is_none() {
-            flight.value = Some(py.None());
-        }
-        return Ok(());
-    }
-    if program.form != Form::Record && !matches!(flight.shape, Shape::Value(_)) {
-        return other_row(py, flight, program, values, count);
-    }
-    // A value by its column's name is looked up in a record.
-    let class = if program.form == Form::Record { program.record_class.bind(py) } else { record_class(py)? };
-    let mut record = NewRecord::new(py, class, program.descriptor.bind(py), count)?;
-    program.decoder.decode_row(py, values, record.fields(), &program.settings)?;
-    let record = record.finish(py, program.tracked);
-    if let Shape::Value(column) = &flight.shape {
-        if flight.value.is_none() {
-            flight.value = Some(record.get_item(column)?.unbind());
-        }
-        return Ok(());
-    }
-    flight.rows.push(record.unbind());
-    Ok(())
+    Ok((values, count))
 }
 
-/// Reads one row that does not become a record.
+/// The object that is made of a row.
+#[inline]
+fn object(py: Python<'_>, program: &Program, values: &[u8], count: usize) -> PyResult<Py<PyAny>> {
+    if program.form != Form::Record {
+        return other_object(py, program, values, count);
+    }
+    record(py, program, program.record_class.bind(py), values, count).map(Bound::unbind)
+}
+
+#[inline]
+fn record<'py>(
+    py: Python<'py>,
+    program: &Program,
+    class: &Bound<'py, PyType>,
+    values: &[u8],
+    count: usize,
+) -> PyResult<Bound<'py, PyAny>> {
+    let mut record = NewRecord::new(py, class, program.descriptor.bind(py), count)?;
+    program.decoder.decode_row(py, values, record.fields(), &program.settings)?;
+    Ok(record.finish(py, program.tracked))
+}
+
+/// The object that is made of a row and is not a record.
 #[inline(never)]
-fn other_row(py: Python<'_>, flight: &mut Flight, program: &Program, values: &[u8], count: usize) -> PyResult<()> {
+fn other_object(py: Python<'_>, program: &Program, values: &[u8], count: usize) -> PyResult<Py<PyAny>> {
     let mut tuple = NewTuple::new(py, count)?;
     program.decoder.decode_row(py, values, tuple.fields(), &program.settings)?;
     let (class, descriptor) = (program.record_class.bind(py), program.descriptor.get());
-    flight.rows.push(form::finish(program.form, tuple, class, descriptor, program.tracked)?.unbind());
-    Ok(())
+    Ok(form::finish(program.form, tuple, class, descriptor, program.tracked)?.unbind())
+}
+
+/// One value of a row.
+fn one_value(
+    py: Python<'_>,
+    program: &Program,
+    values: &[u8],
+    count: usize,
+    column: &Py<PyAny>,
+) -> PyResult<Py<PyAny>> {
+    let Some(column) = column.extract::<usize>(py).ok().filter(|column| *column < count) else {
+        // By its column's name, or counted from the end, it is looked up in a record.
+        let class = if program.form == Form::Record { program.record_class.bind(py) } else { record_class(py)? };
+        return Ok(record(py, program, class, values, count)?.get_item(column)?.unbind());
+    };
+    let mut fields = Fields0(SmallVec::from_elem(std::ptr::null_mut(), count));
+    program.decoder.decode_row(py, values, &mut fields.0, &program.settings)?;
+    // SAFETY: the decoder has filled the places with references, or left null for NULL; one is taken out.
+    let value = fields.0.get_mut(column).and_then(|place| unsafe {
+        Bound::from_owned_ptr_or_opt(py, std::mem::replace(place, std::ptr::null_mut())).map(Bound::unbind)
+    });
+    Ok(value.unwrap_or_else(|| py.None()))
+}
+
+/// The bytes of a row's first value; None for NULL.
+fn first_bytes(py: Python<'_>, values: &[u8]) -> Py<PyAny> {
+    values
+        .split_first_chunk::<4>()
+        .and_then(|(length, rest)| rest.get(..usize::try_from(i32::from_be_bytes(*length)).ok()?))
+        .map_or_else(|| py.None(), |value| PyBytes::new(py, value).into_any().unbind())
 }
 
 /// The values of one row, given up when they are not taken.

@@ -6,7 +6,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use super::flight::{Flight, Kind};
+use super::flight::{Flight, Verb};
 use super::op::{Op, Started};
 use super::request::Request;
 use super::{Session, Writing, outgoing};
@@ -80,8 +80,8 @@ impl Session {
             Request::Execute { statement, portal, limit } => Self::send_execute(slf, op, statement, portal, *limit),
             Request::Many { statement, args, rows } => Self::send_many(slf, op, statement, args.bind(py), *rows),
             Request::Prepare(statement) => Self::send_prepare(slf, op, statement),
-            Request::Simple(query) => Self::send_query(slf, op, query, Kind::Simple),
-            Request::CopyOut(query) => Self::send_query(slf, op, query, Kind::CopyOut),
+            Request::Simple(query) => Self::send_query(slf, op, query, Verb::Query),
+            Request::CopyOut(query) => Self::send_query(slf, op, query, |text| Verb::CopyOut(text, None)),
             Request::CopyIn(query) => Self::send_copy_in(slf, op, query),
             Request::Finish(query) => Self::send_finish(slf, op, query),
             Request::Begin => Self::send_begin(slf, op),
@@ -96,10 +96,9 @@ impl Session {
                 this.writing()?.draining.push(op.clone().unbind());
                 Ok(Started::Waits)
             }
-            Request::Lease => {
-                let task = op.get().state().task.take();
+            Request::Lease(task) => {
                 let mut writing = this.writing()?;
-                this.grant(py, &mut writing, task).map(Started::Done)
+                this.grant(py, &mut writing, task.clone_ref(py)).map(Started::Done)
             }
             Request::Nothing => Ok(Started::Done(py.None())),
         }
@@ -116,11 +115,11 @@ impl Session {
         write: impl FnOnce(&mut Vec<u8>) -> PyResult<()>,
     ) -> PyResult<Started> {
         let this = slf.get();
-        let counts = !matches!(flight.kind, Kind::Prepare | Kind::Close);
+        let counts = !matches!(flight.verb, Verb::Prepare(_) | Verb::Close);
         let mut writing = this.writing()?;
         let Writing { out, begin, .. } = &mut *writing;
         let start = out.len();
-        let begins = begin.as_deref().filter(|_| flight.carries_begin());
+        let begins = begin.as_deref().filter(|_| flight.verb.carries_begin());
         if let Some(sql) = begins {
             outgoing::parse(out, b"", sql);
             out.extend_from_slice(b"B\0\0\0\x0c\0\0\0\0\0\0\0\0");

@@ -8,7 +8,7 @@ use pyo3::types::{PyBytes, PyDict, PyList};
 use wire::backend::tag;
 use wire::frame::Fields;
 
-use super::flight::{Flight, Kind, Shape};
+use super::flight::{Answer, Batch, Execution, Flight, Total, Verb, Waiter};
 use super::{Exclusive, Session, brief, errors};
 
 impl Session {
@@ -20,17 +20,17 @@ impl Session {
         if flight.begins {
             this.beginning.fetch_sub(1, Ordering::Relaxed);
         }
-        if flight.kind == Kind::Startup {
+        if matches!(flight.verb, Verb::Startup) {
             return this.begun(py);
         }
         let next_abandoned = {
             let mut writing = this.writing()?;
             let writing = &mut *writing;
             writing.pending = writing.pending.saturating_sub(1);
-            if writing.exclusive == Some(Exclusive::CopyIn) && flight.kind == Kind::CopyIn {
+            if writing.exclusive == Some(Exclusive::CopyIn) && matches!(flight.verb, Verb::CopyIn(_)) {
                 writing.exclusive = None;
             }
-            writing.flights.front().is_some_and(|flight| flight.abandoned)
+            writing.flights.front().is_some_and(Flight::is_abandoned)
         };
         if flight.cancelled {
             this.cancelled_is_over(py)?;
@@ -39,23 +39,22 @@ impl Session {
             let call = slf.getattr(intern!(py, "_cancel_if_abandoned"))?;
             this.loop_.call_method1(py, intern!(py, "call_soon"), (call,))?;
         }
-        let hit = !flight.abandoned
+        let hit = !flight.is_abandoned()
             && this.cancelling.load(Ordering::Relaxed)
             && !flight.cancelled
             && status == b'I'
             && flight.error.as_ref().is_some_and(|fields| field(fields, b'C') == Some(b"57014"));
         if hit
-            && matches!(flight.kind, Kind::Execute | Kind::Prepare)
-            && let Some(op) = flight.op.take()
+            && matches!(flight.verb, Verb::Execute(_) | Verb::Prepare(_))
+            && let Some(op) = flight.waiter.take()
         {
             // A request to cancel another one came too late for that, and hit this.
             op.get().retry(py);
             return Ok(());
         }
-        if flight.kind == Kind::Prepare
-            && flight.abandoned
+        if let Verb::Prepare(statement) = &flight.verb
+            && flight.is_abandoned()
             && flight.error.is_none()
-            && let Some(statement) = &flight.statement
         {
             this.forget_statement(py, statement)?;
         }
@@ -83,72 +82,81 @@ impl Session {
     }
 
     /// Gives an outcome to who waits for it; that of a COPY is kept until somebody asks.
-    fn deliver(&self, py: Python<'_>, mut flight: Flight) -> PyResult<()> {
-        let outcome = self.outcome(py, &mut flight);
-        match flight.op.take() {
-            Some(op) if flight.kind == Kind::CopyOut && outcome.is_ok() && !flight.copied.is_empty() => {
-                self.writing()?.copy_end = Some(outcome);
-                op.get().finish(py, Ok(PyBytes::new(py, &flight.copied).into_any().unbind()));
-            }
-            Some(op) => op.get().finish(py, outcome),
-            None if !flight.abandoned && matches!(flight.kind, Kind::CopyIn | Kind::CopyOut) => {
+    fn deliver(&self, py: Python<'_>, flight: Flight) -> PyResult<()> {
+        let Flight { mut verb, waiter, error, .. } = flight;
+        if let Waiter::Gone = waiter {
+            return Ok(());
+        }
+        let rest = match &mut verb {
+            Verb::CopyOut(_, copied) => copied.take().filter(|rest| !rest.is_empty()),
+            _ => None,
+        };
+        let is_copy = matches!(verb, Verb::CopyOut(..) | Verb::CopyIn(_));
+        let outcome = self.outcome(py, verb, error);
+        match waiter {
+            Waiter::Op(op) => match rest.filter(|_| outcome.is_ok()) {
+                Some(rest) => {
+                    self.writing()?.copy_end = Some(outcome);
+                    op.get().finish(py, Ok(PyBytes::new(py, &rest).into_any().unbind()));
+                }
+                None => op.get().finish(py, outcome),
+            },
+            Waiter::Nobody if is_copy => {
                 let mut writing = self.writing()?;
-                writing.copy_rest = (!flight.copied.is_empty()).then(|| std::mem::take(&mut flight.copied));
+                writing.copy_rest = rest;
                 writing.copy_end = Some(outcome);
             }
-            None => (),
+            Waiter::Nobody | Waiter::Gone => (),
         }
         Ok(())
     }
 
     /// What came of a request.
-    pub(super) fn outcome(&self, py: Python<'_>, flight: &mut Flight) -> PyResult<Py<PyAny>> {
+    fn outcome(&self, py: Python<'_>, mut verb: Verb, error: Option<Vec<(u8, Vec<u8>)>>) -> PyResult<Py<PyAny>> {
         // Of many argument lists, one that the server refused came before one that could not be written.
-        let server_first = flight.kind == Kind::ExecuteMany && flight.error.is_some();
-        if let Some(failure) = flight.failure.take_if(|_| !server_first) {
+        let server_first = matches!(verb, Verb::Many(_)) && error.is_some();
+        if let Some(failure) = verb.failure().and_then(|failure| failure.take_if(|_| !server_first)) {
             return Err(failure);
         }
-        if let Some(mut fields) = flight.error.take() {
-            if flight.prefix > 0
+        if let Some(mut fields) = error {
+            if verb.prefix() > 0
                 && let Some((_, position)) = fields.iter_mut().find(|(letter, _)| *letter == b'P')
                 && let Some(number) = std::str::from_utf8(position).ok().and_then(|text| text.parse::<usize>().ok())
             {
-                *position = number.saturating_sub(flight.prefix).to_string().into_bytes();
+                *position = number.saturating_sub(verb.prefix()).to_string().into_bytes();
             }
-            let query = flight
-                .query
-                .take()
-                .or_else(|| flight.statement.as_ref().map(|statement| statement.get().query.clone_ref(py).into_any()));
-            return Err(self.server_error(py, &fields, query.as_ref()));
+            return Err(self.server_error(py, &fields, verb.query(py).as_ref()));
         }
-        let rows = |flight: &mut Flight| -> PyResult<Py<PyAny>> {
-            Ok(PyList::new(py, std::mem::take(&mut flight.rows))?.into_any().unbind())
-        };
-        if flight.kind == Kind::Prepare {
-            return Ok(flight.statement.take().map_or_else(|| py.None(), |statement| statement.into_any()));
+        match verb {
+            Verb::Prepare(statement) => Ok(statement.into_any()),
+            Verb::Execute(Execution { answer, .. }) => self.answer(py, answer),
+            Verb::Many(Batch { total: Total::Count(count), .. }) => Ok(count.into_pyobject(py)?.into_any().unbind()),
+            Verb::Many(Batch { total: Total::Rows(_, rows), .. }) => list(py, rows),
+            Verb::Query(text) | Verb::CopyOut(text, _) | Verb::CopyIn(text) => self.status(py, text.tag.as_deref()),
+            Verb::Startup | Verb::Close => Ok(py.None()),
         }
-        match &flight.shape {
-            Shape::Rows => rows(flight),
-            Shape::Row => Ok(flight.rows.drain(..).next().unwrap_or_else(|| py.None())),
-            Shape::Columns => match flight.columns.take() {
-                Some(columns) => Ok(Py::new(py, columns.finish(py)?)?.into_any()),
-                None => Ok(py.None()),
-            },
-            Shape::Value(_) | Shape::Bytes => Ok(flight.value.take().unwrap_or_else(|| py.None())),
-            Shape::Status => {
-                let tag = flight.tag.as_deref().unwrap_or_default();
-                Ok(self.settings.get().decode_text(py, tag)?.into_any().unbind())
+    }
+
+    /// What came of an execution.
+    fn answer(&self, py: Python<'_>, answer: Answer) -> PyResult<Py<PyAny>> {
+        match answer {
+            Answer::Rows(rows) => list(py, rows),
+            Answer::Row(found) | Answer::Value { value: found, .. } | Answer::Bytes(found) => {
+                Ok(found.unwrap_or_else(|| py.None()))
             }
-            Shape::Extra => {
-                let tag = flight.tag.take().map(|tag| PyBytes::new(py, &tag));
-                let rows = rows(flight)?;
-                Ok((rows, tag, !flight.suspended).into_pyobject(py)?.into_any().unbind())
+            Answer::Columns(columns) => Ok(Py::new(py, columns.finish(py)?)?.into_any()),
+            Answer::Status(tag) => self.status(py, tag.as_deref()),
+            Answer::Extra { rows, tag, suspended } => {
+                let tag = tag.map(|tag| PyBytes::new(py, &tag));
+                Ok((list(py, rows)?, tag, !suspended).into_pyobject(py)?.into_any().unbind())
             }
-            Shape::Nothing if flight.kind == Kind::ExecuteMany => {
-                Ok(flight.count.into_pyobject(py)?.into_any().unbind())
-            }
-            Shape::Nothing => Ok(py.None()),
+            Answer::Nothing => Ok(py.None()),
         }
+    }
+
+    /// A command's tag as text.
+    fn status(&self, py: Python<'_>, tag: Option<&[u8]>) -> PyResult<Py<PyAny>> {
+        Ok(self.settings.get().decode_text(py, tag.unwrap_or_default())?.into_any().unbind())
     }
 
     /// The exception of an error of the server.
@@ -166,6 +174,10 @@ impl Session {
         }
         Ok(dict)
     }
+}
+
+fn list(py: Python<'_>, rows: Vec<Py<PyAny>>) -> PyResult<Py<PyAny>> {
+    Ok(PyList::new(py, rows)?.into_any().unbind())
 }
 
 /// Gives a future its result, unless it is over.
