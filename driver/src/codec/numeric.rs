@@ -80,6 +80,28 @@ fn write_digits(buffer: &mut Buffer, groups: &[u8], weight: i64, negative: bool,
         buffer.push(b'-');
     }
     let start = buffer.len();
+    if !push_groups(buffer, groups) {
+        return false;
+    }
+    let behind = if groups.is_empty() {
+        buffer.push(b'0');
+        scale
+    } else {
+        let behind = (groups.len() as i64 / 2 - weight - 1) * 4;
+        if scale > 0 { cut_to_scale(buffer, start, behind, scale) } else { behind }
+    };
+    let size = (buffer.len() - start) as i64;
+    match behind {
+        0 => (),
+        1.. if behind <= size => buffer.insert_point(behind as usize),
+        _ => push_exponent(buffer, -behind),
+    }
+    true
+}
+
+/// Appends the digits of groups of four, without the zeros in front. False when a group is none.
+#[inline]
+fn push_groups(buffer: &mut Buffer, groups: &[u8]) -> bool {
     for (place, group) in groups.chunks_exact(2).enumerate() {
         let [high, low] = group else { return false };
         let number = u16::from_be_bytes([*high, *low]);
@@ -92,49 +114,43 @@ fn write_digits(buffer: &mut Buffer, groups: &[u8], weight: i64, negative: bool,
             b'0' + (number / 10 % 10) as u8,
             b'0' + (number % 10) as u8,
         ];
-        let zeros = if place > 0 {
-            0
-        } else {
-            match number {
-                1000.. => 0,
-                100.. => 1,
-                10.. => 2,
-                _ => 3,
-            }
+        let zeros = match number {
+            _ if place > 0 => 0,
+            1000.. => 0,
+            100.. => 1,
+            10.. => 2,
+            _ => 3,
         };
         buffer.extend(ascii.get(zeros..).unwrap_or_default());
     }
-    // How far the last digit stands behind the point.
-    let mut behind = (groups.len() as i64 / 2 - weight - 1) * 4;
-    if groups.is_empty() {
+    true
+}
+
+/// Has the digits from `start` on, the last of which stands `behind` the point, end at the scale; where the last stands
+/// then.
+#[inline]
+fn cut_to_scale(buffer: &mut Buffer, start: usize, mut behind: i64, scale: i64) -> i64 {
+    while behind < scale {
+        buffer.push(b'0');
+        behind += 1;
+    }
+    while behind > scale && buffer.len() > start {
+        buffer.pop();
+        behind -= 1;
+    }
+    if buffer.len() == start {
         buffer.push(b'0');
         behind = scale;
-    } else if scale > 0 {
-        while behind < scale {
-            buffer.push(b'0');
-            behind += 1;
-        }
-        while behind > scale && buffer.len() > start {
-            buffer.pop();
-            behind -= 1;
-        }
-        if buffer.len() == start {
-            buffer.push(b'0');
-            behind = scale;
-        }
     }
-    let size = (buffer.len() - start) as i64;
-    if behind == 0 {
-        return true;
-    }
-    if behind > 0 && behind <= size {
-        buffer.insert_point(behind as usize);
-        return true;
-    }
-    buffer.push(b'E');
+    behind
+}
+
+/// Appends `E+n` or `E-n`.
+fn push_exponent(buffer: &mut Buffer, exponent: i64) {
+    buffer.extend(if exponent < 0 { b"E-" } else { b"E+" });
     let mut number = [0_u8; 20];
     let mut at = number.len();
-    let mut rest = behind.unsigned_abs();
+    let mut rest = exponent.unsigned_abs();
     while rest > 0 {
         at -= 1;
         if let Some(place) = number.get_mut(at) {
@@ -142,9 +158,7 @@ fn write_digits(buffer: &mut Buffer, groups: &[u8], weight: i64, negative: bool,
         }
         rest /= 10;
     }
-    buffer.push(if behind > 0 { b'-' } else { b'+' });
     buffer.extend(number.get(at..).unwrap_or_default());
-    true
 }
 
 /// Text on the stack, or on the heap when it is long.
@@ -267,30 +281,7 @@ fn encode_printed(printed: &[u8], out: &mut Vec<u8>) -> Result<(), Refusal> {
         return Ok(());
     }
 
-    let mut digits = Vec::with_capacity(body.len());
-    let mut exponent = 0_i64;
-    let mut seen_point = false;
-    let mut rest = body.iter();
-    while let Some(&byte) = rest.next() {
-        match byte {
-            b'0'..=b'9' => {
-                if !(digits.is_empty() && byte == b'0') {
-                    digits.push(byte - b'0');
-                }
-                exponent -= i64::from(seen_point);
-            }
-            b'.' => seen_point = true,
-            b'E' | b'e' => {
-                let shift = std::str::from_utf8(rest.as_slice()).ok().and_then(|shift| shift.parse::<i64>().ok());
-                exponent = exponent.checked_add(shift.ok_or(Refusal::Unknown)?).ok_or(Refusal::Unknown)?;
-                break;
-            }
-            _ => return Err(Refusal::Unknown),
-        }
-    }
-    if digits.is_empty() {
-        digits.push(0);
-    }
+    let Printed { digits, exponent } = Printed::read(body)?;
     if exponent < -MAX_SCALE {
         return Err(Refusal::ExponentSmall);
     }
@@ -306,10 +297,54 @@ fn encode_printed(printed: &[u8], out: &mut Vec<u8>) -> Result<(), Refusal> {
     }
     let sign = if negative { NEGATIVE } else { 0 };
     put(out, count as u16, weight as i16, sign, exponent.min(0).unsigned_abs() as u16);
+    put_groups(out, &digits, padding);
+    Ok(())
+}
+
+/// A number as it was printed: its digits as an integer, times ten to the exponent.
+struct Printed {
+    digits: Vec<u8>,
+    exponent: i64,
+}
+
+impl Printed {
+    #[inline]
+    fn read(body: &[u8]) -> Result<Self, Refusal> {
+        let mut digits = Vec::with_capacity(body.len());
+        let mut exponent = 0_i64;
+        let mut seen_point = false;
+        let mut rest = body.iter();
+        while let Some(&byte) = rest.next() {
+            match byte {
+                b'0'..=b'9' => {
+                    if !(digits.is_empty() && byte == b'0') {
+                        digits.push(byte - b'0');
+                    }
+                    exponent -= i64::from(seen_point);
+                }
+                b'.' => seen_point = true,
+                b'E' | b'e' => {
+                    let shift = std::str::from_utf8(rest.as_slice()).ok().and_then(|shift| shift.parse::<i64>().ok());
+                    exponent = exponent.checked_add(shift.ok_or(Refusal::Unknown)?).ok_or(Refusal::Unknown)?;
+                    break;
+                }
+                _ => return Err(Refusal::Unknown),
+            }
+        }
+        if digits.is_empty() {
+            digits.push(0);
+        }
+        Ok(Printed { digits, exponent })
+    }
+}
+
+/// Appends digits in groups of four, the first of which begins with so many zeros.
+#[inline]
+fn put_groups(out: &mut Vec<u8>, digits: &[u8], padding: usize) {
     let mut group = 0_u16;
     let mut filled = padding;
     for digit in digits {
-        group = group * 10 + u16::from(digit);
+        group = group * 10 + u16::from(*digit);
         filled += 1;
         if filled == 4 {
             out.extend_from_slice(&group.to_be_bytes());
@@ -322,7 +357,6 @@ fn encode_printed(printed: &[u8], out: &mut Vec<u8>) -> Result<(), Refusal> {
         }
         out.extend_from_slice(&group.to_be_bytes());
     }
-    Ok(())
 }
 
 fn put(out: &mut Vec<u8>, count: u16, weight: i16, sign: u16, scale: u16) {
