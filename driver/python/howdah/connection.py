@@ -8,12 +8,11 @@ The class lists its methods; those that stand in other modules are functions the
 from __future__ import annotations
 
 import asyncio
-import inspect
 import sys
 import traceback
 import warnings
-from collections.abc import Coroutine, Iterable
-from typing import Any, Generic, Optional, overload
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Optional, overload
 
 from . import (
     _core,
@@ -34,9 +33,10 @@ from . import (
     transaction,
     type_codecs,
 )
-from ._typing import ArgumentLists, IsolationLevel, RecordT, RowT
+from ._typing import IsolationLevel, RecordT, RowT
 from .cancellation import Cancellations
 from .capabilities import ServerCapabilities as ServerCapabilities
+from .fetching import Fetching, name_methods
 from .listeners import Callbacks
 from .listeners import LoggedQuery as LoggedQuery
 from .listeners import _Callback as _Callback
@@ -59,7 +59,7 @@ class ConnectionMeta(type):
         return Connection in mro or _ConnectionProxy in mro
 
 
-class Connection(Generic[RecordT], metaclass=ConnectionMeta):
+class Connection(Fetching[RecordT], metaclass=ConnectionMeta):
     """A session with a server, made by :func:`connect`.
 
     Queries may be asked at the same time, by any number of tasks: they travel together, and are answered in the order
@@ -196,8 +196,13 @@ class Connection(Generic[RecordT], metaclass=ConnectionMeta):
         """Return whether the session is in a transaction."""
         return bool(self._protocol.is_in_transaction())
 
-    # Queries. The types of those that stand here depend on the class of rows, which is the connection's.
+    # Queries.
 
+    if not TYPE_CHECKING:
+        # Their types are those of the declarations.
+        fetch = queries.fetch
+        fetchmany = queries.fetchmany
+        fetchrow = queries.fetchrow
     execute = queries.execute
     executemany = queries.executemany
     fetchval = queries.fetchval
@@ -211,143 +216,6 @@ class Connection(Generic[RecordT], metaclass=ConnectionMeta):
     # What the native session calls.
     _fetch_unprepared = statements.fetch_unprepared
     _fetch_again = statements.fetch_again
-
-    @overload
-    def fetch(
-        self, query: str, *args: Any, timeout: Optional[float] = None, record_class: None = None, **values: Any
-    ) -> Coroutine[Any, Any, list[RecordT]]: ...
-
-    @overload
-    def fetch(
-        self, query: str, *args: Any, timeout: Optional[float] = None, record_class: type[RowT], **values: Any
-    ) -> Coroutine[Any, Any, list[RowT]]: ...
-
-    @compat.markcoroutinefunction
-    def fetch(
-        self,
-        query: str,
-        *args: Any,
-        timeout: Optional[float] = None,
-        record_class: Optional[type[Any]] = None,
-        **values: Any,
-    ) -> Coroutine[Any, Any, list[Any]]:
-        """Run a query, and give its rows.
-
-        Parameters
-        ----------
-        query : str
-            The query.
-        *args
-            The values of `$1`, `$2` and so on.
-        timeout : float, optional
-            Seconds; the connection's `command_timeout` by default.
-        record_class : type, optional
-            The class of the rows: one derived from :class:`Record`, or `tuple`, `dict`, a dataclass, a named tuple or a
-            model of pydantic, which is called with the values by their columns' names; the connection's own class by
-            default.
-        **values
-            The values of `:name` parameters, in place of `args`.
-
-        Returns
-        -------
-        list of Record
-            The rows.
-
-        Examples
-        --------
-        >>> await connection.fetch("select id, carrier from flights where day = $1", 3)
-        [<Record id=1 carrier='LH'>]
-        """
-        if values:
-            query, args = named.bind(query, values, args)
-        if record_class is not None or self._query_loggers or self._watched or self._protocol is None:
-            return queries.ask(self, query, args, timeout, record_class, 0, queries.ROWS, None)  # type: ignore[no-any-return]
-        return self._protocol.fetch(query, args, timeout, None, 0, 0)  # type: ignore[no-any-return]
-
-    @overload
-    def fetchrow(
-        self, query: str, *args: Any, timeout: Optional[float] = None, record_class: None = None, **values: Any
-    ) -> Coroutine[Any, Any, Optional[RecordT]]: ...
-
-    @overload
-    def fetchrow(
-        self, query: str, *args: Any, timeout: Optional[float] = None, record_class: type[RowT], **values: Any
-    ) -> Coroutine[Any, Any, Optional[RowT]]: ...
-
-    @compat.markcoroutinefunction
-    def fetchrow(
-        self,
-        query: str,
-        *args: Any,
-        timeout: Optional[float] = None,
-        record_class: Optional[type[Any]] = None,
-        **values: Any,
-    ) -> Coroutine[Any, Any, Any]:
-        """Run a query, and give its first row.
-
-        Parameters
-        ----------
-        query, args, timeout, record_class, values
-            As in :meth:`fetch`.
-
-        Returns
-        -------
-        Record or None
-            The row; None if there is none.
-
-        Examples
-        --------
-        >>> await connection.fetchrow("select id, carrier from flights where id = $1", 1)
-        <Record id=1 carrier='LH'>
-        """
-        if values:
-            query, args = named.bind(query, values, args)
-        return queries.ask(self, query, args, timeout, record_class, 1, queries.ROW, None)  # type: ignore[no-any-return]
-
-    @overload
-    async def fetchmany(
-        self, query: str, args: ArgumentLists, *, timeout: Optional[float] = None, record_class: None = None
-    ) -> list[RecordT]: ...
-
-    @overload
-    async def fetchmany(
-        self, query: str, args: ArgumentLists, *, timeout: Optional[float] = None, record_class: type[RowT]
-    ) -> list[RowT]: ...
-
-    async def fetchmany(
-        self,
-        query: str,
-        args: ArgumentLists,
-        *,
-        timeout: Optional[float] = None,
-        record_class: Optional[type[Any]] = None,
-    ) -> list[Any]:
-        """Run a query once for each of many argument lists, and give the rows of all.
-
-        Parameters
-        ----------
-        query : str
-            The query.
-        args : iterable of sequences or of mappings
-            The argument lists, or the values of `:name` parameters.
-        timeout : float, optional
-            Seconds for the whole.
-        record_class : type, optional
-            As in :meth:`fetch`.
-
-        Returns
-        -------
-        list of Record
-            The rows.
-
-        Examples
-        --------
-        >>> await connection.fetchmany("insert into flights values ($1) returning id", [(1,), (2,)])
-        [<Record id=1>, <Record id=2>]
-        """
-        self._check_open()
-        rows: list[Any] = await self._executemany(query, args, timeout, return_rows=True, record_class=record_class)
-        return rows
 
     def pipeline(self) -> pipeline.Pipeline[RecordT]:
         """Send queries without waiting for their answers, within a block.
@@ -669,10 +537,7 @@ class Connection(Generic[RecordT], metaclass=ConnectionMeta):
 # Numbers the names of statements, portals and savepoints.
 _uid = 0
 
-for _name, _method in vars(Connection).items():
-    if inspect.isfunction(_method):
-        # Wherever it stands: this is by what messages and tracebacks name it.
-        _method.__qualname__ = f"Connection.{_name}"
+name_methods(Connection)
 
 
 def _extract_stack(limit: int = 10) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 import warnings
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Optional, overload
+from typing import TYPE_CHECKING, Any, Optional
 
 from . import connection, exceptions, pool_maintenance, pool_queries, pool_statistics
-from ._typing import ArgumentLists, ConnectOptions, RecordT, RowT
+from ._typing import ConnectOptions, RecordT
+from .fetching import Fetching, name_methods
 from .pool_acquire import PoolAcquireContext as PoolAcquireContext
 from .pool_checks import check_classes, check_limits, check_sizes
 from .pool_holder import PoolConnectionHolder as PoolConnectionHolder
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class Pool(Generic[RecordT]):
+class Pool(Fetching[RecordT]):
     """A pool of connections, made by :func:`create_pool`.
 
     A connection is lent by :meth:`acquire` and comes back, as good as new, by :meth:`release` or at the end of the
@@ -276,9 +276,13 @@ class Pool(Generic[RecordT]):
     get_statistics = pool_statistics.get_statistics
     _sizes = pool_statistics.sizes
 
-    # What runs on one of the connections. The types of those that stand here depend on the class of rows, which is the
-    # pool's.
+    # What runs on one of the connections.
 
+    if not TYPE_CHECKING:
+        # Their types are those of the declarations.
+        fetch = pool_queries.fetch
+        fetchmany = pool_queries.fetchmany
+        fetchrow = pool_queries.fetchrow
     add_query_logger = pool_queries.add_query_logger
     copy_columns_to_table = pool_queries.copy_columns_to_table
     copy_from_query = pool_queries.copy_from_query
@@ -294,151 +298,6 @@ class Pool(Generic[RecordT]):
     predict_proba = pool_queries.predict_proba
     remove_query_logger = pool_queries.remove_query_logger
     run_transaction = pool_queries.run_transaction
-
-    @overload
-    async def fetch(
-        self, query: str, *args: Any, timeout: Optional[float] = None, record_class: None = None, **named: Any
-    ) -> list[RecordT]: ...
-
-    @overload
-    async def fetch(
-        self, query: str, *args: Any, timeout: Optional[float] = None, record_class: type[RowT], **named: Any
-    ) -> list[RowT]: ...
-
-    async def fetch(
-        self,
-        query: str,
-        *args: Any,
-        timeout: Optional[float] = None,
-        record_class: Optional[type[Any]] = None,
-        **named: Any,
-    ) -> list[Any]:
-        """Run a query on one of the connections, and return all its rows.
-
-        See :meth:`Connection.fetch`.
-
-        Parameters
-        ----------
-        query : str
-            SQL.
-        *args
-            Values for `$1`, `$2` and so on.
-        timeout : float, optional
-            Seconds for the query; waiting for a connection does not count.
-        record_class : type, optional
-            The class of the rows.
-        **named
-            Values for `:name`, in place of `args`.
-
-        Returns
-        -------
-        list of Record
-            The rows.
-        """
-        holder = self._borrow()
-        if holder is None:
-            async with self.acquire() as proxy:
-                return await proxy.fetch(query, *args, timeout=timeout, record_class=record_class, **named)
-        con: connection.Connection[RecordT] = holder._con  # type: ignore[assignment]
-        try:
-            return await con.fetch(query, *args, timeout=timeout, record_class=record_class, **named)
-        finally:
-            rest = self._bring_back(holder, con)
-            if rest is not None:
-                await rest
-
-    @overload
-    async def fetchrow(
-        self, query: str, *args: Any, timeout: Optional[float] = None, record_class: None = None, **named: Any
-    ) -> Optional[RecordT]: ...
-
-    @overload
-    async def fetchrow(
-        self, query: str, *args: Any, timeout: Optional[float] = None, record_class: type[RowT], **named: Any
-    ) -> Optional[RowT]: ...
-
-    async def fetchrow(
-        self,
-        query: str,
-        *args: Any,
-        timeout: Optional[float] = None,
-        record_class: Optional[type[Any]] = None,
-        **named: Any,
-    ) -> Any:
-        """Run a query on one of the connections, and return its first row.
-
-        See :meth:`Connection.fetchrow`.
-
-        Parameters
-        ----------
-        query : str
-            SQL.
-        *args
-            Values for `$1`, `$2` and so on.
-        timeout : float, optional
-            Seconds for the query; waiting for a connection does not count.
-        record_class : type, optional
-            The class of the row.
-        **named
-            Values for `:name`, in place of `args`.
-
-        Returns
-        -------
-        Record or None
-            The row, None if there is none.
-        """
-        holder = self._borrow()
-        if holder is None:
-            async with self.acquire() as proxy:
-                return await proxy.fetchrow(query, *args, timeout=timeout, record_class=record_class, **named)
-        con: connection.Connection[RecordT] = holder._con  # type: ignore[assignment]
-        try:
-            return await con.fetchrow(query, *args, timeout=timeout, record_class=record_class, **named)
-        finally:
-            rest = self._bring_back(holder, con)
-            if rest is not None:
-                await rest
-
-    @overload
-    async def fetchmany(
-        self, query: str, args: ArgumentLists, *, timeout: Optional[float] = None, record_class: None = None
-    ) -> list[RecordT]: ...
-
-    @overload
-    async def fetchmany(
-        self, query: str, args: ArgumentLists, *, timeout: Optional[float] = None, record_class: type[RowT]
-    ) -> list[RowT]: ...
-
-    async def fetchmany(
-        self,
-        query: str,
-        args: ArgumentLists,
-        *,
-        timeout: Optional[float] = None,
-        record_class: Optional[type[Any]] = None,
-    ) -> list[Any]:
-        """Run a query for each list of arguments on one of the connections, and return all their rows.
-
-        See :meth:`Connection.fetchmany`.
-
-        Parameters
-        ----------
-        query : str
-            SQL.
-        args : iterable of sequences
-            The lists of arguments.
-        timeout : float, optional
-            Seconds for all of them.
-        record_class : type, optional
-            The class of the rows.
-
-        Returns
-        -------
-        list of Record
-            The rows, in the order of the arguments.
-        """
-        async with self.acquire() as con:
-            return await con.fetchmany(query, args, timeout=timeout, record_class=record_class)
 
     def set_connect_args(self, dsn: Optional[str] = None, **connect_kwargs: Unpack[ConnectOptions]) -> None:
         """Change how the pool connects from now on; connections that are open stay as they are.
@@ -635,10 +494,7 @@ def _full_name(kind: type) -> str:
     return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
 
 
-for _name, _method in vars(Pool).items():
-    if inspect.isfunction(_method):
-        # Wherever it stands: this is by what messages and tracebacks name it.
-        _method.__qualname__ = f"Pool.{_name}"
+name_methods(Pool)
 
 # It needs the class, and has this module's name with asyncpg.
 from .pool_creating import create_pool as create_pool  # noqa: E402

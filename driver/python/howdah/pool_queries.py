@@ -108,6 +108,60 @@ async def fetchval(
             await rest
 
 
+async def fetch(  # noqa: D103
+    self: Pool[Any],
+    query: str,
+    *args: Any,
+    timeout: Optional[float] = None,
+    record_class: Optional[type[Any]] = None,
+    **values: Any,
+) -> list[Any]:
+    holder = self._borrow()
+    if holder is None:
+        async with self.acquire() as proxy:
+            return await proxy.fetch(query, *args, timeout=timeout, record_class=record_class, **values)
+    con: Connection[Any] = holder._con  # type: ignore[assignment]
+    try:
+        return await con.fetch(query, *args, timeout=timeout, record_class=record_class, **values)
+    finally:
+        rest = self._bring_back(holder, con)
+        if rest is not None:
+            await rest
+
+
+async def fetchrow(  # noqa: D103
+    self: Pool[Any],
+    query: str,
+    *args: Any,
+    timeout: Optional[float] = None,
+    record_class: Optional[type[Any]] = None,
+    **values: Any,
+) -> Any:
+    holder = self._borrow()
+    if holder is None:
+        async with self.acquire() as proxy:
+            return await proxy.fetchrow(query, *args, timeout=timeout, record_class=record_class, **values)
+    con: Connection[Any] = holder._con  # type: ignore[assignment]
+    try:
+        return await con.fetchrow(query, *args, timeout=timeout, record_class=record_class, **values)
+    finally:
+        rest = self._bring_back(holder, con)
+        if rest is not None:
+            await rest
+
+
+async def fetchmany(  # noqa: D103
+    self: Pool[Any],
+    query: str,
+    args: ArgumentLists,
+    *,
+    timeout: Optional[float] = None,
+    record_class: Optional[type[Any]] = None,
+) -> list[Any]:
+    async with self.acquire() as con:
+        return await con.fetchmany(query, args, timeout=timeout, record_class=record_class)
+
+
 async def copy_from_table(
     self: Pool[Any],
     table_name: str,

@@ -1,4 +1,4 @@
-"""The connection's methods that run a query, but for those whose types depend on the class of its rows."""
+"""The connection's methods that run a query."""
 
 from __future__ import annotations
 
@@ -94,6 +94,49 @@ def fetchval(
     if self._query_loggers or self._watched or self._protocol is None:
         return ask(self, query, args, timeout, None, 1, VALUE, column)  # type: ignore[no-any-return]
     return self._protocol.fetch(query, args, timeout, None, 1, 2, column)  # type: ignore[no-any-return]
+
+
+@compat.markcoroutinefunction
+def fetch(  # noqa: D103
+    self: Connection[Any],
+    query: str,
+    *args: Any,
+    timeout: Optional[float] = None,
+    record_class: Optional[type[Any]] = None,
+    **values: Any,
+) -> Coroutine[Any, Any, list[Any]]:
+    if values:
+        query, args = named.bind(query, values, args)
+    if record_class is not None or self._query_loggers or self._watched or self._protocol is None:
+        return ask(self, query, args, timeout, record_class, 0, ROWS, None)  # type: ignore[no-any-return]
+    return self._protocol.fetch(query, args, timeout, None, 0, 0)  # type: ignore[no-any-return]
+
+
+@compat.markcoroutinefunction
+def fetchrow(  # noqa: D103
+    self: Connection[Any],
+    query: str,
+    *args: Any,
+    timeout: Optional[float] = None,
+    record_class: Optional[type[Any]] = None,
+    **values: Any,
+) -> Coroutine[Any, Any, Any]:
+    if values:
+        query, args = named.bind(query, values, args)
+    return ask(self, query, args, timeout, record_class, 1, ROW, None)  # type: ignore[no-any-return]
+
+
+async def fetchmany(  # noqa: D103
+    self: Connection[Any],
+    query: str,
+    args: ArgumentLists,
+    *,
+    timeout: Optional[float] = None,
+    record_class: Optional[type[Any]] = None,
+) -> list[Any]:
+    self._check_open()
+    rows: list[Any] = await self._executemany(query, args, timeout, return_rows=True, record_class=record_class)
+    return rows
 
 
 async def executemany(
