@@ -13,8 +13,9 @@ Examples
 
 from __future__ import annotations
 
+from .columns import ColumnCursor
 from .connection import Connection, connect
-from .cursor import Column, ColumnCursor, Cursor, StreamCursor, class_row, dict_row
+from .cursor import Cursor
 from .errors import (
     DatabaseError,
     DataError,
@@ -28,6 +29,8 @@ from .errors import (
     Warning,
 )
 from .pool import Pool
+from .rows import Column, class_row, dict_row
+from .streaming import StreamCursor
 from .types import (
     BINARY,
     DATETIME,

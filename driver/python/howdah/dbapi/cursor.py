@@ -1,131 +1,25 @@
-"""Cursors: of rows, of columns, and of rows that come piece by piece."""
+"""Cursors of rows."""
 
 from __future__ import annotations
 
 import codecs
-import importlib
 import io
-import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Optional, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Generic, Optional
 
-from .. import _core, utils
+from .. import utils
 from .._typing import Arguments, CursorRowT
 from ..copying import copy_in, copy_out
 from . import parameters as placeholders
-from ._loop import Loop
-from .errors import InterfaceError, NotSupportedError, ProgrammingError
+from ._base import BaseCursor
+from ._copying import as_source, as_target
+from .errors import NotSupportedError, ProgrammingError
+from .rows import Column, RowFactory, RowMaker
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
     from .connection import Connection
-
-_T = TypeVar("_T")
-
-# A row's values in the order of the columns, to what the program wants of a row.
-RowMaker = Callable[[tuple[Any, ...]], _T]
-# The names of the columns, to a maker of rows.
-RowFactory = Callable[[list[str]], RowMaker[_T]]
-
-# How many rows a streaming cursor fetches at a time.
-_PIECE = 1000
-
-
-class Column(NamedTuple):
-    """What `description` has of a column, as PEP 249 wants it; the type's code is PostgreSQL's number of it."""
-
-    name: str
-    type_code: int
-    display_size: None = None
-    internal_size: None = None
-    precision: None = None
-    scale: None = None
-    null_ok: None = None
-
-
-class BaseCursor:
-    """What cursors have in common: the statement, and what the server has said of it."""
-
-    def __init__(self, connection: Connection[Any]) -> None:
-        self._connection: Connection[Any] = connection
-        self._closed = False
-        self._description: Optional[list[Column]] = None
-        self._rowcount = -1
-        # What the server said of the last command, read when somebody asks.
-        self._tag: Optional[bytes] = None
-        #: How many rows :meth:`fetchmany` gives when it is not told.
-        self.arraysize = 1
-
-    @property
-    def connection(self) -> Connection[Any]:
-        """The connection."""
-        return self._connection
-
-    @property
-    def description(self) -> Optional[list[Column]]:
-        """For each column its name, PostgreSQL's number of its type, and five times None; None without a result."""
-        return self._description
-
-    @property
-    def rowcount(self) -> int:
-        """How many rows the last command gave or changed; -1 where the server does not say."""
-        if self._tag is None:
-            return self._rowcount
-        count = self._tag.rpartition(b" ")[2]
-        return int(count) if count.isdigit() else -1
-
-    @property
-    def statusmessage(self) -> Optional[str]:
-        """What the server said of the last command, as `INSERT 0 1`."""
-        return None if self._tag is None else self._tag.decode()
-
-    @property
-    def lastrowid(self) -> None:
-        """Always None: `RETURNING` gives what a row has become."""
-        return
-
-    def close(self) -> None:
-        """Close the cursor: nothing can be done with it any more."""
-        self._closed = True
-        self._description = None
-
-    def setinputsizes(self, sizes: Any) -> None:
-        """Do nothing, as PEP 249 allows."""
-        self._check()
-
-    def setoutputsize(self, size: Any, column: Any = None) -> None:
-        """Do nothing, as PEP 249 allows."""
-        self._check()
-
-    def nextset(self) -> None:
-        """Return None: a command has one result."""
-        self._check()
-
-    def _check(self) -> None:
-        if self._closed:
-            raise InterfaceError("the cursor is closed")
-        self._connection._check()
-
-    def _told(self, status: str) -> int:
-        """Take what the server said of a command; the number of its rows."""
-        self._tag = status.encode()
-        return self.rowcount
-
-    def _forget(self) -> None:
-        """Let go of the last command, before another one that may fail."""
-        self._description = None
-        self._rowcount = -1
-        self._tag = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: Optional[type[BaseException]], error: Optional[BaseException], traceback: Optional[TracebackType]
-    ) -> None:
-        self.close()
 
 
 class Cursor(BaseCursor, Generic[CursorRowT]):
@@ -274,7 +168,7 @@ class Cursor(BaseCursor, Generic[CursorRowT]):
         """
         self._check()
         self._forget()
-        return self._told(self._connection._copy(copy_in, operation, _as_source(source, self._connection._loop)))
+        return self._told(self._connection._copy(copy_in, operation, as_source(source, self._connection._loop)))
 
     def copy_out(self, operation: str, target: Any) -> int:
         """Run `COPY ... TO STDOUT`.
@@ -293,7 +187,7 @@ class Cursor(BaseCursor, Generic[CursorRowT]):
         """
         self._check()
         self._forget()
-        return self._told(self._connection._copy(copy_out, operation, _as_target(target, self._connection._loop)))
+        return self._told(self._connection._copy(copy_out, operation, as_target(target, self._connection._loop)))
 
     def copy_expert(self, sql: str, file: Any, size: int = 8192) -> int:
         """Run COPY from a file or to one, by psycopg2's name for :meth:`copy_in` and :meth:`copy_out`.
@@ -377,167 +271,3 @@ class Cursor(BaseCursor, Generic[CursorRowT]):
     def _forget(self) -> None:
         super()._forget()
         self._rows = ()
-
-
-class ColumnCursor(BaseCursor):
-    """A cursor whose results are columns: the values never become Python objects.
-
-    Examples
-    --------
-    >>> cursor = connection.cursor(columns=True)
-    >>> cursor.execute("select id, delay from flights").fetch_arrow_table().num_rows
-    2
-    """
-
-    def __init__(self, connection: Connection[Any]) -> None:
-        super().__init__(connection)
-        self._columns: Any = None
-
-    def execute(self, operation: str, parameters: Optional[Arguments] = None) -> ColumnCursor:
-        """Run a query, as :meth:`Cursor.execute`."""
-        self._check()
-        self._forget()
-        text, args = placeholders.bind(operation, parameters)
-        with self._connection._lock:
-            self._columns, self._description = self._connection._query_columns(text, args)
-        self._rowcount = len(self._columns)
-        return self
-
-    def fetch_columns(self) -> _core.Columns:
-        """Return the result as :class:`howdah.Columns`, which Arrow's libraries and NumPy take without copying."""
-        self._check()
-        if self._columns is None:
-            raise ProgrammingError("there is no result: no query was executed, or it was fetched already")
-        columns: _core.Columns = self._columns
-        self._columns = None
-        return columns
-
-    def fetch_arrow_table(self) -> Any:
-        """Return the result as a table of pyarrow, which has to be installed."""
-        return importlib.import_module("pyarrow").table(self.fetch_columns())
-
-    def close(self) -> None:
-        """Close the cursor: nothing can be done with it any more."""
-        super().close()
-        self._columns = None
-
-    def _forget(self) -> None:
-        super()._forget()
-        self._columns = None
-
-
-class StreamCursor(Cursor[CursorRowT]):
-    """A cursor whose rows come piece by piece while they are fetched, within a transaction.
-
-    Examples
-    --------
-    >>> with connection.cursor(stream=True) as cursor:
-    ...     for row in cursor.execute("select * from flights"):
-    ...         print(row)
-    """
-
-    def __init__(self, connection: Connection[Any], row_factory: Optional[RowFactory[CursorRowT]] = None) -> None:
-        super().__init__(connection, row_factory)
-        #: How many rows travel at a time when they are iterated over or fetched one by one.
-        self.itersize = _PIECE
-        self._portal: Any = None
-
-    def execute(self, operation: str, parameters: Optional[Arguments] = None) -> Self:
-        """Begin a query, as :meth:`Cursor.execute`; its rows stay on the server."""
-        self._check()
-        self._end()
-        self._forget()
-        text, args = placeholders.bind(operation, parameters)
-        with self._connection._lock:
-            self._portal, description = self._connection._open(text, args)
-        self._described(description)
-        return self
-
-    def executemany(self, operation: str, seq_of_parameters: Iterable[Arguments]) -> Self:
-        """Refuse: rows of many commands are not streamed."""
-        raise NotSupportedError("executemany() is for a cursor that does not stream")
-
-    def fetchone(self) -> Optional[CursorRowT]:
-        """Return the next row, None when there are no more."""
-        if self._at >= len(self._result()):
-            self._fill(self.itersize)
-        return super().fetchone()
-
-    def fetchmany(self, size: Optional[int] = None) -> list[CursorRowT]:
-        """Return the next `size` rows (`arraysize` by default), fewer when there are no more."""
-        size = self.arraysize if size is None else size
-        missing = size - (len(self._result()) - self._at)
-        if missing > 0:
-            self._fill(missing)
-        return super().fetchmany(size)
-
-    def fetchall(self) -> list[CursorRowT]:
-        """Return the rows that are left."""
-        self._result()
-        self._fill(0)
-        return super().fetchall()
-
-    def scroll(self, value: int, mode: str = "relative") -> None:
-        """Refuse: what has been fetched is gone."""
-        raise NotSupportedError("scroll() is for a cursor that does not stream")
-
-    def close(self) -> None:
-        """Close the cursor, on the server too."""
-        if not self._closed:
-            self._end()
-        super().close()
-
-    def __iter__(self) -> Iterator[CursorRowT]:
-        while (row := self.fetchone()) is not None:
-            yield row
-
-    def _fill(self, count: int) -> None:
-        """Fetch so many rows more, all with 0; none when there are no more."""
-        if self._portal is None:
-            return
-        self._check()
-        with self._connection._lock:
-            rows, more = self._connection._advance(self._portal, count)
-        if not more:
-            self._portal = None
-        self._rows = list(itertools.islice(self._rows, self._at, None)) + rows
-        self._at = 0
-
-    def _end(self) -> None:
-        portal, self._portal = self._portal, None
-        if portal is not None:
-            self._connection._close_portal(portal)
-
-
-async def _pieces(source: Iterable[bytes], loop: Loop) -> Any:
-    rest = iter(source)
-    while (piece := loop.call(next, rest, None)) is not None:
-        yield piece
-
-
-def _as_source(source: Any, loop: Loop) -> Any:
-    """The source in a form that the driver takes."""
-    plain = isinstance(source, (bytes, bytearray, memoryview, str)) or hasattr(source, "__fspath__")
-    if plain or hasattr(source, "read") or not hasattr(source, "__iter__"):
-        return source
-    return _pieces(source, loop)
-
-
-def _as_target(target: Any, loop: Loop) -> Any:
-    if not callable(target) or hasattr(target, "write"):
-        return target
-
-    async def sink(data: bytes) -> None:
-        loop.call(target, data)
-
-    return sink
-
-
-def dict_row(names: list[str]) -> RowMaker[dict[str, Any]]:
-    """Make rows dicts, for `row_factory`."""
-    return lambda row: dict(zip(names, row))
-
-
-def class_row(kind: Callable[..., _T]) -> RowFactory[_T]:
-    """Make rows instances of a class, a dataclass for instance, whose arguments have the columns' names."""
-    return lambda names: lambda row: kind(**dict(zip(names, row)))

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Generic, Optional
 from .._typing import CursorRowT, SessionOptions
 from ..listeners import LoggedQuery
 from .connection import Connection, connect
-from .cursor import RowFactory
 from .errors import Error, InterfaceError, OperationalError
+from .rows import RowFactory
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
