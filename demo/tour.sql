@@ -1,4 +1,4 @@
--- Train a model of how late a flight will leave, from the table as it is.
+-- Train a model that predicts how late a flight will leave. The table needs no preparation.
 SELECT * FROM pgml.train(
     'flights',
     task          => 'regression',
@@ -8,12 +8,12 @@ SELECT * FROM pgml.train(
     hyperparams   => '{"n_estimators": 100}'
 );
 
--- How good is it, on the quarter of the rows that it did not see?
+-- How good is the model? A quarter of the rows was held out of the training, and the metrics are of those rows.
 SELECT algorithm, hyperparams, round((metrics->>'r2')::numeric, 3) AS r2,
        round((metrics->>'mean_absolute_error')::numeric, 2) AS mean_absolute_error
 FROM pgml.models;
 
--- Ask it: the minutes predicted beside the minutes it took.
+-- Predict. The features are given as an array, and the result shows the predicted minutes beside the actual ones.
 SELECT year, month, dayofmonth, departure, depdelayminutes,
        round(pgml.predict('flights', ARRAY[
            year, quarter, month, distance, dayofweek, dayofmonth, flight_number_operating_airline,
@@ -23,7 +23,7 @@ WHERE dayofweek = 5 AND departure >= 1800
 ORDER BY originairportid, year, month, dayofmonth, departure, flight_number_marketing_airline
 LIMIT 6;
 
--- A whole row does as well, by the names of its columns; and a prediction is a value like any other.
+-- A whole row can be given instead: its columns are found by name. A prediction is a value like any other, and can be averaged.
 SELECT dayofweek, count(*) AS flights, round(avg(depdelayminutes)::numeric, 1) AS average_delay,
        round(avg(pgml.predict('flights', flights))::numeric, 1) AS average_predicted
 FROM flights
