@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::statement::Command;
+
 /// Values of parameters; one that has its default is not among them.
 pub type Values = BTreeMap<String, String>;
 
@@ -50,167 +52,21 @@ pub fn put(values: &mut Values, name: &str, value: Option<&str>) {
     };
 }
 
-/// A statement.
+/// What a statement does to others than its session, once its transaction has been committed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Command {
-    Set {
-        name: String,
-        value: Option<String>,
-        local: bool,
-    },
-    ResetAll,
-    Begin,
-    Commit {
-        chain: bool,
-    },
-    Rollback {
-        chain: bool,
-    },
-    Savepoint(String),
-    RollbackTo(String),
-    Release(String),
-    DiscardAll,
-    DeallocateAll,
-    /// A row with this value.
-    Select(String),
-    /// A row with the value of the first parameter.
-    Echo,
-    Insert(String),
-    /// It fails when it runs.
-    DivideByZero,
-    /// What concerns no settings.
-    Other(&'static str),
+pub enum Deed {
+    /// It writes something of this name.
+    Write(String),
+    /// It listens to a channel.
+    Listen(String),
+    /// It listens to a channel, or any, no longer.
+    Unlisten(Option<String>),
+    /// It says something on a channel.
+    Notify(String, String),
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Token {
-    Word(String),
-    Text(String),
-    Sign(char),
-}
-
-/// The statements of a text, and whose it is: clients of these tests sign what they say in a comment.
-pub fn read(sql: &str) -> (Vec<Command>, Option<String>) {
-    let (mut statements, mut tokens, mut signature) = (Vec::new(), Vec::new(), None);
-    let mut left = sql;
-    while let Some(first) = left.chars().next() {
-        if let Some(rest) = left.strip_prefix("/*") {
-            let (comment, rest) = rest.split_once("*/").expect("a comment ends");
-            signature = Some(comment.to_owned());
-            left = rest;
-        } else if first == '\'' || left.starts_with("E'") {
-            let escaped = first == 'E';
-            let mut text = String::new();
-            left = &left[if escaped { 2 } else { 1 }..];
-            loop {
-                let at = left.find(|c| c == '\'' || escaped && c == '\\').expect("a literal ends");
-                text.push_str(&left[..at]);
-                let doubled = left[at..].starts_with("''") || left[at..].starts_with("\\\\");
-                left = &left[at + if doubled { 2 } else { 1 }..];
-                if !doubled {
-                    break;
-                }
-                text.push(if escaped { '\\' } else { '\'' });
-            }
-            tokens.push(Token::Text(text));
-        } else if first.is_alphanumeric() || "_.$".contains(first) {
-            let end = left.find(|c: char| !c.is_alphanumeric() && !"_.$".contains(c)).unwrap_or(left.len());
-            tokens.push(Token::Word(left[..end].to_lowercase()));
-            left = &left[end..];
-        } else {
-            match first {
-                ';' => statements.push(std::mem::take(&mut tokens)),
-                blank if blank.is_whitespace() => (),
-                sign => tokens.push(Token::Sign(sign)),
-            }
-            left = &left[first.len_utf8()..];
-        }
-    }
-    statements.push(tokens);
-    (statements.iter().filter(|tokens| !tokens.is_empty()).map(|tokens| command(tokens)).collect(), signature)
-}
-
-fn command(tokens: &[Token]) -> Command {
-    let words: Vec<&str> = tokens
-        .iter()
-        .filter_map(|token| if let Token::Word(word) = token { Some(word.as_str()) } else { None })
-        .collect();
-    let named = |word: Option<&&str>| (*word.expect("a name")).to_owned();
-    let reset = |name: &str| Command::Set { name: name.to_owned(), value: None, local: false };
-    match words.as_slice() {
-        ["reset", "all"] => Command::ResetAll,
-        ["reset", "session", "authorization"] => reset("session_authorization"),
-        ["reset", name @ ..] => reset(&name.concat()),
-        ["begin", ..] | ["start", ..] => Command::Begin,
-        ["commit", rest @ ..] => Command::Commit { chain: rest.contains(&"chain") },
-        ["rollback", "to", rest @ ..] => Command::RollbackTo(named(rest.last())),
-        ["rollback", rest @ ..] => Command::Rollback { chain: rest.contains(&"chain") },
-        ["savepoint", name] => Command::Savepoint((*name).to_owned()),
-        ["release", rest @ ..] => Command::Release(named(rest.last())),
-        ["discard", "all"] => Command::DiscardAll,
-        ["deallocate", "all"] => Command::DeallocateAll,
-        ["set", ..] => set(tokens),
-        ["insert", ..] => Command::Insert(text(tokens)),
-        ["select", rest @ ..] if tokens.contains(&Token::Sign('/')) && rest.len() == 2 => Command::DivideByZero,
-        ["select", "$1"] => Command::Echo,
-        ["select"] if tokens.len() == 2 => Command::Select(text(tokens)),
-        ["close", ..] => Command::Other("CLOSE CURSOR ALL"),
-        ["unlisten", ..] => Command::Other("UNLISTEN"),
-        ["discard", "temp"] => Command::Other("DISCARD TEMP"),
-        ["discard", "sequences"] => Command::Other("DISCARD SEQUENCES"),
-        ["select", ..] => Command::Other("SELECT 1"),
-        other => panic!("the model does not know {other:?}"),
-    }
-}
-
-fn text(tokens: &[Token]) -> String {
-    tokens
-        .iter()
-        .find_map(|token| if let Token::Text(text) = token { Some(text.clone()) } else { None })
-        .expect("a text")
-}
-
-fn set(tokens: &[Token]) -> Command {
-    let mut left = &tokens[1..];
-    let is = |token: &Token, wanted: &str| matches!(token, Token::Word(word) if word == wanted);
-    let mut local = false;
-    if let [first, rest @ ..] = left
-        && (is(first, "local") || is(first, "session") && !rest.first().is_some_and(|next| is(next, "authorization")))
-    {
-        local = is(first, "local");
-        left = rest;
-    }
-    let name = match left {
-        [first, second, rest @ ..] if is(first, "session") && is(second, "authorization") => {
-            left = rest;
-            "session_authorization".to_owned()
-        }
-        // The pooler writes `my . a`.
-        [Token::Word(_), ..] => {
-            let end = left.iter().position(|token| *token == Token::Sign('=') || is(token, "to"));
-            let (name, rest) = left.split_at(end.unwrap_or(1));
-            left = rest;
-            name.iter()
-                .filter_map(|token| if let Token::Word(part) = token { Some(part.as_str()) } else { None })
-                .collect()
-        }
-        other => panic!("the model does not know SET {other:?}"),
-    };
-    if let [first, rest @ ..] = left
-        && (*first == Token::Sign('=') || is(first, "to"))
-    {
-        left = rest;
-    }
-    let defaults = left.len() == 1 && (is(&left[0], "default") || name == "role" && is(&left[0], "none"));
-    let values: Vec<&str> = left
-        .iter()
-        .filter_map(|token| match token {
-            Token::Word(text) | Token::Text(text) => Some(text.as_str()),
-            Token::Sign(_) => None,
-        })
-        .collect();
-    Command::Set { name, value: (!defaults).then(|| values.join(", ")), local }
-}
+/// A savepoint: its name, the values that were in force, and how many deeds came before it.
+type Savepoint = (String, (Values, Values), usize);
 
 /// A session.
 #[derive(Debug, Clone, Default)]
@@ -227,7 +83,11 @@ pub struct Session {
     pub explicit: bool,
     /// It has failed.
     pub failed: bool,
-    savepoints: Vec<(String, (Values, Values))>,
+    savepoints: Vec<Savepoint>,
+    /// What the transaction has done and not committed.
+    pending: Vec<Deed>,
+    /// What has been committed and nobody has taken note of.
+    pub done: Vec<Deed>,
 }
 
 impl Session {
@@ -251,7 +111,7 @@ impl Session {
         (self.explicit, self.failed) == (other.explicit, other.failed)
             && without(&self.current) == without(&other.current)
             && without(&self.lasting) == without(&other.lasting)
-            && self.savepoints.iter().map(|(name, _)| name).eq(other.savepoints.iter().map(|(name, _)| name))
+            && self.savepoints.iter().map(|(name, ..)| name).eq(other.savepoints.iter().map(|(name, ..)| name))
     }
 
     /// The letter of a ReadyForQuery.
@@ -270,12 +130,14 @@ impl Session {
     }
 
     fn end(&mut self, chain: bool) {
+        self.done.append(&mut self.pending);
         self.start = chain.then(|| self.values());
         (self.explicit, self.failed) = (chain, false);
         self.savepoints.clear();
     }
 
     fn undo(&mut self, chain: bool) {
+        self.pending.clear();
         if let Some((current, lasting)) = self.start.take() {
             (self.current, self.lasting) = (current, lasting);
         }
@@ -287,7 +149,7 @@ impl Session {
         if !self.explicit {
             return self.undo(false);
         }
-        let before = self.savepoints.last().map(|(_, values)| values).or(self.start.as_ref());
+        let before = self.savepoints.last().map(|(_, values, _)| values).or(self.start.as_ref());
         if let Some((current, lasting)) = before.cloned() {
             (self.current, self.lasting) = (current, lasting);
         }
@@ -333,13 +195,48 @@ impl Session {
                 if value.is_none() { "RESET" } else { "SET" }
             }
             Command::ResetAll => {
-                for values in [&mut self.current, &mut self.lasting] {
-                    values.retain(|name, _| IDENTITY.contains(&name.as_str()));
-                    let base = self.base.iter().filter(|(name, _)| !IDENTITY.contains(&name.as_str()));
-                    values.extend(base.map(|(name, value)| (name.clone(), value.clone())));
-                }
+                self.reset_all();
                 "RESET"
             }
+            Command::Begin
+            | Command::Commit { .. }
+            | Command::Rollback { .. }
+            | Command::Savepoint(_)
+            | Command::RollbackTo(_)
+            | Command::Release(_) => self.control(command)?,
+            Command::DiscardAll if !first || self.explicit => return Err("25001"),
+            Command::DiscardAll => {
+                (self.current, self.lasting) = (self.base.clone(), self.base.clone());
+                self.pending.push(Deed::Unlisten(None));
+                self.end(false);
+                "DISCARD ALL"
+            }
+            Command::Insert(_) | Command::CopyIn
+                if self.current.get("default_transaction_read_only").is_some_and(|value| value == "on") =>
+            {
+                return Err("25006");
+            }
+            Command::DeallocateAll => "DEALLOCATE ALL",
+            Command::Insert(name) => {
+                self.write(name);
+                "INSERT 0 1"
+            }
+            // What it writes comes later.
+            Command::CopyIn => "COPY",
+            Command::CopyOut { .. } => "COPY 2",
+            Command::Listen(channel) => self.note(Deed::Listen(channel.clone()), "LISTEN"),
+            Command::Unlisten(channel) => self.note(Deed::Unlisten(channel.clone()), "UNLISTEN"),
+            Command::Notify { channel, payload } => self.note(Deed::Notify(channel.clone(), payload.clone()), "NOTIFY"),
+            Command::DivideByZero => return Err("22012"),
+            Command::Select(_) | Command::Echo => "SELECT 1",
+            Command::Other(tag) => tag,
+        };
+        Ok(tag.to_owned())
+    }
+
+    /// Runs a statement that begins or ends a transaction or a part of one.
+    fn control(&mut self, command: &Command) -> Result<&'static str, &'static str> {
+        let tag = match command {
             Command::Begin => {
                 self.explicit = true;
                 "BEGIN"
@@ -364,39 +261,45 @@ impl Session {
                 return Err("25P01");
             }
             Command::Savepoint(name) => {
-                self.savepoints.push((name.clone(), self.values()));
+                self.savepoints.push((name.clone(), self.values(), self.pending.len()));
                 "SAVEPOINT"
             }
             Command::RollbackTo(name) => {
-                let place = self.savepoints.iter().rposition(|(known, _)| known == name).ok_or("3B001")?;
-                (self.current, self.lasting) = self.savepoints[place].1.clone();
+                let place = self.savepoints.iter().rposition(|(known, ..)| known == name).ok_or("3B001")?;
+                let (_, values, deeds) = self.savepoints[place].clone();
+                (self.current, self.lasting) = values;
+                self.pending.truncate(deeds);
                 self.savepoints.truncate(place + 1);
                 self.failed = false;
                 "ROLLBACK"
             }
             Command::Release(name) => {
-                let place = self.savepoints.iter().rposition(|(known, _)| known == name).ok_or("3B001")?;
+                let place = self.savepoints.iter().rposition(|(known, ..)| known == name).ok_or("3B001")?;
                 self.savepoints.truncate(place);
                 "RELEASE"
             }
-            Command::DiscardAll if !first || self.explicit => return Err("25001"),
-            Command::DiscardAll => {
-                (self.current, self.lasting) = (self.base.clone(), self.base.clone());
-                self.end(false);
-                "DISCARD ALL"
-            }
-            Command::Insert(_)
-                if self.current.get("default_transaction_read_only").is_some_and(|value| value == "on") =>
-            {
-                return Err("25006");
-            }
-            Command::DeallocateAll => "DEALLOCATE ALL",
-            Command::Insert(_) => "INSERT 0 1",
-            Command::DivideByZero => return Err("22012"),
-            Command::Select(_) | Command::Echo => "SELECT 1",
-            Command::Other(tag) => tag,
+            other => panic!("{other:?} is about no transaction"),
         };
-        Ok(tag.to_owned())
+        Ok(tag)
+    }
+
+    fn reset_all(&mut self) {
+        for values in [&mut self.current, &mut self.lasting] {
+            values.retain(|name, _| IDENTITY.contains(&name.as_str()));
+            let base = self.base.iter().filter(|(name, _)| !IDENTITY.contains(&name.as_str()));
+            values.extend(base.map(|(name, value)| (name.clone(), value.clone())));
+        }
+    }
+
+    /// A deed is done, should the transaction be committed; its tag.
+    fn note(&mut self, deed: Deed, tag: &'static str) -> &'static str {
+        self.pending.push(deed);
+        tag
+    }
+
+    /// Something is written, should the transaction be committed.
+    pub fn write(&mut self, name: &str) {
+        self.pending.push(Deed::Write(name.to_owned()));
     }
 
     fn set(&mut self, name: &str, value: Option<&str>, local: bool) {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::setup::Setup;
-use crate::world::{FORMS, ORDERS, World};
+use crate::world::{COPIES, FORMS, ORDERS, SENTENCES, World};
 
 /// One thing that happens. Whose it is, `who`, is a client's place, or a server connection's among those that there are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,6 +109,7 @@ pub fn of_seed(seed: u64, count: usize) -> (Setup, Vec<Step>) {
         reports_search_path: dice.below(2) > 0,
         session_mode: dice.below(8) == 0,
         queue_while_down: dice.below(4) > 0,
+        shared_listen: true,
     };
     // A worker serves a part of the database's clients where there are connections enough for that.
     if dice.below(3) == 0 {
@@ -124,13 +125,17 @@ pub fn of_seed(seed: u64, count: usize) -> (Setup, Vec<Step>) {
     // Some schedules have much of what others have little of.
     let (deaths, hurry, orders) = (dice.of(&[0, 1, 6]), dice.of(&[10, 40, 80]), dice.of(&[0, 0, 3]));
     let restarts = dice.of(&[0, 0, 0, 4]);
+    let (copies, talks) = (dice.of(&[0, 5, 30]), dice.below(3) == 0);
+    setup.shared_listen = !talks || dice.below(6) > 0;
     let mut steps = Vec::with_capacity(count * 2);
     while steps.len() < count {
         let who = dice.below(setup.clients);
         steps.push(match dice.below(100 + deaths + orders + restarts) {
             0..28 => {
-                let statements = (0..=dice.below(3)).map(|_| dice.below(256)).collect();
-                Step::Say { who, form: dice.below(FORMS), statements }
+                let statements = (0..=dice.below(3)).map(|_| statement(&mut dice, talks)).collect();
+                let copies = dice.below(100) < copies;
+                let form = if copies { COPIES + dice.below(FORMS - COPIES) } else { dice.below(COPIES) };
+                Step::Say { who, form, statements }
             }
             28..34 => Step::Send { who, bytes: dice.below(64) },
             34..50 => Step::Send { who, bytes: usize::MAX },
@@ -156,6 +161,16 @@ pub fn of_seed(seed: u64, count: usize) -> (Setup, Vec<Step>) {
         }
     }
     (setup, steps)
+}
+
+/// A statement by its number: some schedules are of clients that LISTEN and NOTIFY much, in others nobody does.
+fn statement(dice: &mut Dice, talks: bool) -> usize {
+    let number = dice.below(256);
+    match number % SENTENCES {
+        32..=38 if !talks => 28,
+        _ if talks && dice.below(3) == 0 => 32 + dice.below(7),
+        _ => number,
+    }
 }
 
 /// The schedule that a fuzzer's bytes stand for.

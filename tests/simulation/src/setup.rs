@@ -31,6 +31,8 @@ pub struct Setup {
     pub session_mode: bool,
     /// Whether clients wait while the server is down.
     pub queue_while_down: bool,
+    /// Whether one connection listens for all clients of the pool.
+    pub shared_listen: bool,
 }
 
 impl Default for Setup {
@@ -50,6 +52,7 @@ impl Default for Setup {
             reports_search_path: true,
             session_mode: false,
             queue_while_down: true,
+            shared_listen: true,
         }
     }
 }
@@ -63,7 +66,7 @@ impl Setup {
         );
         format!(
             "default_pool_size = {}\ndatabase_workers = {}\npipelining = {}\npipeline_stall = {}\n{check}\nserver_lifetime = {}\n\
-             query_wait_timeout = {}\nidle_transaction_timeout = {}\nserver_reset_query_always = 0\npool_mode = {}\nqueue_while_down = {}\n",
+             query_wait_timeout = {}\nidle_transaction_timeout = {}\nserver_reset_query_always = 0\npool_mode = {}\nqueue_while_down = {}\nshared_listen = {}\n",
             self.pool_size,
             self.members,
             u8::from(self.pipelining),
@@ -73,6 +76,7 @@ impl Setup {
             self.idle_in_transaction,
             if self.session_mode { "session" } else { "transaction" },
             u8::from(self.queue_while_down),
+            u8::from(self.shared_listen),
         )
     }
 }

@@ -2,11 +2,13 @@
 
 mod client;
 mod connection;
+mod copy;
+mod ears;
 mod judge;
+mod ledger;
 mod said;
 mod server;
 
-use std::collections::HashMap;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
@@ -20,10 +22,12 @@ use crate::model::reported;
 use crate::setup::Setup;
 use crate::trace::trace;
 
-pub use said::FORMS;
+pub use said::{COPIES, FORMS, SENTENCES};
 
 use client::Client;
 use connection::Connection;
+use ledger::Ledger;
+use said::{DISCARD_ALL, ROLLBACK};
 
 /// What is ordered at the console.
 pub const ORDERS: [&str; 7] =
@@ -40,8 +44,13 @@ pub struct World {
     left: usize,
     connections: Vec<Connection>,
     consoles: Vec<UnixStream>,
+    /// A connection has died that listens for the pooler, which may not know yet.
+    has_lost_hub: bool,
+    /// How much time has passed, and how much had when a connection died last.
+    time: Duration,
+    last_death: Option<Duration>,
     count: usize,
-    written: HashMap<String, usize>,
+    ledger: Ledger,
     reports_search_path: bool,
 }
 
@@ -61,8 +70,11 @@ impl World {
             left: 0,
             connections: Vec::new(),
             consoles: Vec::new(),
+            has_lost_hub: false,
+            time: Duration::ZERO,
+            last_death: None,
             count: 0,
-            written: HashMap::new(),
+            ledger: Ledger::default(),
             reports_search_path: setup.reports_search_path,
         };
         world.start();
@@ -77,6 +89,7 @@ impl World {
 
     /// Time passes.
     pub fn pass(&mut self, time: Duration) {
+        self.time += time;
         self.pooler.pass(time);
     }
 
@@ -105,12 +118,14 @@ impl World {
 
     /// The pooler works until it has nothing to do, and servers and clients hear what was said.
     pub fn turn(&mut self) {
+        self.excuse_busy_listeners();
         for _ in 0..1000 {
             let mut again = self.pooler.turn();
             again |= self.accept(false);
             again |= self.hear_servers();
             again |= self.hear_clients();
             if !again {
+                self.has_lost_hub = false;
                 self.check_beliefs();
                 return;
             }
@@ -144,11 +159,18 @@ impl World {
         self.order(ORDERS.len() - 1);
         self.settle();
         // A server that could not be reached is tried again by and by.
-        for _ in 0..30 {
+        for round in 0..30 {
             for who in 0..self.clients.len() {
                 let client = &self.clients[who];
-                if !client.gone && client.units.is_empty() && client.status != b'I' {
-                    self.say(who, 0, &[17]);
+                if client.gone || !client.units.is_empty() {
+                    continue;
+                }
+                if client.status != b'I' {
+                    self.say(who, 0, &[ROLLBACK]);
+                } else if round % 4 == 3 {
+                    // A LISTEN may have kept it its connection.
+                    client.ears.end(&self.ledger.notes);
+                    self.say(who, 0, &[DISCARD_ALL]);
                 }
             }
             self.settle();
@@ -160,11 +182,15 @@ impl World {
             self.order(ORDERS.len() - 1);
             self.pass(Duration::from_millis(500));
         }
+        // Who has lost what it listened by is told so at the next tick.
+        self.pass(Duration::from_secs(1));
+        self.settle();
         for client in self.clients.iter().filter(|client| !client.gone) {
             assert!(client.greeted && client.units.is_empty(), "a client waits for {} units", client.units.len());
             let truth = reported(&client.session.current, "TimeZone");
             let told = client.told.get("TimeZone").unwrap();
             assert_eq!(*told, truth, "what a client was told of its TimeZone");
+            client.ears.end(&self.ledger.notes);
         }
     }
 }

@@ -3,14 +3,25 @@
 use std::collections::{HashMap, VecDeque};
 use std::io::Write;
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use wire::startup::{self, CancelKey};
 use wire::{backend, frame};
 
-use super::said::{FORMS, echo, extended, query, together};
+use super::copy::text_of;
+use super::ears::{Ears, notification};
+use super::ledger::{Ledger, Said};
+use super::said::{self, FORMS, echo, extended, query, together};
+use super::server::HUM;
 use super::{World, hear, is_open};
 use crate::model::{Session, Values, put};
 use crate::trace::trace;
+
+/// What a client sends of a COPY, and how it ends its unit where the COPY does not begin.
+pub(super) struct Waits {
+    pub(super) lines: Vec<u8>,
+    pub(super) end: Vec<u8>,
+}
 
 /// A unit that a client has begun to send and that has not been answered.
 pub(super) struct Unit {
@@ -20,6 +31,13 @@ pub(super) struct Unit {
     pub(super) errors: usize,
     /// It prepares a statement under a name, if need be.
     pub(super) names: bool,
+    /// What it has been told of the unit, and in the words of the last error.
+    pub(super) heard: Vec<Said>,
+    pub(super) complaint: String,
+    /// When it was said.
+    pub(super) said: Duration,
+    /// It waits to be asked for the lines of a COPY.
+    pub(super) waits: Option<Waits>,
 }
 
 pub(super) struct Client {
@@ -48,6 +66,7 @@ pub(super) struct Client {
     pub(super) cancels: Vec<UnixStream>,
     /// The statement that it has prepared under a name, once it has been told so.
     pub(super) prepared: bool,
+    pub(super) ears: Ears,
 }
 
 /// The name that a client signs its units by: which client it is, in which place, and which unit.
@@ -92,13 +111,16 @@ impl World {
             is_unsure: false,
             cancels: Vec::new(),
             prepared: false,
+            ears: Ears::default(),
         }
     }
 
     /// A client says a unit, which is sent by and by.
     pub fn say(&mut self, who: usize, form: usize, choices: &[usize]) {
         let client = &mut self.clients[who];
-        if client.gone || client.units.len() > 8 {
+        // What it says while it waits for a COPY to begin would be taken for lines of that.
+        let waits = client.units.back().is_some_and(|unit| unit.waits.is_some());
+        if client.gone || waits || client.units.len() > 8 {
             return;
         }
         let name = name_of(client.born, who, client.count);
@@ -109,18 +131,25 @@ impl World {
             return;
         }
         let prepared = client.prepared;
+        let mut waits = None;
         let out = match form % FORMS {
             0 | 1 => query(&name, choices),
             2 => extended(&name, choices, None),
             3 => echo(&name, prepared),
             4 => together(&name, choices),
             5 => extended(&name, choices, Some(b'E')),
-            _ => extended(&name, choices, Some(b'P')),
+            6 => extended(&name, choices, Some(b'P')),
+            copy => {
+                let (out, behind) = said::copy(&name, copy, choices);
+                waits = behind;
+                out
+            }
         };
         client.cancels.retain_mut(is_open);
         let cancelled = !client.cancels.is_empty();
         trace!("client {who} says {}", String::from_utf8_lossy(&out).replace('\0', " "));
-        client.units.push_back(Unit { name, cancelled, errors: 0, names });
+        let (heard, complaint) = (Vec::new(), String::new());
+        client.units.push_back(Unit { name, cancelled, errors: 0, names, heard, complaint, said: self.time, waits });
         client.unsent.extend(out);
     }
 
@@ -165,7 +194,7 @@ impl World {
             let heard = std::mem::take(&mut client.heard);
             let mut left = heard.as_slice();
             while let Ok(Some(message)) = frame::message(left) {
-                client.hear(message.tag, message.body);
+                client.hear(message.tag, message.body, &self.ledger);
                 left = message.rest;
             }
             client.heard = left.to_vec();
@@ -176,7 +205,17 @@ impl World {
 }
 
 impl Client {
-    pub(super) fn hear(&mut self, tag: u8, body: &[u8]) {
+    /// Whether this is the client that signs a unit so: not one before it in its place.
+    pub(super) fn is_born_as(&self, unit: &str) -> bool {
+        unit.split('.').next().and_then(|born| born.parse().ok()) == Some(self.born) && !self.gone
+    }
+
+    /// The unit that is answered.
+    fn unit(&mut self) -> &mut Unit {
+        self.units.front_mut().expect("an answer that nobody has asked for")
+    }
+
+    pub(super) fn hear(&mut self, tag: u8, body: &[u8], ledger: &Ledger) {
         let text = String::from_utf8_lossy(body).replace('\0', " ");
         trace!("client {:?}: {} {text}", self.units.front().map(|unit| &unit.name), char::from(tag));
         match tag {
@@ -191,8 +230,7 @@ impl Client {
             b'Z' if !self.greeted => self.greeted = true,
             b'Z' => {
                 self.status = body[0];
-                let unit = self.units.pop_front().expect("an end of a unit that was not asked");
-                assert!(unit.errors <= 1, "{} errors for {}", unit.errors, unit.name);
+                self.end_unit(ledger);
             }
             b'E' => {
                 let report = backend::report(body).unwrap();
@@ -204,16 +242,54 @@ impl Client {
                 }
                 assert_ne!(report.code, "25006", "a write that its client may do is refused");
                 assert_ne!(report.code, "26000", "a statement that its client has prepared is not known");
-                self.units.front_mut().expect("an error that nobody has asked for").errors += 1;
+                self.refused(&report);
             }
             b'D' => {
-                let unit = self.units.front().expect("a row that nobody has asked for");
+                let unit = self.unit();
                 let row = backend::data_row(body).unwrap();
                 assert_eq!(row, [Some(unit.name.as_bytes())], "another's row for {}", unit.name);
+                unit.heard.push(Said::Row);
+            }
+            b'd' => {
+                let unit = self.unit();
+                assert_eq!(text_of(body), unit.name, "another's line for {}", unit.name);
+                unit.heard.push(Said::Row);
+            }
+            b'G' => {
+                if let Some(waits) = self.unit().waits.take() {
+                    self.unsent.extend(waits.lines);
+                }
+            }
+            // On this one it says what nobody has asked for.
+            b'A' if notification(body).0 == HUM => (),
+            b'A' => {
+                let (channel, payload) = notification(body);
+                self.ears.hear(&channel, &payload, &ledger.notes);
+            }
+            b'C' => {
+                let tag = backend::command_complete(body).unwrap();
+                self.prepared &= tag != b"DISCARD ALL";
+                self.unit().heard.push(Said::Tag(String::from_utf8_lossy(tag).into_owned()));
             }
             b'1' => self.prepared |= self.units.front().is_some_and(|unit| unit.names),
-            b'C' if body == b"DISCARD ALL\0" => self.prepared = false,
             _ => (),
+        }
+    }
+
+    fn end_unit(&mut self, ledger: &Ledger) {
+        let unit = self.units.pop_front().expect("an end of a unit that was not asked");
+        assert!(unit.errors <= 1, "{} errors for {}", unit.errors, unit.name);
+        ledger.judge(&unit.name, &unit.heard, self.status, &unit.complaint);
+    }
+
+    /// It has been told of an error.
+    fn refused(&mut self, report: &backend::Report) {
+        let unit = self.unit();
+        unit.errors += 1;
+        unit.heard.push(Said::Error(report.code.clone()));
+        unit.complaint.clone_from(&report.message);
+        if let Some(waits) = unit.waits.take() {
+            self.unsent.extend(waits.end);
         }
     }
 }

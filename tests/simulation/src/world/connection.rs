@@ -1,6 +1,6 @@
 //! A connection to the server: what PostgreSQL's backend holds for it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 
@@ -9,13 +9,25 @@ use wire::frame::HEADER;
 use wire::startup::{self, Packet};
 use wire::{frontend, header};
 
-use crate::model::{Command, REPORTED, Session, Values, read, reported};
+use super::copy::CopyIn;
+use super::ledger::Said;
+use crate::model::{REPORTED, Session, Values, reported};
+use crate::statement::{Command, read};
 
 /// What a server's connection has been asked and has not answered.
 pub(super) struct Question {
     pub(super) tag: u8,
     pub(super) body: Vec<u8>,
     pub(super) own: bool,
+}
+
+/// What is left of a Query of several statements.
+pub(super) struct Script {
+    pub(super) commands: VecDeque<Command>,
+    /// It is the pooler's own.
+    pub(super) own: bool,
+    /// It does nothing but lift limits.
+    pub(super) lifts: bool,
 }
 
 pub(super) struct Connection {
@@ -45,6 +57,20 @@ pub(super) struct Connection {
     pub(super) limited: bool,
     /// A cancel request has arrived for what is at the front.
     pub(super) cancelled: bool,
+    /// Messages have come of something that has not ended.
+    pub(super) is_begun: bool,
+    /// The Query that runs.
+    pub(super) script: Option<Script>,
+    /// The COPY that is taken in.
+    pub(super) copy: Option<CopyIn>,
+    /// What the unit has been answered.
+    pub(super) said: Vec<Said>,
+    /// It listens for the pooler.
+    pub(super) is_hub: bool,
+    /// What it listens to.
+    pub(super) channels: BTreeSet<String>,
+    /// Up to which notification it has read.
+    pub(super) read_to: usize,
 }
 
 impl Connection {
@@ -71,6 +97,13 @@ impl Connection {
             strike: None,
             limited: false,
             cancelled: false,
+            is_begun: false,
+            script: None,
+            copy: None,
+            said: Vec::new(),
+            is_hub: false,
+            channels: BTreeSet::new(),
+            read_to: 0,
         }
     }
 
@@ -79,6 +112,30 @@ impl Connection {
         write(&mut out);
         self.made += out.len();
         self.answers.extend(out);
+    }
+
+    /// A statement has been done.
+    pub(super) fn tell_end(&mut self, tag: &str) {
+        self.said.push(Said::Tag(tag.to_owned()));
+        self.say(|out| backend::write_command_complete(out, tag));
+    }
+
+    pub(super) fn tell_row(&mut self, row: &str) {
+        self.said.push(Said::Row);
+        self.say(|out| backend::write_data_row(out, [Some(row.as_bytes())].into_iter()));
+    }
+
+    /// A message is answered with an error.
+    pub(super) fn refuse(&mut self, code: &str) {
+        self.said.push(Said::Error(code.to_owned()));
+        self.say(|out| backend::write_error(out, "ERROR", code, "no"));
+        self.skips = true;
+    }
+
+    /// Whether a cancel request finds something to strike.
+    pub(super) fn is_busy(&self) -> bool {
+        // What is left of a COPY that has ended is read in passing.
+        self.copy.is_some() || self.questions.iter().any(|question| !matches!(question.tag, b'd' | b'c' | b'f'))
     }
 
     /// The server lets everybody in.
@@ -144,9 +201,7 @@ impl Connection {
             matches!(command, Command::Commit { .. } | Command::Rollback { .. } | Command::RollbackTo(_))
         };
         if self.session.failed && !read(&sql).0.iter().all(ends) {
-            self.say(|out| backend::write_error(out, "ERROR", "25P02", "the transaction has failed"));
-            self.skips = true;
-            return;
+            return self.refuse("25P02");
         }
         if !parse.name.is_empty() && self.statements.contains_key(parse.name) {
             return self.complain("42P05");
@@ -193,7 +248,6 @@ impl Connection {
         // Statements that neighbours have prepared may not be there in the end; then what relies on them is asked again.
         assert!(!self.session.explicit, "{code} within a transaction");
         self.fail();
-        self.say(|out| backend::write_error(out, "ERROR", code, "no such statement"));
-        self.skips = true;
+        self.refuse(code);
     }
 }

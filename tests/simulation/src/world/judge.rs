@@ -1,11 +1,12 @@
 //! The judge: what must hold of what arrives at the server.
 
-use wire::{backend, frame, frontend};
+use wire::{frame, frontend};
 
 use super::World;
 use super::client::Client;
-use super::connection::Question;
-use crate::model::{Command, REPORTED, Values, put, read, reported};
+use super::connection::{Question, Script};
+use crate::model::{REPORTED, Values, put, reported};
+use crate::statement::{Command, read};
 
 impl World {
     pub(super) fn run_query(&mut self, at: usize, question: &Question) {
@@ -26,16 +27,27 @@ impl World {
             assert!(lifts || !limited || connection.limited, "{sql} runs under the limit of a client");
         }
         let several = commands.len() > 1;
-        for command in &commands {
-            if several && *command == Command::DiscardAll {
-                panic!("DISCARD ALL beside others");
+        assert!(!several || !commands.contains(&Command::DiscardAll), "DISCARD ALL beside others");
+        self.connections[at].script = Some(Script { commands: commands.into(), own: question.own, lifts });
+        self.go_on(at);
+    }
+
+    /// Runs what is left of a Query, up to a COPY that its client sends lines for.
+    pub(super) fn go_on(&mut self, at: usize) {
+        while let Some(script) = &mut self.connections[at].script
+            && let Some(command) = script.commands.pop_front()
+        {
+            let done = self.execute(at, &command, None);
+            if self.connections[at].copy.is_some() {
+                return;
             }
-            if !self.execute(at, command, None) {
+            if !done {
                 break;
             }
         }
         let connection = &mut self.connections[at];
-        connection.limited = question.own && (lifts || connection.limited) && connection.skips;
+        let Some(script) = connection.script.take() else { return };
+        connection.limited = script.own && (script.lifts || connection.limited) && connection.skips;
         self.ready(at);
     }
 
@@ -87,38 +99,30 @@ impl World {
             }
         }
         if let (Command::Insert(name), Ok(_)) = (command, &outcome) {
-            let times = self.written.entry(name.clone()).or_default();
-            *times += 1;
-            assert_eq!(*times, 1, "{name} is written twice");
+            self.ledger.write(name);
         }
         if matches!(command, Command::DiscardAll | Command::DeallocateAll) && outcome.is_ok() {
             connection.statements.clear();
         }
-        match outcome {
-            Ok(tag) => {
-                let row = match command {
-                    Command::Select(text) => Some(text.as_str()),
-                    Command::Echo => parameter,
-                    _ => None,
-                };
-                connection.say(|out| {
-                    if let Some(row) = row {
-                        backend::write_data_row(out, [Some(row.as_bytes())].into_iter());
-                    }
-                    backend::write_command_complete(out, &tag);
-                });
-                true
-            }
-            Err(code) => {
-                connection.say(|out| backend::write_error(out, "ERROR", code, "no"));
-                connection.skips = true;
-                false
+        match (command, &outcome) {
+            (_, Err(code)) => connection.refuse(code),
+            (Command::CopyIn, Ok(_)) => connection.begin_copy(),
+            (_, Ok(tag)) => {
+                match command {
+                    Command::Select(text) => connection.tell_row(text),
+                    Command::Echo => parameter.into_iter().for_each(|text| connection.tell_row(text)),
+                    Command::CopyOut { long } => connection.copy_out(*long),
+                    _ => (),
+                }
+                connection.tell_end(tag);
             }
         }
+        self.settle_deeds(at);
+        outcome.is_ok()
     }
 
     /// A cancel request strikes what is run next.
-    fn judge_cancel(&self, at: usize) {
+    pub(super) fn judge_cancel(&self, at: usize) {
         let connection = &self.connections[at];
         match &connection.unit {
             Some((place, name, _)) => {
@@ -146,6 +150,11 @@ impl World {
         connection.session.finish();
         connection.skips = false;
         connection.cancelled = false;
+        connection.is_begun = false;
+        self.settle_deeds(at);
+        self.deliver(at);
+        let connection = &mut self.connections[at];
+        let said = std::mem::take(&mut connection.said);
         connection.report();
         let status = connection.session.status();
         connection.say(|out| frame::write(out, b'Z', |out| out.push(status)));
@@ -153,6 +162,8 @@ impl World {
         match connection.unit.take() {
             Some((place, name, mut theirs)) => {
                 theirs.finish();
+                theirs.done.clear();
+                self.ledger.ran(&name, said, status);
                 // The client in that place may be another by now.
                 let born = name.split('.').next().and_then(|born| born.parse().ok()).unwrap();
                 connection.holder = open.then(|| (place, born, theirs.clone()));

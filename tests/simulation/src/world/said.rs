@@ -2,21 +2,33 @@
 
 use wire::{frame, frontend};
 
+use super::client::Waits;
+use super::copy::line;
+
 /// Forms in which a client says a unit: a Query (twice), the extended protocol, a statement that is prepared once, a Query
-/// of several statements, and the extended protocol with a Flush behind each statement, or behind each Parse.
-pub const FORMS: usize = 7;
+/// of several statements, and the extended protocol with a Flush behind each statement, or behind each Parse. Then
+/// those of a COPY: a Query, one of several statements, and thrice the extended protocol; see [`copy`].
+pub const FORMS: usize = 12;
+/// From here on they are of a COPY.
+pub const COPIES: usize = 7;
+/// Statements that there are to say.
+pub const SENTENCES: usize = 40;
+/// Two of them.
+pub(super) const ROLLBACK: usize = 17;
+pub(super) const DISCARD_ALL: usize = 24;
 /// Values that parameters are set to.
 const VALUES: [&str; 2] = ["x", "y"];
 
 /// What a client says.
 fn sentence(choice: usize, name: &str, at: usize) -> String {
-    let value = VALUES[choice / 32 % 2];
-    match choice % 32 {
+    let value = VALUES[choice / SENTENCES % 2];
+    let channel = ["a", "b"][choice % 2];
+    match choice % SENTENCES {
         0 => format!("SET my.a = '{value}'"),
         1 => format!("SET my.b TO {value}"),
         2 => format!("SET search_path = {value}, public"),
         3 => format!("SET TimeZone = '{value}'"),
-        4 => format!("SET statement_timeout = {}", choice / 32 % 2 + 1),
+        4 => format!("SET statement_timeout = {}", choice / SENTENCES % 2 + 1),
         5 => format!("SET ROLE {value}"),
         6 => format!("SET SESSION AUTHORIZATION {value}"),
         7 => "RESET my.a".to_owned(),
@@ -27,16 +39,21 @@ fn sentence(choice: usize, name: &str, at: usize) -> String {
         12 => "RESET SESSION AUTHORIZATION".to_owned(),
         13 | 14 => "BEGIN".to_owned(),
         15 | 16 => "COMMIT".to_owned(),
-        17 => "ROLLBACK".to_owned(),
+        ROLLBACK => "ROLLBACK".to_owned(),
         18 => "SAVEPOINT s".to_owned(),
         19 => "ROLLBACK TO s".to_owned(),
         20 => "RELEASE s".to_owned(),
         21 => "COMMIT AND CHAIN".to_owned(),
         22 => "ROLLBACK AND CHAIN".to_owned(),
         23 => format!("SET LOCAL my.b = '{value}'"),
-        24 => "DISCARD ALL".to_owned(),
+        DISCARD_ALL => "DISCARD ALL".to_owned(),
         25 => "SELECT 1/0".to_owned(),
         26 | 27 => format!("INSERT INTO t VALUES ('{name}.{at}')"),
+        32 | 33 => format!("LISTEN {channel}"),
+        34 => format!("UNLISTEN {channel}"),
+        35 => "UNLISTEN *".to_owned(),
+        36..=38 => format!("NOTIFY {channel}, '{name}.{at}'"),
+        39 => format!("COPY {} TO STDOUT", if value == "x" { "long" } else { "t" }),
         _ => format!("SELECT '{name}'"),
     }
 }
@@ -54,10 +71,16 @@ pub(super) fn query(name: &str, choices: &[usize]) -> Vec<u8> {
 
 /// Several statements in one Query.
 pub(super) fn together(name: &str, choices: &[usize]) -> Vec<u8> {
-    // What is set beside other statements of one Query is not promised to be carried on.
-    let beside = |choice: &&usize| matches!(**choice % 32, 13..=22 | 25..);
-    let chosen = choices.iter().filter(beside).enumerate();
-    let statements: Vec<String> = chosen.map(|(at, choice)| sentence(*choice, name, at)).collect();
+    of_several(name, &several(name, choices))
+}
+
+/// What is set beside other statements of one Query is not promised to be carried on.
+fn several(name: &str, choices: &[usize]) -> Vec<String> {
+    let beside = |choice: &&usize| matches!(**choice % SENTENCES, 13..=22 | 25..);
+    choices.iter().filter(beside).enumerate().map(|(at, choice)| sentence(*choice, name, at)).collect()
+}
+
+fn of_several(name: &str, statements: &[String]) -> Vec<u8> {
     let mut out = Vec::new();
     frontend::write_query(&mut out, &format!("{} /*{name}*/", statements.join(";")));
     out
@@ -72,13 +95,72 @@ pub(super) fn extended(name: &str, choices: &[usize], flush: Option<u8>) -> Vec<
         }
     };
     for (at, choice) in choices.iter().enumerate() {
-        frontend::write_parse(&mut out, b"", format!("{}\0\0\0", signed(*choice, name, at)).as_bytes());
+        write_parse(&mut out, &signed(*choice, name, at));
         flush(&mut out, b'P');
-        frame::write(&mut out, b'B', |out| out.extend_from_slice(b"\0\0\0\0\0\0\0\0"));
-        frame::write(&mut out, b'E', |out| out.extend_from_slice(b"\0\0\0\0\0"));
+        write_run(&mut out);
         flush(&mut out, b'E');
     }
     frontend::write_sync(&mut out);
+    out
+}
+
+/// A Parse without a name.
+fn write_parse(out: &mut Vec<u8>, sql: &str) {
+    frontend::write_parse(out, b"", format!("{sql}\0\0\0").as_bytes());
+}
+
+/// Binds the statement without a name, and runs it.
+fn write_run(out: &mut Vec<u8>) {
+    frame::write(out, b'B', |out| out.extend_from_slice(b"\0\0\0\0\0\0\0\0"));
+    frame::write(out, b'E', |out| out.extend_from_slice(b"\0\0\0\0\0"));
+}
+
+/// A COPY from the client, and what is sent when the server asks for lines: in a Query, and the lines when asked (7); in
+/// the middle of a Query of several statements, and the lines at once (8); in the extended protocol with a Flush (9), all at
+/// once (10), and with a Sync that comes too early, as of libpq (11).
+pub(super) fn copy(name: &str, form: usize, choices: &[usize]) -> (Vec<u8>, Option<Waits>) {
+    const COPY: &str = "COPY t FROM STDIN";
+    let mut lines = lines(name, choices);
+    if form == 7 {
+        return (of_several(name, &[COPY.to_owned()]), Some(Waits { lines, end: Vec::new() }));
+    }
+    if form == 8 {
+        let mut statements = several(name, choices);
+        statements.insert(choices[0] % (statements.len() + 1), COPY.to_owned());
+        let mut out = of_several(name, &statements);
+        out.append(&mut lines);
+        return (out, None);
+    }
+    let (mut out, mut end) = (Vec::new(), Vec::new());
+    write_parse(&mut out, &format!("{COPY} /*{name}*/"));
+    write_run(&mut out);
+    frontend::write_sync(&mut lines);
+    match form {
+        9 => {
+            frame::write(&mut out, b'H', |_| ());
+            frontend::write_sync(&mut end);
+        }
+        10 => {
+            out.append(&mut lines);
+            return (out, None);
+        }
+        _ => frontend::write_sync(&mut out),
+    }
+    (out, Some(Waits { lines, end }))
+}
+
+/// One to three lines of a COPY, and its end: done, or now and then given up.
+fn lines(name: &str, choices: &[usize]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (number, choice) in choices.iter().enumerate() {
+        let line = line(&format!("{name}:{number}/{}", choices.len()), choice.is_multiple_of(16));
+        frame::write(&mut out, b'd', |out| out.extend_from_slice(&line));
+    }
+    if choices[0].is_multiple_of(5) {
+        frame::write(&mut out, b'f', |out| out.extend_from_slice(b"no more\0"));
+    } else {
+        frame::write(&mut out, b'c', |_| ());
+    }
     out
 }
 

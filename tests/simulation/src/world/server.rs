@@ -4,15 +4,19 @@ use std::io::Write;
 use std::os::unix::net::UnixListener;
 
 use wire::startup::{self, Packet};
-use wire::{backend, frame, frontend};
+use wire::{backend, frontend};
 
 use super::connection::Connection;
+use super::ears::write_notification;
+use super::ledger::UNFINISHED;
 use super::{World, hear};
-use crate::model::read;
+use crate::statement::read;
 use crate::trace::trace;
 
 /// What may strike a statement.
 const STRIKES: [&str; 3] = ["57014", "22023", "23503"];
+/// The channel on which a server says what nobody listens to.
+pub(super) const HUM: &str = "hum";
 
 impl World {
     pub(super) fn connection(&mut self, who: usize) -> Option<&mut Connection> {
@@ -86,11 +90,18 @@ impl World {
     }
 
     pub(super) fn bury(&mut self, id: usize) {
-        self.connections.retain(|connection| connection.id != id);
+        let Some(at) = self.connections.iter().position(|connection| connection.id == id) else { return };
+        let connection = self.connections.remove(at);
+        self.has_lost_hub |= connection.is_hub;
+        self.last_death = Some(self.time);
+        if let Some((_, unit, _)) = &connection.unit {
+            self.ledger.ran(unit, connection.said, UNFINISHED);
+        }
         for client in &mut self.clients {
             let known = client.ahead.len();
             client.ahead.retain(|(of, _, _)| *of != id);
             client.is_unsure |= client.ahead.len() < known;
+            client.ears.is_unsure |= client.ahead.len() < known;
         }
     }
 
@@ -100,7 +111,7 @@ impl World {
         let mut out = Vec::new();
         match what {
             0 => backend::write_notice(&mut out, "NOTICE", "00000", "hum"),
-            1 => frame::write(&mut out, b'A', |out| out.extend_from_slice(b"\0\0\0\x01c\0p\0")),
+            1 => write_notification(&mut out, HUM, "p"),
             _ => backend::write_parameter_status(&mut out, "in_hot_standby", "off"),
         }
         connection.made += out.len();
@@ -134,7 +145,7 @@ impl World {
             self.bury(*bearer);
             let target = self.connections.iter_mut().find(|connection| i32::try_from(connection.id) == Ok(*pid));
             // It strikes what is being done, if that has come.
-            if let Some(target) = target.filter(|target| !target.questions.is_empty()) {
+            if let Some(target) = target.filter(|target| target.is_busy()) {
                 target.cancelled = true;
             }
         }
@@ -161,8 +172,14 @@ impl World {
 
     /// A server answers one message; whether there was any.
     pub(super) fn answer_one(&mut self, at: usize) -> bool {
-        let Some(question) = self.connections[at].questions.pop_front() else { return false };
-        let connection = &self.connections[at];
+        let connection = &mut self.connections[at];
+        if connection.copy.is_some() {
+            return self.copy_one(at);
+        }
+        let Some(question) = connection.questions.pop_front() else {
+            return !connection.is_begun && self.deliver(at);
+        };
+        connection.is_begun |= matches!(question.tag, b'Q' | b'P' | b'B' | b'E' | b'C');
         let text = String::from_utf8_lossy(&question.body).replace('\0', " ");
         trace!("server {}: {} {text} {:?}", connection.id, char::from(question.tag), connection.strike);
         match question.tag {
@@ -178,6 +195,8 @@ impl World {
             }
             // A server of this world keeps no answer back.
             b'H' => (),
+            // What is left of a COPY that has ended.
+            b'd' | b'c' | b'f' => (),
             b'D' => panic!("nobody has asked for a description"),
             tag => panic!("a message of type {tag}"),
         }
@@ -205,7 +224,7 @@ impl World {
         if strikes && !connection.skips && !connection.session.explicit && connection.unit.is_some() {
             connection.strike = None;
             connection.fail();
-            connection.say(|out| backend::write_error(out, "ERROR", "23503", "deferred"));
+            connection.refuse("23503");
         }
         self.ready(at);
     }

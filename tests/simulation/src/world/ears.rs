@@ -1,0 +1,180 @@
+//! LISTEN and NOTIFY: what the server makes of them, and what each client is to hear.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use wire::frame::{self, Fields};
+
+use super::World;
+use super::connection::Connection;
+use crate::model::Deed;
+
+/// From which notification on a channel is listened to, and up to which.
+struct Span {
+    from: usize,
+    until: Option<usize>,
+}
+
+/// What a client listens to by what it has committed, and what it has heard: notifications have numbers in the order of
+/// commits.
+#[derive(Default)]
+pub(super) struct Ears {
+    channels: HashMap<String, Vec<Span>>,
+    heard: BTreeSet<usize>,
+    /// One that it should have heard before what it has heard. It is told so, and closed, when its unit has ended.
+    missed: Option<usize>,
+    /// It listens to something by the connection that it has, and not by the pool's.
+    ///
+    /// A FAULT OF THE POOLER THAT IS NOT MENDED YET: such a client misses what comes while something of the pooler's own is asked on its
+    /// connection; and one whose LISTEN is under way there when the pool's connection can be had again may hear by both.
+    /// So it is not asserted that it hears everything, in order. With the mend this field goes.
+    by_its_own: bool,
+    /// It has not been told whether something of it was committed: it may listen to more than it knows, or to less.
+    pub(super) is_unsure: bool,
+}
+
+impl Ears {
+    fn listen(&mut self, channel: String, from: usize) {
+        let spans = self.channels.entry(channel).or_default();
+        if spans.last().is_none_or(|last| last.until.is_some()) {
+            spans.push(Span { from, until: None });
+        }
+    }
+
+    fn unlisten(&mut self, channel: Option<&str>, until: usize) {
+        let named = self.channels.iter_mut().filter(|(name, _)| channel.is_none_or(|channel| channel == **name));
+        for (_, spans) in named {
+            spans.iter_mut().for_each(|span| _ = span.until.get_or_insert(until));
+        }
+    }
+
+    /// Whether it must hear of this notification, up to which all have been said.
+    fn owed(&self, number: usize, channel: &str) -> bool {
+        let spans = self.channels.get(channel).map_or(&[][..], Vec::as_slice);
+        !self.is_unsure && !self.by_its_own && spans.iter().any(|span| span.until.is_none() && span.from <= number)
+    }
+
+    /// It hears a notification: of a channel that it listens to, in order, once. One that was said shortly before its
+    /// LISTEN it may hear too.
+    pub(super) fn hear(&mut self, channel: &str, payload: &str, notes: &[(String, String)]) {
+        let said = notes.iter().position(|note| (note.0.as_str(), note.1.as_str()) == (channel, payload));
+        let number = said.expect("a notification that nobody has sent");
+        let spans = self.channels.get(channel).map_or(&[][..], Vec::as_slice);
+        let listens = spans.iter().any(|span| self.is_unsure || span.until.is_none_or(|until| number < until));
+        assert!(listens, "notification {number} on {channel}, to which its client does not listen");
+        let last = self.heard.last().copied();
+        assert!(self.by_its_own || last.is_none_or(|last| last < number), "notification {number} behind {last:?}");
+        assert!(!self.heard.contains(&number), "notification {number} is told twice");
+        self.missed = self.missed.or_else(|| self.first_missed(last.map_or(0, |last| last + 1)..number, notes));
+        self.heard.insert(number);
+    }
+
+    /// It has heard all that it is owed.
+    pub(super) fn end(&self, notes: &[(String, String)]) {
+        let missed = self.missed.or_else(|| self.first_missed(0..notes.len(), notes));
+        assert!(missed.is_none(), "of notifications {notes:?} that of this number is missed: {missed:?}");
+    }
+
+    fn first_missed(&self, numbers: std::ops::Range<usize>, notes: &[(String, String)]) -> Option<usize> {
+        numbers.into_iter().find(|number| self.owed(*number, &notes[*number].0) && !self.heard.contains(number))
+    }
+}
+
+/// The channel and the payload of a notification.
+pub(super) fn notification(body: &[u8]) -> (String, String) {
+    let mut fields = Fields::new(b'A', body);
+    fields.i32("the process id").unwrap();
+    let channel = fields.text("the channel").unwrap().to_owned();
+    (channel, fields.text("the payload").unwrap().to_owned())
+}
+
+/// A notification, of a process whose number nobody looks at.
+pub(super) fn write_notification(out: &mut Vec<u8>, channel: &str, payload: &str) {
+    frame::write(out, b'A', |out| out.extend_from_slice(format!("\0\0\0\x01{channel}\0{payload}\0").as_bytes()));
+}
+
+impl World {
+    /// What a connection's transactions have done takes effect, now that they are committed.
+    pub(super) fn settle_deeds(&mut self, at: usize) {
+        let is_heard = |channel: &str| {
+            self.connections.iter().any(|connection| connection.is_hub && connection.channels.contains(channel))
+        };
+        let done = &self.connections[at].session.done;
+        let heard = done.iter().all(|deed| !matches!(deed, Deed::Listen(channel) if !is_heard(channel)));
+        let by_its_own = !heard || self.may_lack_hub(at);
+        let connection = &mut self.connections[at];
+        let mut deeds = std::mem::take(&mut connection.session.done);
+        if deeds.is_empty() {
+            return;
+        }
+        // As in PostgreSQL, who listens hears what its own transaction says.
+        deeds.sort_by_key(|deed| matches!(deed, Deed::Notify(..)));
+        let owner = connection.unit.as_ref().map(|(place, name, _)| (*place, name.as_str()));
+        let client = owner.map(|(place, name)| (&mut self.clients[place], name));
+        let mut client = client.filter(|(client, name)| client.is_born_as(name)).map(|(client, _)| client);
+        let next = self.ledger.notes.len();
+        for deed in deeds {
+            match deed {
+                Deed::Write(name) => self.ledger.commit(name),
+                Deed::Listen(channel) => {
+                    connection.is_hub |= connection.unit.is_none();
+                    if let Some(client) = &mut client {
+                        client.ears.by_its_own |= by_its_own;
+                        client.ears.listen(channel.clone(), next);
+                    }
+                    connection.listen(channel, next);
+                }
+                Deed::Unlisten(channel) => {
+                    if let Some(client) = &mut client {
+                        client.ears.unlisten(channel.as_deref(), next);
+                    }
+                    connection.channels.retain(|name| channel.as_ref().is_some_and(|channel| channel != name));
+                }
+                Deed::Notify(channel, payload) => self.ledger.notes.push((channel, payload)),
+            }
+        }
+    }
+
+    /// Whether the pool's connection may have been wanting since the unit at hand was said.
+    fn may_lack_hub(&self, at: usize) -> bool {
+        let Some((place, name, _)) = &self.connections[at].unit else { return false };
+        let said = self.clients[*place].units.iter().find(|unit| unit.name == *name).map(|unit| unit.said);
+        self.last_death.is_some_and(|death| said.is_none_or(|said| said < death + Duration::from_secs(5)))
+    }
+
+    /// A FAULT OF THE POOLER THAT IS NOT MENDED YET: a client that was busy when the pool's connection was lost by which it listens,
+    /// and could not be served for five seconds from then on, is told only when it has said something else. So it is not
+    /// asserted that it is. With the mend this function goes.
+    pub(super) fn excuse_busy_listeners(&mut self) {
+        if self.has_lost_hub {
+            let busy = self.clients.iter_mut().filter(|client| !client.units.is_empty() || client.status != b'I');
+            busy.for_each(|client| client.ears.is_unsure = true);
+        }
+    }
+
+    /// A connection on which nothing is under way tells what has been said on its channels; whether there was anything.
+    pub(super) fn deliver(&mut self, at: usize) -> bool {
+        let connection = &mut self.connections[at];
+        if connection.session.explicit || connection.channels.is_empty() {
+            return false;
+        }
+        let before = connection.made;
+        let notes = self.ledger.notes.get(connection.read_to..).unwrap_or_default();
+        for (channel, payload) in notes {
+            if connection.channels.contains(channel) {
+                connection.say(|out| write_notification(out, channel, payload));
+            }
+        }
+        connection.read_to = self.ledger.notes.len();
+        connection.made > before
+    }
+}
+
+impl Connection {
+    fn listen(&mut self, channel: String, next: usize) {
+        if self.channels.is_empty() {
+            self.read_to = next;
+        }
+        self.channels.insert(channel);
+    }
+}
