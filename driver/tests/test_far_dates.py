@@ -106,6 +106,13 @@ async def test_without_a_choice_the_error_says_what_to_choose(spec):
     await connection.close()
 
 
+async def test_rows_that_execute_does_not_return_are_not_decoded(spec):
+    connection = await howdah.connect(**spec)
+    assert await connection.execute("select date '0044-03-15 BC' where $1", True) == "SELECT 1"
+    assert await connection.execute("select 1 where $1", False) == "SELECT 0"
+    await connection.close()
+
+
 async def test_a_list_for_one_parameter_is_told_of_any(spec):
     connection = await howdah.connect(**spec)
     for query, value in (
