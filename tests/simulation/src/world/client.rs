@@ -264,7 +264,8 @@ impl Client {
             b'A' if notification(body).0 == HUM => (),
             b'A' => {
                 let (channel, payload) = notification(body);
-                self.ears.hear(&channel, &payload, &ledger.notes);
+                let is_open = |name: &str| self.units.iter().any(|unit| unit.name == name);
+                self.ears.hear((&channel, &payload), &ledger.notes, is_open);
             }
             b'C' => {
                 let tag = backend::command_complete(body).unwrap();

@@ -12,7 +12,8 @@ use crate::model::Deed;
 /// From which notification on a channel is listened to, and up to which.
 struct Span {
     from: usize,
-    until: Option<usize>,
+    /// And the unit that has ended it.
+    until: Option<(usize, String)>,
 }
 
 /// What a client listens to by what it has committed, and what it has heard: notifications have numbers in the order of
@@ -41,10 +42,10 @@ impl Ears {
         }
     }
 
-    fn unlisten(&mut self, channel: Option<&str>, until: usize) {
+    fn unlisten(&mut self, channel: Option<&str>, until: usize, unit: &str) {
         let named = self.channels.iter_mut().filter(|(name, _)| channel.is_none_or(|channel| channel == **name));
         for (_, spans) in named {
-            spans.iter_mut().for_each(|span| _ = span.until.get_or_insert(until));
+            spans.iter_mut().for_each(|span| _ = span.until.get_or_insert_with(|| (until, unit.to_owned())));
         }
     }
 
@@ -55,12 +56,19 @@ impl Ears {
     }
 
     /// It hears a notification: of a channel that it listens to, in order, once. One that was said shortly before its
-    /// LISTEN it may hear too.
-    pub(super) fn hear(&mut self, channel: &str, payload: &str, notes: &[(String, String)]) {
+    /// LISTEN it may hear too, and behind its UNLISTEN for as long as it has not been told of the end of this.
+    pub(super) fn hear(
+        &mut self,
+        (channel, payload): (&str, &str),
+        notes: &[(String, String)],
+        is_open: impl Fn(&str) -> bool,
+    ) {
         let said = notes.iter().position(|note| (note.0.as_str(), note.1.as_str()) == (channel, payload));
         let number = said.expect("a notification that nobody has sent");
         let spans = self.channels.get(channel).map_or(&[][..], Vec::as_slice);
-        let listens = spans.iter().any(|span| self.is_unsure || span.until.is_none_or(|until| number < until));
+        let listens = spans.iter().any(|span| {
+            self.is_unsure || span.until.as_ref().is_none_or(|(until, unit)| number < *until || is_open(unit))
+        });
         assert!(listens, "notification {number} on {channel}, to which its client does not listen");
         let last = self.heard.last().copied();
         assert!(self.by_its_own || last.is_none_or(|last| last < number), "notification {number} behind {last:?}");
@@ -110,6 +118,7 @@ impl World {
         // As in PostgreSQL, who listens hears what its own transaction says.
         deeds.sort_by_key(|deed| matches!(deed, Deed::Notify(..)));
         let owner = connection.unit.as_ref().map(|(place, name, _)| (*place, name.as_str()));
+        let unit = owner.map(|(_, name)| name.to_owned()).unwrap_or_default();
         let client = owner.map(|(place, name)| (&mut self.clients[place], name));
         let mut client = client.filter(|(client, name)| client.is_born_as(name)).map(|(client, _)| client);
         let next = self.ledger.notes.len();
@@ -126,7 +135,7 @@ impl World {
                 }
                 Deed::Unlisten(channel) => {
                     if let Some(client) = &mut client {
-                        client.ears.unlisten(channel.as_deref(), next);
+                        client.ears.unlisten(channel.as_deref(), next, &unit);
                     }
                     connection.channels.retain(|name| channel.as_ref().is_some_and(|channel| channel != name));
                 }
