@@ -17,6 +17,9 @@ use super::{World, hear, is_open};
 use crate::model::{Session, Values, put};
 use crate::trace::trace;
 
+/// The length of a Sync.
+const SYNC: usize = 5;
+
 /// What a client sends of a COPY, and how it ends its unit where the COPY does not begin.
 pub(super) struct Waits {
     pub(super) lines: Vec<u8>,
@@ -156,6 +159,11 @@ impl World {
     /// A client sends so many bytes.
     pub fn send(&mut self, who: usize, count: usize) {
         let client = &mut self.clients[who];
+        // A Sync that ends what begins a COPY comes with it: of one that came later nobody could tell whether it ends the COPY's
+        // unit.
+        let waits = client.units.back().is_some_and(|unit| unit.waits.is_some());
+        let left = client.unsent.len().saturating_sub(count);
+        let count = if waits && left <= SYNC { usize::MAX } else { count };
         let count = count.min(client.unsent.len());
         let bytes: Vec<u8> = client.unsent.drain(..count).collect();
         if !client.gone {
