@@ -411,7 +411,7 @@ def test_a_role_that_is_dropped_or_may_not_connect_meanwhile_does_not_train(line
         assert [ended(lines, number) for number in (first, second, third)] == ["done", "failed", "failed"]
         said = "SELECT sqlstate, message, role IS NULL FROM pgml.jobs WHERE id = "
         assert "does not exist any more|t" in lines.sql(said + second)
-        assert lines.sql(said + third) == "58000|the process that was to train could not begin|f"
+        assert lines.sql(said + third) == "58000|the background worker of the training could not start|f"
     finally:
         server.psql("DROP ROLE IF EXISTS pgml_test_gone, pgml_test_barred", lines.name)
 
@@ -423,7 +423,7 @@ def test_a_terminated_worker_is_told_of(lines, gate):
     lines.sql(f"SELECT pg_terminate_backend(({pid}))")
     assert ended(lines, first) == "failed"
     said = "SELECT sqlstate, message FROM pgml.jobs WHERE id = " + first
-    assert lines.sql(said) == "57P01|the process that trained was ended before the training was"
+    assert lines.sql(said) == "57P01|the background worker ended before the training was complete"
     # The queue goes on; and without the worker that looks after it, as soon as somebody asks.
     runs(lines, second)
     third = lines.sql(ask(GATE, "third"))

@@ -127,7 +127,7 @@ def test_what_does_not_fit_is_an_error(ask):
         (
             go_on("p", base).replace("test_size => 0", 'preprocess => \'{"a": {"scale": "standard"}}\''),
             "22023",
-            "what preprocess does to the columns is not the same",
+            "its preprocess is another one",
         ),
         (go_on("p", base, more=', "objective": "reg:absoluteerror"'), "22023", 'its objective is "reg:squarederror"'),
         (go_on("p", base, more=', "booster": "dart"'), "22023", 'its booster is "gbtree"'),
@@ -138,7 +138,7 @@ def test_what_does_not_fit_is_an_error(ask):
             "22023",
             "its classes are 0, 1, 2",
         ),
-        (go_on("p", ridge), "22023", "is not one of XGBoost"),
+        (go_on("p", ridge), "22023", "is not a model of XGBoost"),
         (go_on("p", 123456), "42704", "123456"),
         (go_on("p", -1), "22023", "xgb_model"),
         (go_on("p", '"latest"'), "22023", "xgb_model"),

@@ -257,8 +257,8 @@ def test_a_graph_is_neither_explained_nor_made_sql(ask):
         ("SELECT * FROM pgml.explain('forest', '{1,2,3,4}'::real[])", "explained", "pgml.permutation_importance"),
         (
             "SELECT pgml.export_sql('forest')",
-            "a graph of ONNX, which does not become SQL",
-            "as their own library saves",
+            "a graph of ONNX, and cannot be written as SQL",
+            "the file of their own library",
         ),
     ):
         with pytest.raises(pg8000.dbapi.DatabaseError) as raised:

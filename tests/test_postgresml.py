@@ -198,7 +198,7 @@ def test_what_cannot_come_is_told(old):
         ("cannot be read", ("xgboost", binary("regression")[:500])),
         ("cannot be read", ("lightgbm", b"\0" * 16 + b"tree\nnonsense")),
         ("is not there", ("xgboost", None)),
-        ("predicts as a classification", ("xgboost", binary("binary"))),
+        ("its model is a classification", ("xgboost", binary("binary"))),
     ]:
         model = old.model(project, *model)
         rows = {row[1]: row for row in old.ask("SELECT * FROM pgml.import_postgresml()")}

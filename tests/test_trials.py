@@ -205,7 +205,7 @@ def test_strategies_of_before_are_called_as_before(two):
         ("deploy(2)", "p|specific|linear"),
     ]:
         assert two.sql(f"SELECT * FROM pgml.{call}") == found
-    with pytest.raises(Problem, match="is how pgml.train deploys by itself"):
+    with pytest.raises(Problem, match="is only for deployments by pgml.train"):
         two.sql("SELECT pgml.deploy('p', 'new_score')")
 
 

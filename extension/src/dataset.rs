@@ -68,9 +68,11 @@ fn load_dataset(call: &Call) -> Result<pg_sys::Datum> {
             let code = pgrx::PgSqlErrorCode::ERRCODE_WRONG_OBJECT_TYPE;
             return Err(Error::new(
                 code,
-                format!("{table} of role \"{owner}\" is not a plain table, and is not read unseen"),
+                format!(
+                    "{table} of role \"{owner}\" is not a plain table, and is not read: it could run code of its owner"
+                ),
             )
-            .hint("It is in the way of the data set: have it renamed or dropped."));
+            .hint("It has the name of the data set's table: have it renamed or dropped."));
         }
         let count = registry::count_as_caller(dataset.name)?;
         pgrx::ereport!(

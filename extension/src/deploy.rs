@@ -72,7 +72,7 @@ fn deploy_project(call: &Call) -> Result<pg_sys::Datum> {
         "most_recent" => models.into_iter().next(),
         "rollback" => previous(&registry::deployments(project.id)?, models),
         "new_score" => {
-            return Err(Error::invalid("strategy \"new_score\" is how pgml.train deploys by itself")
+            return Err(Error::invalid("strategy \"new_score\" is only for deployments by pgml.train")
                 .hint("Use best_score, most_recent or rollback."));
         }
         _ => {
@@ -111,7 +111,7 @@ fn try_out(
     match (strategy, share) {
         ("shadow", None) => {}
         ("shadow", Some(_)) => {
-            return Err(Error::invalid("strategy \"shadow\" takes no share: a shadow answers nobody"));
+            return Err(Error::invalid("strategy \"shadow\" takes no share: a shadow answers for no key"));
         }
         (_, Some(share)) if share > 0.0 && share <= 1.0 => {}
         (_, share) => {

@@ -196,7 +196,7 @@ impl Drop for Table {
 }
 
 fn not_installed() -> Error {
-    Error::undefined("the tables of extension \"pgml\" are not as it made them")
+    Error::undefined("the tables of extension \"pgml\" have been changed")
         .hint("Restore them, or run ALTER EXTENSION pgml UPDATE.")
 }
 

@@ -209,7 +209,7 @@ impl Model {
             Compiled::Family(learned) => {
                 self.refuse_missing(learned.predict.as_ref(), rows)?;
                 if rows.len() / learned.predict.width() * learned.predict.values() != values.len() {
-                    return Err(Error::corrupted("a row has not the length that the model takes"));
+                    return Err(Error::corrupted("a row does not have as many features as the model"));
                 }
                 learned.predict.predict_rows(rows, values);
                 Ok(())

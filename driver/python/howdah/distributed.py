@@ -199,7 +199,7 @@ def _parts(table: _Table, relation: str, split_by: Optional[str], count: int) ->
         key = f"pg_catalog.hashtextextended({_quoted(split_by)}::text, 0)"
         return [f"coalesce(({key} & 9223372036854775807) % {count}, 0) = {place}" for place in range(count)]
     if table.pages is None:
-        raise ValueError(f"{relation} has no pages to be cut by, as a table has: name a column by `split_by`")
+        raise ValueError(f"{relation} is not a table, so it cannot be divided by pages: name a column by `split_by`")
     bounds = sorted({table.pages * place // count for place in range(1, count)} - {0})
     starts = [None, *bounds]
     ends = [*bounds, None]

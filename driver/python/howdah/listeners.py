@@ -37,7 +37,7 @@ class _Callback(NamedTuple):
             return cls(cb, True)
         if callable(cb):
             return cls(cb, False)
-        raise exceptions.InterfaceError(f"expected a callable or an `async def` function,got {cb!r}")
+        raise exceptions.InterfaceError(f"expected a callable or an `async def` function, got {cb!r}")
 
 
 class Callbacks:

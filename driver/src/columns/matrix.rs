@@ -41,7 +41,7 @@ fn pack<T: pyo3::buffer::Element + Copy>(
         return Err(PyValueError::new_err(format!("expected a matrix of two dimensions, got {}", buffer.dimensions())));
     };
     if start > end || end > rows {
-        return Err(PyValueError::new_err("there are not so many rows"));
+        return Err(PyValueError::new_err("the matrix does not have the rows from start to end"));
     }
     let wrong = |_| PyValueError::new_err("the matrix is too large for an array");
     let (height, width) = (i32::try_from(end - start).map_err(wrong)?, i32::try_from(columns).map_err(wrong)?);

@@ -55,12 +55,12 @@ fn expression(model_id: i64) -> Result<String> {
         match read.form() {
             "trees" => {}
             "program" => {
-                return Err(Error::unsupported(format!("model {model_id} is a graph of ONNX, which does not become SQL"))
-                    .hint("Trees do where pgml.import_model took them as their own library saves them: XGBoost, LightGBM or CatBoost."));
+                return Err(Error::unsupported(format!("model {model_id} is a graph of ONNX, and cannot be written as SQL"))
+                    .hint("Models of trees can, if pgml.import_model was given the file of their own library: XGBoost, LightGBM or CatBoost."));
             }
             _ => {
                 return Err(Error::unsupported(format!("model {model_id} is not one of trees"))
-                    .hint("Models of trees alone become SQL."));
+                    .hint("Only models of trees can be written as SQL."));
             }
         }
         let meta = read.attribute(model_meta::ATTRIBUTE).unwrap_or_default();
@@ -88,9 +88,9 @@ struct Feature {
 
 impl Row {
     fn of(meta: &ModelMeta) -> Result<Row> {
-        let refused = |what: String| Err(Error::unsupported(format!("{what} cannot be said in plain SQL")));
+        let refused = |what: String| Err(Error::unsupported(format!("{what} has no form in plain SQL")));
         if meta.pipeline.is_some() {
-            return refused("what preprocess does to columns".to_owned());
+            return refused("preprocess of columns".to_owned());
         }
         let mut features = Vec::new();
         for FeatureColumn { name, pg_type, size, categories, hashed } in &meta.columns {
@@ -118,7 +118,9 @@ impl Row {
     }
 
     fn feature(&self, index: u32) -> Result<&Feature> {
-        self.features.get(index as usize).ok_or_else(|| Error::corrupted("a split is of a feature that there is not"))
+        self.features
+            .get(index as usize)
+            .ok_or_else(|| Error::corrupted("a split refers to a feature that the model does not have"))
     }
 }
 
@@ -143,7 +145,7 @@ impl Feature {
     /// The names of these codes as a condition; `codes` may hold more than there are.
     fn is_one_of(&self, not: bool, mut has: impl FnMut(u32) -> bool) -> Result<String> {
         let Some(categories) = &self.categories else {
-            return Err(Error::unsupported("a split of numbers that are categories cannot be said in plain SQL"));
+            return Err(Error::unsupported("a split of numbers that are categories has no form in plain SQL"));
         };
         let names: Vec<String> =
             (0u32..).zip(categories).filter(|(code, _)| has(*code)).map(|(_, name)| literal(name)).collect();
@@ -179,7 +181,7 @@ fn bounded(nodes: usize) -> Result<()> {
         let code = PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED;
         return Err(Error::new(
             code,
-            format!("the model has {nodes} nodes, and {MOST_NODES} are the most that become SQL"),
+            format!("the model has {nodes} nodes, and at most {MOST_NODES} can be written as SQL"),
         )
         .hint("Train with fewer or smaller trees: n_estimators, max_depth."));
     }
@@ -198,19 +200,19 @@ fn check_length(bytes: usize) -> Result<()> {
         return Ok(());
     }
     let code = PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED;
-    Err(Error::new(code, format!("the model as SQL has more than {LONGEST} bytes, which are the most"))
+    Err(Error::new(code, format!("the model as SQL would have more than {LONGEST} bytes, the limit"))
         .hint("Train with fewer or smaller trees: n_estimators, max_depth."))
 }
 
 fn too_deep() -> Error {
     let code = PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED;
-    Error::new(code, format!("a tree of the model has more than {DEEPEST} levels, which are the most that become SQL"))
+    Error::new(code, format!("a tree of the model has more than {DEEPEST} levels, the limit for SQL"))
 }
 
 fn of_ensemble(ensemble: &Ensemble, row: &Row, task: Task) -> Result<String> {
     bounded(ensemble.trees.iter().map(|tree| tree.nodes.len()).sum())?;
     if ensemble.linear.is_some() {
-        return Err(Error::unsupported("a model of booster gblinear has no trees that become SQL"));
+        return Err(Error::unsupported("a model of booster gblinear has no trees, and cannot be written as SQL"));
     }
     let mut margins: Vec<String> = ensemble.base_margin.iter().map(|base| real(*base)).collect();
     let mut length = 0;
@@ -218,7 +220,7 @@ fn of_ensemble(ensemble: &Ensemble, row: &Row, task: Task) -> Result<String> {
         let output = tree.output as usize;
         let base = ensemble.base_margin.get(output).copied().unwrap_or_default();
         let sql = of_tree(tree, 0, base, row, 0)?;
-        let margin = margins.get_mut(output).ok_or_else(|| Error::corrupted("a tree is of no output"))?;
+        let margin = margins.get_mut(output).ok_or_else(|| Error::corrupted("a tree belongs to no output"))?;
         let _ = write!(margin, "\n + {sql}");
         length += sql.len();
         check_length(length)?;
@@ -230,7 +232,7 @@ fn of_ensemble(ensemble: &Ensemble, row: &Row, task: Task) -> Result<String> {
         (Transform::Exp | Transform::ExpDouble, [margin], false) => Ok(format!("exp(({margin})::float8)::real")),
         (Transform::Sigmoid, [margin], true) => Ok(two_classes(&format!("({})::real", logistic(margin, 1.0)))),
         (Transform::Softmax, margins, true) => Ok(softmax(margins)),
-        _ => Err(Error::unsupported(format!("objective \"{}\" cannot be said in plain SQL", ensemble.objective))),
+        _ => Err(Error::unsupported(format!("objective \"{}\" has no form in plain SQL", ensemble.objective))),
     }
 }
 
@@ -258,7 +260,7 @@ fn of_tree(tree: &ensemble::Tree, index: u32, base: f32, row: &Row, depth: usize
                 false => format!("CASE WHEN {} THEN {left} ELSE {right} END", feature.is_one_of(true, has)?),
             })
         }
-        _ => Err(Error::unsupported("trees with several values a leaf cannot be said in plain SQL")),
+        _ => Err(Error::unsupported("trees with several values a leaf has no form in plain SQL")),
     }
 }
 
@@ -275,7 +277,7 @@ fn of_grove(stored: &Stored, row: &Row, task: Task) -> Result<String> {
     let outputs = base.len();
     let trees = Trees { nodes: &nodes, roots: &roots, values: &values, categories: &categories, outputs, size };
     if stored.text("aggregation")? != "sum" {
-        return Err(Error::unsupported("the median of trees cannot be said in plain SQL"));
+        return Err(Error::unsupported("the median of trees has no form in plain SQL"));
     }
     let divisor = stored.number("divisor")?;
     let (mut sums, mut length) = (Vec::with_capacity(outputs), 0);
@@ -302,7 +304,7 @@ fn of_grove(stored: &Stored, row: &Row, task: Task) -> Result<String> {
         ("logistic", [sum], true) => Ok(two_classes(&format!("({})::real", logistic(sum, scale)))),
         ("softmax", sums, true) => Ok(softmax(sums)),
         ("probabilities", sums, true) => Ok(format!("ARRAY[({})::real]", sums.join(")::real, ("))),
-        _ => Err(Error::unsupported(format!("the model's link, {link}, cannot be said in plain SQL"))),
+        _ => Err(Error::unsupported(format!("the model's link, {link}, has no form in plain SQL"))),
     }
 }
 

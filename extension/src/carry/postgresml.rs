@@ -104,7 +104,7 @@ fn carry(schema: &Schema, old: &Old, deploy: bool) -> Result<Outcome> {
         return left(format!("its file \"{PATH}\" is not there, or too large"));
     };
     if is_pickle(&data) {
-        return left("Python's pickle of it can be read by Python alone: train it again".to_owned());
+        return left("it is a Python pickle, which only Python can read: train it again".to_owned());
     }
     let given = match described(old, task) {
         Ok(given) => given,
@@ -115,7 +115,7 @@ fn carry(schema: &Schema, old: &Old, deploy: bool) -> Result<Outcome> {
         Err(reason) => return left(reason),
     };
     if carried.task != task {
-        return left(format!("it predicts as a {}, and its project is for {}", carried.task.name(), task.name()));
+        return left(format!("its model is a {}, and its project is for {}", carried.task.name(), task.name()));
     }
     if carried.model.width() != usize::try_from(old.num_features).unwrap_or(0) {
         return left(format!("it has {} features, and its row says {}", carried.model.width(), old.num_features));
@@ -181,7 +181,9 @@ fn described(old: &Old, task: Task) -> std::result::Result<Given, String> {
             continue;
         }
         if categories(column).is_some() {
-            return Err(format!("column \"{name}\" is of categories, whose codes are not ours: train it again"));
+            return Err(format!(
+                "column \"{name}\" is of categories, whose codes differ from those of this extension: train it again"
+            ));
         }
         if let Some(what) = prepared(column) {
             return Err(format!("column \"{name}\" is prepared by {what} before the model sees it: train it again"));

@@ -121,7 +121,7 @@ fn columns_of(model: i64, relation: &Relation) -> Result<Columns> {
             return Err(Error::new(
                 PgSqlErrorCode::ERRCODE_DATATYPE_MISMATCH,
                 format!(
-                    "column \"{name}\" is of type {}, and was of another kind in training",
+                    "column \"{name}\" is of type {}, and was of another type in training",
                     crate::features::type_name(type_oid)
                 ),
             )
@@ -132,7 +132,7 @@ fn columns_of(model: i64, relation: &Relation) -> Result<Columns> {
     if columns.is_empty() {
         return Err(Error::new(
             PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-            format!("what the rows were like that model {model} was trained on is not known"),
+            format!("the statistics of the training rows of model {model} are not stored"),
         )
         .hint("It was trained by an older version of pgml, or elsewhere: train it again."));
     }

@@ -149,10 +149,7 @@ fn permutation_importance(call: &Call) -> Result<pg_sys::Datum> {
     let _given_back = GivenBack;
     let target = super::target(call, Privilege::Predict)?;
     if !target.model.task.has_label() {
-        return Err(Error::unsupported(format!(
-            "{target} is for {}, which has no label to get worse by",
-            target.model.task.name()
-        )));
+        return Err(Error::unsupported(format!("{target} is for {}, which has no label", target.model.task.name())));
     }
     let relation = Relation::of(call, 1)?;
     let repeats = call.i32(2).ok_or_else(|| Error::null_argument("repeats"))?;

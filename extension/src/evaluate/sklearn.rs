@@ -123,7 +123,7 @@ impl Classes {
         }
         if label.fract() != 0.0 {
             return Err(Error::invalid(format!("class {label} is not a whole number"))
-                .hint("Of probabilities make classes first."));
+                .hint("Convert probabilities to classes first."));
         }
         if self.labels.len() == MOST_CLASSES {
             let code = PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED;

@@ -139,7 +139,7 @@ pub fn connect() -> Result<()> {
     };
     let mut numbers = place.split(' ').map(|number| number.parse::<u32>().map(pg_sys::Oid::from));
     let (Some(Ok(database)), Some(Ok(role))) = (numbers.next(), numbers.next()) else {
-        return Err(Error::invalid("a background worker of pgml was started by somebody else"));
+        return Err(Error::invalid("a background worker of pgml was not started by pgml"));
     };
     // SAFETY: once in a worker; a FATAL error ends it.
     unsafe { pg_sys::BackgroundWorkerInitializeConnectionByOid(database, role, 0) };

@@ -119,7 +119,7 @@ impl Queue {
 fn could_not_start() -> Failure {
     Failure {
         sqlstate: "58000".to_owned(),
-        message: "the process that was to train could not begin".to_owned(),
+        message: "the background worker of the training could not start".to_owned(),
         detail: Some("Its role may not connect to the database any more, for example.".to_owned()),
         hint: Some("The server's log has the reason.".to_owned()),
     }
@@ -128,8 +128,8 @@ fn could_not_start() -> Failure {
 fn killed() -> Failure {
     Failure {
         sqlstate: "57P01".to_owned(),
-        message: "the process that trained was ended before the training was".to_owned(),
-        detail: Some("Somebody terminated it, or it crashed, or the server was stopped.".to_owned()),
+        message: "the background worker ended before the training was complete".to_owned(),
+        detail: Some("It was terminated or has crashed, or the server was stopped.".to_owned()),
         hint: None,
     }
 }

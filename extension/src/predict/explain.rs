@@ -145,7 +145,7 @@ fn explain_trees(explainers: &[Explainer], row: &[f32], out: &mut [f32]) -> Resu
 /// The outputs that are explained are not those of the compiled model.
 #[cold]
 fn misfit() -> Error {
-    Error::corrupted("the stored model is not what it was when it was compiled")
+    Error::corrupted("the stored model has changed since it was compiled")
 }
 
 /// What explains the model that `target` means, made at the first call.
@@ -171,7 +171,7 @@ fn cannot_explain(target: &Resolved, error: &forest::Error) -> Error {
     }
     Error::unsupported(format!("the predictions of {target} cannot be explained"))
         .detail(format!("{error}."))
-        .hint("An explanation needs to know how many training rows came to each node of a tree. A model that was imported has that where its library saved it: XGBoost as sum_hessian (of trees for several targets since 3.3), LightGBM as internal_count and leaf_count, CatBoost as leaf_weights. pgml.feature_importance and pgml.permutation_importance do without.")
+        .hint("An explanation needs the number of training rows in each node of a tree. An imported model has these numbers if its library saved them: XGBoost as sum_hessian (of trees for several targets since 3.3), LightGBM as internal_count and leaf_count, CatBoost as leaf_weights. pgml.feature_importance and pgml.permutation_importance do not need them.")
 }
 
 impl Prepared {
@@ -189,7 +189,7 @@ impl Prepared {
             }
             true => self.model.contributions(row)?.ok_or_else(|| {
                 Error::unsupported(format!("the predictions of {target} cannot be explained"))
-                    .hint("Explained are linear models and those of trees, unless they came as ONNX. pgml.permutation_importance says of any model which features it goes by.")
+                    .hint("pgml.explain works for linear models and models of trees that were not imported as ONNX. pgml.permutation_importance works for every model.")
             })?,
         };
         // A feature's share is that of all features that were made of it.

@@ -372,7 +372,7 @@ impl Feed {
             None => text.trim().parse().map_err(|_| {
                 Error::new(
                     pgrx::PgSqlErrorCode::ERRCODE_INVALID_TEXT_REPRESENTATION,
-                    format!("column \"{}\" takes a number, and \"{text}\" is none", column.name),
+                    format!("column \"{}\" takes a number, and \"{text}\" is not a number", column.name),
                 )
             }),
         }

@@ -43,7 +43,7 @@ fn predict_interval(call: &Call) -> Result<pg_sys::Datum> {
     let Some(Ready { target, model, row, scratch }) = ready else { return Ok(call.null()) };
     if model.task != Task::Regression {
         return Err(Error::unsupported(format!("{target} is for {}, not for regression", model.task.name()))
-            .hint("Use pgml.predict_proba for how sure a class is."));
+            .hint("Use pgml.predict_proba for the probability of a class."));
     }
     let prediction = model.predict(row, scratch)?;
     let reach = known(target)?.reach(coverage);
@@ -66,9 +66,9 @@ fn known(target: &Resolved) -> Result<Rc<Summary>> {
     let summary = measure::conformal(&names::residuals(target)?).map(Rc::new).ok_or_else(|| {
         Error::new(
             PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-            format!("how far the predictions of {target} are off is not known"),
+            format!("the errors of {target} on held-out rows are not stored"),
         )
-        .hint("Train it with test rows (test_size), of which that is learnt, and with one label.")
+        .hint("Train it with test rows (test_size), on which the errors are measured, and with one label.")
     })?;
     KNOWN.with_borrow_mut(|known| {
         if known.len() == KEPT {

@@ -36,7 +36,8 @@ impl Base {
             },
         };
         if request.search.is_some() {
-            return Err(Error::invalid("a search does not go on from a model").hint("Leave xgb_model or search out."));
+            return Err(Error::invalid("a search cannot continue the training of a model")
+                .hint("Leave xgb_model or search out."));
         }
         // Of the project itself, whoever trains it may build on what is there.
         let own = project.is_some_and(|project| {
@@ -54,7 +55,9 @@ impl Base {
             return Err(names::no_such_model(id));
         }
         if Stored::is_one(&bytes) {
-            return Err(Error::invalid(format!("model {id} is not one of XGBoost's, which xgboost could go on from")));
+            return Err(Error::invalid(format!(
+                "model {id} is not a model of XGBoost, so xgboost cannot continue its training"
+            )));
         }
         let ensemble = forest::xgboost::read(&bytes)
             .map_err(|error| Error::corrupted(format!("the stored model cannot be read: {error}")))?;
@@ -85,7 +88,7 @@ impl Base {
         let id = self.id;
         let differs = |what: String| {
             let code = PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE;
-            Err(Error::new(code, format!("training cannot go on from model {id}: {what}")))
+            Err(Error::new(code, format!("the training of model {id} cannot be continued: {what}")))
         };
         let alike = match (&self.meta.pipeline, &meta.pipeline) {
             (None, None) => true,
@@ -93,7 +96,7 @@ impl Base {
             _ => false,
         };
         if !alike {
-            return differs("what preprocess does to the columns is not the same".to_owned());
+            return differs("its preprocess is another one".to_owned());
         }
         if self.meta.columns.len() != meta.columns.len() {
             let (own, new) = (self.meta.columns.len(), meta.columns.len());
@@ -135,7 +138,8 @@ impl Base {
 
 fn deployed(request: &Request, project: Option<&Project>) -> Result<i64> {
     let name = &request.project_name;
-    let missing = || Error::undefined(format!("project \"{name}\" has no deployed model to go on from"));
+    let missing =
+        || Error::undefined(format!("project \"{name}\" has no deployed model whose training could be continued"));
     let project = project.ok_or_else(missing)?;
     registry::deployed_model(project.id)?.ok_or_else(missing)
 }

@@ -488,7 +488,7 @@ fn too_much_text(name: &str) -> Error {
 fn too_many_features(width: usize) -> Error {
     Error::new(
         PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
-        format!("rows of {width} features are more than can be learnt from, which are {MOST_FEATURES}"),
+        format!("rows have {width} features, and at most {MOST_FEATURES} are supported"),
     )
 }
 

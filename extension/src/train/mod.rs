@@ -302,7 +302,7 @@ fn prepare(plan: &Plan, data: &Data, split: &Split, engine: &dyn Engine) -> Resu
             let names: Vec<String> = data.features.iter().map(|feature| feature.name.clone()).collect();
             let error = Error::new(
                 pgrx::PgSqlErrorCode::ERRCODE_UNDEFINED_COLUMN,
-                format!("preprocess names column \"{name}\", which is not learnt from"),
+                format!("preprocess names column \"{name}\", which is not a feature"),
             );
             return Err(error.hint(crate::nearest::hint(name, &names)));
         }
@@ -447,7 +447,7 @@ fn check_may_repeat(request: &Request, source: &Source, last: &Snapshot) -> Resu
     Err(Error::new(
         pgrx::PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
         format!(
-            "the data of project \"{name}\" was named by {who}, and is not read unseen with the rights of role \"{reader}\""
+            "the data of project \"{name}\" was named by {who}, and is not read with the rights of role \"{reader}\""
         ),
     )
     .hint("Give relation_name and y_column_name."))

@@ -99,7 +99,7 @@ impl Scorer {
                 }
             };
             if rows.len() != count * width {
-                return Err(Error::corrupted("a model does not have the features that it says it has"));
+                return Err(Error::corrupted("a model's features differ from its description"));
             }
             let targets = labels.len() / count.max(1);
             // A model that is slow is given fewer rows between two looks for interrupts.
