@@ -80,7 +80,9 @@ def wheelhouse():
 
 def bare_python():
     """A Python that every account can run, with nothing installed."""
-    for candidate in dict.fromkeys((sys._base_executable, shutil.which("python3", path="/usr/bin"), *wheels.pythons())):
+    for candidate in dict.fromkeys(
+        (sys._base_executable, shutil.which("python3", path="/usr/bin"), *wheels.pythons_here().values())
+    ):
         command = [candidate, "-c", "import ensurepip, sys; assert sys.version_info >= (3, 10)"]
         with contextlib.suppress(OSError, TypeError):
             if subprocess.run(command, capture_output=True, check=False, cwd="/", **as_ordinary()).returncode == 0:

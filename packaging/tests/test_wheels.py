@@ -1,6 +1,7 @@
 """What `make wheels` leaves in `dist/`, and the driver's packages, installed by pip as a user does it."""
 
 import os
+import platform
 import shutil
 import subprocess
 import tarfile
@@ -9,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from devkit import notices, wheels
+from devkit import notices, postgres, wheels
 from devkit.places import ROOT
 from devkit.release import paths
+from devkit.server import Server
 from tests.house import House, built, emptied
 
 DRIVER = """
@@ -24,6 +26,19 @@ async def ask(dsn):
 
 with howdah_server.start("d") as server:
     asyncio.run(ask(server.dsn))
+"""
+
+EACH = """
+import asyncio, sys, howdah, howdah.dbapi
+
+async def ask(dsn):
+    connection = await howdah.connect(dsn)
+    print(howdah.__version__, await connection.fetchval("SELECT ARRAY[$1::int, 2]", 1), end=" ")
+    await connection.close()
+
+asyncio.run(ask(sys.argv[1]))
+with howdah.dbapi.connect(sys.argv[1]) as connection:
+    print(connection.execute("SELECT %s::int", (3,)).fetchall())
 """
 
 
@@ -46,6 +61,13 @@ def house(dist):
             yield fresh
 
 
+@pytest.fixture(scope="module")
+def server():
+    """A server to ask."""
+    with Server(postgres.tree(postgres.NEWEST)) as server:
+        yield server
+
+
 def contents(package):
     """The files of a wheel or source distribution, by name."""
     if package.suffix == ".whl":
@@ -56,9 +78,10 @@ def contents(package):
 
 
 def test_there_is_a_wheel_for_each_python_and_one_of_the_server_and_a_source(dist):
-    kinds = [path.name.split("-")[:3:2] for path in dist.glob("*.whl")]
+    names = [path.name.split("-") for path in dist.glob(f"*_{platform.machine()}.whl")]
     assert len(list(dist.glob("*.tar.gz"))) == 1
-    assert sorted(kind[0] for kind in kinds) == sorted(["howdah"] * len(wheels.pythons()) + ["howdah_server"])
+    assert [name[0] for name in names].count("howdah_server") == 1
+    assert len({name[2] for name in names if name[0] == "howdah"}) == len(wheels.pythons()) == len(names) - 1
 
 
 def test_no_path_of_this_machine_is_in_a_package(dist):
@@ -91,11 +114,11 @@ def test_the_driver_installs_without_a_compiler_and_talks_to_the_server(house):
 
 
 @pytest.mark.parametrize("python", wheels.pythons())
-def test_each_python_has_a_wheel_that_it_loads(python, dist, tmp_path):
+def test_each_python_has_a_wheel_that_asks_a_server(python, dist, server, tmp_path):
     subprocess.run([python, "-m", "venv", tmp_path / "venv"], check=True)
     house = House(tmp_path, tmp_path / "venv", None, dist)
     house.run("pip", "install", "--only-binary=:all:", "howdah")
-    assert house.run("python", "-c", "import howdah, howdah.dbapi; print(howdah.__version__)").stdout == "3.0.0\n"
+    assert house.run("python", "-c", EACH, server.url("postgres")).stdout == "3.0.0 [1, 2] [(3,)]\n"
 
 
 def test_the_drivers_source_says_in_a_sentence_that_it_needs_cargo(house, dist):

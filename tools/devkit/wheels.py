@@ -17,7 +17,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from devkit import Problem, extension, postgres
+from devkit import Problem, cpython, extension, postgres
 from devkit.notices import notices
 from devkit.places import ROOT, locked
 from devkit.release import build_for_packages
@@ -77,7 +77,14 @@ def has_standard_library(target):
 
 
 def pythons():
-    """The CPythons of this machine that the driver runs on, by their paths."""
+    """The CPythons that the driver gets wheels for, by their paths: those of this machine, and those that Maven has."""
+    found = pythons_here()
+    found |= cpython.fetched(found.keys())
+    return [found[minor] for minor in sorted(found)]
+
+
+def pythons_here():
+    """Paths of this machine's CPythons that the driver runs on, by their minor versions."""
     # pyenv's shims stand for the versions that it has, and run one of them only.
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     names = [sys.executable, *(f"python3.{minor}" for minor in PYTHONS), *pyenv.glob("3.*/bin/python3")]
@@ -91,7 +98,7 @@ def pythons():
         kind, major, minor, path = done.stdout.split(maxsplit=3)
         if kind == "cpython" and major == "3" and int(minor) in PYTHONS:
             found.setdefault(int(minor), path.strip())
-    return [found[minor] for minor in sorted(found)]
+    return found
 
 
 def driver_wheel(python, folder, interpreter, options):
