@@ -11,10 +11,11 @@ use crate::catalog::{Knowledge, Place};
 use crate::config::Config;
 use crate::derive::Secrets;
 use crate::listen::Listener;
-use crate::server::{Residue, State};
-use crate::shared::{Mailbox, Shared, WorkerId};
-use crate::takeover::Inherited;
-use crate::worker::Worker;
+use crate::reactor::worker::Worker;
+use crate::shared::{Mailbox, Shared};
+use crate::state::keys::WorkerId;
+use crate::state::server::{Residue, State};
+use crate::succession::inherited::Inherited;
 
 /// A pooler, whose workers take turns. Clients reach it by the Unix socket of port 6 in its folder, and it
 /// reaches the server of its one database, `d`, by that of port 5. No statement but those without functions and
@@ -69,7 +70,7 @@ impl Pooler {
             Worker::new(WorkerId(number), shared.clone(), poll, listeners.take().unwrap_or_default()).unwrap()
         };
         let workers: Vec<Worker> = polls.into_iter().enumerate().map(worker).collect();
-        let now = workers.iter().map(|worker| worker.now).max().unwrap();
+        let now = workers.iter().map(|worker| worker.core.now).max().unwrap();
         knowledge.confirm(0, now);
         Self { workers, events: Events::with_capacity(64), knowledge, now }
     }
@@ -99,13 +100,14 @@ impl Pooler {
     /// # Panics
     /// Where one of them is in use all the same.
     pub fn believed(&self) -> Vec<Belief> {
-        let all = self.workers.iter().flat_map(|worker| worker.servers.iter().map(move |(_, server)| (worker, server)));
+        let all =
+            self.workers.iter().flat_map(|worker| worker.core.servers.iter().map(move |(_, server)| (worker, server)));
         let free = all.filter(|(_, server)| {
             matches!(server.state, State::Idle) && server.residue == Residue::Nothing && server.held == 0
         });
         free.map(|(worker, server)| {
             assert!(server.requests.is_empty() && server.aligning.is_none() && server.client().is_none());
-            let names = worker.tracked.names().enumerate();
+            let names = worker.core.tracked.names().enumerate();
             let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
             Belief {
                 pid: server.cancel_key.pid,

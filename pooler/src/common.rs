@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, Weak};
 use balancer::ServerId;
 use pooling::{Ledger, Micros, Standing, Step};
 
-use crate::shared::{WorkerId, lock};
+use crate::state::keys::WorkerId;
+use crate::sync::lock;
 
 /// What tells a pool from others, on any worker.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

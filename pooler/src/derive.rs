@@ -7,16 +7,15 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, Weak};
-use std::thread;
 
 use wire::scram::Secret;
 
-use crate::client::ClientKey;
 use crate::config::{AuthType, Config};
 use crate::password::{Stored, Usual};
-use crate::shared::{Message, Shared, WorkerId, lock};
+use crate::state::keys::{ClientKey, WorkerId};
+use crate::sync::lock;
 
 /// A password whose secret somebody waits for.
 pub struct Job {
@@ -34,7 +33,7 @@ pub struct Job {
     pub awaited: Weak<()>,
 }
 
-enum Work {
+pub enum Work {
     /// Derive the secrets of these passwords in the background.
     Load(Batch),
     /// Derive this one next.
@@ -43,11 +42,11 @@ enum Work {
 
 /// Passwords of a configuration, by user.
 #[derive(Default)]
-struct Batch {
+pub struct Batch {
     /// Which configuration's, in order.
-    number: u64,
-    iterations: u32,
-    passwords: Vec<(String, String)>,
+    pub number: u64,
+    pub iterations: u32,
+    pub passwords: Vec<(String, String)>,
 }
 
 /// The secrets of plain passwords.
@@ -72,7 +71,7 @@ struct Table {
 }
 
 /// What the thread works on.
-pub struct Queue(Receiver<Work>);
+pub struct Queue(pub Receiver<Work>);
 
 impl Secrets {
     /// No secrets yet, and the queue for the thread that derives them.
@@ -155,48 +154,11 @@ impl Secrets {
         table.ordered == table.finished
     }
 
-    fn keep(&self, user: String, password: String, secret: Secret) {
+    pub fn keep(&self, user: String, password: String, secret: Secret) {
         lock(&self.table).secrets.insert(user, (password, Arc::new(secret)));
     }
 
-    fn finish(&self, batch: u64) {
+    pub fn finish(&self, batch: u64) {
         lock(&self.table).finished = batch;
-    }
-}
-
-/// Starts the thread.
-pub fn start(shared: Arc<Shared>, queue: Queue) -> io::Result<()> {
-    shared.secrets.load(&shared.config());
-    thread::Builder::new().name("secrets".to_owned()).spawn(move || run(&shared, &queue.0)).map(drop)
-}
-
-fn run(shared: &Shared, queue: &Receiver<Work>) {
-    let secrets = &shared.secrets;
-    let mut batch = Batch::default();
-    loop {
-        let waits = batch.passwords.is_empty();
-        match if waits { queue.recv().map_err(|_| TryRecvError::Disconnected) } else { queue.try_recv() } {
-            Ok(Work::Load(next)) => batch = next,
-            Ok(Work::Job(job)) => job.run(shared),
-            Err(TryRecvError::Empty) => {
-                if let Some((user, password)) = batch.passwords.pop() {
-                    let secret = Secret::derive(password.as_bytes(), &secrets.salt(&user), batch.iterations);
-                    secrets.keep(user, password, secret);
-                }
-            }
-            Err(TryRecvError::Disconnected) => return,
-        }
-        if batch.passwords.is_empty() {
-            secrets.finish(batch.number);
-        }
-    }
-}
-
-impl Job {
-    fn run(self, shared: &Shared) {
-        if self.awaited.strong_count() > 0 {
-            let secret = Secret::derive(&self.password, &self.salt, self.iterations);
-            shared.tell(self.worker, Message::Derived(self.client, Box::new(secret)));
-        }
     }
 }

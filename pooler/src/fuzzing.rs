@@ -13,8 +13,10 @@ use wire::startup::Startup;
 use crate::config::{Config, Settings, SslMode, Value, userlist as users};
 use crate::hba::{Hba, Visitor};
 use crate::session::Pending;
-use crate::startup::{self, Introduction};
-use crate::statement::{Lexing, Statements};
+use crate::startup;
+use crate::state::lexing::Lexing;
+use crate::state::login::Introduction;
+use crate::statement::Statements;
 use crate::tls::{Acceptor, Certificate, Connector, Contexts, Session};
 use crate::vars::assigned;
 

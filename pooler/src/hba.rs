@@ -4,7 +4,7 @@
 
 use std::net::IpAddr;
 
-use crate::config::AuthType;
+use crate::config::value::AuthType;
 
 /// A whole file.
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -11,7 +11,8 @@ use std::sync::{Arc, Mutex};
 use pooling::{Bounds, Excess, Full, Spread};
 
 use crate::config::Config;
-use crate::shared::{Shared, WorkerId, lock};
+use crate::state::keys::WorkerId;
+use crate::sync::lock;
 
 /// Where clients of the console live.
 pub const CONSOLE: WorkerId = WorkerId(0);
@@ -84,26 +85,24 @@ impl Homes {
 
 /// A client's place at a worker of its database. It is given back when it is dropped.
 pub struct Place {
-    shared: Arc<Shared>,
+    homes: Arc<Homes>,
     database: Box<str>,
     worker: WorkerId,
 }
 
 impl Place {
     /// A place for one more client of a database, unless it has `max_db_client_connections` of them.
-    pub fn take(shared: &Arc<Shared>, config: &Config, database: &str) -> Result<Self, Full> {
-        let homes = &shared.homes;
+    pub fn take(homes: &Arc<Homes>, config: &Config, database: &str) -> Result<Self, Full> {
         let (bounds, most) = (homes.bounds(config, database), config.database_clients(database));
         let worker = WorkerId(lock(&homes.spread).enter(database, bounds, most)?);
-        Ok(Self { shared: shared.clone(), database: database.into(), worker })
+        Ok(Self { homes: homes.clone(), database: database.into(), worker })
     }
 
     /// A place for a client that was let in already.
-    pub fn take_one_more(shared: &Arc<Shared>, config: &Config, database: &str) -> Self {
-        let homes = &shared.homes;
+    pub fn take_one_more(homes: &Arc<Homes>, config: &Config, database: &str) -> Self {
         // Without a limit there is a place.
         let entered = lock(&homes.spread).enter(database, homes.bounds(config, database), 0);
-        Self { shared: shared.clone(), database: database.into(), worker: entered.map_or(CONSOLE, WorkerId) }
+        Self { homes: homes.clone(), database: database.into(), worker: entered.map_or(CONSOLE, WorkerId) }
     }
 
     /// The worker.
@@ -113,14 +112,14 @@ impl Place {
 
     /// Changes it for a place at another worker.
     pub fn change(&mut self, to: WorkerId) {
-        lock(&self.shared.homes.spread).change(&self.database, self.worker.0, to.0);
+        lock(&self.homes.spread).change(&self.database, self.worker.0, to.0);
         self.worker = to;
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        lock(&self.shared.homes.spread).leave(&self.database, self.worker.0);
+        lock(&self.homes.spread).leave(&self.database, self.worker.0);
     }
 }
 

@@ -14,7 +14,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::account;
 use crate::config::Settings;
 use crate::net::Stream;
-use crate::takeover::{Inherited, Kind};
+use crate::succession::inherited::{Inherited, Kind};
 
 /// A socket on which clients arrive.
 #[derive(Debug)]

@@ -8,12 +8,16 @@ use std::thread;
 
 use howdah_pooler::catalog;
 use howdah_pooler::config::{Config, Shutdown};
-use howdah_pooler::derive::{self, Secrets};
+use howdah_pooler::derive::Secrets;
 use howdah_pooler::listen::Listener;
-use howdah_pooler::shared::{Ending, Mailbox, Message, Shared, WorkerId, lock};
+use howdah_pooler::reactor::worker::Worker;
+use howdah_pooler::shared::{Ending, Mailbox, Message, Shared};
+use howdah_pooler::state::keys::WorkerId;
+use howdah_pooler::sync::lock;
 use howdah_pooler::takeover::{Failed, Predecessor};
-use howdah_pooler::worker::Worker;
-use howdah_pooler::{account, admin, info, log, metrics, monitor, notify, reload, replay, succession, warning, watch};
+use howdah_pooler::{
+    account, deriver, info, log, metrics, monitor, notify, pause, reload, replay, succession, warning, watch,
+};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
 mod command;
@@ -100,7 +104,7 @@ fn run(path: &Path, takes_over: bool) -> Result<(), String> {
         metrics::http::serve(listener, shared.clone()).map_err(text)?;
     }
     watch::start(shared.clone()).map_err(text)?;
-    derive::start(shared.clone(), underived).map_err(text)?;
+    deriver::start(shared.clone(), underived).map_err(text)?;
     monitor::spawn(shared.clone(), monitor_poll).map_err(text)?;
     catalog::spawn(shared.clone(), reader_poll).map_err(text)?;
     replay::spawn(shared.clone(), asker_poll).map_err(text)?;
@@ -121,7 +125,7 @@ fn run(path: &Path, takes_over: bool) -> Result<(), String> {
         && take_over(&mut before, &shared)?
     {
         let shared = shared.clone();
-        let adopts = move || succession::adopt(before, &shared);
+        let adopts = move || succession::adopt::adopt(before, &shared);
         thread::Builder::new().name("clients".to_owned()).spawn(adopts).map_err(text)?;
     }
     notify::tell(notify::READY);
@@ -132,8 +136,8 @@ fn run(path: &Path, takes_over: bool) -> Result<(), String> {
             match signal {
                 // An error has been logged.
                 SIGHUP => drop(reload::reload(&watched)),
-                SIGUSR1 => admin::pause_all(&watched, true),
-                SIGUSR2 => admin::pause_all(&watched, false),
+                SIGUSR1 => pause::pause_all(&watched, true),
+                SIGUSR2 => pause::pause_all(&watched, false),
                 number => {
                     // By an earlier signal, or by the console.
                     let ends_already =

@@ -10,7 +10,7 @@ use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
 
 use crate::config::Settings;
-use crate::monitor::Address;
+use crate::monitor::address::Address;
 use crate::tls::Session;
 
 /// A connected socket.

@@ -2,18 +2,8 @@
 
 use crate::config::Config;
 use crate::notify;
-use crate::shared::{Message, Shared, lock};
-
-/// What became of the last attempt.
-#[derive(Debug, Clone, Default)]
-pub struct Outcome {
-    /// Attempts that ended well.
-    pub good: u64,
-    /// Attempts that did not.
-    pub failed: u64,
-    /// Why the last one did not.
-    pub trouble: Option<String>,
-}
+use crate::shared::{Message, Shared};
+use crate::sync::lock;
 
 /// Reads the configuration again and puts it in force everywhere; an error leaves the old one.
 pub fn reload(shared: &Shared) -> Result<(), String> {

@@ -5,17 +5,13 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, ToSocketAddrs};
-use std::sync::{Arc, Mutex};
-use std::thread;
+use std::net::IpAddr;
+use std::net::ToSocketAddrs;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use crate::config::Settings;
-use crate::net::Peer;
-use crate::pool::PoolKey;
-use crate::server::ServerKey;
-use crate::shared::{Message, Shared, lock};
-use crate::worker::Worker;
+use crate::sync::lock;
 
 /// What is known of a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,7 +75,7 @@ impl Resolver {
     }
 
     /// What is known of `host`. When it must be looked up, `begin` is called, once, to do so.
-    fn find(&self, host: &str, settings: &Settings, begin: impl FnOnce()) -> Found {
+    pub fn find(&self, host: &str, settings: &Settings, begin: impl FnOnce()) -> Found {
         if host.is_empty() || host.starts_with('/') || host.parse::<IpAddr>().is_ok() {
             return Found::At(host.to_owned());
         }
@@ -113,7 +109,7 @@ impl Resolver {
     }
 
     /// Looks a name up and keeps what comes of it; whether its addresses are others than before.
-    fn learn(&self, host: &str, settings: &Settings) -> bool {
+    pub fn learn(&self, host: &str, settings: &Settings) -> bool {
         // PostgreSQL's port is not asked for: a name of a service does not matter here.
         let outcome = (self.look_up)(host);
         let now = Instant::now();
@@ -141,12 +137,19 @@ impl Resolver {
         }
     }
 
+    /// A name is not being looked up after all.
+    pub fn give_up(&self, host: &str) {
+        if let Some(name) = lock(&self.names).get_mut(host) {
+            name.pending = None;
+        }
+    }
+
     /// Whether a name that was looked up is to be looked up again.
-    fn is_old(&self, host: &str) -> bool {
+    pub fn is_old(&self, host: &str) -> bool {
         lock(&self.names).get(host).is_some_and(|name| name.pending.is_none() && Instant::now() >= name.until)
     }
 
-    fn addresses(&self, host: &str) -> Vec<IpAddr> {
+    pub fn addresses(&self, host: &str) -> Vec<IpAddr> {
         lock(&self.names).get(host).map(|name| name.addresses.clone()).unwrap_or_default()
     }
 
@@ -164,69 +167,6 @@ impl Resolver {
             .collect();
         known.sort_by(|a, b| a.name.cmp(&b.name));
         known
-    }
-}
-
-/// Begins to look a name up; the workers are told when it is done.
-fn begin(shared: &Arc<Shared>, host: &str) {
-    let (asker, name) = (shared.clone(), host.to_owned());
-    let run = move || {
-        let settings = asker.config().settings.clone();
-        let changed = asker.resolver.learn(&name, &settings);
-        asker.tell_all(|| Message::Resolved(name.clone(), changed));
-    };
-    if thread::Builder::new().name("resolver".to_owned()).spawn(run).is_err()
-        && let Some(name) = lock(&shared.resolver.names).get_mut(host)
-    {
-        // No thread can be had: the next one to ask tries again.
-        name.pending = None;
-    }
-}
-
-impl Worker {
-    /// Where a host is, as far as it is known; when it is being looked up, the worker is told when that is done.
-    pub fn find_host(&self, host: &str) -> Found {
-        self.shared.resolver.find(host, &self.config.settings, || begin(&self.shared, host))
-    }
-
-    /// A name has been looked up: those who waited for that go on. Connections to addresses that are no longer its are
-    /// closed when they are free.
-    pub fn resolved(&mut self, host: &str, changed: bool) {
-        if changed {
-            let addresses = self.shared.resolver.addresses(host);
-            crate::info!("the addresses of {host} have changed");
-            let elsewhere = |server: &crate::server::Server| {
-                server.target.is_none()
-                    && server.host == host
-                    && matches!(server.io.stream.peer(), Peer::Tcp(peer) if !addresses.contains(&peer.ip().to_canonical()))
-            };
-            let moved: Vec<ServerKey> =
-                self.servers.iter().filter(|(_, server)| elsewhere(server)).map(|(key, _)| ServerKey(key)).collect();
-            self.retire(&moved);
-        }
-        let keys: Vec<PoolKey> = self.pools.iter().map(|(key, _)| PoolKey(key)).collect();
-        for key in keys {
-            let waits = |pool: &crate::pool::Pool| {
-                !pool.waiting.is_empty() || !pool.sharers.is_empty() || !pool.greeting.is_empty()
-            };
-            if self.pools.get(key.0).is_some_and(waits) {
-                self.grow(key);
-            }
-        }
-    }
-
-    /// Looks up again the names of servers that are in use, when what is known of them is old.
-    pub fn refresh_names(&mut self) {
-        let mut hosts: Vec<&str> = Vec::new();
-        for (_, server) in self.servers.iter() {
-            let host = server.host.as_str();
-            if !hosts.contains(&host) && self.shared.resolver.is_old(host) {
-                hosts.push(host);
-            }
-        }
-        for host in hosts {
-            let _ = self.find_host(host);
-        }
     }
 }
 

@@ -1,15 +1,29 @@
 //! How client connections are counted: each has a seat from accept to its end, wherever it is moved.
 
+use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use crate::refusal::Refusal;
-use crate::shared::{Shared, lock};
+use crate::sync::lock;
+
+/// The counts of connections that limits go by.
+#[derive(Debug, Default)]
+pub struct Counts {
+    /// Clients that were let in, without those of the console.
+    pub clients: AtomicUsize,
+    /// Connections that have proven nothing.
+    pub strangers: AtomicUsize,
+    /// Whether it was told that there are too many of them, until there are few.
+    pub crowded: AtomicBool,
+    /// Server connections and client connections by user.
+    pub by_user: Mutex<HashMap<String, (usize, usize)>>,
+}
 
 /// A client connection's place among those that are counted. It is given back when it is dropped.
 pub struct Seat {
-    shared: Arc<Shared>,
+    counts: Arc<Counts>,
     holder: Holder,
 }
 
@@ -27,17 +41,17 @@ enum Holder {
 
 impl Seat {
     /// The seat of a connection that was just accepted.
-    pub fn new(shared: Arc<Shared>) -> Self {
-        shared.strangers.fetch_add(1, Ordering::Relaxed);
-        Self { shared, holder: Holder::Stranger }
+    pub fn new(counts: Arc<Counts>) -> Self {
+        counts.strangers.fetch_add(1, Ordering::Relaxed);
+        Self { counts, holder: Holder::Stranger }
     }
 
     /// Makes it the seat of a user's client, unless there are as many clients in all or of this user; 0 is no limit. On
     /// the console it takes nobody's place.
     pub fn take(&mut self, user: &str, console: bool, most: usize, most_of_user: usize) -> Result<(), Refusal> {
-        let mut by_user = lock(&self.shared.by_user);
+        let mut by_user = lock(&self.counts.by_user);
         // The lock makes one of counting and comparing, for the sum too.
-        if most > 0 && self.shared.clients.load(Ordering::Relaxed) >= most {
+        if most > 0 && self.counts.clients.load(Ordering::Relaxed) >= most {
             return Err(Refusal::Full);
         }
         let clients = by_user.get(user).map_or(0, |(_, clients)| *clients);
@@ -46,10 +60,10 @@ impl Seat {
         }
         by_user.entry(user.to_owned()).or_default().1 = clients + 1;
         if !console {
-            self.shared.clients.fetch_add(1, Ordering::Relaxed);
+            self.counts.clients.fetch_add(1, Ordering::Relaxed);
         }
         drop(by_user);
-        self.shared.strangers.fetch_sub(1, Ordering::Relaxed);
+        self.counts.strangers.fetch_sub(1, Ordering::Relaxed);
         self.holder = if console { Holder::Observer(user.to_owned()) } else { Holder::User(user.to_owned()) };
         Ok(())
     }
@@ -73,9 +87,9 @@ impl Seat {
     pub fn leave(&mut self) {
         let (Holder::User(user) | Holder::Observer(user)) = &self.holder else { return };
         if self.is_waited_for() {
-            self.shared.clients.fetch_sub(1, Ordering::Relaxed);
+            self.counts.clients.fetch_sub(1, Ordering::Relaxed);
         }
-        let mut by_user = lock(&self.shared.by_user);
+        let mut by_user = lock(&self.counts.by_user);
         if let Some(counts) = by_user.get_mut(user) {
             counts.1 = counts.1.saturating_sub(1);
             // Users come and go.
@@ -92,7 +106,7 @@ impl Drop for Seat {
     fn drop(&mut self) {
         self.leave();
         if self.is_strangers() {
-            self.shared.strangers.fetch_sub(1, Ordering::Relaxed);
+            self.counts.strangers.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }

@@ -2,37 +2,46 @@
 //! server connection, is a worker's as a whole, and goes to another only while nothing of it is under way.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Instant;
 
 use balancer::ServerId;
 use wire::scram::Secret;
 use wire::startup::CancelKey;
 
-use crate::admin::{Answer, Order};
+use crate::admin::order::{Answer, Order};
 use crate::catalog::Library;
-use crate::client::ClientKey;
 use crate::common::{Commons, PoolName};
 use crate::config::Config;
 use crate::credentials::Learnt;
 use crate::derive::Secrets;
-use crate::enter::Arrival;
-use crate::handover::Parcel;
 use crate::homes::Homes;
-use crate::metrics::{Measured, Stats};
+use crate::metrics::Stats;
+use crate::metrics::measured::Measured;
 use crate::monitor::{Board, Met};
-use crate::moves::Traveller;
-use crate::pool::Totals;
 use crate::replay::Bell;
 use crate::resolve::Resolver;
-use crate::succession::Adopted;
-use crate::takeover::Succession;
+use crate::seat::Counts;
+use crate::state::adopted::Adopted;
+use crate::state::arrival::Arrival;
+use crate::state::keys::{ClientKey, WorkerId};
+use crate::state::totals::Totals;
+use crate::state::traveller::{Parcel, Traveller};
+use crate::succession::inherited::Succession;
+use crate::sync::lock;
 
-/// Names a worker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct WorkerId(pub usize);
+/// What became of the last attempt.
+#[derive(Debug, Clone, Default)]
+pub struct Outcome {
+    /// Attempts that ended well.
+    pub good: u64,
+    /// Attempts that did not.
+    pub failed: u64,
+    /// Why the last one did not.
+    pub trouble: Option<String>,
+}
 
 /// What one worker tells another.
 #[derive(Debug)]
@@ -121,23 +130,17 @@ pub struct Shared {
     /// The workers' mailboxes.
     pub mailboxes: Vec<Mailbox>,
     /// Which workers serve a database.
-    pub homes: Homes,
+    pub homes: Arc<Homes>,
     /// What they have in common of its pools.
     pub commons: Commons,
     /// Secrets of plain passwords.
     pub secrets: Secrets,
     /// Who is named in cancel requests.
     pub cancels: Mutex<HashMap<CancelKey, (WorkerId, ClientKey)>>,
-    /// Clients that were let in, without those of the console.
-    pub clients: AtomicUsize,
-    /// Connections that have proven nothing.
-    pub strangers: AtomicUsize,
-    /// Whether it was told that there are too many of them, until there are few.
-    pub crowded: AtomicBool,
     /// The id that was given out last.
     pub last_id: AtomicU64,
-    /// Server connections and client connections by user.
-    pub by_user: Mutex<HashMap<String, (usize, usize)>>,
+    /// How many connections there are.
+    pub counts: Arc<Counts>,
     /// What clients' logins have taught, for logins to servers.
     pub learnt: Mutex<Learnt>,
     /// Databases that DISABLE has closed.
@@ -151,7 +154,7 @@ pub struct Shared {
     /// The names of servers.
     pub resolver: Resolver,
     /// How the configuration was read again.
-    pub reloads: Mutex<crate::reload::Outcome>,
+    pub reloads: Mutex<crate::shared::Outcome>,
     /// Settings of TLS that SET has given and that wait for others beside them.
     pub waiting_settings: Mutex<Vec<(String, String)>>,
     /// Whether no new clients are taken.
@@ -179,15 +182,12 @@ impl Shared {
             library: Library::new(reader),
             config: RwLock::new(Arc::new(config)),
             mailboxes,
-            homes,
+            homes: Arc::new(homes),
             commons: Commons::default(),
             secrets,
-            strangers: AtomicUsize::new(0),
-            crowded: AtomicBool::new(false),
             cancels: Mutex::default(),
-            clients: AtomicUsize::new(0),
+            counts: Arc::default(),
             last_id: AtomicU64::new(0),
-            by_user: Mutex::default(),
             learnt: Mutex::default(),
             disabled: Mutex::default(),
             paused: Mutex::default(),
@@ -242,9 +242,4 @@ impl Shared {
             self.tell_all(|| Message::Clusters);
         }
     }
-}
-
-/// Locks; what a panicking thread left is as good as any other, all values here are replaced whole.
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -7,14 +7,14 @@
 //! requests for its clients are passed on to, since these arrive at the new one. Should the new process fail before,
 //! nothing has changed.
 
-use std::io::{IoSlice, IoSliceMut, Read, Write};
+use std::io::{IoSlice, IoSliceMut};
+use std::io::{Read, Write};
 use std::mem::MaybeUninit;
-use std::net::TcpListener;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rustix::net::{
@@ -25,52 +25,25 @@ use wire::backend::{self, ColumnType, Status, tag};
 use wire::frame::{self, HEADER};
 use wire::startup::{self, CancelKey};
 
-use crate::admin;
-use crate::client::{Client, ClientKey};
 use crate::config::Settings;
-use crate::listen::{Listener, socket_path};
-use crate::moves::Traveller;
+use crate::listen::socket_path;
 use crate::net::Stream;
-use crate::shared::{Ending, Message, Shared, WorkerId, lock};
-use crate::slots::Slots;
-use crate::succession::{AT_ONCE as CLIENTS, Described, Row};
-use crate::suspend;
-use crate::worker::Worker;
+use crate::shared::{Message, Shared};
+use crate::state::adopted::{Described, Row};
+use crate::state::client::Client;
+use crate::state::keys::{ClientKey, WorkerId};
+use crate::state::slots::Slots;
+use crate::succession::inherited::{Inherited, Kind};
+use crate::sync::lock;
 
 /// Sockets that are handed over at most; the system allows 253.
-const MOST: usize = 64;
+pub const MOST: usize = 64;
+
 /// How long the other process may take for an answer.
 const ANSWER: Duration = Duration::from_secs(10);
+
 /// Cancel requests that are passed on at the same time; more have no effect.
 const AT_ONCE: usize = 16;
-
-/// What a socket is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// Clients by TCP.
-    Tcp,
-    /// Clients by a Unix socket.
-    Unix,
-    /// Requests for metrics.
-    Metrics,
-}
-
-/// What a row of the answer to `TAKEOVER DONE` says: where this process, or one before it, is to be found afterwards.
-const AFTERWARDS: &str = "afterwards";
-
-impl Kind {
-    const ALL: [(&'static str, Self); 3] = [("tcp", Self::Tcp), ("unix", Self::Unix), ("metrics", Self::Metrics)];
-
-    fn word(self) -> &'static str {
-        Self::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(word, _)| word)
-    }
-}
-
-/// Sockets that were handed over and are not in use yet.
-#[derive(Debug)]
-pub struct Inherited<F = OwnedFd> {
-    sockets: Vec<(Kind, String, F)>,
-}
 
 impl<F> Default for Inherited<F> {
     fn default() -> Self {
@@ -106,64 +79,6 @@ impl<F> Inherited<F> {
     /// The addresses of those that nobody has taken.
     pub fn unused(&self) -> impl Iterator<Item = &str> {
         self.sockets.iter().map(|(_, address, _)| address.as_str())
-    }
-}
-
-/// What a process knows of those before and after it.
-#[derive(Debug, Default)]
-pub struct Succession {
-    /// Where requests for metrics arrive, and what wakes the thread that waits for them.
-    pub metrics: Mutex<Option<(TcpListener, mio::Waker)>>,
-    /// Another process has the sockets.
-    handed_over: AtomicBool,
-    /// Whether it takes clients over too.
-    takes_clients: AtomicBool,
-    /// The console client that it does that by, and the clients that are ready to go.
-    heir: Mutex<Option<(ClientKey, Vec<Traveller>)>>,
-    /// The Unix sockets of the processes that had them before, as long as these are there.
-    pub before: Mutex<Vec<PathBuf>>,
-    /// Cancel requests that are being passed on to them.
-    passing_on: AtomicUsize,
-}
-
-impl Succession {
-    /// Whether another process has the sockets.
-    pub fn is_handed_over(&self) -> bool {
-        self.handed_over.load(Ordering::Relaxed)
-    }
-
-    /// Whether another process takes clients over.
-    pub fn has_heir(&self) -> bool {
-        self.takes_clients.load(Ordering::Relaxed)
-    }
-
-    /// The console client by which another process takes clients over.
-    pub fn heir(&self) -> Option<ClientKey> {
-        lock(&self.heir).as_ref().map(|(key, _)| *key)
-    }
-
-    /// A client is ready to go; it is given back where nobody takes it.
-    pub fn leaves(&self, traveller: Traveller) -> Result<(), Box<Traveller>> {
-        match &mut *lock(&self.heir) {
-            Some((_, ready)) => ready.push(traveller),
-            None => return Err(Box::new(traveller)),
-        }
-        Ok(())
-    }
-
-    /// The clients that go next to the process of this console client, the only one that takes any.
-    pub fn inherit(&self, key: ClientKey) -> Vec<Traveller> {
-        let mut heir = lock(&self.heir);
-        let (of, ready) = heir.get_or_insert_with(|| (key, Vec::new()));
-        self.takes_clients.store(true, Ordering::Relaxed);
-        let count = if *of == key { ready.len().min(CLIENTS) } else { 0 };
-        ready.drain(..count).collect()
-    }
-
-    /// Nobody takes clients over any more: those that were ready to go.
-    pub fn disinherit(&self) -> Vec<Traveller> {
-        self.takes_clients.store(false, Ordering::Relaxed);
-        lock(&self.heir).take().map(|(_, ready)| ready).unwrap_or_default()
     }
 }
 
@@ -322,14 +237,14 @@ fn read_answer(stream: &UnixStream) -> Result<Answered, Trouble> {
 /// The columns of the answers to `TAKEOVER` and `TAKEOVER DONE`.
 const COLUMNS: [(&str, ColumnType); 2] = [("kind", ColumnType::Text), ("address", ColumnType::Text)];
 
-fn write_rows<'a>(out: &mut Vec<u8>, rows: impl IntoIterator<Item = (&'a str, String)>) {
+pub fn write_rows<'a>(out: &mut Vec<u8>, rows: impl IntoIterator<Item = (&'a str, String)>) {
     backend::write_row_description(out, COLUMNS.into_iter());
     for (word, address) in rows {
         backend::write_data_row(out, [Some(word.as_bytes()), Some(address.as_bytes())].into_iter());
     }
 }
 
-fn write_plain_rows(answer: &mut Vec<u8>, rows: &[Row]) {
+pub fn write_plain_rows(answer: &mut Vec<u8>, rows: &[Row]) {
     backend::write_row_description(answer, COLUMNS.into_iter());
     for row in rows {
         backend::write_data_row(answer, row.iter().map(|value| Some(value.as_slice())));
@@ -338,7 +253,7 @@ fn write_plain_rows(answer: &mut Vec<u8>, rows: &[Row]) {
     backend::write_ready_for_query(answer, Status::Idle);
 }
 
-fn answer_to_takeover<'a>(rows: impl IntoIterator<Item = (&'a str, String)>) -> Vec<u8> {
+pub fn answer_to_takeover<'a>(rows: impl IntoIterator<Item = (&'a str, String)>) -> Vec<u8> {
     let mut answer = Vec::new();
     write_rows(&mut answer, rows);
     backend::write_command_complete(&mut answer, "TAKEOVER");
@@ -347,14 +262,14 @@ fn answer_to_takeover<'a>(rows: impl IntoIterator<Item = (&'a str, String)>) -> 
 }
 
 /// Where this process listens when another has its sockets.
-fn own_path(settings: &Settings) -> Option<PathBuf> {
+pub fn own_path(settings: &Settings) -> Option<PathBuf> {
     let mut path = socket_path(settings)?.into_os_string();
     path.push(format!(".{}", std::process::id()));
     Some(path.into())
 }
 
 /// Sends an answer on the console with sockets beside it.
-fn send_with(
+pub fn send_with(
     clients: &mut Slots<Client>,
     key: ClientKey,
     answer: &[u8],
@@ -376,98 +291,6 @@ fn send_with(
     let sent = sent.map_err(|error| text(error.into()))?;
     client.io.out().extend_from_slice(answer.get(sent..).unwrap_or_default());
     Ok(())
-}
-
-impl Worker {
-    /// Gives the listening sockets to who asks for them on the console.
-    pub fn hand_over(&mut self, key: ClientKey) -> Result<(), String> {
-        self.may_hand_over(key)?;
-        let metrics = lock(&self.shared.succession.metrics);
-        let mut sockets: Vec<(Kind, String, BorrowedFd<'_>)> = self.door.sockets();
-        if let Some((listener, _)) = metrics.as_ref()
-            && let Ok(address) = listener.local_addr()
-        {
-            sockets.push((Kind::Metrics, address.to_string(), listener.as_fd()));
-        }
-        if sockets.len() > MOST {
-            return Err(format!("there are more than {MOST} sockets to be handed over"));
-        }
-        let rows: Vec<(&str, String)> =
-            sockets.iter().map(|(kind, address, _)| (kind.word(), address.clone())).collect();
-        let handed: Vec<BorrowedFd<'_>> = sockets.iter().map(|(_, _, socket)| *socket).collect();
-        let answer = answer_to_takeover(rows);
-        send_with(&mut self.clients, key, &answer, &handed)?;
-        crate::info!("the listening sockets were given to a process that is to take them over");
-        Ok(())
-    }
-
-    /// Gives the clients that have nothing under way to the process that has taken the sockets over.
-    pub fn hand_clients_over(&mut self, key: ClientKey) -> Result<(), String> {
-        let own = self.clients.get(key.0).is_some_and(|client| admin::is_own_user(client) && !client.unsynced);
-        if !own || !self.shared.succession.is_handed_over() {
-            return Err("TAKEOVER CLIENTS is for the process that has taken the sockets over".to_owned());
-        }
-        let travellers = self.next_heirs(key);
-        let rows: Vec<Row> = travellers.iter().flat_map(|traveller| self.describe(traveller)).collect();
-        let mut answer = Vec::new();
-        write_plain_rows(&mut answer, &rows);
-        let handed: Vec<BorrowedFd<'_>> = travellers.iter().map(Traveller::socket).collect();
-        if let Err(why) = send_with(&mut self.clients, key, &answer, &handed) {
-            drop(handed);
-            for mut traveller in travellers {
-                traveller.place.change(self.id);
-                self.settle_in(traveller);
-            }
-            return Err(why);
-        }
-        Ok(())
-    }
-
-    /// Another process serves the sockets: this one lets go of them, and ends when its clients have left.
-    pub fn handed_over(&mut self, key: ClientKey) -> Result<(), String> {
-        self.may_hand_over(key)?;
-        let own = own_path(&self.config.settings).map(Listener::own).transpose();
-        let own = own.unwrap_or_else(|error| {
-            crate::warning!("cancel requests for the clients that are left will have no effect: {error}");
-            None
-        });
-        let before = lock(&self.shared.succession.before).clone();
-        let own_path = own.as_ref().and_then(Listener::socket).map(|(_, path, _)| path);
-        let paths = own_path.into_iter().chain(before.iter().map(|path| path.display().to_string()));
-        if let Some(client) = self.clients.get_mut(key.0) {
-            write_rows(client.io.out(), paths.map(|path| (AFTERWARDS, path)));
-        }
-        self.replace_door(own.into_iter().collect()).map_err(|error| error.to_string())?;
-        self.shared.succession.handed_over.store(true, Ordering::Relaxed);
-        if let Some((_, waker)) = lock(&self.shared.succession.metrics).take() {
-            // Should it fail, requests for metrics are answered here until the end.
-            let _ = waker.wake();
-        }
-        crate::info!("another process has taken the listening sockets over: ending when the last client has left");
-        self.shared.tell_all(|| Message::Shutdown(Ending::WaitForClients));
-        Ok(())
-    }
-
-    fn may_hand_over(&self, key: ClientKey) -> Result<(), String> {
-        let Some(client) = self.clients.get(key.0) else { return Ok(()) };
-        if !admin::is_own_user(client) || client.unsynced {
-            return Err(
-                "TAKEOVER is for howdah-pooler -R, over the Unix socket under the pooler's own account".to_owned()
-            );
-        }
-        if self.shared.succession.is_handed_over() {
-            return Err("another process has taken the sockets over".to_owned());
-        }
-        if self.shared.ending.load(Ordering::Relaxed) {
-            return Err("the pooler is shutting down".to_owned());
-        }
-        if suspend::is_suspended(&self.shared) || !lock(&self.shared.paused).is_empty() {
-            return Err(
-                "the pooler is paused or suspended: RESUME first, or its clients would wait for ever".to_owned()
-            );
-        }
-        Ok(())
-    }
 }
 
 /// Passes a cancel request that names nobody here on to the processes that had the sockets before; false when there are
@@ -514,6 +337,7 @@ fn deliver(path: &Path, request: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::succession::inherited::AFTERWARDS;
 
     fn rows(rows: &[(&str, &str)]) -> Vec<(String, String)> {
         rows.iter().map(|(kind, address)| ((*kind).to_owned(), (*address).to_owned())).collect()

@@ -2,8 +2,10 @@
 
 use wire::backend::ColumnType::Text;
 
-use super::Order;
-use super::show::{Columns, Dialect, Show};
+use super::show::Show;
+use crate::admin::order::Order;
+
+use crate::admin::show::view::{Columns, Dialect};
 use crate::shared::Ending;
 
 /// A parameter of PostgreSQL that drivers ask for or set on their own.

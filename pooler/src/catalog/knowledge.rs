@@ -9,8 +9,8 @@ use classify::Catalog;
 use wire::login::Account;
 
 use crate::config::Config;
-use crate::monitor::Address;
-use crate::shared::lock;
+use crate::monitor::address::Address;
+use crate::sync::lock;
 
 /// A catalog that nobody has compared with the server for so long may be another by now. Databases that are in use are
 /// compared every few seconds.

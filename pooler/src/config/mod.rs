@@ -7,10 +7,12 @@ mod nearest;
 mod pgcat;
 mod reference;
 pub mod servers;
-mod settings;
+pub mod settings;
+#[cfg(test)]
+mod tests;
 mod toml_file;
 pub(crate) mod userlist;
-mod value;
+pub mod value;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -20,7 +22,6 @@ use std::time::Duration;
 use crate::hba::Hba;
 use crate::ident::Ident;
 use crate::tls::Contexts;
-
 pub use entries::{Database, Key, User};
 pub use nearest::nearest;
 pub use reference::page as reference_page;
@@ -29,6 +30,11 @@ pub use settings::{Settings, Shown};
 pub use value::{
     AuthType, ChannelBinding, FileMode, HostOrder, List, LogFormat, PoolMode, Seconds, Shutdown, SslMode, Value,
 };
+
+/// Whether a database is the console.
+pub fn is_console(database: &str) -> bool {
+    matches!(database, "howdah" | "pgbouncer" | "pgcat")
+}
 
 /// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -169,12 +175,12 @@ impl Config {
         if settings.listen_addr.0.is_empty() && settings.unix_socket_dir.is_empty() {
             return Err("neither listen_addr nor unix_socket_dir is set: nobody could connect".to_owned());
         }
-        if let Some(name) = self.databases.keys().find(|name| crate::admin::is_console(name)) {
+        if let Some(name) = self.databases.keys().find(|name| crate::config::is_console(name)) {
             return Err(format!(
                 "database {name}: the console has that name; give the entry another, and dbname={name}"
             ));
         }
-        if let Some(name) = self.auth_databases().find(|name| crate::admin::is_console(name)) {
+        if let Some(name) = self.auth_databases().find(|name| crate::config::is_console(name)) {
             return Err(format!(
                 "auth_dbname = {name}: that is the console, which runs no auth_query; name a database"
             ));
@@ -301,6 +307,3 @@ fn named<T>(setting: &str, path: &str, read: fn(&str) -> Result<T, String>) -> R
     let text = std::fs::read_to_string(path).map_err(|error| format!("{setting}: cannot read {path}: {error}"))?;
     read(&text).map(Arc::new).map_err(|error| format!("{setting}: {path}: {error}"))
 }
-
-#[cfg(test)]
-mod tests;

@@ -12,11 +12,15 @@ use std::time::{Duration, Instant};
 
 use mio::{Events, Interest, Poll, Token, Waker};
 
-use super::{Measured, ask_all, page};
-use crate::admin::{Part, PoolSeen};
+use super::page;
+
+use crate::admin::seen::{Part, PoolSeen};
 use crate::config::Settings;
-use crate::shared::{Shared, lock};
-use crate::takeover::{Inherited, Kind};
+use crate::metrics::ask::ask_all;
+use crate::metrics::measured::Measured;
+use crate::shared::Shared;
+use crate::succession::inherited::{Inherited, Kind};
+use crate::sync::lock;
 
 /// Requests that are answered at the same time; more are closed.
 const AT_ONCE: usize = 16;
@@ -192,7 +196,7 @@ fn unready(shared: &Shared, measured: &[Measured]) -> Option<String> {
     if lock(&shared.paused).contains("") {
         return Some("paused".to_owned());
     }
-    if crate::suspend::is_suspended(shared) {
+    if crate::state::suspension::is_suspended(shared) {
         return Some("suspended".to_owned());
     }
     if let Some(trouble) = ill(shared, measured) {

@@ -6,12 +6,14 @@ use std::sync::atomic::Ordering;
 use balancer::Moment;
 
 use super::text::{Kind, Page};
-use super::{Measured, Times};
-use crate::admin::{Part, PoolSeen, pool_parts};
+use crate::admin::seen::{Part, PoolSeen, pool_parts};
+use crate::metrics::measured::Measured;
+use crate::metrics::times::Times;
 use crate::monitor::{Board, ServerSeen};
-use crate::pool::Totals;
-use crate::shape::Why;
-use crate::shared::{Shared, lock};
+use crate::shared::Shared;
+use crate::state::fingerprint::Why;
+use crate::state::totals::Totals;
+use crate::sync::lock;
 
 /// A count that a pool keeps: its name, its meaning, how it is had.
 type Count = (&'static str, &'static str, fn(&Totals) -> f64);
@@ -133,7 +135,7 @@ fn whole(page: &mut Page, shared: &Shared, measured: &[Measured]) {
         "client_connections",
         Kind::Gauge,
         "Clients that are logged in, without those of the console.",
-        shared.clients.load(Ordering::Relaxed) as f64,
+        shared.counts.clients.load(Ordering::Relaxed) as f64,
     );
     one(
         "max_client_connections",

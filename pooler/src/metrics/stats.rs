@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Times;
+use super::times::Times;
 
 /// What is counted of one server of a pool.
 #[derive(Debug, Clone, Default)]

@@ -8,10 +8,10 @@ use std::time::Instant;
 
 use balancer::{Cluster, Failure, Moment, Observation, ServerId, ServerReport, Standing, View};
 
-use super::Address;
 use crate::config::{Config, Routing};
+use crate::monitor::address::Address;
 use crate::replay::{Bell, Freshness};
-use crate::shared::lock;
+use crate::sync::lock;
 
 /// What a worker has met on a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,6 +7,7 @@
 //! refusal, a server that dies, a write that meets a replica) it tells by [`crate::shared::Shared::met`], and the server is asked at
 //! once. Names of servers are looked up on a thread of their own ([`resolve`]).
 
+pub mod address;
 mod board;
 mod probe;
 mod query;
@@ -15,7 +16,7 @@ mod users;
 mod view;
 mod watch;
 
+pub use address::Address;
 pub use board::{Board, Met, ServerSeen};
-pub use resolve::Address;
 pub use view::{ClusterView, Refreshed};
 pub use watch::{WAKER, spawn};

@@ -17,11 +17,14 @@ use wire::backend::{self, Report, tag};
 use wire::login::{Error, Event, Fault, Login};
 use wire::{frame, frontend};
 
-use super::{Address, query};
+use super::query;
+
 use crate::config::{Config, Database};
 use crate::credentials;
+use crate::monitor::address::Address;
 use crate::net::{Got, Io, Stream};
-use crate::shared::{Shared, lock};
+use crate::shared::Shared;
+use crate::sync::lock;
 use crate::tls::{Connector, Link};
 
 /// No answer has longer messages.

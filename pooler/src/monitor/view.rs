@@ -5,8 +5,9 @@ use std::sync::Arc;
 use balancer::{ServerId, Tried, Turn, Unavailable, View, Want};
 
 use super::board::Posted;
-use super::{Address, Board};
 use crate::config::Routing;
+use crate::monitor::address::Address;
+use crate::monitor::board::Board;
 use crate::replay::Freshness;
 
 /// What a look at the board has brought.

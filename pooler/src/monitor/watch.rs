@@ -16,7 +16,8 @@ use super::resolve::{self, Question};
 use super::users::users;
 use crate::config::Config;
 use crate::credentials;
-use crate::shared::{Message, Shared, lock};
+use crate::shared::{Message, Shared};
+use crate::sync::lock;
 
 /// How often bans are looked at.
 const TICK: Duration = Duration::from_millis(100);

@@ -17,7 +17,8 @@ use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ClientConfig, RootCertStore, ServerConfig, SupportedCipherSuite, SupportedProtocolVersion};
 
-use crate::config::{AuthType, Settings, SslMode};
+use crate::config::settings::Settings;
+use crate::config::value::{AuthType, SslMode};
 
 pub use link::Link;
 pub use session::Session;

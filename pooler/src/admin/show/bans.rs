@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use wire::backend::ColumnType::Text;
 
-use super::{Columns, Row, View, number, text, time};
+use crate::admin::show::view::{Columns, Row, View, number, text, time};
 
 pub const COLUMNS: Columns = &[
     ("db", Text),

@@ -2,8 +2,8 @@
 
 use wire::backend::ColumnType::{Int8, Text};
 
-use super::{Columns, Row, View, number, text, time};
-use crate::admin::snapshot::Line;
+use crate::admin::seen::Line;
+use crate::admin::show::view::{Columns, Row, View, number, text, time};
 
 pub const COLUMNS: Columns = &[
     ("type", Text),

@@ -2,9 +2,9 @@
 
 use wire::backend::ColumnType::{Int8, Text};
 
-use super::{Columns, Row, View, number, text};
+use crate::admin::show::view::{Columns, Row, View, number, text};
 use crate::config::{Database, Value};
-use crate::shared::lock;
+use crate::sync::lock;
 
 pub const COLUMNS: Columns = &[
     ("name", Text),

@@ -2,7 +2,7 @@
 
 use wire::backend::ColumnType::{Int8, Text};
 
-use super::{Columns, Row, View};
+use crate::admin::show::view::{Columns, Row, View};
 
 pub const COLUMNS: Columns = &[("zonename", Text), ("serial", Int8), ("count", Int8)];
 

@@ -3,7 +3,7 @@
 
 use wire::backend::ColumnType::{Int8, Text};
 
-use super::{Columns, Row, View, number, text};
+use crate::admin::show::view::{Columns, Row, View, number, text};
 
 pub const COLUMNS: Columns = &[
     ("fd", Int8),

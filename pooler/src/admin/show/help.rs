@@ -1,6 +1,6 @@
 //! SHOW HELP: the commands, as a notice.
 
-use super::{Columns, Row, View};
+use crate::admin::show::view::{Columns, Row, View};
 
 /// What is told.
 pub const TEXT: &str = "Console usage

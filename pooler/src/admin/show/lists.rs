@@ -2,15 +2,15 @@
 
 use wire::backend::ColumnType::{Int8, Text};
 
-use super::{Columns, Row, View, number, text};
-use crate::admin::pool_parts;
+use crate::admin::seen::pool_parts;
+use crate::admin::show::view::{Columns, Row, View, number, text};
 
 pub const COLUMNS: Columns = &[("list", Text), ("items", Int8)];
 
 pub fn rows(view: &View<'_>) -> Vec<Row> {
-    let sum = |count: &dyn Fn(&crate::admin::Snapshot) -> usize| view.snapshots.iter().map(count).sum::<usize>();
+    let sum = |count: &dyn Fn(&crate::admin::seen::Snapshot) -> usize| view.snapshots.iter().map(count).sum::<usize>();
     let used_servers =
-        |snapshot: &crate::admin::Snapshot| snapshot.servers.iter().filter(|line| line.state != "idle").count();
+        |snapshot: &crate::admin::seen::Snapshot| snapshot.servers.iter().filter(|line| line.state != "idle").count();
     let names = view.shared.resolver.known();
     let lists = [
         ("databases", view.config.databases.len()),

@@ -2,7 +2,7 @@
 
 use wire::backend::ColumnType::{Int8, Text};
 
-use super::{Columns, Row, View, number, text};
+use crate::admin::show::view::{Columns, Row, View, number, text};
 
 pub const COLUMNS: Columns = &[("name", Text), ("size", Int8), ("used", Int8), ("free", Int8), ("memtotal", Int8)];
 
@@ -15,8 +15,8 @@ pub fn rows(view: &View<'_>) -> Vec<Row> {
         vec![text(name), number(size), number(used), number(0), number(size * used)]
     };
     vec![
-        row("client_cache", std::mem::size_of::<crate::client::Client>(), clients),
-        row("server_cache", std::mem::size_of::<crate::server::Server>(), servers),
+        row("client_cache", std::mem::size_of::<crate::state::client::Client>(), clients),
+        row("server_cache", std::mem::size_of::<crate::state::server::Server>(), servers),
         row("bytes_in_flight", 1, held),
     ]
 }

@@ -2,7 +2,7 @@
 
 use wire::backend::ColumnType::{Int8, Text};
 
-use super::{Columns, Row, View};
+use crate::admin::show::view::{Columns, Row, View};
 
 pub const COLUMNS: Columns = &[("peer_id", Int8), ("host", Text), ("port", Int8), ("pool_size", Int8)];
 

@@ -2,10 +2,12 @@
 
 use wire::backend::ColumnType::{Int8, Text};
 
-use super::{Columns, Row, Show, Table, View, number, text};
-use crate::admin::{Part, PoolSeen, whole_pools};
+use super::Show;
+
+use crate::admin::seen::{Part, PoolSeen, whole_pools};
+use crate::admin::show::view::{Columns, Row, Table, View, number, text};
 use crate::metrics::server_name;
-use crate::pool::Totals;
+use crate::state::totals::Totals;
 
 /// The columns and rows of what PgCat shows in a way of its own.
 pub fn of(show: Show) -> Option<Table> {

@@ -2,8 +2,8 @@
 
 use wire::backend::ColumnType::{Int8, Text};
 
-use super::{Columns, Row, View, number, text};
-use crate::admin::whole_pools;
+use crate::admin::seen::whole_pools;
+use crate::admin::show::view::{Columns, Row, View, number, text};
 
 pub const COLUMNS: Columns = &[
     ("database", Text),

@@ -2,7 +2,7 @@
 
 use wire::backend::ColumnType::{Int8, Text};
 
-use super::{Columns, Row, View, number, text};
+use crate::admin::show::view::{Columns, Row, View, number, text};
 use crate::config::Value;
 use crate::monitor::ServerSeen;
 

@@ -1,6 +1,8 @@
 //! SHOW SERVERS: a row for each server connection.
 
-use super::{Columns, Row, View, clients};
+use super::clients;
+
+use crate::admin::show::view::{Columns, Row, View};
 
 pub const COLUMNS: Columns = clients::COLUMNS;
 

@@ -3,8 +3,10 @@
 
 use wire::backend::ColumnType::{Int8, Text};
 
-use super::{Columns, Row, View, clients, number, text};
-use crate::admin::snapshot::Line;
+use super::clients;
+
+use crate::admin::seen::Line;
+use crate::admin::show::view::{Columns, Row, View, number, text};
 
 pub const COLUMNS: Columns = &[
     ("type", Text),

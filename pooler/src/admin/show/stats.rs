@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use wire::backend::ColumnType::{Int8, Text};
 
-use super::{Columns, Row, View, number, text};
-use crate::pool::Totals;
+use crate::admin::show::view::{Columns, Row, View, number, text};
+use crate::state::totals::Totals;
 
 pub const COLUMNS: Columns = &[
     ("database", Text),

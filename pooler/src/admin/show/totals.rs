@@ -2,8 +2,10 @@
 
 use wire::backend::ColumnType::{Int8, Text};
 
-use super::{Columns, Row, View, number, stats, text};
-use crate::pool::Totals;
+use super::stats;
+
+use crate::admin::show::view::{Columns, Row, View, number, text};
+use crate::state::totals::Totals;
 
 pub const COLUMNS: Columns = &[("name", Text), ("value", Int8)];
 

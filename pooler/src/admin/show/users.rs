@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use wire::backend::ColumnType::{Int8, Text};
 
-use super::{Columns, Row, View, number, text};
+use crate::admin::show::view::{Columns, Row, View, number, text};
 use crate::config::Value;
-use crate::shared::lock;
+use crate::sync::lock;
 
 pub const COLUMNS: Columns = &[
     ("name", Text),
@@ -20,7 +20,7 @@ pub const COLUMNS: Columns = &[
 ];
 
 pub fn rows(view: &View<'_>) -> Vec<Row> {
-    let counts = lock(&view.shared.by_user);
+    let counts = lock(&view.shared.counts.by_user);
     let names: BTreeSet<&String> =
         view.config.passwords.keys().chain(view.config.users.keys()).chain(counts.keys()).collect();
     names

@@ -2,7 +2,7 @@
 
 use wire::backend::ColumnType::Text;
 
-use super::{Columns, Row, View, text};
+use crate::admin::show::view::{Columns, Row, View, text};
 
 pub const COLUMNS: Columns = &[("version", Text)];
 

@@ -1,0 +1,25 @@
+//! The account of the operating system that a client on a Unix socket belongs to.
+
+use crate::net::Stream;
+use crate::state::client::Client;
+
+/// Whether a client is the account that the pooler runs as, by a Unix socket, under the console's own name.
+pub fn is_own_user(client: &Client) -> bool {
+    let Stream::Unix(stream) = &client.io.stream else { return false };
+    if &*client.user != "pgbouncer" && &*client.user != "howdah" {
+        return false;
+    }
+    let Ok(peer) = stream.peer_cred_uid() else { return false };
+    // SAFETY: getuid has no arguments, touches no memory and cannot fail.
+    peer == unsafe { libc::getuid() }
+}
+
+/// The name of the account that a client runs as, where it came by a Unix socket.
+pub fn account_of(client: &Client) -> Option<String> {
+    let Stream::Unix(stream) = &client.io.stream else { return None };
+    crate::account::name(stream.peer_cred_uid().ok()?)
+}
+
+pub trait PeerUid {
+    fn peer_cred_uid(&self) -> std::io::Result<u32>;
+}

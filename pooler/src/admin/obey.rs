@@ -1,0 +1,178 @@
+//! What a worker does when it is given an order from the console, and the answers that come back.
+
+use std::time::Duration;
+
+use crate::admin::command::Command;
+use crate::admin::order::{Answer, Order};
+use crate::admin::{session, snapshot};
+use crate::backend::{close, hub_asks};
+use crate::frontend::leave;
+use crate::pause::is_paused;
+use crate::pause::names;
+use crate::pools::size;
+use crate::pools::{free, grow};
+use crate::reactor::moves::KILLED;
+use crate::reactor::{sockets, suspend, turns};
+use crate::shared::Message;
+use crate::state::Core;
+use crate::state::client::{Client, State as ClientState};
+use crate::state::keys::{ClientKey, PoolKey, ServerKey};
+use crate::state::server::State;
+use crate::sync::lock;
+
+/// How often a PAUSE looks again.
+pub const AGAIN: Duration = Duration::from_millis(50);
+
+/// A worker's answer to a question of this one.
+pub fn console_answer(core: &mut Core, number: u64, answer: Answer) {
+    let Some(asked) = core.console.asked.get_mut(&number) else { return };
+    asked.answers.push(answer);
+    asked.missing = asked.missing.saturating_sub(1);
+    if asked.missing > 0 {
+        return;
+    }
+    let left: usize = asked.answers.iter().map(|answer| if let Answer::Left(left) = answer { *left } else { 0 }).sum();
+    if left > 0 && asked.command.waits() {
+        asked.again = Some(core.now + AGAIN);
+        return;
+    }
+    let Some(asked) = core.console.asked.remove(&number) else { return };
+    // It may have gone, or have been killed by its own command.
+    let waits =
+        |client: &&mut Client| client.console_waits == Some(number) && matches!(client.state, ClientState::Console);
+    let Some(client) = core.clients.get_mut(asked.client.0).filter(waits) else { return };
+    client.console_waits = None;
+    let resumed = |name: &Option<String>| !lock(&core.shared.paused).contains(name.as_deref().unwrap_or_default());
+    match &asked.command {
+        Command::Pause(name) if resumed(name) => {
+            session::console_refused(core, asked.client, "57014", "RESUME came before PAUSE was done");
+        }
+        command => session::console_result(core, asked.client, command, asked.answers),
+    }
+    sockets::flush_client(core, asked.client);
+    turns::give_turn(core, crate::state::turn::Turn::Client(asked.client));
+}
+
+/// Asks again what was not finished.
+pub fn console_tick(core: &mut Core) {
+    let now = core.now;
+    let due: Vec<u64> = core
+        .console
+        .asked
+        .iter()
+        .filter(|(_, asked)| asked.again.is_some_and(|again| now >= again))
+        .map(|(&number, _)| number)
+        .collect();
+    for number in due {
+        let Some(asked) = core.console.asked.get_mut(&number) else { continue };
+        if core.clients.get(asked.client.0).is_none_or(|client| client.console_waits != Some(number)) {
+            core.console.asked.remove(&number);
+            continue;
+        }
+        asked.again = None;
+        asked.answers.clear();
+        asked.missing = core.shared.mailboxes.len();
+        if let Some(order) = asked.command.order() {
+            core.shared.tell_all(|| Message::Order(core.id, number, order.clone()));
+        }
+    }
+}
+
+/// Does what the console orders, here.
+pub fn obey(core: &mut Core, order: &Order) -> Answer {
+    match order {
+        Order::Look => Answer::Seen(snapshot::snapshot(core)),
+        Order::Pause(database) => {
+            let mut pools = pools_of(core, database.as_deref());
+            // A PAUSE that waits asks again and again, and RESUME may have come meanwhile.
+            pools.retain(|key| {
+                let Some(pool) = core.pools.get_mut(key.0) else { return false };
+                pool.paused = is_paused(&core.shared, &pool.database, &pool.user);
+                pool.paused
+            });
+            for key in &pools {
+                if let Some(pool) = core.pools.get(key.0) {
+                    let idle: Vec<ServerKey> = pool.idle.iter().copied().collect();
+                    for server in idle {
+                        close::close_server(core, server, "PAUSE");
+                    }
+                }
+            }
+            Answer::Left(servers_of(core, &pools).len())
+        }
+        Order::Suspend => Answer::Left(suspend::suspend(core)),
+        Order::Resume(database) => {
+            suspend::end_suspension(core);
+            for key in pools_of(core, database.as_deref()) {
+                size::size_pool(core, key);
+                free::serve_queue(core, key);
+            }
+            Answer::Left(0)
+        }
+        Order::Reconnect(database) => {
+            let pools = pools_of(core, database.as_deref());
+            let servers = servers_of(core, &pools);
+            close::retire(core, &servers);
+            for key in pools {
+                hub_asks::retire_hub(core, key);
+                grow::grow(core, key);
+            }
+            Answer::Left(0)
+        }
+        Order::WaitClose(database) => {
+            let pools = pools_of(core, database.as_deref());
+            let servers = servers_of(core, &pools);
+            let left = servers.iter().filter(|key| core.servers.get(key.0).is_some_and(|server| server.retire));
+            Answer::Left(left.count())
+        }
+        Order::Kill(database) => {
+            core.kills += 1;
+            let pools = pools_of(core, database.as_deref());
+            let clients: Vec<ClientKey> = core
+                .clients
+                .iter()
+                .filter(|(_, client)| client.pool.is_some_and(|pool| pools.contains(&pool)))
+                .map(|(key, _)| ClientKey(key))
+                .collect();
+            for client in clients {
+                leave::fatal(core, client, "57P01", KILLED);
+            }
+            for server in servers_of(core, &pools) {
+                close::close_server(core, server, "KILL");
+            }
+            for key in pools {
+                hub_asks::retire_hub(core, key);
+                if let Some(pool) = core.pools.get_mut(key.0) {
+                    pool.paused = true;
+                }
+            }
+            Answer::Left(0)
+        }
+        Order::KillClient(id) => {
+            let is_it = |client: &Client| client.id == *id && !matches!(client.state, ClientState::Closing);
+            let found = core.clients.iter().find(|(_, client)| is_it(client)).map(|(key, _)| ClientKey(key));
+            if let Some(key) = found {
+                leave::fatal(core, key, "57P01", "client was killed by an administrator (KILL_CLIENT)");
+            }
+            Answer::Found(found.is_some())
+        }
+    }
+}
+
+fn pools_of(core: &Core, named: Option<&str>) -> Vec<PoolKey> {
+    core.pools
+        .iter()
+        .filter(|(_, pool)| named.is_none_or(|named| names(named, &pool.database, &pool.user)))
+        .map(|(key, _)| PoolKey(key))
+        .collect()
+}
+
+fn servers_of(core: &Core, pools: &[PoolKey]) -> Vec<ServerKey> {
+    core.servers
+        .iter()
+        .filter(|(_, server)| pools.contains(&server.pool) && server.target.is_none())
+        // What is no connection of the pool stays for as long as its clients do.
+        .filter(|(_, server)| !matches!(server.state, State::Cancelling) && server.apart.is_none())
+        .map(|(key, _)| ServerKey(key))
+        .collect()
+}

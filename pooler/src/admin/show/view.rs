@@ -1,0 +1,62 @@
+//! What the tables of SHOW are made from, and the values that they hold.
+
+use std::time::Duration;
+
+use wire::backend::ColumnType;
+
+use crate::admin::seen::Snapshot;
+use crate::config::Config;
+use crate::shared::Shared;
+
+/// A row of values; `None` is NULL.
+pub type Row = Vec<Option<String>>;
+
+/// Names and types of columns.
+pub type Columns = &'static [(&'static str, ColumnType)];
+
+/// The columns of what is shown, and what makes its rows.
+pub type Table = (Columns, fn(&View<'_>) -> Vec<Row>);
+
+/// Whose columns are shown, where they differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    /// PgBouncer's.
+    PgBouncer,
+    /// PgCat's.
+    PgCat,
+}
+
+impl Dialect {
+    /// That of the console under this name.
+    pub fn of(console: &str) -> Self {
+        if console == "pgcat" { Self::PgCat } else { Self::PgBouncer }
+    }
+}
+
+/// From what results are made.
+pub struct View<'a> {
+    /// What each worker holds.
+    pub snapshots: &'a [Snapshot],
+    /// The configuration in force.
+    pub config: &'a Config,
+    /// What the workers share.
+    pub shared: &'a Shared,
+}
+
+/// A text.
+pub fn text(value: impl Into<String>) -> Option<String> {
+    Some(value.into())
+}
+
+/// A number.
+pub fn number(value: impl ToString) -> Option<String> {
+    Some(value.to_string())
+}
+
+/// When something was that is so long ago.
+pub fn time(age: Duration) -> Option<String> {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let then = now.saturating_sub(age);
+    let shown = crate::log::date_time(then.as_secs(), 0);
+    Some(format!("{} UTC", shown.get(..19).unwrap_or(&shown)))
+}

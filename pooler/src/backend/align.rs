@@ -1,0 +1,159 @@
+//! Bringing the session on a server connection in line with a client's, and undoing what clients have left there.
+//!
+//! Nothing of a client is sent before the answer to its alignment has come and was good. An alignment that a limit, a
+//! cancel request or a death has struck is nobody's fault: the client's statement has not been sent, and gets another
+//! connection. One that the server refuses is the client's own fault (a value that does not hold, a role that was
+//! dropped), and the client is told.
+
+use wire::backend::Status;
+use wire::frontend;
+
+use crate::reactor::sockets;
+use crate::router::members;
+use crate::session::{Alignment, Sets, Target};
+use crate::state::Core;
+use crate::state::client::State as ClientState;
+use crate::state::keys::{ClientKey, ServerKey};
+use crate::state::request::Request;
+use crate::state::server::{Residue, Server, State};
+use crate::vars::Vars;
+
+/// Undoes what a function may have left beside settings. DISCARD ALL would also drop the prepared statements, and cannot
+/// stand beside others.
+/// What it counts, the prepared statements of SQL and those of the protocol, says whether `DEALLOCATE ALL` must follow.
+pub const UNDO_ANYTHING: &str = "CLOSE ALL;UNLISTEN *;SELECT pg_catalog.pg_advisory_unlock_all();DISCARD TEMP;DISCARD SEQUENCES;\
+     SELECT pg_catalog.count(*) FILTER (WHERE from_sql), pg_catalog.count(*) FILTER (WHERE NOT from_sql) \
+     FROM pg_catalog.pg_prepared_statements;";
+
+/// Asks a server something of ours.
+pub fn ask(server: &mut Server, sql: &str, request: Request) {
+    frontend::write_query(server.io.out(), sql);
+    server.requests.push_back(request);
+    // As in PostgreSQL, a Query ends the unnamed statement.
+    server.unnamed = None;
+}
+
+pub fn ask_all(server: &mut Server, alignment: &Alignment, request: Request) {
+    if !alignment.first.is_empty() {
+        ask(server, &alignment.first, Request::Prelude);
+    }
+    ask(server, &alignment.rest, request);
+}
+
+/// Forgets all prepared statements.
+pub const DEALLOCATE: &str = "DEALLOCATE ALL";
+
+/// What a session shall be for a client: for one that is logging in, as the pool's own.
+pub fn target(core: &Core, key: ClientKey) -> Option<Target> {
+    let client = core.clients.get(key.0)?;
+    if !matches!(client.state, ClientState::Login(..)) {
+        let (sets, vars) = (client.sets.clone(), client.vars.clone());
+        return Some(Target { sets, vars, read_only: client.reads_only });
+    }
+    let vars = client.home.and_then(|home| core.pools.get(home.0)).map(|pool| pool.defaults.clone());
+    Some(Target { sets: Sets::default(), vars: vars.unwrap_or_default(), read_only: false })
+}
+
+/// Whether a client's statement may be sent on the connection that it has: between units the session is brought in
+/// line first, and the client waits.
+pub fn align(core: &mut Core, server_key: ServerKey, key: ClientKey) -> bool {
+    let (Some(server), Some(client)) = (core.servers.get(server_key.0), core.clients.get(key.0)) else {
+        return false;
+    };
+    if server.aligning.is_some() {
+        return false;
+    }
+    let within = !server.requests.is_empty() || server.status != Status::Idle || client.unsynced;
+    if within || client.passing > 0 {
+        return true;
+    }
+    let Some(mut target) = target(core, key) else { return false };
+    target.read_only |= members::is_only_read(core, server);
+    let Some(server) = core.servers.get_mut(server_key.0) else { return false };
+    if server.session.meets(&target) {
+        return true;
+    }
+    let alignment = server.session.alignment(&target, &core.tracked);
+    if alignment.rest.is_empty() {
+        server.session.sets = target.sets;
+        return true;
+    }
+    // A cancel request of the client's for what it did before is still on its way, and would strike the alignment.
+    if server.held > 0 {
+        return false;
+    }
+    ask_all(server, &alignment, Request::Align);
+    server.aligning = Some(Box::new(target));
+    server.state_since = core.now;
+    sockets::flush_server(core, server_key);
+    false
+}
+
+/// Undoes on a free server connection what may be left of its client; whether there was anything to undo.
+pub fn clean_up(core: &mut Core, key: ServerKey) -> bool {
+    let settings = &core.config.settings;
+    let Some(server) = core.servers.get_mut(key.0) else { return false };
+    let residue = std::mem::take(&mut server.residue);
+    let custom = if residue == Residue::Session { settings.server_reset_query.as_str() } else { "" };
+    let words = custom.to_ascii_uppercase();
+    let discards = words.contains("DISCARD ALL");
+    let left = if residue == Residue::Session { server.session_residue } else { residue };
+    let mut undo = server.session.reset();
+    if left == Residue::Anything {
+        undo.rest.push_str(UNDO_ANYTHING);
+    }
+    // What a query of the users' own undoes is not known; all is, when it is undone once more.
+    let undoes = !discards && (left > Residue::Nothing || !custom.is_empty());
+    if custom.is_empty() && !undoes {
+        return false;
+    }
+    server.session_residue = Residue::Nothing;
+    server.state = State::Preparing;
+    server.state_since = core.now;
+    if !undo.first.is_empty() {
+        ask(server, &undo.first, Request::Prelude);
+    }
+    if !custom.is_empty() {
+        ask(server, custom, Request::Clean);
+        if !undoes && !server.session.base.is_empty() {
+            let base = server.session.base.clone();
+            ask(server, &base, Request::Clean);
+        }
+    }
+    if undoes {
+        ask(server, &undo.rest, Request::Clean);
+    }
+    if discards || words.contains("DEALLOCATE") {
+        server.known.clear();
+    }
+    server.aligning = Some(Box::new(Target { sets: Sets::default(), vars: Vars::default(), read_only: false }));
+    sockets::flush_server(core, key);
+    true
+}
+
+/// Runs a query of the configuration on a server connection that nobody has, in the pool's own session.
+pub fn run_own(core: &mut Core, key: ServerKey, sql: &str) {
+    let Some(server) = core.servers.get_mut(key.0) else { return };
+    server.state = State::Preparing;
+    server.state_since = core.now;
+    let target = Target { sets: Sets::default(), vars: Vars::default(), read_only: false };
+    if !server.session.meets(&target) {
+        let reset = server.session.reset();
+        ask_all(server, &reset, Request::Clean);
+        server.aligning = Some(Box::new(target));
+    }
+    ask(server, sql, Request::Clean);
+    sockets::flush_server(core, key);
+}
+
+/// Has a server that nobody has forget the statements that were prepared there.
+pub fn forget_prepared(core: &mut Core, key: ServerKey) {
+    let Some(server) = core.servers.get_mut(key.0) else { return };
+    server.known.clear();
+    // It runs under no limit of a client's.
+    if !server.session.lift_limits().is_empty() {
+        return run_own(core, key, DEALLOCATE);
+    }
+    ask(server, DEALLOCATE, Request::Clean);
+    sockets::flush_server(core, key);
+}

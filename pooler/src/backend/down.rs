@@ -1,0 +1,55 @@
+//! What the clients of a pool are told whose server cannot be reached.
+
+use crate::config::HostOrder;
+use crate::frontend::leave;
+use crate::router::reroute;
+use crate::state::Core;
+use crate::state::client::Client;
+use crate::state::failure::Failure;
+use crate::state::keys::PoolKey;
+
+/// Tells those who wait in a pool whose server is down that there is none. Those who have logged in may go on waiting,
+/// if the configuration says so and time may mend it.
+pub fn refuse_while_down(core: &mut Core, key: PoolKey, message: &str) {
+    let Some(pool) = core.pools.get_mut(key.0) else { return };
+    if pool.home.is_some() {
+        // Another server of the cluster may do.
+        reroute::reroute(core, key);
+        return;
+    }
+    let may_wait =
+        core.config.settings.queue_while_down && pool.failure.as_ref().is_some_and(|failure| failure.may_pass);
+    let greeting = std::mem::take(&mut pool.greeting);
+    let mut refused = Vec::new();
+    for queue in [&mut pool.waiting, &mut pool.sharers] {
+        queue.retain(|&key| {
+            let stays = may_wait && core.clients.get(key.0).is_some_and(Client::is_ready);
+            if !stays {
+                refused.push(key);
+            }
+            stays
+        });
+    }
+    for client in greeting {
+        leave::fatal(core, client, "08006", message);
+    }
+    for client in refused {
+        leave::refuse(core, client, "08006", message);
+    }
+}
+
+/// Notes that a pool cannot get a server. While it has none, those who have not logged in hear why, and so do the
+/// others unless they may wait for the server to come back.
+pub fn connect_failed(core: &mut Core, key: PoolKey, why: &str, may_pass: bool) {
+    crate::warning!(of core.name_pool(key); "{why}");
+    let longest = core.config.settings.server_login_retry.0;
+    let Some(pool) = core.pools.get_mut(key.0) else { return };
+    pool.failure = Some(Failure::after(pool.failure.as_ref(), core.now, why, may_pass, longest));
+    let entry = core.config.database(&pool.database);
+    if entry.is_some_and(|entry| entry.load_balance_hosts == Some(HostOrder::First)) {
+        pool.next_host = pool.next_host.wrapping_add(1);
+    }
+    if pool.common.total() == 0 || pool.home.is_some() {
+        refuse_while_down(core, key, &format!("cannot connect to the server: {why}"));
+    }
+}

@@ -1,0 +1,17 @@
+//! Server connections: how they are made, brought in line with a client, read, cancelled and lost.
+
+pub mod addresses;
+pub mod align;
+pub mod aligned;
+pub mod answer;
+pub mod cancel;
+pub mod close;
+pub mod connect;
+pub mod down;
+pub mod gone;
+pub mod hub;
+pub mod hub_asks;
+pub mod logged_in;
+pub mod relay;
+pub mod replies;
+pub mod verify;

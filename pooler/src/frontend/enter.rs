@@ -1,0 +1,209 @@
+//! Clients that have proven who they are come to the worker of their database, and are greeted there.
+
+use std::rc::Rc;
+
+use pooling::Full;
+use wire::backend::{self, Status};
+
+use crate::admin::session;
+use crate::backend::{relay, verify};
+use crate::config::{self, AuthType};
+use crate::frontend::leave;
+use crate::homes::{CONSOLE, Place};
+use crate::pools::{size, welcome};
+use crate::reactor::sockets;
+use crate::reactor::turns;
+use crate::refusal::Refusal;
+use crate::shared::Message;
+use crate::state::arrival::Arrival;
+use crate::state::client::{Client, State};
+use crate::state::keys::{ClientKey, WorkerId};
+use crate::state::login::{Introduction, Proven};
+use crate::state::relay::Replication;
+use crate::state::turn::After;
+use crate::state::turn::Turn;
+use crate::state::{Core, cancel};
+use crate::sync::lock;
+use crate::vars::{OWN, assigned};
+
+/// Sends a client to another worker.
+pub fn move_client(core: &mut Core, key: ClientKey, worker: WorkerId, proven: Option<Box<Proven>>) {
+    let Some(mut client) = core.clients.remove(key.0) else { return };
+    sockets::unwatch(core, &mut client.io.stream);
+    let Client { io, seat, id, since, .. } = client;
+    core.shared.tell(worker, Message::Arrived(Box::new(Arrival { io, seat, id, since, proven })));
+}
+
+/// Gives a client that has proven who it is a place: here, or at the worker that serves its database.
+pub fn enter(core: &mut Core, key: ClientKey) {
+    let Some(client) = core.clients.get_mut(key.0) else { return };
+    let State::Proven(mut proven) = std::mem::replace(&mut client.state, State::Startup) else { return };
+    if let Err(refusal) = take_seat(core, key, &proven) {
+        return leave::refuse_login(core, key, refusal);
+    }
+    let database = &proven.introduction.database;
+    let home = if config::is_console(database) {
+        CONSOLE
+    } else {
+        match proven.place.take().map_or_else(|| Place::take(&core.shared.homes, &core.config, database), Ok) {
+            Ok(place) => proven.place.insert(place).worker(),
+            Err(Full) => return leave::refuse_login(core, key, Refusal::FullForDatabase),
+        }
+    };
+    if home != core.id {
+        return move_client(core, key, home, Some(proven));
+    }
+    if config::is_console(database) {
+        let Some(client) = core.clients.get_mut(key.0) else { return };
+        client.state = State::Console;
+        log_login(core, key);
+        return session::greet_on_console(core, key);
+    }
+    if let Err(refusal) = enter_database(core, key, *proven) {
+        leave::refuse_login(core, key, refusal);
+    }
+}
+
+/// Counts a client among those who are let in, if it may be.
+fn take_seat(core: &mut Core, key: ClientKey, proven: &Proven) -> Result<(), Refusal> {
+    let config = &core.config;
+    let settings = &config.settings;
+    let Some(client) = core.clients.get_mut(key.0) else { return Ok(()) };
+    let Introduction { user, database, .. } = &proven.introduction;
+    (client.user, client.database) = (user.as_str().into(), database.as_str().into());
+    let console = config::is_console(database);
+    if console {
+        client.admin = proven.own_account || settings.auth_type == AuthType::Any || settings.admin_users.has(user);
+        if !client.admin && !settings.stats_users.has(user) {
+            return Err(Refusal::NotOnConsole(user.clone()));
+        }
+    } else if config.database(database).is_none() {
+        if proven.introduction.replication == Some(Replication::Physical) {
+            return Err(Refusal::NoReplication(database.clone()));
+        }
+        return Err(Refusal::NoDatabase(database.clone()));
+    } else if lock(&core.shared.disabled).contains(database) {
+        return Err(Refusal::Disabled(database.clone()));
+    }
+    if client.seat.is_taken() {
+        return Ok(());
+    }
+    // An administrator comes in when nobody else does.
+    let (most, most_of_user) =
+        if client.admin { (0, 0) } else { (settings.max_client_conn, config.user_clients(user)) };
+    client.seat.take(user, console, most, most_of_user)
+}
+
+fn enter_database(core: &mut Core, key: ClientKey, proven: Proven) -> Result<(), Refusal> {
+    let Proven { introduction, secret, client_key, place, .. } = proven;
+    let database: Rc<str> = introduction.database.as_str().into();
+    let user: Rc<str> = introduction.user.as_str().into();
+    take_parameters(core, key, &introduction);
+    log_login(core, key);
+    lock(&core.shared.learnt).learn(&core.config, &database, &user, secret, client_key);
+    if let Some(cluster) = core.config.cluster_of(&database) {
+        core.shared.board.user(cluster, &user);
+    }
+    let served_as: Rc<str> = core.config.pool_user(&database, &user).into();
+    let pool_key = size::pool_of(core, &database, &served_as);
+    if core.pools.get_mut(pool_key.0).is_some_and(|pool| std::mem::take(&mut pool.unproven)) {
+        size::size_pool(core, pool_key);
+    }
+    welcome::take_welcome(core, pool_key);
+    let (Some(client), Some(pool)) = (core.clients.get_mut(key.0), core.pools.get_mut(pool_key.0)) else {
+        return Ok(());
+    };
+    client.place = place;
+    if introduction.replication.is_some() {
+        relay::enter_relay(core, key, pool_key, introduction);
+        sockets::flush_client(core, key);
+        return Ok(());
+    }
+    (client.pool, client.home) = (Some(pool_key), Some(pool_key));
+    client.state = State::Greeting;
+    pool.clients += 1;
+    pool.unused_since = None;
+    if let Some(why) = pool.why_down(core.now, core.config.settings.server_login_retry.0) {
+        leave::fatal(core, key, "08006", &why);
+        return Ok(());
+    }
+    if pool.welcome.is_some() {
+        greet(core, key);
+    } else {
+        pool.greeting.push(key);
+        client.waiting_since = Some(core.now);
+        turns::later(core, After::Grow(pool_key));
+    }
+    sockets::flush_client(core, key);
+    Ok(())
+}
+
+fn log_login(core: &Core, key: ClientKey) {
+    if core.config.settings.log_connections {
+        crate::info!(of core.name_client(key); "login");
+    }
+}
+
+/// Takes the parameters of a startup packet over into the session.
+fn take_parameters(core: &mut Core, key: ClientKey, introduction: &Introduction) {
+    let add_host = core.config.settings.application_name_add_host;
+    let Some(client) = core.clients.get_mut(key.0) else { return };
+    client.minor = introduction.minor;
+    for (name, value) in &introduction.parameters {
+        let with_host = (name == "application_name" && add_host)
+            .then(|| format!("{value} - {}:{}", client.peer.host(), client.peer.port()));
+        let value = with_host.as_deref().unwrap_or(value);
+        match core.tracked.place(name) {
+            Some(place) => client.vars.set(place, value),
+            None => {
+                let statement = format!("SET {name} = {}", assigned(name, value));
+                client.sets.set(&name.to_lowercase(), statement);
+            }
+        }
+    }
+}
+
+/// Tells a client what a server tells when a session begins; then it may begin.
+pub fn greet(core: &mut Core, key: ClientKey) {
+    if verify::verify_startup(core, key) {
+        return;
+    }
+    let Some(home) = core.clients.get(key.0).and_then(|client| client.home) else { return };
+    let Some(pool) = core.pools.get(home.0) else { return };
+    let Some(welcome) = pool.welcome.clone() else { return };
+    let told: Vec<&str> =
+        welcome.iter().map(|(name, value)| welcome::greets_with(core, home, &welcome, name, value)).collect();
+    let Some(client) = core.clients.get_mut(key.0) else { return };
+    client.vars.fill(&pool.defaults);
+    for ((name, _), value) in welcome.iter().zip(told) {
+        let own = core.tracked.place(name).and_then(|place| client.vars.get(place));
+        let verified = || client.verified.as_ref()?.told.iter().find(|(of, _)| of == name);
+        // Of the others this one is easily told, also where no server could be asked.
+        let mode = || client.startup.1.get(OWN).filter(|_| name == OWN).map(switch);
+        let told = own.or_else(|| verified().map(|(_, value)| &**value)).or_else(mode);
+        let value = told.unwrap_or(value).to_owned();
+        backend::write_parameter_status(client.io.out(), name, &value);
+    }
+    client.verified = None;
+    let Some(cancel_key) = cancel::new_cancel_key(core, key) else {
+        return leave::refuse_login(core, key, Refusal::Random);
+    };
+    let Some(client) = core.clients.get_mut(key.0) else { return };
+    backend::write_backend_key_data(client.io.out(), cancel_key.pid, &cancel_key.secret);
+    let message = &core.config.settings.login_notify_message;
+    if !message.is_empty() {
+        backend::write_notice(client.io.out(), "NOTICE", "00000", message);
+    }
+    backend::write_ready_for_query(client.io.out(), Status::Idle);
+    client.state = State::Ready;
+    client.waiting_since = None;
+    client.request_since = core.now;
+    sockets::flush_client(core, key);
+    turns::give_turn(core, Turn::Client(key));
+}
+
+/// The value of a switch, as servers tell it, that a SET in a startup packet's words gives it.
+pub fn switch(statement: &str) -> &'static str {
+    let value = statement.rsplit('=').next().unwrap_or_default().trim().trim_matches('\'').to_ascii_lowercase();
+    if matches!(value.as_str(), "1" | "t" | "tr" | "tru" | "true" | "y" | "ye" | "yes" | "on") { "on" } else { "off" }
+}

@@ -1,0 +1,233 @@
+//! What clients say, passed on to their servers.
+
+use std::sync::Arc;
+
+use classify::{Kind, Verdict};
+use wire::backend::{self, Status};
+use wire::frame::HEADER;
+use wire::frontend::{self, tag};
+use wire::header;
+
+use crate::backend::hub;
+use crate::config::PoolMode;
+use crate::frontend::messages::{self, pass_on};
+use crate::frontend::{leave, names};
+use crate::pipeline::send;
+use crate::pools::checkout;
+use crate::reactor::sockets;
+use crate::reactor::turns;
+use crate::router::route;
+use crate::state::Core;
+use crate::state::client::Discard;
+use crate::state::keys::ClientKey;
+use crate::state::request::Request;
+use crate::state::server::Server;
+use crate::state::turn::After;
+use crate::state::turn::Step;
+
+/// A Query up to this size is looked at before it is passed on; of a longer one the beginning is.
+pub const LOOKED_AT: usize = 65_536;
+
+/// The longest name of a statement or portal.
+pub const NAME: usize = 4096;
+
+/// Whether one of the units that are under way on a server connection has a statement such that this may be.
+pub fn may_be(server: &Server, holds: impl Fn(&Verdict) -> bool) -> bool {
+    let holds = |verdict: Option<Arc<Verdict>>| verdict.is_none_or(|verdict| holds(&verdict));
+    server.requests.iter().any(|request| match request {
+        Request::Query(verdict, _) => holds(verdict.clone()),
+        Request::Execute(statement) => holds(statement.as_ref().and_then(|statement| statement.verdict())),
+        _ => false,
+    })
+}
+
+/// Whether a statement may open a transaction block.
+pub fn may_leave_open(verdict: &Verdict) -> bool {
+    let ends = matches!(verdict.kind, Kind::Commit { chain: false } | Kind::Rollback { chain: false });
+    verdict.transaction && !(ends && verdict.statements == 1)
+}
+
+pub fn ready_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
+    let Some(client) = core.clients.get_mut(key.0) else { return Step::Took(left.len()) };
+    if client.dropping > 0 {
+        let count = client.dropping.min(left.len());
+        client.dropping -= count;
+        return Step::Took(count);
+    }
+    if client.passing > 0 {
+        let server_key = client.server;
+        let step = pass_on(client, server_key.and_then(|server| core.servers.get_mut(server.0)), left);
+        if client.passing == 0 {
+            messages::long_query_ended(core, key);
+            // The unit may have ended while its client was still within a message.
+            if let Some(server) = server_key {
+                turns::later(core, After::Free(server));
+            }
+        }
+        return step;
+    }
+    if let Some(server) = client.server.and_then(|server| core.servers.get(server.0)) {
+        if server.aligning.is_some() {
+            return Step::Stop;
+        }
+        // What follows is void if what was named before has failed.
+        if matches!(server.requests.back(), Some(Request::HiddenSync | Request::Restore { .. })) {
+            client.behind_own = true;
+            return Step::Stop;
+        }
+    }
+    let head = match header(left) {
+        Ok(Some(head)) => head,
+        Ok(None) => return Step::More,
+        Err(error) => {
+            leave::fatal(core, key, "08P01", &error.to_string());
+            return Step::Took(left.len());
+        }
+    };
+    // The data of a COPY belongs to what is under way.
+    let copied = matches!(head.tag, tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL | tag::TERMINATE);
+    if !copied && must_follow(core, key) {
+        if let Some(client) = core.clients.get_mut(key.0) {
+            client.behind_own = true;
+        }
+        return Step::Stop;
+    }
+    let Some(client) = core.clients.get(key.0) else { return Step::Took(left.len()) };
+    let whole = left.get(HEADER..head.total());
+    let client_has_server = client.server.is_some();
+    if let Some(step) = names::behind_names(core, key, head.tag) {
+        return step;
+    }
+    let Some(client) = core.clients.get(key.0) else { return Step::Took(left.len()) };
+    // What was judged is of this unit only: a later one may be as long, and of another client in the same place.
+    core.judged = None;
+    if !client_has_server
+        && client.home.is_some()
+        && matches!(
+            head.tag,
+            tag::QUERY | tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE | tag::CLOSE | tag::FUNCTION_CALL
+        )
+        && let Some(step) = route::find_server(core, key, head.tag, left)
+    {
+        return step;
+    }
+    let Some(client) = core.clients.get(key.0) else { return Step::Took(left.len()) };
+    let may_be_read = matches!(head.tag, tag::QUERY | tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE);
+    if (may_be_read && !client.needs_own || client.lane.is_some())
+        && head.tag != tag::TERMINATE
+        && let Some(step) = send::take_lane(core, key, left)
+    {
+        return step;
+    }
+    let Some(client) = core.clients.get_mut(key.0) else { return Step::Took(left.len()) };
+    match head.tag {
+        tag::TERMINATE => {
+            // What was sent before is the server's to do, though nobody waits for the answer.
+            if let Some(server) = client.server {
+                sockets::flush_server(core, server);
+            }
+            leave::close_client(core, key, "client close request");
+            return Step::Took(left.len());
+        }
+        tag::QUERY | tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE | tag::CLOSE | tag::FUNCTION_CALL => (),
+        // A Sync on its own needs no server, and neither does what belongs to a COPY that has ended.
+        tag::SYNC if !client_has_server && client.discard == Discard::No && head.body == 0 => {
+            client.unsynced = false;
+            backend::write_ready_for_query(client.io.out(), Status::Idle);
+            return Step::Took(HEADER);
+        }
+        tag::FLUSH | tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL if !client_has_server => {
+            client.dropping = head.body;
+            return Step::Took(HEADER);
+        }
+        tag::SYNC | tag::FLUSH | tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL => (),
+        other => {
+            let message = format!("invalid frontend message type {other}");
+            leave::fatal(core, key, "08P01", &message);
+            return Step::Took(left.len());
+        }
+    }
+    if client.discard == Discard::Unit {
+        client.dropping = head.body;
+        // As in PostgreSQL, one that fails has ended the unnamed statement before it.
+        if head.tag == tag::QUERY || head.tag == tag::PARSE && left.get(HEADER).is_none_or(|first| *first == 0) {
+            client.unnamed = None;
+        }
+        if matches!(head.tag, tag::QUERY | tag::SYNC | tag::FUNCTION_CALL) {
+            client.discard = Discard::No;
+            client.unsynced = false;
+            backend::write_ready_for_query(client.io.out(), Status::Idle);
+        }
+        return Step::Took(HEADER);
+    }
+    // What must be seen whole, or to a certain point, before it can be passed on.
+    let wanted = match head.tag {
+        tag::QUERY => head.body.min(LOOKED_AT),
+        tag::PARSE | tag::SYNC | tag::FLUSH => head.body,
+        tag::DESCRIBE | tag::CLOSE | tag::EXECUTE if head.body > NAME => {
+            leave::fatal(core, key, "08P01", "the name of a statement or portal is too long");
+            return Step::Took(left.len());
+        }
+        tag::DESCRIBE | tag::CLOSE | tag::EXECUTE => head.body,
+        _ => 0,
+    };
+    if left.len() < HEADER + wanted {
+        return Step::More;
+    }
+    let names = if head.tag == tag::BIND {
+        let come = whole.or_else(|| left.get(HEADER..)).unwrap_or_default();
+        match frontend::bind(come) {
+            Some(names) => Some(names),
+            None if whole.is_none() && come.len() <= 2 * NAME => return Step::More,
+            None => {
+                leave::fatal(core, key, "08P01", "malformed Bind");
+                return Step::Took(left.len());
+            }
+        }
+    } else {
+        None
+    };
+    if matches!(head.tag, tag::QUERY | tag::EXECUTE) && hub::awaits_hub(core, key, head, left) {
+        return Step::Stop;
+    }
+    if !checkout::acquire(core, key, false) {
+        return Step::Stop;
+    }
+    let taken = match (head.tag, names) {
+        (tag::BIND, Some(names)) => messages::pass_bind(core, key, head, names),
+        _ => messages::pass_message(core, key, head, left),
+    };
+    match taken {
+        Ok(count) => Step::Took(count),
+        Err(error) => {
+            leave::fatal(core, key, "08P01", &error.to_string());
+            Step::Took(left.len())
+        }
+    }
+}
+
+/// Whether the next unit of a client may be sent only when those before it on the connection that it has have been
+/// answered: where these may open a transaction block, in statement pooling; and on a replica, since it may write where no
+/// transaction is open.
+fn must_follow(core: &Core, key: ClientKey) -> bool {
+    let Some(client) = core.clients.get(key.0) else { return false };
+    let Some(server) = client.server.and_then(|server| core.servers.get(server.0)) else { return false };
+    let Some(pool) = core.pools.get(server.pool.0) else { return false };
+    if !server.requests.back().is_some_and(Request::ends_clients_unit) {
+        return false;
+    }
+    let elsewhere = pool.home.is_some_and(|(home, id)| {
+        let cluster = core.pools.get(home.0).and_then(|home| home.cluster);
+        let view = cluster.and_then(|place| core.clusters.get(place));
+        view.is_some_and(|view| view.view().primary() != Some(id))
+    });
+    match pool.mode {
+        PoolMode::Session => false,
+        PoolMode::Statement if may_be(server, may_leave_open) => true,
+        // Within a transaction it belongs to that. Whether one is open the answer tells.
+        _ => {
+            let between = server.status == Status::Idle || may_be(server, |verdict| verdict.transaction);
+            elsewhere && between && !client.pins.any()
+        }
+    }
+}

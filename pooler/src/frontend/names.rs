@@ -1,0 +1,137 @@
+//! The names that clients give their prepared statements, while the units that give them are in flight.
+//!
+//! A name is taken note of when its Parse is sent, since what follows in the same unit relies on it. Whether it holds is
+//! known only when that has been answered: a unit that fails takes with it whatever of it had not been done. So a unit
+//! of the extended protocol waits for those of its client before it that prepare or forget statements, and so does one
+//! behind a Parse of ours that its server connection needed. Only the first use of a statement ever waits, and what stands
+//! behind a statement that forgets names in the unit of the two.
+
+use classify::{Discard, Kind, Value, Verdict};
+use wire::backend::Status;
+use wire::frame::HEADER;
+use wire::frontend::{self, tag};
+
+use crate::reactor::turns;
+use crate::state::Core;
+use crate::state::client::Client;
+use crate::state::keys::{ClientKey, ServerKey};
+use crate::state::request::Request;
+use crate::state::turn::{Step, Turn};
+
+impl Request {
+    /// Whether names of statements depend on how it is answered.
+    fn is_about_names(&self, status: Status) -> bool {
+        match self {
+            // The unnamed statement is prepared again wherever that is not certain, which a failed transaction refuses.
+            Self::Parse { unnamed, .. } => !unnamed || status == Status::Failed,
+            Self::Invented { .. } => true,
+            Self::Query(verdict, _) => verdict.as_deref().is_none_or(forgets),
+            Self::Execute(statement) => {
+                statement.as_ref().and_then(|statement| statement.verdict()).as_deref().is_none_or(forgets)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Holds back a client whose next unit may use names that depend on how those before it are answered.
+pub fn behind_names(core: &mut Core, key: ClientKey, tag: u8) -> Option<Step> {
+    // The data of a COPY, and a Sync, belong to what is under way.
+    let begins = matches!(tag, tag::QUERY | tag::EXECUTE | tag::FUNCTION_CALL);
+    let names = matches!(tag, tag::PARSE | tag::BIND | tag::DESCRIBE | tag::CLOSE);
+    if (begins || names)
+        && let Some(step) = behind_reset(core, key)
+    {
+        return Some(step);
+    }
+    let client = core.clients.get_mut(key.0)?;
+    if !names {
+        return None;
+    }
+    if client.unsynced {
+        return behind_forgetting(core, key);
+    }
+    let depends = if let Some((lane, _)) = client.lane {
+        let lane = core.servers.get(lane.0)?.lane.as_ref()?;
+        lane.units.iter().any(|unit| unit.client == Some(key) && !unit.names.is_empty())
+    } else {
+        let server = core.servers.get(client.server?.0)?;
+        server.requests.iter().any(|request| request.is_about_names(server.status))
+    };
+    if !depends {
+        return None;
+    }
+    client.behind_own = true;
+    Some(Step::Stop)
+}
+
+/// Holds back a client within a unit that runs what forgets names, until the server has said that they are gone: what
+/// is prepared behind it stays.
+fn behind_forgetting(core: &mut Core, key: ClientKey) -> Option<Step> {
+    let client = core.clients.get_mut(key.0)?;
+    let server = core.servers.get_mut(client.server?.0)?;
+    let (status, skips) = (server.status, server.skips);
+    // A Query without a Sync before it ends no unit of the extended protocol.
+    let forgets = |request: &Request| {
+        matches!(request, Request::Execute(_) | Request::Query(..)) && request.is_about_names(status)
+    };
+    let skipped = server.failed && !server.requests.iter().any(|request| request.ends_failed_unit(skips));
+    let mut unit = server.requests.iter().rev().take_while(|request| !request.ends_failed_unit(true));
+    if skipped || !unit.any(forgets) {
+        return None;
+    }
+    wire::frame::write(server.io.out(), tag::FLUSH, |_| ());
+    client.behind_own = true;
+    Some(Step::Stop)
+}
+
+/// Lets a client go on that waits within a unit for the answer to a part of it. In a lane only whole units wait.
+pub fn look_again(core: &mut Core, key: ServerKey) {
+    let Some(client_key) = core.servers.get(key.0).and_then(|server| server.lent) else { return };
+    if core.clients.get_mut(client_key.0).is_some_and(|client| std::mem::take(&mut client.behind_own)) {
+        turns::give_turn(core, Turn::Client(client_key));
+    }
+}
+
+/// Holds back a client while a RESET of its own is under way that leads back to what it asked for at startup: the
+/// session is brought in line first.
+fn behind_reset(core: &mut Core, key: ClientKey) -> Option<Step> {
+    let client = core.clients.get_mut(key.0)?;
+    if client.unsynced || client.startup.1.is_empty() && client.startup.0.is_empty() {
+        return None;
+    }
+    let resets = |request: &Request| match request {
+        Request::Query(verdict, _) => verdict.as_deref().is_some_and(resets),
+        Request::Execute(statement) => {
+            statement.as_ref().and_then(|known| known.verdict()).as_deref().is_some_and(resets)
+        }
+        _ => false,
+    };
+    let requests = &core.servers.get(client.server?.0)?.requests;
+    // A RESET that has finished is restored when its unit has ended, which is told by another message.
+    if !requests.iter().any(resets) && (requests.is_empty() || !client.pending.has_resets()) {
+        return None;
+    }
+    client.behind_own = true;
+    Some(Step::Stop)
+}
+
+/// Whether a statement may forget prepared statements.
+pub fn forgets(verdict: &Verdict) -> bool {
+    matches!(verdict.kind, Kind::Deallocate(_) | Kind::Discard(_)) || verdict.statements > 1 && verdict.dirties
+}
+
+/// Whether a statement may lead parameters back to what they were at startup.
+pub fn resets(verdict: &Verdict) -> bool {
+    match &verdict.kind {
+        Kind::Reset { .. } | Kind::Discard(Discard::All) => true,
+        Kind::Set(sets) => sets.iter().any(|set| set.value == Value::Default),
+        _ => verdict.statements > 1 && verdict.dirties,
+    }
+}
+
+/// The name that a Parse gives, when it is one that the client does not have yet.
+pub fn new_name(client: &Client, message: &[u8]) -> Option<Box<[u8]>> {
+    let parse = frontend::parse(message.get(HEADER..)?).ok()?;
+    (!parse.name.is_empty() && !client.statements.contains_key(parse.name)).then(|| parse.name.into())
+}

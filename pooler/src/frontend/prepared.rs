@@ -1,0 +1,24 @@
+//! The names that a client gave in a pipelined unit whose answer it will not see.
+
+use crate::state::Core;
+use crate::state::keys::ServerKey;
+use crate::state::request::Request;
+
+/// Forgets the names that a client gave in a unit of a lane whose answer it will not see.
+pub fn forget_names(core: &mut Core, key: ServerKey, place: usize) {
+    let Some(server) = core.servers.get_mut(key.0) else { return };
+    let Some(lane) = &mut server.lane else { return };
+    let forwarded = place == 0 && lane.forwarded;
+    let Some(unit) = lane.units.get_mut(place) else { return };
+    let Some(client) = unit.client.and_then(|client| core.clients.get_mut(client.0)) else { return };
+    for name in unit.names.drain(..) {
+        // Its client has seen the answers that were passed on already.
+        let answered = forwarded
+            && !server.requests.iter().take_while(|request| !request.ends_unit()).any(|request| {
+                matches!(request, Request::Parse { name: Some(of), .. } | Request::Invented { name: Some(of), .. } if *of == name)
+            });
+        if !answered {
+            client.statements.remove(&name);
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! Pipelining across clients: units of several clients on one server connection.
+
+pub mod lanes;
+pub mod receive;
+pub mod retry;
+pub mod send;
+pub mod stall;

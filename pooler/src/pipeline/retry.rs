@@ -1,0 +1,166 @@
+//! Units of lanes that are asked again, or answered in their server's place: when servers die, clients cancel or leave,
+//! and neighbours take long.
+
+use wire::backend::{self, Status};
+
+use crate::frontend::{leave, prepared};
+use crate::monitor::Met;
+use crate::pipeline::lanes;
+use crate::reactor::turns;
+use crate::router::{freshness, members};
+use crate::state::Core;
+use crate::state::keys::{ClientKey, PoolKey, ServerKey};
+use crate::state::server::State;
+use crate::state::turn::Turn;
+
+/// How often a unit that was at the head when its server died is asked again.
+pub const ATTEMPTS: u8 = 1;
+
+/// Takes back a client's units from the one at `from` on (in the lane's order), to be asked again: the lane's
+/// late answers to them are dropped.
+pub fn ask_again(core: &mut Core, key: ServerKey, client_key: ClientKey, from: usize) {
+    let Some(lane) = core.servers.get_mut(key.0).and_then(|server| server.lane.as_mut()) else { return };
+    let mut start = lane.done;
+    let mut bytes = Vec::new();
+    let mut count = 0;
+    let mut unnamed = None;
+    let mut names = Vec::new();
+    for (place, unit) in lane.units.iter_mut().enumerate() {
+        let end = start + unit.size;
+        if place >= from && unit.client == Some(client_key) {
+            bytes.extend_from_slice(lane.history.get(start..end).unwrap_or_default());
+            unit.client = None;
+            let before = unit.unnamed.take();
+            names.append(&mut unit.names);
+            if count == 0 {
+                unnamed = before;
+            }
+            count += 1;
+        }
+        start = end;
+    }
+    if let Some(client) = core.clients.get_mut(client_key.0) {
+        // Units behind the first may have prepared another, which those before them must not meet.
+        if count > 0 {
+            client.unnamed = unnamed;
+        }
+        // What they prepare is prepared when they are sent again, which may never be.
+        for name in names {
+            client.statements.remove(&name);
+        }
+        bytes.append(&mut client.io.rest);
+        client.io.rest = bytes;
+        client.lane = client.lane.and_then(|(server, units)| (units > count).then_some((server, units - count)));
+        client.behind_own = client.lane.is_some();
+    }
+    if let Some(pool) = core.servers.get(key.0).and_then(|server| core.pools.get_mut(server.pool.0)) {
+        pool.totals.asked_again += count as u64;
+    }
+    turns::give_turn(core, Turn::Client(client_key));
+}
+
+/// A lane's connection is being closed: who waits for an answer is answered by another server, or told.
+pub fn leave_lane(core: &mut Core, key: ServerKey, code: &str, why: &str) {
+    let Some(server) = core.servers.get_mut(key.0) else { return };
+    if !matches!(server.state, State::Lane) {
+        return;
+    }
+    let in_message = server.passing.0 > 0;
+    let member = core.pools.get(server.pool.0).and_then(|pool| pool.home);
+    let Some(lane) = core.servers.get_mut(key.0).and_then(|server| server.lane.as_mut()) else { return };
+    let (forwarded, failed) = (lane.forwarded, lane.failed && lane.forwarded);
+    let writes = lane.units.front().is_some_and(|unit| unit.writes);
+    if let Some(head) = lane.head() {
+        let tried = core.clients.get(head.0).map_or(0, |client| client.attempts);
+        if failed {
+            // It has been told of an error already.
+            lanes::take_from_lane(core, key, 0);
+            end_unit(core, head);
+        } else if forwarded && in_message {
+            leave::close_client(core, head, &format!("server connection lost within a message: {why}"));
+        } else if writes {
+            // If it was committed all the same, its client's reads see it.
+            freshness::owe(core, head, key);
+            answer_head(
+                core,
+                key,
+                code,
+                &format!("server connection lost, the outcome of the statement is unknown: {why}"),
+            );
+        } else if forwarded || tried >= ATTEMPTS {
+            answer_head(core, key, code, &format!("server connection lost while it answered a read: {why}"));
+        } else if let Some(client) = core.clients.get_mut(head.0) {
+            client.attempts += 1;
+        }
+    }
+    if let Some((_, id)) = member {
+        let lane = core.servers.get(key.0).and_then(|server| server.lane.as_ref());
+        for client in lane.into_iter().flat_map(|lane| &lane.units).filter_map(|unit| unit.client) {
+            if let Some(client) = core.clients.get_mut(client.0) {
+                client.tried.add(id);
+            }
+        }
+    }
+    while let Some(client) = core
+        .servers
+        .get(key.0)
+        .and_then(|server| server.lane.as_ref())
+        .and_then(|lane| lane.units.iter().find_map(|unit| unit.client))
+    {
+        ask_again(core, key, client, 0);
+    }
+    lanes::end_lane(core, key);
+}
+
+/// Answers the unit at the head with an error in the server's place; its late answer is dropped.
+fn answer_head(core: &mut Core, key: ServerKey, code: &str, message: &str) {
+    let Some(lane) = core.servers.get_mut(key.0).and_then(|server| server.lane.as_mut()) else { return };
+    lane.stage.clear();
+    prepared::forget_names(core, key, 0);
+    let Some(client_key) = lanes::take_from_lane(core, key, 0) else { return };
+    answer_unit(core, client_key, code, message);
+}
+
+/// Answers a unit of a client, the first that it has in its lane, with an error.
+pub fn answer_unit(core: &mut Core, client_key: ClientKey, code: &str, message: &str) {
+    let Some(client) = core.clients.get_mut(client_key.0) else { return };
+    backend::write_error(client.io.out(), "ERROR", code, message);
+    end_unit(core, client_key);
+}
+
+/// Ends a unit of a client, the first that it has in its lane.
+fn end_unit(core: &mut Core, client_key: ClientKey) {
+    let Some(client) = core.clients.get_mut(client_key.0) else { return };
+    backend::write_ready_for_query(client.io.out(), Status::Idle);
+    client.attempts = 0;
+    client.lane = client.lane.and_then(|(server, count)| (count > 1).then_some((server, count - 1)));
+    if client.lane.is_none() && std::mem::take(&mut client.behind_own) {
+        turns::give_turn(core, Turn::Client(client_key));
+    }
+    core.unflushed.push(Turn::Client(client_key));
+}
+
+/// Has those who stand behind the head of a lane asked elsewhere. They run in read-only transactions: what the lane
+/// still does of them changes nothing.
+pub fn rescue(core: &mut Core, key: ServerKey) {
+    let Some(lane) = core.servers.get_mut(key.0).and_then(|server| server.lane.as_mut()) else { return };
+    (lane.closed, lane.rescued) = (true, true);
+    let head = lane.head();
+    let mut place = 0;
+    while let Some(lane) = core.servers.get(key.0).and_then(|server| server.lane.as_ref()) {
+        let Some(unit) = lane.units.get(place) else { return };
+        if let Some(client) = unit.client.filter(|client| Some(*client) != head) {
+            ask_again(core, key, client, place);
+        }
+        place += 1;
+    }
+}
+
+/// A write has met a replica: the monitor hears of it, and the server is not chosen again for it.
+pub fn wrote_to_replica(core: &mut Core, pool: PoolKey, client: ClientKey) {
+    members::met(core, pool, Met::ReadOnly);
+    let member = core.pools.get(pool.0).and_then(|pool| pool.home);
+    if let (Some((_, id)), Some(client)) = (member, core.clients.get_mut(client.0)) {
+        client.tried.add(id);
+    }
+}

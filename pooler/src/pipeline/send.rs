@@ -1,0 +1,261 @@
+//! Pipelining across clients: statements of different clients, sent down one server connection one behind another.
+//!
+//! A *unit* is a Query, or messages of the extended protocol up to their Sync. A unit that is proven to be a read and to
+//! leave the session alone needs no connection to itself: each is a transaction of its own, so it can neither see nor
+//! disturb its neighbours. A server connection that carries such units is a *lane*; answers come in the order in which
+//! the units were sent, and are cut apart at each ReadyForQuery.
+//!
+//! What a unit answers is staged until it is whole, so that until then it can be asked again somewhere else, which its
+//! reader does not notice: when the server dies, when a neighbour's cancel request hits it, when a neighbour takes too
+//! long. `docs/design/2026-11-21-pipelining.md` tells the rules and their reasons.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use wire::backend::Status;
+use wire::frontend::tag;
+use wire::header;
+
+use crate::backend::align;
+use crate::frontend::names::new_name;
+use crate::frontend::{leave, messages};
+use crate::pipeline::lanes;
+use crate::pools::checkout;
+use crate::reactor::turns;
+use crate::router::unit::{self, Way};
+use crate::state::Core;
+use crate::state::client::{Client, Discard};
+use crate::state::extent::{Extent, extent};
+use crate::state::fingerprint::{Shape, Why};
+use crate::state::keys::{ClientKey, PoolKey, ServerKey};
+use crate::state::pipeline::Unit;
+use crate::state::request::Request;
+use crate::state::server::Server;
+use crate::state::turn::After;
+use crate::state::turn::{Step, Turn};
+
+/// Sends the unit at the front of a client's input down a lane, if it is a read. `None` when it is none: then the
+/// client must be lent a connection.
+pub fn take_lane(core: &mut Core, key: ClientKey, input: &[u8]) -> Option<Step> {
+    let client = core.clients.get_mut(key.0)?;
+    let pool_key = client.pool?;
+    if client.pins.any() || client.unsynced || client.discard != Discard::No {
+        return None;
+    }
+    if !core.pools.get(pool_key.0)?.pipelining {
+        // Its units of before are in a lane still, when the configuration has changed.
+        return lanes::behind_own(core, key);
+    }
+    let lent = client.server;
+    // While a cancel request of its client is on its way, a lent connection stays its own.
+    let untouched = |server: &Server| server.status == Status::Idle && server.held == 0 && server.requests.is_empty();
+    if lent.is_some_and(|lent| !core.servers.get(lent.0).is_some_and(untouched)) {
+        return None;
+    }
+    let size = match extent(input) {
+        Extent::Whole(size) => Some(size),
+        Extent::More => return Some(Step::More),
+        Extent::Never => None,
+    };
+    let unit = size.and_then(|size| input.get(..size));
+    let way = unit.map_or(Way::Lent(Why::Protocol), |unit| unit::way(core, key, pool_key, unit));
+    let (Some(unit), false) = (unit, matches!(way, Way::Lent(_))) else {
+        if let Way::Lent(why) = way {
+            unit::count_lent(core, pool_key, why);
+        }
+        if let Some(step) = lanes::behind_own(core, key) {
+            return Some(step);
+        }
+        if let Some(client) = core.clients.get_mut(key.0) {
+            client.needs_own = true;
+        }
+        return None;
+    };
+    let (alone, shape, writes) = match way {
+        Way::Shared(shape) => (false, shape, false),
+        Way::Alone(shape, writes) => (true, shape, writes),
+        Way::Lent(_) => return None,
+    };
+    if !alone && lent.is_none() {
+        let client = core.clients.get_mut(key.0)?;
+        let turn = std::mem::take(&mut client.may_share) || client.lane.is_some();
+        let queue = core.pools.get(pool_key.0).is_some_and(|pool| !pool.sharers.is_empty());
+        if (turn || !queue)
+            && let Some(server) = choose_lane(core, key, pool_key)
+        {
+            return send_down(core, key, server, unit, shape, false);
+        }
+        if core.clients.get(key.0).is_some_and(|client| client.server.is_some()) {
+            return Some(Step::Stop);
+        }
+        return lanes::behind_own(core, key).or_else(|| queue_to_share(core, key, pool_key, turn));
+    }
+    if let Some(step) = lanes::behind_own(core, key) {
+        return Some(step);
+    }
+    // What may be asked again runs in a read-only transaction: a wrong guess fails, and has done nothing.
+    if !checkout::acquire(core, key, !writes) {
+        return Some(Step::Stop);
+    }
+    let client = core.clients.get_mut(key.0)?;
+    let server = client.server.take()?;
+    lanes::open_lane(core, server, alone);
+    let sent = send_down(core, key, server, unit, shape, writes);
+    turns::later(core, After::Share(pool_key));
+    sent
+}
+
+/// There is room in no lane: the client waits for it, those before it first.
+fn queue_to_share(core: &mut Core, key: ClientKey, pool_key: PoolKey, first: bool) -> Option<Step> {
+    let client = core.clients.get_mut(key.0)?;
+    client.reads_only = true;
+    client.waits = Some(client.waiting_since.take().unwrap_or(core.now));
+    let pool = core.pools.get_mut(pool_key.0)?;
+    if first {
+        pool.sharers.push_front(key)
+    } else {
+        pool.sharers.push_back(key)
+    }
+    turns::later(core, After::Grow(pool_key));
+    Some(Step::Stop)
+}
+
+/// The lane that a client's unit goes down, made of an idle connection where that is better.
+fn choose_lane(core: &mut Core, key: ClientKey, pool_key: PoolKey) -> Option<ServerKey> {
+    core.clients.get_mut(key.0)?.reads_only = true;
+    let client = core.clients.get(key.0)?;
+    let pool = core.pools.get(pool_key.0)?;
+    if pool.paused {
+        return None;
+    }
+    let settings = &core.config.settings;
+    let depth = pool.depth(settings);
+    if let Some((own, _)) = client.lane {
+        let server = core.servers.get(own.0)?;
+        let lane = server.lane.as_ref()?;
+        let room = lane.units.len() < settings.pipeline_depth.max(1) * 4;
+        return (room && !lane.closed && !server.retire && in_line(client, server)).then_some(own);
+    }
+    // While others wait for a connection to themselves, lanes keep no more than their share, and never all.
+    let usual = if settings.pipeline_connections > 0 { settings.pipeline_connections } else { core.cores };
+    let usual = usual.div_ceil(pool.common.count());
+    let queue = !pool.waiting.is_empty() || pool.owes;
+    let room = pool.room();
+    let share = if queue { usual.min(room.saturating_sub(1)) } else { usize::MAX };
+    let mut best: Option<(ServerKey, usize)> = None;
+    for &lane_key in pool.lanes.iter().take(share) {
+        let Some(server) = core.servers.get(lane_key.0) else { continue };
+        let Some(lane) = server.lane.as_ref() else { continue };
+        let used = lane.units.len();
+        if used < depth
+            && !lane.closed
+            && !server.retire
+            && in_line(client, server)
+            && best.is_none_or(|(_, least)| used < least)
+        {
+            best = Some((lane_key, used));
+        }
+    }
+    let few = pool.lanes.len() < usual.min(room);
+    if queue || (best.is_some() && !few) {
+        return best.map(|(lane, _)| lane);
+    }
+    let grows = few && best.is_some() && pool.connecting == 0 && pool.servers.len() < room;
+    let best = best.map(|(lane, _)| lane);
+    if pool.idle.is_empty() {
+        if grows {
+            turns::later(core, After::Widen(pool_key));
+        }
+        return best;
+    }
+    let Some(server) = checkout::take_idle(core, pool_key, key) else { return best };
+    let target = align::target(core, key)?;
+    if core.servers.get(server.0)?.session.meets(&target) {
+        lanes::open_lane(core, server, false);
+        return Some(server);
+    }
+    // Its session is brought in line first: until then it is lent, and this client waits for it.
+    if let Some(client) = core.clients.get_mut(key.0) {
+        client.waits = Some(client.waiting_since.take().unwrap_or(core.now));
+    }
+    checkout::lend(core, server, key);
+    None
+}
+
+/// Sends a unit down a lane.
+fn send_down(
+    core: &mut Core,
+    key: ClientKey,
+    server_key: ServerKey,
+    unit: &[u8],
+    shape: Option<Rc<Shape>>,
+    writes: bool,
+) -> Option<Step> {
+    let now = core.now;
+    let client = core.clients.get_mut(key.0)?;
+    client.server = Some(server_key);
+    client.unsynced = false;
+    client.waiting_since = None;
+    if client.lane.is_none() {
+        client.request_since = now;
+    }
+    let unnamed = client.unnamed.clone();
+    let mut names = Vec::new();
+    let mut at = 0;
+    while let Ok(Some(head)) = header(unit.get(at..).unwrap_or_default()) {
+        let left = unit.get(at..at + head.total()).unwrap_or_default();
+        if head.tag == tag::PARSE {
+            names.extend(core.clients.get(key.0).and_then(|client| new_name(client, left)));
+        }
+        if let Err(error) = messages::pass_message(core, key, head, left) {
+            leave::fatal(core, key, "08P01", &error.to_string());
+            break;
+        }
+        at += head.total();
+    }
+    let server = core.servers.get_mut(server_key.0)?;
+    let client = core.clients.get_mut(key.0);
+    let lane = server.lane.as_mut()?;
+    if lane.units.is_empty() {
+        (lane.head_since, lane.looked_at) = (now, now);
+    }
+    lane.history.extend_from_slice(unit);
+    let mut owner = None;
+    let mut kept = None;
+    if let Some(client) = client {
+        kept = binds_kept(client, &server.requests);
+        client.server = None;
+        client.portals.clear();
+        client.transaction_since = None;
+        let count = client.lane.map_or(0, |(_, count)| count);
+        client.lane = Some((server_key, count + 1));
+        owner = Some(key);
+    }
+    // Who is alone in a lane was lent it, and has been counted then.
+    if !lane.alone
+        && let Some(pool) = core.pools.get_mut(server.pool.0)
+    {
+        pool.stats.waited(server.place, std::mem::take(&mut core.waited));
+    }
+    let size = unit.len();
+    lane.units.push_back(Unit { client: owner, shape, size, writes, unnamed, names, kept });
+    if !std::mem::replace(&mut lane.unflushed, true) {
+        core.unflushed.push(Turn::Server(server_key));
+    }
+    Some(Step::Took(unit.len()))
+}
+
+/// Whether the server has kept the statement without a name that a client's unit binds, the last in flight; `None` if it
+/// binds none.
+pub fn binds_kept(client: &Client, requests: &VecDeque<Request>) -> Option<bool> {
+    let unnamed = client.unnamed.as_ref()?;
+    let unit = requests.iter().rev().skip(1).take_while(|request| !request.ends_unit());
+    let bound =
+        unit.filter_map(|request| if let Request::Bind(statement) = request { statement.as_ref() } else { None });
+    bound.take(1).find(|bound| Rc::ptr_eq(bound, unnamed)).map(|bound| bound.is_shared())
+}
+
+/// Whether a client's session state is what the server connection has.
+pub fn in_line(client: &Client, server: &Server) -> bool {
+    server.session.read_only && server.session.sets.same(&client.sets) && client.vars.same(&server.session.vars)
+}

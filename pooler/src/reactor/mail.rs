@@ -1,0 +1,50 @@
+//! What other threads have told this worker.
+
+use crate::admin::obey;
+use crate::admin::order::Order;
+use crate::backend::cancel;
+use crate::frontend::{accept, challenge, leave};
+use crate::metrics;
+use crate::pools::{configure, grow, handover, limits, upkeep};
+use crate::reactor::{after, ending, moves};
+use crate::shared::Message;
+use crate::state::Core;
+use crate::succession::adopt;
+use crate::sync::lock;
+
+pub fn read_messages(core: &mut Core) {
+    let Some(mailbox) = core.shared.mailboxes.get(core.id.0) else { return };
+    let messages = std::mem::take(&mut *lock(&mailbox.messages));
+    for message in messages {
+        match message {
+            Message::Arrived(arrival) => accept::take_in(core, *arrival),
+            Message::Moved(traveller) => drop(moves::settle_in(core, *traveller)),
+            Message::Adopted(adopted) => adopt::receive(core, *adopted),
+            Message::HandedOver(parcel) => handover::take_over_server(core, *parcel),
+            Message::Bequeathed(counts) => upkeep::inherit(core, *counts),
+            Message::Wanted(name) => grow::wanted(core, &name),
+            Message::Derived(key, secret) => challenge::derived(core, key, &secret),
+            Message::Cancel(key, cancel, asker) => cancel::cancel(core, key, &cancel, asker),
+            Message::Cancelled(key) => leave::close_client(core, key, "cancel request"),
+            Message::Order(asker, number, order) => {
+                core.orders += u64::from(!matches!(order, Order::Look));
+                let answer = obey::obey(core, &order);
+                core.shared.tell(asker, Message::Answer(number, Box::new(answer)));
+            }
+            Message::Answer(number, answer) => obey::console_answer(core, number, *answer),
+            // Whoever asked may have given up.
+            Message::Measure(asker) => drop(asker.send(metrics::ask::measure(core))),
+            Message::Resolved(host, changed) => configure::resolved(core, &host, changed),
+            Message::MakeRoom(user) => limits::make_room_for_another(core, &user),
+            Message::Reload => {
+                core.orders += 1;
+                configure::take_config(core);
+            }
+            // The views of clusters look at the board by themselves; being awake is all that is needed.
+            Message::Clusters => (),
+            Message::Replayed => core.replayed = true,
+            Message::Shutdown(way) => ending::begin_to_end(core, way),
+        }
+        after::run_after(core);
+    }
+}

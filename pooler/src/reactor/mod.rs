@@ -1,0 +1,18 @@
+//! The event loop of a worker: turns, time, other threads, and how it ends.
+
+pub mod after;
+pub mod busy_poll;
+pub mod depart;
+pub mod door;
+pub mod ending;
+pub mod feed;
+pub mod mail;
+pub mod moves;
+pub mod read;
+pub mod sockets;
+pub mod succeed;
+pub mod suspend;
+pub mod tick;
+pub mod turns;
+pub mod worker;
+pub mod workload;

@@ -1,0 +1,178 @@
+//! Clients that move from one worker of their database to another ([`pooling::Spread`]): each between two of its units,
+//! with all that its session is.
+
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+use std::time::Instant;
+
+use pooling::Excess;
+
+use crate::frontend::leave;
+use crate::pools::{size, welcome};
+use crate::reactor::{sockets, turns};
+use crate::router::fingerprints;
+use crate::session::Sets;
+use crate::state::Core;
+use crate::state::client::{Client, State};
+use crate::state::keys::{ClientKey, WorkerId};
+use crate::state::traveller::{Bound, Traveller};
+use crate::state::turn::Turn;
+use crate::statement::Statement;
+use crate::sync::lock;
+use crate::vars::Vars;
+
+/// Whether nothing of a client's is under way, and nothing keeps it where it is.
+pub fn may_travel(client: &Client) -> bool {
+    client.is_ready()
+        && client.is_idle()
+        && !client.behind_own
+        && !client.unsynced
+        && !client.suspended
+        && !client.unclear
+        && !client.pins.any()
+        && client.passing == 0
+        && client.dropping == 0
+        && client.words.is_none()
+        && client.ears.is_none()
+        && client.relay.is_none()
+        && client.pending.is_empty()
+        && client.waiting_since.is_none()
+        && client.console_waits.is_none()
+        && client.io.pending() == 0
+        && !client.io.hangup
+}
+
+/// Marks the clients that are to move to other workers. Each does when it next has something to say; until then it
+/// stays marked, and no other goes in its place. Of those who speak often and of those who seldom do, the same share
+/// is chosen: else those who never speak could be all that are marked.
+pub fn mark_movers(core: &mut Core) {
+    let databases: HashSet<Rc<str>> = core.pools.iter().map(|(_, pool)| pool.database.clone()).collect();
+    let excess = |database: Rc<str>| (database.clone(), core.shared.homes.excess(core.id, &database));
+    let mut left: HashMap<Rc<str>, Vec<Excess>> = databases.into_iter().map(excess).collect();
+    left.retain(|_, excess| !excess.is_empty());
+    if left.is_empty() && !core.marked || core.ending.is_some() {
+        return;
+    }
+    core.marked = !left.is_empty();
+    let mut others: HashMap<Rc<str>, Vec<(Instant, ClientKey)>> = HashMap::new();
+    for (key, client) in core.clients.iter_mut() {
+        let stays = !client.is_ready() || client.pins.any() || client.ears.is_some();
+        let marked = client.moves_to.take();
+        let Some(excess) = left.get_mut(&client.database).filter(|_| !stays) else { continue };
+        let same = |excess: &&mut Excess| excess.clients > 0 && marked == Some(Bound::Worker(WorkerId(excess.to)));
+        match excess.iter_mut().find(same) {
+            Some(excess) => {
+                excess.clients -= 1;
+                client.moves_to = marked;
+            }
+            None => others.entry(client.database.clone()).or_default().push((client.request_since, ClientKey(key))),
+        }
+    }
+    for (database, mut clients) in others {
+        let Some(excess) = left.get(&database) else { continue };
+        let mut places =
+            excess.iter().flat_map(|excess| std::iter::repeat_n(Bound::Worker(WorkerId(excess.to)), excess.clients));
+        let (all, some) = (clients.len(), excess.iter().map(|excess| excess.clients).sum::<usize>());
+        clients.sort_by_key(|(since, _)| *since);
+        let chosen = |nth: &usize| (nth + 1) * some / all > nth * some / all;
+        for (_, key) in (0..all).filter(chosen).filter_map(|nth| clients.get(nth)) {
+            if let Some(client) = core.clients.get_mut(key.0) {
+                client.moves_to = places.next();
+            }
+        }
+    }
+}
+
+/// Takes a client out of this worker, with all that its session is.
+pub fn pack(core: &mut Core, key: ClientKey) -> Option<Traveller> {
+    let client = core.clients.get_mut(key.0)?;
+    let (place, home) = (client.place.take()?, client.home?);
+    let mut client = core.clients.remove(key.0)?;
+    sockets::unwatch(core, &mut client.io.stream);
+    let pool = core.pools.get_mut(home.0)?;
+    pool.clients = pool.clients.saturating_sub(1);
+    pool.totals.clients_moved += 1;
+    if pool.clients == 0 {
+        pool.unused_since = Some(core.now);
+    }
+    let carried = |(name, statement): (Box<[u8]>, Rc<Statement>)| (name, statement.carry());
+    let Client { io, id, seat, user, database, vars, sets, startup, role, primary_reads, owed, .. } = client;
+    let Client { statements, unnamed, renamed, cancel_key, minor, since, request_since, admin, deeds, .. } = client;
+    Some(Traveller {
+        io,
+        id,
+        seat,
+        place,
+        user: user.to_string(),
+        database: database.to_string(),
+        served_as: pool.user.to_string(),
+        settings: (vars.carry(), sets.carry()),
+        startup: (startup.0.carry(), startup.1.carry()),
+        role,
+        primary_reads,
+        owed,
+        statements: statements.into_iter().map(carried).collect(),
+        unnamed: unnamed.map(|statement| statement.carry()),
+        renamed,
+        cancel_key,
+        minor,
+        since,
+        request_since,
+        admin,
+        deeds,
+        kills: core.kills,
+    })
+}
+
+/// Takes in a client that comes from another worker, or another process.
+pub fn settle_in(core: &mut Core, traveller: Traveller) -> Option<ClientKey> {
+    let Traveller { mut io, id, seat, place, user, database, served_as, settings, startup, .. } = traveller;
+    let Traveller { statements, unnamed, cancel_key, .. } = traveller;
+    let key = ClientKey(core.clients.vacant());
+    if let Err(error) = sockets::watch_client(core, key, &mut io) {
+        crate::warning!("cannot watch a client's socket: {error}");
+        lock(&core.shared.cancels).remove(&cancel_key);
+        return None;
+    }
+    io.readable = true;
+    let (database, user): (Rc<str>, Rc<str>) = (database.as_str().into(), user.as_str().into());
+    let pool_key = size::pool_of(core, &database, &served_as.as_str().into());
+    welcome::take_welcome(core, pool_key);
+    if core.pools.get_mut(pool_key.0).is_some_and(|pool| std::mem::take(&mut pool.unproven)) {
+        size::size_pool(core, pool_key);
+    }
+    // Else what it has prepared would be taken for older than all that is prepared here, and be shared with nobody.
+    let renewals = fingerprints::shapes_of(core, pool_key).map(|shapes| shapes.knowledge().renewals());
+    let mut client = Client::new(io, seat, traveller.since, id);
+    client.state = State::Ready;
+    (client.user, client.database, client.place) = (user, database, Some(place));
+    (client.pool, client.home) = (Some(pool_key), Some(pool_key));
+    if let Some(pool) = core.pools.get_mut(pool_key.0) {
+        pool.clients += 1;
+        pool.unused_since = None;
+        pool.statements.renew(renewals);
+        client.vars = Vars::carried(settings.0, &pool.defaults);
+        client.startup.0 = Vars::carried(startup.0, &client.vars);
+        let adopted = statements.into_iter().map(|(name, carried)| (name, pool.statements.adopt(carried)));
+        client.statements = adopted.collect();
+        client.unnamed = unnamed.map(|carried| pool.statements.adopt(carried));
+    }
+    (client.sets, client.startup.1) = (Sets::carried(settings.1), Sets::carried(startup.1));
+    (client.role, client.primary_reads, client.owed) = (traveller.role, traveller.primary_reads, traveller.owed);
+    (client.renamed, client.minor, client.admin) = (traveller.renamed, traveller.minor, traveller.admin);
+    (client.deeds, client.request_since) = (traveller.deeds, traveller.request_since);
+    client.suspended = core.is_suspended();
+    lock(&core.shared.cancels).insert(cancel_key.clone(), (core.id, key));
+    client.cancel_key = cancel_key;
+    core.clients.insert(client);
+    let was_killed = core.pools.get(pool_key.0).is_some_and(|pool| pool.paused) && traveller.kills < core.kills;
+    if was_killed {
+        leave::fatal(core, key, "57P01", crate::reactor::moves::KILLED);
+        return None;
+    }
+    turns::give_turn(core, Turn::Client(key));
+    Some(key)
+}
+
+/// What clients hear whose database is closed by KILL.
+pub const KILLED: &str = "database was killed by an administrator (KILL)";

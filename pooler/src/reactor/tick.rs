@@ -1,0 +1,300 @@
+//! What time brings: limits that run out, pools that shrink or fill, averages.
+
+use std::time::Duration;
+
+use crate::admin::obey;
+use crate::admin::show::a_second;
+use crate::backend::{addresses, cancel, close, gone, hub, relay};
+use crate::frontend::{accept, leave};
+use crate::homes::CONSOLE;
+use crate::pools::{checks, grow, handover, limits, neighbours, upkeep, welcome};
+use crate::reactor::{depart, ending, moves, sockets, suspend, workload};
+use crate::router::{fingerprints, reroute};
+use crate::state::Core;
+use crate::state::client::State as ClientState;
+use crate::state::fingerprint::Why;
+use crate::state::keys::{ClientKey, PoolKey, ServerKey};
+use crate::state::pool::Pool;
+use crate::state::server::State;
+use crate::state::totals::Totals;
+use crate::succession;
+
+/// How long a closed client may take to notice.
+pub const LINGER: Duration = Duration::from_secs(2);
+
+/// How often pools are looked after.
+pub const UPKEEP: Duration = Duration::from_secs(1);
+
+/// Looks at all time limits.
+pub fn tick(core: &mut Core) {
+    suspend::tick_suspension(core);
+    if !core.is_suspended() {
+        tick_traffic(core);
+    }
+    obey::console_tick(core);
+    if core.ending.is_some() {
+        ending::close_idle_clients(core);
+    }
+    if core.now >= core.period_ends {
+        core.period_ends = core.now + core.config.settings.stats_period.0.max(Duration::from_secs(1));
+        end_period(core);
+    }
+}
+
+fn tick_traffic(core: &mut Core) {
+    accept::accept_late(core);
+    tick_clients(core);
+    tick_servers(core);
+    tick_pools(core);
+    relay::tick_relays(core);
+    if core.shared.succession.is_handed_over() {
+        depart::mark_heirs(core);
+        if core.id == CONSOLE {
+            succession::take_back(core);
+        }
+    }
+    if !core.hubs.is_empty() {
+        hub::tick_hubs(core);
+    }
+    reroute::tick_clusters(core);
+    if core.now >= core.next_upkeep {
+        core.next_upkeep = core.now + UPKEEP;
+        upkeep::keep_pools(core);
+        addresses::refresh_names(core);
+        fingerprints::forget_shapes(core);
+        workload::tell_workload(core);
+        moves::mark_movers(core);
+    }
+}
+
+fn tick_clients(core: &mut Core) {
+    let config = core.config.clone();
+    let settings = &config.settings;
+    let of_all = config.limits("");
+    let now = core.now;
+    let past = |since: std::time::Instant, limit: Option<Duration>| {
+        limit.is_some_and(|limit| now.saturating_duration_since(since) >= limit)
+    };
+    let mut over: Vec<(ClientKey, &str, String)> = Vec::new();
+    let mut told = Vec::new();
+    let mut lingering = Vec::new();
+    let mut cancels = Vec::new();
+    for (number, client) in core.clients.iter() {
+        let key = ClientKey(number);
+        match client.state {
+            ClientState::Startup
+            | ClientState::Cancels
+            | ClientState::Login(..)
+            | ClientState::Proven(_)
+            | ClientState::Greeting => {
+                let waits = client.waiting_since.filter(|_| matches!(client.state, ClientState::Greeting));
+                if waits.is_some_and(|since| past(since, config.query_wait(&client.user, &client.database))) {
+                    over.push((key, "wait", "query_wait_timeout".to_owned()));
+                } else if past(client.since, settings.client_login_timeout.limit()) {
+                    let kind = if waits.is_some() { "wait" } else { "08006" };
+                    over.push((key, kind, "client_login_timeout".to_owned()));
+                }
+                continue;
+            }
+            ClientState::Closing => {
+                if past(client.since, Some(LINGER)) {
+                    lingering.push(key);
+                }
+                continue;
+            }
+            ClientState::Console | ClientState::Relay => continue,
+            ClientState::Ready => (),
+        }
+        if let Some(since) = client.waits {
+            if past(since, config.query_wait(&client.user, &client.database)) {
+                over.push((key, "wait", "query_wait_timeout".to_owned()));
+            } else if !client.told_to_wait && past(since, settings.query_wait_notify.limit()) {
+                told.push(key);
+            }
+            continue;
+        }
+        // Few have limits of their own.
+        let limits = if config.users.is_empty() { of_all } else { config.limits(&client.user) };
+        if client.lane.is_some() {
+            if past(client.request_since, limits.query) {
+                over.push((key, "57014", "query_timeout".to_owned()));
+            }
+            continue;
+        }
+        let Some(server) = client.server.and_then(|server| core.servers.get(server.0)) else {
+            // Who listens waits for what is said.
+            if client.ears.is_none() && past(client.request_since, limits.idle) {
+                over.push((key, "57P05", "client_idle_timeout".to_owned()));
+            }
+            continue;
+        };
+        if !server.requests.is_empty() && past(client.request_since, limits.query) {
+            cancels.extend(client.server);
+            over.push((key, "57014", "query_timeout".to_owned()));
+        } else if server.requests.is_empty()
+            && server.status != wire::backend::Status::Idle
+            && past(client.request_since, limits.idle_transaction)
+        {
+            over.push((key, "25P03", "idle_transaction_timeout".to_owned()));
+        } else if client.transaction_since.is_some_and(|since| past(since, limits.transaction)) {
+            cancels.extend(client.server);
+            over.push((key, "25P04", "transaction_timeout".to_owned()));
+        }
+    }
+    for key in told {
+        let Some(client) = core.clients.get_mut(key.0) else { continue };
+        client.told_to_wait = true;
+        let text = "no server connection is free, the statement waits in the queue (query_wait_notify)";
+        wire::backend::write_notice(client.io.out(), "NOTICE", "00000", text);
+        sockets::flush_client(core, key);
+    }
+    for key in lingering {
+        leave::close_client(core, key, "it did not close");
+    }
+    for server in cancels {
+        cancel::cancel_on_server(core, server, None);
+    }
+    for (key, code, message) in over {
+        if code == "wait" { wait_is_over(core, key, &message) } else { leave::fatal(core, key, code, &message) }
+    }
+}
+
+/// A client has waited too long, by this limit. It is told why no server could be had, and stays connected if it has
+/// been let in.
+fn wait_is_over(core: &mut Core, key: ClientKey, limit: &str) {
+    let Some(client) = core.clients.get(key.0) else { return };
+    let Some(pool) = client.pool.and_then(|key| core.pools.get(key.0)) else { return };
+    let (database, user) = (&pool.database, &pool.user);
+    let (code, why) = if pool.paused {
+        ("53300", format!("database \"{database}\" is paused"))
+    } else if let Some(failure) = pool.failure.as_ref().filter(|_| client.is_ready() && pool.servers.is_empty()) {
+        ("08006", format!("the server cannot be reached: {}", failure.why))
+    } else if pool.cluster.is_some() && pool.home.is_none() {
+        // A driver that knows of several poolers goes on to the next.
+        let code = if client.is_ready() { "53300" } else { "57P03" };
+        (code, format!("database \"{database}\": {}", welcome::why_unavailable(core, pool)))
+    } else if !client.is_ready() {
+        let met = pool.failure.as_ref().map(|failure| format!(": {}", failure.why)).unwrap_or_default();
+        ("57P03", format!("database \"{database}\": no server connection could be had{met}"))
+    } else {
+        let waiting = pool.waiting.len() + pool.sharers.len();
+        let why = format!(
+            "the pool of database \"{database}\" and user \"{user}\" is full: {} server connections, all in use, \
+             {waiting} clients waiting",
+            pool.servers.len(),
+        );
+        ("53300", why)
+    };
+    leave::refuse(core, key, code, &format!("{limit}: {why}"));
+}
+
+fn tick_servers(core: &mut Core) {
+    let settings = &core.config.settings;
+    let now = core.now;
+    let past = |since: std::time::Instant, limit: Option<Duration>| {
+        limit.is_some_and(|limit| now.saturating_duration_since(since) >= limit)
+    };
+    let mut gone: Vec<(ServerKey, &str)> = Vec::new();
+    let mut idle = Vec::new();
+    let mut aged = Vec::new();
+    for (number, server) in core.servers.iter() {
+        let key = ServerKey(number);
+        match server.state {
+            _ if server.target.is_some() && past(server.since, settings.cancel_wait_timeout.limit()) => {
+                gone.push((key, "a cancel request took too long"));
+            }
+            State::Connecting | State::Login(_) if past(server.since, settings.server_connect_timeout.limit()) => {
+                gone.push((key, "server_connect_timeout"));
+            }
+            State::Preparing
+                if server.held == 0 && past(server.state_since, settings.server_connect_timeout.limit()) =>
+            {
+                gone.push((key, "resetting the session took too long"));
+            }
+            State::Active
+                if server.aligning.is_some() && past(server.state_since, settings.server_connect_timeout.limit()) =>
+            {
+                gone.push((key, "bringing its session in line took too long"));
+            }
+            // It would never be idle if others always followed.
+            State::Lane if server.retire || checks::is_old(core, server) => aged.push(key),
+            State::Idle => {
+                let pool = core.pools.get(server.pool.0);
+                let spare = |pool: &Pool| pool.common.total() > pool.minimum || pool.clients == 0 && !pool.kept;
+                let spare = pool.is_none_or(spare);
+                if checks::is_old(core, server) {
+                    idle.push((key, "server_lifetime"));
+                } else if spare && past(server.state_since, settings.server_idle_timeout.limit()) {
+                    idle.push((key, "server_idle_timeout"));
+                }
+            }
+            _ => (),
+        }
+    }
+    for key in aged {
+        if let Some(lane) = core.servers.get_mut(key.0).and_then(|server| server.lane.as_mut()) {
+            lane.closed = true;
+        }
+    }
+    for (key, why) in gone {
+        gone::server_gone(core, key, why);
+    }
+    // One a tick for each pool: a crowd that was opened together is not closed together.
+    let mut done = std::collections::HashSet::new();
+    for (key, why) in idle {
+        let Some(pool) = core.servers.get(key.0).map(|server| server.pool) else { continue };
+        if done.insert(pool) {
+            close::close_server(core, key, why);
+        }
+    }
+}
+
+fn tick_pools(core: &mut Core) {
+    let mut keys: Vec<_> =
+        core.pools.iter().map(|(key, pool)| (neighbours::waits_since(core, pool), PoolKey(key))).collect();
+    // Where limits leave room for few, whoever has waited longest has it.
+    keys.sort_by_key(|(since, _)| since.unwrap_or(core.now));
+    for (_, key) in keys {
+        let Some(pool) = core.pools.get(key.0) else { continue };
+        if pool.owes {
+            neighbours::look_at_debt(core, key);
+        }
+        if core.pools.get(key.0).is_some_and(|pool| !pool.greeting.is_empty()) {
+            welcome::take_welcome(core, key);
+        }
+        let Some(pool) = core.pools.get(key.0) else { continue };
+        if !pool.is_unwanted() || !pool.greeting.is_empty() || pool.servers.len() < pool.minimum {
+            grow::grow(core, key);
+            neighbours::claim_share(core, key);
+        } else {
+            handover::balance(core, key);
+        }
+    }
+    limits::relieve_starving(core);
+}
+
+fn end_period(core: &mut Core) {
+    let mut sum = Totals::default();
+    for (_, pool) in core.pools.iter_mut() {
+        pool.periods = [pool.periods[1], pool.totals];
+        sum = sum.plus(&pool.periods[1].since(&pool.periods[0]));
+    }
+    // Each worker tells of its own databases.
+    if core.config.settings.log_stats && (core.id.0 == 0 || !core.pools.is_empty()) {
+        let [_, transactions, queries, received, sent, transaction, query, wait, ..] =
+            a_second(&sum, core.config.settings.stats_period.0);
+        let reasons = Why::NAMES.iter().zip(sum.unpipelined).filter(|(_, count)| *count > 0);
+        let reasons: Vec<String> = reasons.map(|(name, count)| format!("{name} {count}")).collect();
+        crate::info!(
+            "stats: worker {}: {} clients, {transactions} xacts/s, {queries} queries/s, in {received} B/s, out \
+             {sent} B/s, xact {transaction} us, query {query} us, wait {wait} us, {} of {} queries pipelined, \
+             others: {}; asked again {}",
+            core.id.0,
+            core.clients.len(),
+            sum.pipelined,
+            sum.queries,
+            if reasons.is_empty() { "none".to_owned() } else { reasons.join(", ") },
+            sum.asked_again,
+        );
+    }
+}

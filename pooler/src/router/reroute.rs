@@ -1,0 +1,106 @@
+//! Clients that choose a server anew: theirs has failed, or the cluster has changed.
+
+use crate::backend::close;
+use crate::monitor::Refreshed;
+use crate::pools::{checkout, welcome};
+use crate::reactor::turns;
+use crate::state::Core;
+use crate::state::keys::PoolKey;
+use crate::state::turn::Turn;
+
+/// Lets the clients who wait in a pool choose again: those of a member because its server will not do, those of a
+/// home because another may.
+pub fn reroute(core: &mut Core, key: PoolKey) {
+    let Some(pool) = core.pools.get_mut(key.0) else { return };
+    let waiting = std::mem::take(&mut pool.waiting);
+    let sharers = std::mem::take(&mut pool.sharers);
+    let (home, id) = pool.home.map_or((key, None), |(home, id)| (home, Some(id)));
+    for key in waiting.into_iter().chain(sharers) {
+        let Some(client) = core.clients.get_mut(key.0) else { continue };
+        let Some(since) = client.waits.take() else { continue };
+        client.waiting_since = Some(since);
+        client.needs_own = false;
+        client.may_share = false;
+        if let Some(id) = id {
+            client.tried.add(id);
+        }
+        client.pool = Some(home);
+        if client.is_ready() {
+            turns::give_turn(core, Turn::Client(key));
+        } else {
+            // It waits for a look at its password.
+            checkout::acquire(core, key, false);
+        }
+    }
+    welcome::welcome_from_a_member(core, home);
+}
+
+/// Takes over what the monitor has posted.
+pub fn look_at_clusters(core: &mut Core) {
+    for place in 0..core.clusters.len() {
+        let Some(view) = core.clusters.get_mut(place) else { return };
+        if view.refresh(&core.shared.board) != Refreshed::Changed {
+            continue;
+        }
+        let homes: Vec<PoolKey> = core
+            .pools
+            .iter()
+            .filter(|(_, pool)| pool.cluster == Some(place) && pool.home.is_none())
+            .map(|(key, _)| PoolKey(key))
+            .collect();
+        for home in homes {
+            regroup(core, home, place);
+        }
+    }
+}
+
+/// Brings the members of a home in line with a new view.
+fn regroup(core: &mut Core, home: PoolKey, place: usize) {
+    let members = core.pools.get(home.0).map(|pool| pool.members.clone()).unwrap_or_default();
+    for (id, member) in members {
+        let Some(view) = core.clusters.get(place) else { return };
+        let listed = view.view().server(id).is_some();
+        let standing = view.view().server(id).map_or("gone", |server| server.standing.word());
+        let keeps = view.view().keeps(id);
+        let wanted = listed && keeps && view.view().serves(id);
+        let Some(pool) = core.pools.get_mut(member.0) else { continue };
+        if wanted {
+            pool.failure = None;
+            continue;
+        }
+        let servers = pool.servers.clone();
+        reroute(core, member);
+        if !keeps {
+            // Nothing that is under way there would be heard of, or would last.
+            for server in servers {
+                turns::doom(core, server, &format!("the server is {standing}"));
+            }
+        } else if !listed {
+            close::retire(core, &servers);
+        }
+    }
+    reroute(core, home);
+}
+
+/// Lets those try again who found no server: nothing need have been posted since.
+pub fn tick_clusters(core: &mut Core) {
+    let homes: Vec<PoolKey> = core
+        .pools
+        .iter()
+        .filter(|(_, pool)| pool.cluster.is_some() && pool.home.is_none())
+        .filter(|(_, pool)| !pool.waiting.is_empty() || !pool.greeting.is_empty())
+        .map(|(key, _)| PoolKey(key))
+        .collect();
+    for home in homes {
+        reroute(core, home);
+    }
+}
+
+/// Lets reads that wait for replicas choose again when a replica has come nearer, or they have waited long enough.
+pub fn look_at_replay(core: &mut Core) {
+    let due = core.replay_due.is_some_and(|due| core.now >= due);
+    if due || std::mem::take(&mut core.replayed) {
+        core.replay_due = None;
+        tick_clusters(core);
+    }
+}

@@ -1,0 +1,107 @@
+//! When a server that could not be reached is tried again, and how many units may be retried.
+
+use std::time::{Duration, Instant};
+
+/// How soon a server that could not be reached is tried again at first; each further wait is twice as long, up to
+/// `server_login_retry`.
+pub const FIRST_RETRY: Duration = Duration::from_millis(100);
+
+/// Why the last attempt to make a server connection failed.
+#[derive(Debug)]
+pub struct Failure {
+    /// When that was known.
+    pub at: Instant,
+    /// What was wrong.
+    pub why: String,
+    /// Whether time may mend it, as the end of a restart does. A wrong password stays wrong.
+    pub may_pass: bool,
+    /// Attempts in a row that have failed; those that were made at the same time count as one.
+    attempts: u32,
+}
+
+impl Failure {
+    /// One more failure, after those before it.
+    pub fn after(before: Option<&Self>, at: Instant, why: &str, may_pass: bool, longest: Duration) -> Self {
+        let attempts = match before {
+            Some(before) if before.holds(at, longest) => before.attempts,
+            Some(before) => before.attempts.saturating_add(1),
+            None => 0,
+        };
+        Self { at, why: why.to_owned(), may_pass, attempts }
+    }
+
+    /// Whether it is too early for another attempt; `longest` is `server_login_retry`.
+    pub fn holds(&self, now: Instant, longest: Duration) -> bool {
+        let wait = match self.may_pass {
+            true => FIRST_RETRY.saturating_mul(1 << self.attempts.min(20)).min(longest),
+            false => longest,
+        };
+        now.saturating_duration_since(self.at) < wait
+    }
+}
+
+/// How many units may be asked again because those before them take long: a share of those that were not. When the
+/// whole machine slows down, asking again would only double its work.
+#[derive(Debug)]
+pub struct Retries(f64);
+
+impl Default for Retries {
+    fn default() -> Self {
+        Self(Self::MOST)
+    }
+}
+
+impl Retries {
+    /// One in ten.
+    const SHARE: f64 = 0.1;
+    /// As many at once.
+    const MOST: f64 = 256.0;
+
+    /// A unit has been answered where it was asked.
+    pub fn earn(&mut self) {
+        self.0 = (self.0 + Self::SHARE).min(Self::MOST);
+    }
+
+    /// Whether so many may be asked again now; then they are counted.
+    pub fn spend(&mut self, units: usize) -> bool {
+        let affordable = self.0 >= units as f64;
+        if affordable {
+            self.0 -= units as f64;
+        }
+        affordable
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attempts_to_connect_become_rarer_up_to_the_limit() {
+        let start = Instant::now();
+        let longest = Duration::from_secs(1);
+        let mut failure = Failure::after(None, start, "refused", true, longest);
+        let mut waits = Vec::new();
+        for _ in 0..6 {
+            let wait =
+                (0..).map(Duration::from_millis).find(|&wait| !failure.holds(failure.at + wait, longest)).unwrap();
+            waits.push(wait.as_millis());
+            // One that was made at the same time, and then the next.
+            let same = Failure::after(Some(&failure), failure.at, "refused", true, longest);
+            assert_eq!(same.attempts, failure.attempts);
+            failure = Failure::after(Some(&failure), failure.at + wait, "refused", true, longest);
+        }
+        assert_eq!(waits, [100, 200, 400, 800, 1000, 1000]);
+    }
+
+    #[test]
+    fn what_time_does_not_mend_is_tried_again_at_the_limit_only() {
+        let start = Instant::now();
+        let longest = Duration::from_secs(15);
+        let failure = Failure::after(None, start, "password authentication failed", false, longest);
+        assert!(failure.holds(start + Duration::from_secs(14), longest));
+        assert!(!failure.holds(start + longest, longest));
+        // A limit of zero is none.
+        assert!(!failure.holds(start, Duration::ZERO));
+    }
+}

@@ -1,0 +1,296 @@
+//! Statements that differ only in their literals have one fingerprint: what they are is found out once, and how long they
+//! take is remembered.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use classify::{Classifier, Kind, Reason, Verdict};
+
+use crate::catalog::Knowledge;
+use crate::keeping::Keeping;
+use crate::state::lexing::Lexing;
+
+/// A statement that takes this long is not one to stand behind.
+pub const SLOW: Duration = Duration::from_millis(50);
+
+/// How long a shape leaves the shared lanes when a statement of it was slow; doubled each time it happens again.
+pub const EXILE: Duration = Duration::from_millis(100);
+
+/// It is doubled this often at most.
+pub const DOUBLINGS: u32 = 9;
+
+/// Statements of a shape that run alone before the others share.
+pub const TRIALS: u32 = 2;
+
+/// So many quick ones let the slow ones be forgotten.
+pub const FORGIVEN: u32 = 1000;
+
+/// Shapes that are remembered for one database.
+pub const REMEMBERED: usize = 10_000;
+
+/// Why a unit did not share a server connection. Metrics count by these.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Why {
+    /// Its messages are not those of a plain read: COPY, Flush, too long, a portal that was not bound.
+    Protocol,
+    /// The first statements of a shape run alone.
+    New,
+    /// Statements of its shape were slow of late.
+    Slow,
+    /// The server died when it was asked last.
+    Failed,
+    /// The database's catalog has not been read, or not since a definition was run.
+    Catalog,
+    /// It writes.
+    Write,
+    /// It calls what is volatile.
+    Volatile,
+    /// It names what the catalog does not know.
+    Unknown,
+    /// It reads a view, or what is not a plain table, that could not be judged.
+    View,
+    /// FOR UPDATE and its kin.
+    Locking,
+    /// Several statements.
+    Several,
+    /// It touches its session.
+    Session,
+    /// BEGIN, COMMIT and their kin.
+    Transaction,
+    /// Another statement than a query.
+    Utility,
+    /// Its text could not be understood: too long, too deep, not SQL.
+    Text,
+}
+
+impl Why {
+    /// How many there are.
+    pub const COUNT: usize = 15;
+    /// Their names, in order.
+    pub const NAMES: [&'static str; Self::COUNT] = [
+        "protocol",
+        "new",
+        "slow",
+        "failed",
+        "catalog",
+        "write",
+        "volatile",
+        "unknown",
+        "view",
+        "locking",
+        "several",
+        "session",
+        "transaction",
+        "utility",
+        "text",
+    ];
+}
+
+impl From<&Reason> for Why {
+    fn from(reason: &Reason) -> Self {
+        match reason {
+            Reason::Write => Self::Write,
+            Reason::VolatileFunction(_) | Reason::AttributeFunction(_) => Self::Volatile,
+            Reason::UnknownFunction(_)
+            | Reason::UnknownOperator(_)
+            | Reason::UnknownType(_)
+            | Reason::UnknownRelation(_) => Self::Unknown,
+            Reason::View(_) | Reason::SystemView(_) | Reason::ForeignTable(_) => Self::View,
+            Reason::LockingClause => Self::Locking,
+            Reason::MultiStatement => Self::Several,
+            Reason::SessionState => Self::Session,
+            Reason::TransactionControl => Self::Transaction,
+            Reason::Utility => Self::Utility,
+            Reason::CatalogNotLoaded => Self::Catalog,
+            _ => Self::Text,
+        }
+    }
+}
+
+/// What is known of the statements of one shape.
+#[derive(Debug)]
+pub struct Shape {
+    /// What they are.
+    pub verdict: Arc<Verdict>,
+    ran: Cell<u32>,
+    quick: Cell<u32>,
+    slow: Cell<u32>,
+    exiled: Cell<Option<Instant>>,
+    lies: Cell<bool>,
+    /// Whether servers may keep statements of it that have no name.
+    pub keeping: Keeping,
+}
+
+impl Shape {
+    fn new(verdict: Arc<Verdict>, before: Option<&Self>) -> Self {
+        Self {
+            verdict,
+            ran: Cell::new(before.map_or(0, |shape| shape.ran.get())),
+            quick: Cell::new(before.map_or(0, |shape| shape.quick.get())),
+            slow: Cell::new(before.map_or(0, |shape| shape.slow.get())),
+            exiled: Cell::new(before.and_then(|shape| shape.exiled.get())),
+            lies: Cell::new(before.is_some_and(|shape| shape.lies.get())),
+            keeping: before.map_or_else(Keeping::default, |shape| shape.keeping.clone()),
+        }
+    }
+
+    /// How a statement of this shape may be sent: shared, or as a read of its own for a reason, or not as a read.
+    pub fn way(&self, now: Instant) -> Result<Option<Why>, Why> {
+        if self.lies.get() {
+            return Err(Why::Write);
+        }
+        if let Err(reason) = &self.verdict.pipelinable {
+            let why = Why::from(reason);
+            let reads = matches!(self.verdict.kind, Kind::Read | Kind::Explain | Kind::Show(_));
+            let alone = reads && self.verdict.read_only && !self.verdict.session() && !self.verdict.transaction;
+            return if alone { Ok(Some(why)) } else { Err(why) };
+        }
+        if self.ran.get() < TRIALS {
+            return Ok(Some(Why::New));
+        }
+        Ok(self.exiled.get().is_some_and(|until| now < until).then_some(Why::Slow))
+    }
+
+    /// A replica has refused it as a write, whatever it was taken for: a function that it calls is not what it says.
+    pub fn lied(&self) {
+        self.lies.set(true);
+    }
+
+    /// Whether nothing in it writes, as far as is known.
+    pub fn is_read(&self) -> bool {
+        self.verdict.read_only && !self.lies.get()
+    }
+
+    /// Whether it is one statement that writes and neither opens a transaction nor shows that it touches its session.
+    pub fn is_plain_write(&self) -> bool {
+        let verdict = &self.verdict;
+        (matches!(verdict.kind, Kind::Write | Kind::Utility) || self.lies.get())
+            && verdict.statements == 1
+            && !verdict.transaction
+            && !verdict.pins
+            && !verdict.dirties
+    }
+
+    /// Takes note of how long a statement of this shape took.
+    pub fn took(&self, took: Duration, now: Instant) {
+        self.ran.set(self.ran.get().saturating_add(1));
+        if took >= SLOW {
+            let times = self.slow.get();
+            self.slow.set((times + 1).min(DOUBLINGS));
+            self.quick.set(0);
+            self.exiled.set(Some(now + EXILE * (1 << times)));
+        } else if self.slow.get() > 0 {
+            self.quick.set(self.quick.get() + 1);
+            if self.quick.get() >= FORGIVEN {
+                self.slow.set(0);
+            }
+        }
+    }
+}
+
+/// What a worker knows of the statements of one database.
+#[derive(Debug)]
+pub struct Shapes {
+    knowledge: Arc<Knowledge>,
+    /// The number of the catalog that statements are judged by.
+    number: u64,
+    classifier: Classifier,
+    by_key: HashMap<u128, Rc<Shape>>,
+}
+
+impl Shapes {
+    /// Makes it empty: without a catalog nothing is a read.
+    pub fn new(knowledge: Arc<Knowledge>) -> Self {
+        Self { knowledge, number: 0, classifier: Classifier::new(REMEMBERED), by_key: HashMap::new() }
+    }
+
+    /// What all workers know.
+    pub fn knowledge(&self) -> &Arc<Knowledge> {
+        &self.knowledge
+    }
+
+    /// Takes the last catalog; what was judged by another is judged again when it is next used.
+    pub fn refresh(&mut self, now: Instant) {
+        self.knowledge.touch(now);
+        let number = self.knowledge.number();
+        if number != self.number {
+            // Read first: a catalog that is posted in between is only taken twice.
+            self.number = number;
+            self.classifier.set_catalog(self.knowledge.catalog());
+        }
+    }
+
+    /// Counts the catalogs that have been read.
+    pub fn generation(&self) -> u64 {
+        self.classifier.catalog().generation()
+    }
+
+    /// The shape of a statement.
+    pub fn shape(&mut self, sql: &[u8], lexing: Lexing) -> Rc<Shape> {
+        let verdict = match lexing {
+            Lexing::Unclear => self.classifier.opaque(sql, Reason::Encoding),
+            lexing => self.classifier.classify(sql, lexing == Lexing::Conforming),
+        };
+        let known = verdict.shape.and_then(|key| self.by_key.get(&key));
+        if let Some(shape) = known
+            && Arc::ptr_eq(&shape.verdict, verdict)
+        {
+            return shape.clone();
+        }
+        if verdict.stale {
+            self.knowledge.want();
+        }
+        let shape = Rc::new(Shape::new(verdict.clone(), known.map(Rc::as_ref)));
+        if let Some(key) = verdict.shape {
+            if self.by_key.len() >= REMEMBERED {
+                // Those that nobody has prepared come again if they are used again.
+                self.by_key.retain(|_, shape| Rc::strong_count(shape) > 1);
+            }
+            if self.by_key.len() < REMEMBERED {
+                self.by_key.insert(key, shape.clone());
+            }
+        }
+        shape
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(sql: &str) -> Shape {
+        Shape::new(Classifier::new(1).classify(sql.as_bytes(), true).clone(), None)
+    }
+
+    #[test]
+    fn without_a_catalog_nothing_is_a_read() {
+        assert_eq!(shape("SELECT 1").way(Instant::now()), Err(Why::Catalog));
+    }
+
+    #[test]
+    fn a_slow_shape_leaves_for_a_while_and_longer_each_time() {
+        let mut shape = shape("SELECT 1");
+        shape.verdict = Arc::new(Verdict { pipelinable: Ok(()), ..(*shape.verdict).clone() });
+        let mut now = Instant::now();
+        assert_eq!(shape.way(now), Ok(Some(Why::New)));
+        shape.took(Duration::ZERO, now);
+        shape.took(Duration::ZERO, now);
+        assert_eq!(shape.way(now), Ok(None));
+        shape.took(SLOW, now);
+        assert_eq!(shape.way(now), Ok(Some(Why::Slow)));
+        now += EXILE;
+        assert_eq!(shape.way(now), Ok(None));
+        shape.took(SLOW, now);
+        assert_eq!(shape.way(now + EXILE), Ok(Some(Why::Slow)));
+        assert_eq!(shape.way(now + 2 * EXILE), Ok(None));
+        for _ in 0..FORGIVEN {
+            shape.took(Duration::ZERO, now);
+        }
+        shape.took(SLOW, now);
+        assert_eq!(shape.way(now + EXILE), Ok(None));
+    }
+}

@@ -1,0 +1,181 @@
+//! What a worker knows: its clients, server connections and pools, and the phases that they are in.
+//!
+//! All types are defined here; what changes them is in the folders beside this one.
+
+pub mod adopted;
+pub mod arrival;
+pub mod cancel;
+pub mod client;
+pub mod cluster;
+pub mod door;
+pub mod extent;
+pub mod failure;
+pub mod fingerprint;
+pub mod hub;
+pub mod keys;
+pub mod lexing;
+pub mod login;
+pub mod pipeline;
+pub mod pool;
+pub mod quota;
+pub mod relay;
+pub mod request;
+pub mod server;
+pub mod slots;
+pub mod suspension;
+pub mod totals;
+pub mod traveller;
+pub mod turn;
+pub mod workload;
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use mio::Registry;
+
+use crate::admin::console::Console;
+use crate::config::Config;
+use crate::log::Subject;
+use crate::monitor::ClusterView;
+use crate::reactor::busy_poll::Lone;
+use crate::shared::Shared;
+use crate::state::client::Client;
+use crate::state::door::{Door, Strangers};
+use crate::state::fingerprint::{Shape, Shapes};
+use crate::state::hub::Hubs;
+use crate::state::keys::{ClientKey, PoolKey, ServerKey, WorkerId};
+use crate::state::pool::Pool;
+use crate::state::server::Server;
+use crate::state::slots::Slots;
+use crate::state::suspension::Suspension;
+use crate::state::turn::After;
+use crate::state::turn::Turn;
+use crate::state::workload::Workload;
+use crate::vars::Tracked;
+
+/// What a worker knows.
+pub struct Core {
+    /// Which one.
+    pub id: WorkerId,
+    /// What all workers share.
+    pub shared: Arc<Shared>,
+    /// The configuration in force.
+    pub config: Arc<Config>,
+    /// The clients.
+    pub clients: Slots<Client>,
+    /// The server connections.
+    pub servers: Slots<Server>,
+    /// The pools.
+    pub pools: Slots<Pool>,
+    /// Pools by database and user.
+    pub pool_names: HashMap<(Rc<str>, Rc<str>), PoolKey>,
+    /// Which parameters are tracked.
+    pub tracked: Tracked,
+    /// The time, as of the last poll.
+    pub now: Instant,
+    /// Who has something to do.
+    pub turns: VecDeque<Turn>,
+    /// The questions of console clients that other workers are answering.
+    pub console: Console,
+    /// When the pools are looked after next.
+    pub next_upkeep: Instant,
+    /// Errors of our own that clients were told, by SQLSTATE.
+    pub errors: BTreeMap<String, u64>,
+    /// Set when it shall end: when that was ordered.
+    pub ending: Option<Instant>,
+    /// How many orders it has carried out that all workers get, the console's and those to reload: what comes from a worker
+    /// that had carried out fewer has missed some.
+    pub orders: u64,
+    /// How often it has carried out KILL.
+    pub kills: u64,
+    /// Whether clients are marked that are to move to other workers.
+    pub marked: bool,
+    /// What it has done since it told others last how busy it is.
+    pub workload: Workload,
+    /// Whether it reads anything.
+    pub suspension: Suspension,
+    /// The places among the tracked parameters of `standard_conforming_strings` and `client_encoding`.
+    pub lexed_by: (usize, usize),
+    /// Cores of the machine.
+    pub cores: usize,
+    /// The connections that listen for all clients of a pool.
+    pub hubs: Hubs,
+    /// Server connections that are lanes.
+    pub active_lanes: Vec<ServerKey>,
+    /// How long the client that is being served has waited for room in a lane.
+    pub waited: Duration,
+    /// What is done when the input at hand has been worked on.
+    pub after: VecDeque<After>,
+    /// Whether that is being done.
+    pub in_after: bool,
+    /// Who gets what the turn has gathered for it when the turn ends.
+    pub unflushed: Vec<Turn>,
+    /// When a read has waited long enough for a replica.
+    pub replay_due: Option<Instant>,
+    /// A replica has come nearer to what reads wait for.
+    pub replayed: bool,
+    /// What the monitor has posted of clusters.
+    pub clusters: Vec<ClusterView>,
+    /// The statements of the unit that was looked at last, whose it is and how long: it is looked at twice.
+    pub judged: Option<(ClientKey, usize, Vec<Rc<Shape>>)>,
+    /// What is known of statements, by database.
+    pub shapes: HashMap<Rc<str>, Shapes>,
+    /// When the current period of the averages ends.
+    pub period_ends: Instant,
+    /// Where sockets are watched.
+    pub registry: Registry,
+    pub lone: Lone,
+    /// What clients come in by.
+    pub door: Door,
+    /// Those who came in and have proven nothing, in order.
+    pub strangers: Strangers,
+    pub queued: HashSet<Turn>,
+    pub scratch: Vec<u8>,
+    pub next_tick: Instant,
+}
+
+impl Core {
+    /// A client and the server connection that it has.
+    pub fn pair(&mut self, key: ClientKey) -> Option<(&mut Client, &mut Server)> {
+        let client = self.clients.get_mut(key.0)?;
+        let server = self.servers.get_mut(client.server?.0)?;
+        Some((client, server))
+    }
+
+    /// Whether nothing is read or begun here, but for the console.
+    pub fn is_suspended(&self) -> bool {
+        self.suspension == Suspension::Whole
+    }
+
+    /// Whether those who arrive are let in.
+    pub fn lets_in(&self) -> bool {
+        self.suspension == Suspension::No
+    }
+
+    /// A client as the log names it.
+    pub fn name_client(&self, key: ClientKey) -> Subject {
+        self.clients.get(key.0).map_or_else(Subject::default, |client| Subject {
+            database: client.database.to_string(),
+            user: client.user.to_string(),
+            client: Some(format!("{}:{}", client.peer.host(), client.peer.port())),
+            server: None,
+        })
+    }
+
+    /// A pool as the log names it.
+    pub fn name_pool(&self, key: PoolKey) -> Subject {
+        self.pools.get(key.0).map_or_else(Subject::default, |pool| Subject {
+            database: pool.database.to_string(),
+            user: pool.user.to_string(),
+            ..Subject::default()
+        })
+    }
+
+    /// A server connection as the log names it.
+    pub fn name_server(&self, server: &Server) -> Subject {
+        let host = if server.host.is_empty() { "unix" } else { &server.host };
+        Subject { server: Some(format!("{host}:{}", server.port)), ..self.name_pool(server.pool) }
+    }
+}

@@ -1,0 +1,223 @@
+//! A pool: the server connections for one pair of database and user, and the clients who wait for them in order.
+
+use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use balancer::ServerId;
+
+use crate::common::Membership;
+use crate::config::PoolMode;
+use crate::metrics::Stats;
+use crate::state::client::Client;
+use crate::state::failure::{Failure, Retries};
+use crate::state::keys::{ClientKey, PoolKey, ServerKey};
+use crate::state::login::Verified;
+use crate::state::quota::Quota;
+use crate::state::slots::Slots;
+use crate::state::totals::Totals;
+use crate::statement::Statements;
+use crate::vars::Vars;
+
+impl Pool {
+    /// How many units a lane of this pool may carry: so many as a client can wait behind.
+    pub fn depth(&self, settings: &crate::config::Settings) -> usize {
+        let patience = settings.pipeline_stall.0.as_secs_f64() / 4.0;
+        ((patience / self.service.max(1e-6)) as usize).clamp(1, settings.pipeline_depth.max(1))
+    }
+
+    /// Takes note of how long a unit took.
+    pub fn note_service(&mut self, took: Duration) {
+        self.service += (took.as_secs_f64() - self.service) / 64.0;
+    }
+
+    /// Whether the pool pipelines at all.
+    pub fn may_pipeline(mode: PoolMode, settings: &crate::config::Settings) -> bool {
+        settings.pipelining && mode.lends()
+    }
+}
+
+/// A pool.
+#[derive(Debug)]
+pub struct Pool {
+    /// The database that clients ask for.
+    pub database: Rc<str>,
+    /// The user of its server connections, which is the clients' own unless the database's entry gives one.
+    pub user: Rc<str>,
+    /// The database's entry gave that user when the pool was made.
+    pub user_is_given: bool,
+    /// When a server is given back.
+    pub mode: PoolMode,
+    /// Server connections at most.
+    pub size: usize,
+    /// Beyond that, for clients that have waited long.
+    pub reserve: usize,
+    /// What it may have together with other pools.
+    pub quota: Quota,
+    /// Connections kept open while the pool is in use.
+    pub minimum: usize,
+    /// All server connections, those being made too.
+    pub servers: Vec<ServerKey>,
+    /// How many there are beside these that are lent to nobody: of replication, and to listen for all.
+    pub apart: usize,
+    /// Those that nobody uses; the one used last at the back.
+    pub idle: VecDeque<ServerKey>,
+    /// Those that carry units of several clients.
+    pub lanes: Vec<ServerKey>,
+    /// Whether units may share a server connection.
+    pub pipelining: bool,
+    /// How long a pipelined unit takes on a server, in seconds: a moving average.
+    pub service: f64,
+    /// How many units may be asked again.
+    pub retries: Retries,
+    /// Clients that wait for room in a lane, in order.
+    pub sharers: VecDeque<ClientKey>,
+    /// Clients that wait for a server, in order.
+    pub waiting: VecDeque<ClientKey>,
+    /// Clients that wait to be greeted.
+    pub greeting: Vec<ClientKey>,
+    /// Connections being made.
+    pub connecting: usize,
+    /// What servers tell when a session begins: what clients are greeted with.
+    pub welcome: Option<Rc<Vec<(String, String)>>>,
+    /// The tracked ones of these.
+    pub defaults: Vars,
+    /// The last attempt to connect, if it failed.
+    pub failure: Option<Failure>,
+    /// Whether it only serves look-ups of passwords, in a database that no client has proven to exist.
+    pub unproven: bool,
+    /// The next of several hosts to try.
+    pub next_host: usize,
+    /// Nobody gets a server.
+    pub paused: bool,
+    /// What startup packets have asked for and servers have accepted, with the tracked values as servers write them.
+    pub verified: HashMap<Box<str>, Rc<Verified>>,
+    /// Statements that clients have prepared.
+    pub statements: Statements,
+    /// Counts.
+    pub totals: Totals,
+    /// What is counted for the page of metrics.
+    pub stats: Stats,
+    /// Clients that are in the pool.
+    pub clients: usize,
+    /// The counts when the period before the last ended, and when the last ended.
+    pub periods: [Totals; 2],
+    /// It is kept filled though it has no clients.
+    pub kept: bool,
+    /// The cluster that the database is on, by its place among the worker's views.
+    pub cluster: Option<usize>,
+    /// The pool whose clients it serves, and by which server of their cluster.
+    pub home: Option<(PoolKey, ServerId)>,
+    /// The pools of the cluster's servers.
+    pub members: Vec<(ServerId, PoolKey)>,
+    /// Why no server could be found for those who wait.
+    pub unavailable: String,
+    /// A standby has told that transactions here are serializable by default, which it cannot do.
+    pub serializable: bool,
+    /// When the pool's last client left.
+    pub unused_since: Option<Instant>,
+    /// What it has in common with the pools of other workers for the same database and user.
+    pub common: Membership,
+    /// A connection that is busy without end is to go to another worker.
+    pub owes: bool,
+}
+
+impl Pool {
+    /// An empty pool.
+    pub fn new(database: Rc<str>, user: Rc<str>, common: Membership) -> Self {
+        Self {
+            database,
+            user,
+            user_is_given: false,
+            mode: PoolMode::Transaction,
+            size: 0,
+            reserve: 0,
+            quota: Quota::default(),
+            minimum: 0,
+            servers: Vec::new(),
+            apart: 0,
+            idle: VecDeque::new(),
+            lanes: Vec::new(),
+            pipelining: false,
+            service: 0.0,
+            retries: Retries::default(),
+            sharers: VecDeque::new(),
+            waiting: VecDeque::new(),
+            greeting: Vec::new(),
+            connecting: 0,
+            welcome: None,
+            defaults: Vars::default(),
+            verified: HashMap::new(),
+            failure: None,
+            unproven: false,
+            next_host: 0,
+            paused: false,
+            statements: Statements::default(),
+            totals: Totals::default(),
+            stats: Stats::default(),
+            clients: 0,
+            periods: [Totals::default(); 2],
+            kept: false,
+            cluster: None,
+            home: None,
+            members: Vec::new(),
+            unavailable: String::new(),
+            serializable: false,
+            unused_since: None,
+            common,
+            owes: false,
+        }
+    }
+
+    /// What those hear who come while the server cannot be reached and it is too early for another attempt; `longest` is
+    /// `server_login_retry`. None while the pool has server connections: they may serve others still.
+    pub fn why_down(&self, now: Instant, longest: Duration) -> Option<String> {
+        let failure = self.failure.as_ref().filter(|failure| failure.holds(now, longest))?;
+        (self.home.is_none() && !self.paused && self.common.total() == 0)
+            .then(|| format!("server login has been failing, cached error: {} (server_login_retry)", failure.why))
+    }
+
+    /// Server connections that may be here: those that are, and those that there is room for.
+    pub fn room(&self) -> usize {
+        match self.common.is_shared() {
+            true => self.servers.len() + self.size.saturating_sub(self.common.total()),
+            false => self.size,
+        }
+    }
+
+    /// Whether nobody waits for a server connection.
+    pub fn is_unwanted(&self) -> bool {
+        self.waiting.is_empty() && self.sharers.is_empty()
+    }
+
+    /// Since when the first of all who wait has waited.
+    pub fn oldest(&self, clients: &Slots<Client>) -> Option<Instant> {
+        let since = |key: Option<&ClientKey>| key.and_then(|key| clients.get(key.0)).and_then(|client| client.waits);
+        let (one, other) = (since(self.waiting.front()), since(self.sharers.front()));
+        one.into_iter().chain(other).min()
+    }
+
+    /// Since when the one behind the first has waited.
+    pub fn next_oldest(&self, clients: &Slots<Client>) -> Option<Instant> {
+        let waiting = self.waiting.iter().take(2).chain(self.sharers.iter().take(2));
+        let mut since: Vec<Instant> = waiting.filter_map(|key| clients.get(key.0)?.waits).collect();
+        since.sort();
+        since.get(1).copied()
+    }
+
+    /// Takes the next who waits off the queues: whoever has waited longest.
+    pub fn next_waiting(&mut self, clients: &Slots<Client>) -> Option<ClientKey> {
+        let since = |key: Option<&ClientKey>| key.and_then(|key| clients.get(key.0)).and_then(|client| client.waits);
+        match (since(self.waiting.front()), since(self.sharers.front())) {
+            (Some(one), Some(other)) if other < one => self.sharers.pop_front(),
+            (None, _) if self.waiting.is_empty() => self.sharers.pop_front(),
+            _ => self.waiting.pop_front(),
+        }
+    }
+
+    /// Takes a client off the queues.
+    pub fn forget(&mut self, key: ClientKey) {
+        self.waiting.retain(|waiting| *waiting != key);
+        self.sharers.retain(|waiting| *waiting != key);
+    }
+}

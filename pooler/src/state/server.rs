@@ -1,0 +1,281 @@
+//! A connection to a PostgreSQL server.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::Instant;
+
+use wire::backend::{Report, Status};
+use wire::login::Login;
+use wire::startup::CancelKey;
+
+use crate::catalog::Definition;
+use crate::common::Permit;
+use crate::config::SslMode;
+use crate::monitor::address::Address;
+use crate::net::Io;
+use crate::session::{Confirmed, Target};
+use crate::state::keys::{ClientKey, PoolKey, ServerKey, WorkerId};
+use crate::state::pipeline::Lane;
+use crate::state::request::Request;
+use crate::statement::{Known, Statement};
+
+/// Where a server connection stands.
+#[derive(Debug)]
+pub enum State {
+    /// The socket is being connected.
+    Connecting,
+    /// It is logging in.
+    Login(Box<Login>),
+    /// `connect_query` runs, or the session is being reset.
+    Preparing,
+    /// It waits in its pool.
+    Idle,
+    /// It is lent to a client.
+    Active,
+    /// It carries reads of several clients, or one read that may be asked again.
+    Lane,
+    /// It is the other side of a replication connection.
+    Relay,
+    /// It listens for all clients of its pool.
+    Hub,
+    /// A cancel request is being delivered over it.
+    Cancelling,
+}
+
+/// What may be left on a server connection beside what is known of its session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Residue {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// Parameters.
+    Settings,
+    /// Also temporary objects, cursors, channels, locks: a function has run that may do anything.
+    Anything,
+    /// A client's whole session.
+    Session,
+}
+
+/// What a server connection is made for that is no connection of its pool, and is lent to nobody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Apart {
+    /// For a replication connection, of this client.
+    Relay(ClientKey),
+    /// To listen for all clients of the pool.
+    Hub,
+}
+
+/// Where the body of a long message goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Passing {
+    /// To the client.
+    On,
+    /// Nowhere.
+    Off,
+}
+
+/// A server connection.
+#[derive(Debug)]
+pub struct Server {
+    /// Its id on the console: never another's.
+    pub id: u64,
+    /// The socket and the bytes in flight.
+    pub io: Io,
+    /// The host it leads to.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+    /// Where that is, so that nothing has to be looked up to reach the same server again.
+    pub address: Address,
+    /// Its pool.
+    pub pool: PoolKey,
+    /// The place of its host and port in the statistics of its pool.
+    pub place: usize,
+    /// Where it stands.
+    pub state: State,
+    /// The client that it is lent to; nobody where it is a lane. Whose answers come is [`Server::client`].
+    pub lent: Option<ClientKey>,
+    /// What was asked and not answered.
+    pub requests: VecDeque<Request>,
+    /// An error has ended the unit at the head: what was asked up to its end will not be answered.
+    pub failed: bool,
+    /// The transaction status that it told last.
+    pub status: Status,
+    /// Its session.
+    pub session: Confirmed,
+    /// What its session is being brought to: until the answer has come and was good, nothing of a client is sent.
+    pub aligning: Option<Box<Target>>,
+    /// What may be left on it that is to be undone before the next client.
+    pub residue: Residue,
+    /// What its database was known by when that was undone last ([`crate::catalog::Knowledge::mark`]).
+    pub mark: u64,
+    /// A definition that has been sent and not been committed, as far as is known.
+    pub definition: Option<Definition>,
+    /// What else of that, where a client's whole session is to be undone.
+    pub session_residue: Residue,
+    /// A statement of the unit at the head that may have changed settings has finished; the server tells of them when the
+    /// unit ends.
+    pub has_set: bool,
+    /// How many statements of the request at the head have finished.
+    pub finished: usize,
+    /// What was asked up to the next Sync will not be answered, not even a Query.
+    pub skips: bool,
+    /// The server has other prepared statements than the pooler has made: they are dropped before the next client.
+    pub lost_count: bool,
+    /// Why it is to be closed, once its input has been worked on.
+    pub doomed: Option<String>,
+    /// The error that a statement of ours has met.
+    pub own_error: Option<Report>,
+    /// The statements that it knows by names of ours.
+    pub known: Known,
+    /// Its unnamed statement, when it is known whose.
+    pub unnamed: Option<Rc<Statement>>,
+    /// Bytes of a long message that are still to come, and where they go.
+    pub passing: (usize, Option<Passing>),
+    /// By what its statements are cancelled.
+    pub cancel_key: CancelKey,
+    /// When it was connected.
+    pub since: Instant,
+    /// When it was last lent, given back, or began what it does.
+    pub state_since: Instant,
+    /// It shall be closed when it is given back.
+    pub retire: bool,
+    /// Whether part of a unit's answer has been passed on.
+    pub answered: bool,
+    /// It takes in a COPY.
+    pub copying: bool,
+    /// The parameters that it has told of in its login, as they are now.
+    pub welcome: Vec<(String, String)>,
+    /// Cancel requests for it that are on their way.
+    pub held: usize,
+    /// Nothing is read from it: the pooler is suspended.
+    pub suspended: bool,
+    /// It is free as soon as these have arrived.
+    pub parked: bool,
+    /// The error with which it said that it ends, or by which its login has failed: SQLSTATE and message.
+    pub farewell: Option<(String, String)>,
+    /// TLS could not be agreed on, which another attempt will not mend.
+    pub refused: bool,
+    /// The connection that a cancel request on this one is about.
+    pub target: Option<ServerKey>,
+    /// Who asked for that, to be told when the server has it.
+    pub asker: Option<(WorkerId, ClientKey)>,
+    /// A cancel request may strike it at any time: it is closed when it is free.
+    pub suspect: bool,
+    /// Whether it says that it is a standby; none before PostgreSQL 14, which does not say.
+    pub standby: Option<bool>,
+    /// What has been sent may have written, and its end has not been seen.
+    pub writes: bool,
+    /// What it needs to know as a lane; kept for the next time.
+    pub lane: Option<Box<Lane>>,
+    /// What TLS is to be on it.
+    pub sslmode: SslMode,
+    /// What it is made for, if it is no connection of its pool.
+    pub apart: Option<Apart>,
+    /// By what it is counted as one of its pool's.
+    pub permit: Option<Permit>,
+    /// A login that is tried once more over the connection that is being made.
+    pub again: Option<Box<Login>>,
+}
+
+impl Server {
+    /// The client whose answers come next: it has the connection to itself, or its unit is at the head of the lane.
+    /// Nobody, once it has been answered otherwise or has left.
+    pub fn client(&self) -> Option<ClientKey> {
+        match (&self.state, &self.lane) {
+            (State::Lane, Some(lane)) => lane.head(),
+            _ => self.lent,
+        }
+    }
+
+    /// All that was asked is answered, perhaps: a definition has been committed, or is in a transaction that is open.
+    pub fn settle_definition(&mut self) {
+        if !self.requests.is_empty() {
+            return;
+        }
+        match &mut self.definition {
+            Some(definition) if self.status != Status::Idle => definition.wait(),
+            definition => *definition = None,
+        }
+    }
+
+    /// Takes note of a parameter that tells whether the server is a standby.
+    pub fn note_standby(&mut self, name: &str, value: &str) {
+        if name == "in_hot_standby" {
+            self.standby = Some(value == "on");
+        }
+    }
+
+    /// Whether a server that does not let us in may do so later: it cannot be reached, it is starting or stopping
+    /// (57P0x), or it is full (53xxx).
+    pub fn may_come_back(&self) -> bool {
+        match &self.farewell {
+            Some((code, _)) => code.starts_with("57P0") || code.starts_with("53"),
+            None => !self.refused,
+        }
+    }
+
+    /// Takes note of the value of a parameter that the server has told of.
+    pub fn note_told(&mut self, name: &str, value: &str) {
+        if let Some((_, told)) = self.welcome.iter_mut().find(|(of, _)| of == name)
+            && told != value
+        {
+            value.clone_into(told);
+        }
+    }
+
+    /// A connection being made.
+    pub fn new(io: Io, host: String, port: u16, address: Address, pool: PoolKey, now: Instant, id: u64) -> Self {
+        Self {
+            id,
+            io,
+            host,
+            port,
+            address,
+            pool,
+            place: 0,
+            state: State::Connecting,
+            lent: None,
+            requests: VecDeque::new(),
+            failed: false,
+            status: Status::Idle,
+            session: Confirmed::default(),
+            aligning: None,
+            residue: Residue::Nothing,
+            session_residue: Residue::Nothing,
+            has_set: false,
+            finished: 0,
+            skips: false,
+            lost_count: false,
+            mark: 0,
+            definition: None,
+            doomed: None,
+            own_error: None,
+            known: Known::default(),
+            unnamed: None,
+            passing: (0, None),
+            cancel_key: CancelKey { pid: 0, secret: Vec::new() },
+            since: now,
+            state_since: now,
+            retire: false,
+            answered: false,
+            welcome: Vec::new(),
+            copying: false,
+            held: 0,
+            suspended: false,
+            parked: false,
+            farewell: None,
+            refused: false,
+            target: None,
+            asker: None,
+            suspect: false,
+            standby: None,
+            writes: false,
+            lane: None,
+            sslmode: SslMode::Disable,
+            apart: None,
+            permit: None,
+            again: None,
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! A client, or a server connection, on its way to another worker, with all that belongs to it.
+
+use std::time::Instant;
+
+use classify::Role;
+use wire::startup::CancelKey;
+
+use crate::common::Permit;
+use crate::config::SslMode;
+use crate::homes::Place;
+use crate::monitor::address::Address;
+use crate::net::Io;
+use crate::replay::Owed;
+use crate::seat::Seat;
+use crate::state::keys::WorkerId;
+use crate::statement::Carried;
+
+/// What a client has done.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Deeds {
+    /// Transactions.
+    pub transactions: u64,
+    /// Statements.
+    pub queries: u64,
+    /// Errors that the pooler itself told it.
+    pub errors: u64,
+}
+
+/// A server connection on its way to another worker.
+#[derive(Debug)]
+pub struct Parcel {
+    pub io: Io,
+    pub permit: Permit,
+    pub id: u64,
+    /// The host and port it leads to, and where that is.
+    pub place: (String, u16, Address),
+    /// What the server has confirmed to be SET.
+    pub sets: Vec<(String, String)>,
+    /// The tracked values that it has told.
+    pub vars: Vec<Option<Box<str>>>,
+    /// Whether the pooler has made its transactions read-only.
+    pub read_only: bool,
+    /// What `connect_query` sets.
+    pub base: Box<str>,
+    pub welcome: Vec<(String, String)>,
+    pub cancel_key: CancelKey,
+    pub since: Instant,
+    pub standby: Option<bool>,
+    pub sslmode: SslMode,
+    pub mark: u64,
+    /// Whether statements are prepared on it.
+    pub prepared: bool,
+    /// It has been idle for so long that it is to be checked.
+    pub unchecked: bool,
+    /// The orders that had been carried out where it comes from ([`Worker::orders`]).
+    pub orders: u64,
+}
+
+/// Settings as they travel: the tracked values, and what else was SET.
+pub type Settings = (Vec<Option<Box<str>>>, Vec<(String, String)>);
+
+/// Where a client is to go when nothing of it is under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bound {
+    /// To another worker.
+    Worker(WorkerId),
+    /// To the process that has taken the sockets over.
+    Successor,
+}
+
+/// A client on its way to another worker, or another process.
+#[derive(Debug)]
+pub struct Traveller {
+    /// The socket.
+    pub io: Io,
+    /// By what people name it.
+    pub id: u64,
+    /// How it is counted.
+    pub seat: Seat,
+    /// Its place among the clients of its database.
+    pub place: Place,
+    /// The user that it has logged in as.
+    pub user: String,
+    /// The database that it asked for.
+    pub database: String,
+    /// The user of its pool.
+    pub served_as: String,
+    /// Its settings.
+    pub settings: Settings,
+    /// What RESET leads back to.
+    pub startup: Settings,
+    /// What it has SET SERVER ROLE to.
+    pub role: Option<Role>,
+    /// What it has SET PRIMARY READS to.
+    pub primary_reads: Option<bool>,
+    /// What its next read must see.
+    pub owed: Owed,
+    /// Its named statements.
+    pub statements: Vec<(Box<[u8]>, Carried)>,
+    /// Its statement without a name.
+    pub unnamed: Option<Carried>,
+    /// Whether servers know its statements by names of the pooler's.
+    pub renamed: bool,
+    /// By what it names itself in a cancel request.
+    pub cancel_key: CancelKey,
+    /// The minor version of the protocol.
+    pub minor: u16,
+    /// When it connected.
+    pub since: Instant,
+    /// When it last was idle.
+    pub request_since: Instant,
+    /// Whether it may change things on the console.
+    pub admin: bool,
+    /// What it has done.
+    pub deeds: Deeds,
+    /// How often KILL had been carried out where it comes from ([`Worker::kills`]).
+    pub kills: u64,
+}

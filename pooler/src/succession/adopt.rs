@@ -1,0 +1,116 @@
+//! Clients of the process before this one are taken over.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use wire::startup::CancelKey;
+
+use crate::homes::Place;
+use crate::net::{Io, Stream};
+use crate::reactor::moves;
+use crate::replay::Owed;
+use crate::seat::Seat;
+use crate::shared::{Message, Shared};
+use crate::state::Core;
+use crate::state::adopted::{Adopted, CONSISTENCIES, Described, ROLES, value_of};
+use crate::state::lexing::Lexing;
+use crate::state::traveller::{Deeds, Settings, Traveller};
+use crate::statement::Carried;
+use crate::succession::{BUSY, LATER, SOON};
+use crate::sync::lock;
+use crate::takeover::Predecessor;
+use crate::vars::{Tracked, Vars, assigned};
+
+/// Takes the clients of the process before over, until it has none or ends.
+pub fn adopt(mut before: Predecessor, shared: &Arc<Shared>) {
+    let begun = Instant::now();
+    let mut count = 0;
+    loop {
+        match before.clients() {
+            Ok((described, sockets)) => {
+                count += described.len();
+                for (described, socket) in described.into_iter().zip(sockets) {
+                    if let Err(error) = take(described, socket, shared) {
+                        crate::warning!("-R: a client of the pooler before is lost: {error}");
+                    }
+                }
+            }
+            Err(why) => {
+                crate::info!("-R: {count} clients of the pooler before were taken over, which tells of no more: {why}");
+                return;
+            }
+        }
+        std::thread::sleep(if begun.elapsed() < BUSY { SOON } else { LATER });
+    }
+}
+
+/// Gives a client that was taken over to a worker of its database.
+pub fn take(described: Described, socket: OwnedFd, shared: &Arc<Shared>) -> std::io::Result<()> {
+    let stream = Stream::taken_over(socket, described.is_tcp)?;
+    let mut seat = Seat::new(shared.counts.clone());
+    // The process before has let it in.
+    let _ = seat.take(&described.user, false, 0, 0);
+    let place = Place::take_one_more(&shared.homes, &shared.config(), &described.database);
+    let worker = place.worker();
+    let adopted = Adopted { io: Io::new(stream), seat, place, described };
+    shared.tell(worker, Message::Adopted(Box::new(adopted)));
+    Ok(())
+}
+
+/// Settings as a session here has them: a parameter is tracked or not by the configuration in force.
+pub fn settings(values: Vec<(String, String)>, sets: Vec<(String, String)>, tracked: &Tracked) -> Settings {
+    let (mut vars, mut others) = (Vars::default(), Vec::new());
+    for (name, value) in values {
+        match tracked.place(&name) {
+            Some(place) => vars.set(place, &value),
+            None => others.push((name.to_lowercase(), format!("SET {name} = {}", assigned(&name, &value)))),
+        }
+    }
+    others.extend(sets);
+    (vars.carry(), others)
+}
+
+/// Takes in a client of the process before.
+pub fn receive(core: &mut Core, adopted: Adopted) {
+    let Adopted { io, seat, place, described } = adopted;
+    let (stored, client_key) = described.learnt;
+    let stored = stored.map(Arc::from);
+    lock(&core.shared.learnt).learn(&core.config, &described.database, &described.user, stored, client_key);
+    let ([values, startup_values], [sets, startup_sets]) = (described.values, described.sets);
+    let carried = |lexing: &[u8], definition: Vec<u8>| Carried::anew(definition.into(), Lexing::of_word(lexing));
+    let statements = described.statements.into_iter();
+    let mut owed = Owed::default();
+    owed.chosen = value_of(&CONSISTENCIES, &described.read_your_writes);
+    let traveller = Traveller {
+        io,
+        id: core.shared.next_id(),
+        seat,
+        place,
+        user: described.user,
+        database: described.database,
+        served_as: described.served_as,
+        settings: settings(values, sets, &core.tracked),
+        startup: settings(startup_values, startup_sets, &core.tracked),
+        role: value_of(&ROLES, &described.role),
+        primary_reads: described.primary_reads.parse().ok(),
+        owed,
+        statements: statements.map(|(name, lexing, definition)| (name.into(), carried(&lexing, definition))).collect(),
+        unnamed: described.unnamed.map(|(lexing, definition)| carried(&lexing, definition)),
+        renamed: described.renamed,
+        cancel_key: CancelKey { pid: described.cancel_pid, secret: described.cancel_secret },
+        minor: described.minor,
+        since: core.now.checked_sub(Duration::from_secs(described.age)).unwrap_or(core.now),
+        request_since: core.now,
+        admin: described.admin,
+        deeds: Deeds::default(),
+        kills: core.kills,
+    };
+    let Some(key) = moves::settle_in(core, traveller) else { return };
+    // What it has committed before was followed by the process before alone.
+    let cluster = core.clients.get(key.0).and_then(|client| client.home).and_then(|home| core.pools.get(home.0));
+    let view = cluster.and_then(|home| home.cluster).and_then(|place| core.clusters.get(place));
+    if let (Some(client), Some(view)) = (core.clients.get_mut(key.0), view) {
+        client.owed.renew(view);
+    }
+}
