@@ -103,17 +103,21 @@ impl Pooler {
         let all =
             self.workers.iter().flat_map(|worker| worker.core.servers.iter().map(move |(_, server)| (worker, server)));
         let free = all.filter(|(_, server)| {
-            matches!(server.state, State::Idle) && server.residue == Residue::Nothing && server.held == 0
+            matches!(server.state, State::Idle) && server.known.residue == Residue::Nothing && server.cancels.held == 0
         });
         free.map(|(worker, server)| {
-            assert!(server.requests.is_empty() && server.aligning.is_none() && server.client().is_none());
-            let names = worker.core.tracked.names().enumerate();
+            assert!(
+                server.exchange.requests.is_empty() && server.known.aligning.is_none() && server.client().is_none()
+            );
+            let names = worker.core.parameters.tracked.names().enumerate();
             let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
             Belief {
-                pid: server.cancel_key.pid,
-                sets: server.session.sets.iter().map(owned).collect(),
-                vars: names.filter_map(|(place, name)| Some(owned((name, server.session.vars.get(place)?)))).collect(),
-                read_only: server.session.read_only,
+                pid: server.cancels.key.pid,
+                sets: server.known.session.sets.iter().map(owned).collect(),
+                vars: names
+                    .filter_map(|(place, name)| Some(owned((name, server.known.session.vars.get(place)?))))
+                    .collect(),
+                read_only: server.known.session.read_only,
             }
         })
         .collect()

@@ -6,7 +6,7 @@ use crate::state::client::Client;
 /// Whether a client is the account that the pooler runs as, by a Unix socket, under the console's own name.
 pub fn is_own_user(client: &Client) -> bool {
     let Stream::Unix(stream) = &client.io.stream else { return false };
-    if &*client.user != "pgbouncer" && &*client.user != "howdah" {
+    if &*client.identity.user != "pgbouncer" && &*client.identity.user != "howdah" {
         return false;
     }
     let Ok(peer) = stream.peer_cred_uid() else { return false };

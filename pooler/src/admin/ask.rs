@@ -11,13 +11,13 @@ use crate::state::keys::ClientKey;
 
 /// Asks all workers on behalf of a console client, which waits for the result.
 pub fn ask(core: &mut Core, client: ClientKey, command: Command, order: Order) {
-    core.console.last += 1;
-    let number = core.console.last;
+    core.lifecycle.console.last += 1;
+    let number = core.lifecycle.console.last;
     let workers = core.shared.mailboxes.len();
     let asked = Asked { client, command, answers: Vec::new(), missing: workers, again: None };
-    core.console.asked.insert(number, asked);
+    core.lifecycle.console.asked.insert(number, asked);
     if let Some(client) = core.clients.get_mut(client.0) {
-        client.console_waits = Some(number);
+        client.input.console_waits = Some(number);
     }
     core.shared.tell_all(|| Message::Order(core.id, number, order.clone()));
 }

@@ -25,7 +25,7 @@ pub const AGAIN: Duration = Duration::from_millis(50);
 
 /// A worker's answer to a question of this one.
 pub fn console_answer(core: &mut Core, number: u64, answer: Answer) {
-    let Some(asked) = core.console.asked.get_mut(&number) else { return };
+    let Some(asked) = core.lifecycle.console.asked.get_mut(&number) else { return };
     asked.answers.push(answer);
     asked.missing = asked.missing.saturating_sub(1);
     if asked.missing > 0 {
@@ -36,12 +36,13 @@ pub fn console_answer(core: &mut Core, number: u64, answer: Answer) {
         asked.again = Some(core.now + AGAIN);
         return;
     }
-    let Some(asked) = core.console.asked.remove(&number) else { return };
+    let Some(asked) = core.lifecycle.console.asked.remove(&number) else { return };
     // It may have gone, or have been killed by its own command.
-    let waits =
-        |client: &&mut Client| client.console_waits == Some(number) && matches!(client.state, ClientState::Console);
+    let waits = |client: &&mut Client| {
+        client.input.console_waits == Some(number) && matches!(client.state, ClientState::Console)
+    };
     let Some(client) = core.clients.get_mut(asked.client.0).filter(waits) else { return };
-    client.console_waits = None;
+    client.input.console_waits = None;
     let resumed = |name: &Option<String>| !lock(&core.shared.paused).contains(name.as_deref().unwrap_or_default());
     match &asked.command {
         Command::Pause(name) if resumed(name) => {
@@ -57,6 +58,7 @@ pub fn console_answer(core: &mut Core, number: u64, answer: Answer) {
 pub fn console_tick(core: &mut Core) {
     let now = core.now;
     let due: Vec<u64> = core
+        .lifecycle
         .console
         .asked
         .iter()
@@ -64,9 +66,9 @@ pub fn console_tick(core: &mut Core) {
         .map(|(&number, _)| number)
         .collect();
     for number in due {
-        let Some(asked) = core.console.asked.get_mut(&number) else { continue };
-        if core.clients.get(asked.client.0).is_none_or(|client| client.console_waits != Some(number)) {
-            core.console.asked.remove(&number);
+        let Some(asked) = core.lifecycle.console.asked.get_mut(&number) else { continue };
+        if core.clients.get(asked.client.0).is_none_or(|client| client.input.console_waits != Some(number)) {
+            core.lifecycle.console.asked.remove(&number);
             continue;
         }
         asked.again = None;
@@ -87,12 +89,12 @@ pub fn obey(core: &mut Core, order: &Order) -> Answer {
             // A PAUSE that waits asks again and again, and RESUME may have come meanwhile.
             pools.retain(|key| {
                 let Some(pool) = core.pools.get_mut(key.0) else { return false };
-                pool.paused = is_paused(&core.shared, &pool.database, &pool.user);
-                pool.paused
+                pool.limits.paused = is_paused(&core.shared, &pool.name.database, &pool.name.user);
+                pool.limits.paused
             });
             for key in &pools {
                 if let Some(pool) = core.pools.get(key.0) {
-                    let idle: Vec<ServerKey> = pool.idle.iter().copied().collect();
+                    let idle: Vec<ServerKey> = pool.connections.idle.iter().copied().collect();
                     for server in idle {
                         close::close_server(core, server, "PAUSE");
                     }
@@ -122,16 +124,16 @@ pub fn obey(core: &mut Core, order: &Order) -> Answer {
         Order::WaitClose(database) => {
             let pools = pools_of(core, database.as_deref());
             let servers = servers_of(core, &pools);
-            let left = servers.iter().filter(|key| core.servers.get(key.0).is_some_and(|server| server.retire));
+            let left = servers.iter().filter(|key| core.servers.get(key.0).is_some_and(|server| server.life.retire));
             Answer::Left(left.count())
         }
         Order::Kill(database) => {
-            core.kills += 1;
+            core.lifecycle.kills += 1;
             let pools = pools_of(core, database.as_deref());
             let clients: Vec<ClientKey> = core
                 .clients
                 .iter()
-                .filter(|(_, client)| client.pool.is_some_and(|pool| pools.contains(&pool)))
+                .filter(|(_, client)| client.route.pool.is_some_and(|pool| pools.contains(&pool)))
                 .map(|(key, _)| ClientKey(key))
                 .collect();
             for client in clients {
@@ -143,7 +145,7 @@ pub fn obey(core: &mut Core, order: &Order) -> Answer {
             for key in pools {
                 hub_asks::retire_hub(core, key);
                 if let Some(pool) = core.pools.get_mut(key.0) {
-                    pool.paused = true;
+                    pool.limits.paused = true;
                 }
             }
             Answer::Left(0)
@@ -162,7 +164,7 @@ pub fn obey(core: &mut Core, order: &Order) -> Answer {
 fn pools_of(core: &Core, named: Option<&str>) -> Vec<PoolKey> {
     core.pools
         .iter()
-        .filter(|(_, pool)| named.is_none_or(|named| names(named, &pool.database, &pool.user)))
+        .filter(|(_, pool)| named.is_none_or(|named| names(named, &pool.name.database, &pool.name.user)))
         .map(|(key, _)| PoolKey(key))
         .collect()
 }
@@ -170,7 +172,7 @@ fn pools_of(core: &Core, named: Option<&str>) -> Vec<PoolKey> {
 fn servers_of(core: &Core, pools: &[PoolKey]) -> Vec<ServerKey> {
     core.servers
         .iter()
-        .filter(|(_, server)| pools.contains(&server.pool) && server.target.is_none())
+        .filter(|(_, server)| pools.contains(&server.pool) && server.cancels.target.is_none())
         // What is no connection of the pool stays for as long as its clients do.
         .filter(|(_, server)| !matches!(server.state, State::Cancelling) && server.apart.is_none())
         .map(|(key, _)| ServerKey(key))

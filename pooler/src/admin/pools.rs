@@ -18,7 +18,8 @@ pub fn pools_seen(core: &Core) -> Vec<PoolSeen> {
         pools.push(pool_seen(core, pool));
     }
     for (_, client) in core.clients.iter() {
-        if let Some(pool) = client.home.and_then(|home| places.get(&home)).and_then(|&place| pools.get_mut(place)) {
+        if let Some(pool) = client.route.home.and_then(|home| places.get(&home)).and_then(|&place| pools.get_mut(place))
+        {
             pool.count_client(client, core.now);
         }
     }
@@ -32,28 +33,28 @@ pub fn pools_seen(core: &Core) -> Vec<PoolSeen> {
 
 /// A pool, without its clients and server connections.
 fn pool_seen(core: &Core, pool: &Pool) -> PoolSeen {
-    let part = match pool.home {
+    let part = match pool.cluster_of.home {
         Some(_) => Part::Server(server_of(core, pool)),
-        None if pool.cluster.is_some() => Part::Clients,
+        None if pool.cluster_of.cluster.is_some() => Part::Clients,
         None => Part::Whole,
     };
     // It is the pools of the servers that connections are made in.
-    let sizes = if part == Part::Clients { (0, 0) } else { (pool.size, pool.reserve) };
+    let sizes = if part == Part::Clients { (0, 0) } else { (pool.limits.size, pool.limits.reserve) };
     PoolSeen {
-        database: pool.database.to_string(),
-        user: pool.user.to_string(),
+        database: pool.name.database.to_string(),
+        user: pool.name.user.to_string(),
         part,
-        mode: match pool.mode {
+        mode: match pool.limits.mode {
             crate::config::PoolMode::Session => "session",
             crate::config::PoolMode::Transaction => "transaction",
             crate::config::PoolMode::Statement => "statement",
         },
         size: sizes.0,
         reserve: sizes.1,
-        failing: pool.failure.is_some(),
-        totals: pool.totals,
-        period: pool.periods[1].since(&pool.periods[0]),
-        paused: pool.paused,
+        failing: pool.connections.failure.is_some(),
+        totals: pool.counts.totals,
+        period: pool.counts.periods[1].since(&pool.counts.periods[0]),
+        paused: pool.limits.paused,
         statements: pool.statements.len(),
         ..PoolSeen::default()
     }
@@ -61,13 +62,13 @@ fn pool_seen(core: &Core, pool: &Pool) -> PoolSeen {
 
 /// The server that a pool of one of several servers leads to.
 fn server_of(core: &Core, pool: &Pool) -> String {
-    let listed = pool.home.and_then(|(home, id)| {
-        let view = core.clusters.get(core.pools.get(home.0)?.cluster?)?;
+    let listed = pool.cluster_of.home.and_then(|(home, id)| {
+        let view = core.router.clusters.get(core.pools.get(home.0)?.cluster_of.cluster?)?;
         view.view().server(id)
     });
     match listed {
         Some(server) => server_name(&server.host, server.port),
         // It has left the configuration: connections that are still open tell where they lead.
-        None => pool.stats.servers().first().map(|server| server.name()).unwrap_or_default(),
+        None => pool.counts.stats.servers().first().map(|server| server.name()).unwrap_or_default(),
     }
 }

@@ -106,12 +106,12 @@ impl PoolSeen {
     }
 
     pub fn count_client(&mut self, client: &Client, now: Instant) {
-        if let Some(since) = client.waits {
+        if let Some(since) = client.checkout.waits {
             self.clients_waiting += 1;
             self.longest_wait = self.longest_wait.max(now.saturating_duration_since(since));
         } else if matches!(client.state, ClientState::Greeting) {
             self.clients_waiting += 1;
-        } else if client.server.is_some() || client.lane.is_some() {
+        } else if client.checkout.server.is_some() || client.checkout.lane.is_some() {
             self.clients_active += 1;
         } else if client.is_ready() {
             self.clients_idle += 1;
@@ -119,11 +119,11 @@ impl PoolSeen {
     }
 
     pub fn count_server(&mut self, server: &Server, is_to_be_checked: bool) {
-        if server.target.is_some() {
+        if server.cancels.target.is_some() {
             self.cancels += 1;
             return;
         }
-        self.servers_cancelled += usize::from(server.held > 0);
+        self.servers_cancelled += usize::from(server.cancels.held > 0);
         match server.state {
             State::Connecting | State::Login(_) => self.servers_login += 1,
             State::Preparing | State::Cancelling => self.servers_busy += 1,

@@ -49,7 +49,7 @@ pub fn greet_on_console(core: &mut Core, key: ClientKey) {
 
 /// Works on what a console client sends.
 pub fn console_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
-    if core.clients.get(key.0).is_none_or(|client| client.console_waits.is_some()) {
+    if core.clients.get(key.0).is_none_or(|client| client.input.console_waits.is_some()) {
         return Step::Stop;
     }
     let message = match wire::header(left) {
@@ -77,32 +77,32 @@ pub fn console_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
 
 fn console_message(core: &mut Core, key: ClientKey, tag: u8, body: &[u8]) -> Result<(), wire::Error> {
     let Some(client) = core.clients.get_mut(key.0) else { return Ok(()) };
-    if client.discard == Discard::Unit && !matches!(tag, tag::SYNC | tag::TERMINATE) {
+    if client.input.discard == Discard::Unit && !matches!(tag, tag::SYNC | tag::TERMINATE) {
         return Ok(());
     }
     match tag {
         tag::QUERY => {
-            client.unsynced = false;
+            client.input.unsynced = false;
             let text = String::from_utf8_lossy(frontend::query(body)?).into_owned();
             console_run(core, key, &text);
         }
         tag::PARSE => {
             let parse = frontend::parse(body)?;
             let statement = Statements::default().share(parse.definition, UNCLEAR, Lexing::Conforming);
-            client.statements.insert(parse.name.into(), statement);
+            client.prepared.statements.insert(parse.name.into(), statement);
             backend::write_empty(client.io.out(), backend::tag::PARSE_COMPLETE);
         }
         tag::BIND => {
             let names = frontend::bind(body).ok_or(wire::Error::Short { tag, field: "the names" })?;
             let formats = frontend::result_formats(body)?;
             if formats.contains(&true) {
-                core.console.formats.insert(key, formats);
+                core.lifecycle.console.formats.insert(key, formats);
             } else {
-                core.console.formats.remove(&key);
+                core.lifecycle.console.formats.remove(&key);
             }
-            match client.statements.get(names.statement).cloned() {
+            match client.prepared.statements.get(names.statement).cloned() {
                 Some(statement) => {
-                    client.portals = [(names.portal.into(), Some(statement))].into();
+                    client.prepared.portals = [(names.portal.into(), Some(statement))].into();
                     backend::write_empty(client.io.out(), backend::tag::BIND_COMPLETE);
                 }
                 None => console_failed(core, key, "26000", "there is no such prepared statement"),
@@ -112,11 +112,11 @@ fn console_message(core: &mut Core, key: ClientKey, tag: u8, body: &[u8]) -> Res
             let target = frontend::target(tag, body)?;
             let formats = match target {
                 Target::Statement(_) => None,
-                Target::Portal(_) => core.console.formats.get(&key),
+                Target::Portal(_) => core.lifecycle.console.formats.get(&key),
             };
             let statement = match target {
-                Target::Statement(name) => client.statements.get(name).cloned(),
-                Target::Portal(_) => client.portals.values().next().cloned().flatten(),
+                Target::Statement(name) => client.prepared.statements.get(name).cloned(),
+                Target::Portal(_) => client.prepared.portals.values().next().cloned().flatten(),
             };
             if matches!(target, Target::Statement(_)) {
                 frame::write(client.io.out(), backend::tag::PARAMETER_DESCRIPTION, |out| {
@@ -124,7 +124,7 @@ fn console_message(core: &mut Core, key: ClientKey, tag: u8, body: &[u8]) -> Res
                 });
             }
             let command = statement.and_then(|statement| Command::read(&text_of(&statement)).ok());
-            let dialect = Dialect::of(&client.database);
+            let dialect = Dialect::of(&client.identity.database);
             match command.and_then(|command| command.columns(dialect)) {
                 Some(columns) => {
                     let is_binary = |number| is_binary(formats, number);
@@ -133,22 +133,22 @@ fn console_message(core: &mut Core, key: ClientKey, tag: u8, body: &[u8]) -> Res
                 None => backend::write_empty(client.io.out(), backend::tag::NO_DATA),
             }
         }
-        tag::EXECUTE => match client.portals.values().next().cloned().flatten() {
+        tag::EXECUTE => match client.prepared.portals.values().next().cloned().flatten() {
             Some(statement) => {
-                client.unsynced = true;
+                client.input.unsynced = true;
                 console_run(core, key, &text_of(&statement));
             }
             None => console_failed(core, key, "34000", "there is no such portal"),
         },
         tag::CLOSE => {
             if let Target::Statement(name) = frontend::target(tag, body)? {
-                client.statements.remove(name);
+                client.prepared.statements.remove(name);
             }
             backend::write_empty(client.io.out(), backend::tag::CLOSE_COMPLETE);
         }
         tag::SYNC => {
-            client.discard = Discard::No;
-            client.unsynced = false;
+            client.input.discard = Discard::No;
+            client.input.unsynced = false;
             backend::write_ready_for_query(client.io.out(), Status::Idle);
         }
         tag::FLUSH => (),
@@ -165,13 +165,13 @@ fn console_message(core: &mut Core, key: ClientKey, tag: u8, body: &[u8]) -> Res
 fn console_failed(core: &mut Core, key: ClientKey, code: &str, message: &str) {
     ask::console_error(core, key, code, message);
     let Some(client) = core.clients.get_mut(key.0) else { return };
-    client.discard = Discard::Unit;
+    client.input.discard = Discard::Unit;
 }
 
 fn console_run(core: &mut Core, key: ClientKey, text: &str) {
     let Some(client) = core.clients.get(key.0) else { return };
     let outcome = match Command::read(text) {
-        Ok(command) if !client.admin && !command.only_looks() => {
+        Ok(command) if !client.identity.admin && !command.only_looks() => {
             Err(("42501", "admin access needed".to_owned())).map(|()| command)
         }
         Ok(command) => Ok(command),
@@ -185,7 +185,7 @@ fn console_run(core: &mut Core, key: ClientKey, text: &str) {
 
 /// The error of a command that was run, by either protocol.
 pub fn console_refused(core: &mut Core, key: ClientKey, code: &str, message: &str) {
-    if core.clients.get(key.0).is_some_and(|client| client.unsynced) {
+    if core.clients.get(key.0).is_some_and(|client| client.input.unsynced) {
         console_failed(core, key, code, message);
     } else {
         ask::console_error(core, key, code, message);
@@ -319,7 +319,7 @@ pub fn console_result(core: &mut Core, key: ClientKey, command: &Command, answer
         .collect();
     let view = View { snapshots: &snapshots, config: &core.config, shared: &core.shared };
     let Some(client) = core.clients.get_mut(key.0) else { return };
-    let (extended, dialect) = (client.unsynced, Dialect::of(&client.database));
+    let (extended, dialect) = (client.input.unsynced, Dialect::of(&client.identity.database));
     let out = client.io.out();
     match command {
         Command::Show(_) | Command::Ban(..) | Command::Unban(_) => {
@@ -338,7 +338,7 @@ pub fn console_result(core: &mut Core, key: ClientKey, command: &Command, answer
             if !extended && !columns.is_empty() {
                 backend::write_row_description(out, columns.iter().copied());
             }
-            let formats = core.console.formats.get(&key).filter(|_| extended);
+            let formats = core.lifecycle.console.formats.get(&key).filter(|_| extended);
             for mut row in rows.into_iter().map(bytes) {
                 for (number, (value, (_, kind))) in row.iter_mut().zip(columns).enumerate() {
                     if *kind == ColumnType::Int8 && is_binary(formats, number) {

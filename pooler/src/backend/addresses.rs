@@ -30,7 +30,7 @@ pub fn find_host(core: &Core, host: &str) -> Found {
 pub fn refresh_names(core: &mut Core) {
     let mut hosts: Vec<&str> = Vec::new();
     for (_, server) in core.servers.iter() {
-        let host = server.host.as_str();
+        let host = server.at.host.as_str();
         if !hosts.contains(&host) && core.shared.resolver.is_old(host) {
             hosts.push(host);
         }

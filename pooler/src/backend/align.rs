@@ -28,9 +28,9 @@ pub const UNDO_ANYTHING: &str = "CLOSE ALL;UNLISTEN *;SELECT pg_catalog.pg_advis
 /// Asks a server something of ours.
 pub fn ask(server: &mut Server, sql: &str, request: Request) {
     frontend::write_query(server.io.out(), sql);
-    server.requests.push_back(request);
+    server.exchange.requests.push_back(request);
     // As in PostgreSQL, a Query ends the unnamed statement.
-    server.unnamed = None;
+    server.known.unnamed = None;
 }
 
 pub fn ask_all(server: &mut Server, alignment: &Alignment, request: Request) {
@@ -47,10 +47,10 @@ pub const DEALLOCATE: &str = "DEALLOCATE ALL";
 pub fn target(core: &Core, key: ClientKey) -> Option<Target> {
     let client = core.clients.get(key.0)?;
     if !matches!(client.state, ClientState::Login(..)) {
-        let (sets, vars) = (client.sets.clone(), client.vars.clone());
-        return Some(Target { sets, vars, read_only: client.reads_only });
+        let (sets, vars) = (client.session.sets.clone(), client.session.vars.clone());
+        return Some(Target { sets, vars, read_only: client.checkout.reads_only });
     }
-    let vars = client.home.and_then(|home| core.pools.get(home.0)).map(|pool| pool.defaults.clone());
+    let vars = client.route.home.and_then(|home| core.pools.get(home.0)).map(|pool| pool.greetings.defaults.clone());
     Some(Target { sets: Sets::default(), vars: vars.unwrap_or_default(), read_only: false })
 }
 
@@ -60,31 +60,31 @@ pub fn align(core: &mut Core, server_key: ServerKey, key: ClientKey) -> bool {
     let (Some(server), Some(client)) = (core.servers.get(server_key.0), core.clients.get(key.0)) else {
         return false;
     };
-    if server.aligning.is_some() {
+    if server.known.aligning.is_some() {
         return false;
     }
-    let within = !server.requests.is_empty() || server.status != Status::Idle || client.unsynced;
-    if within || client.passing > 0 {
+    let within = !server.exchange.requests.is_empty() || server.status != Status::Idle || client.input.unsynced;
+    if within || client.input.passing > 0 {
         return true;
     }
     let Some(mut target) = target(core, key) else { return false };
     target.read_only |= members::is_only_read(core, server);
     let Some(server) = core.servers.get_mut(server_key.0) else { return false };
-    if server.session.meets(&target) {
+    if server.known.session.meets(&target) {
         return true;
     }
-    let alignment = server.session.alignment(&target, &core.tracked);
+    let alignment = server.known.session.alignment(&target, &core.parameters.tracked);
     if alignment.rest.is_empty() {
-        server.session.sets = target.sets;
+        server.known.session.sets = target.sets;
         return true;
     }
     // A cancel request of the client's for what it did before is still on its way, and would strike the alignment.
-    if server.held > 0 {
+    if server.cancels.held > 0 {
         return false;
     }
     ask_all(server, &alignment, Request::Align);
-    server.aligning = Some(Box::new(target));
-    server.state_since = core.now;
+    server.known.aligning = Some(Box::new(target));
+    server.life.state_since = core.now;
     sockets::flush_server(core, server_key);
     false
 }
@@ -93,12 +93,12 @@ pub fn align(core: &mut Core, server_key: ServerKey, key: ClientKey) -> bool {
 pub fn clean_up(core: &mut Core, key: ServerKey) -> bool {
     let settings = &core.config.settings;
     let Some(server) = core.servers.get_mut(key.0) else { return false };
-    let residue = std::mem::take(&mut server.residue);
+    let residue = std::mem::take(&mut server.known.residue);
     let custom = if residue == Residue::Session { settings.server_reset_query.as_str() } else { "" };
     let words = custom.to_ascii_uppercase();
     let discards = words.contains("DISCARD ALL");
-    let left = if residue == Residue::Session { server.session_residue } else { residue };
-    let mut undo = server.session.reset();
+    let left = if residue == Residue::Session { server.known.session_residue } else { residue };
+    let mut undo = server.known.session.reset();
     if left == Residue::Anything {
         undo.rest.push_str(UNDO_ANYTHING);
     }
@@ -107,16 +107,16 @@ pub fn clean_up(core: &mut Core, key: ServerKey) -> bool {
     if custom.is_empty() && !undoes {
         return false;
     }
-    server.session_residue = Residue::Nothing;
+    server.known.session_residue = Residue::Nothing;
     server.state = State::Preparing;
-    server.state_since = core.now;
+    server.life.state_since = core.now;
     if !undo.first.is_empty() {
         ask(server, &undo.first, Request::Prelude);
     }
     if !custom.is_empty() {
         ask(server, custom, Request::Clean);
-        if !undoes && !server.session.base.is_empty() {
-            let base = server.session.base.clone();
+        if !undoes && !server.known.session.base.is_empty() {
+            let base = server.known.session.base.clone();
             ask(server, &base, Request::Clean);
         }
     }
@@ -124,9 +124,9 @@ pub fn clean_up(core: &mut Core, key: ServerKey) -> bool {
         ask(server, &undo.rest, Request::Clean);
     }
     if discards || words.contains("DEALLOCATE") {
-        server.known.clear();
+        server.known.statements.clear();
     }
-    server.aligning = Some(Box::new(Target { sets: Sets::default(), vars: Vars::default(), read_only: false }));
+    server.known.aligning = Some(Box::new(Target { sets: Sets::default(), vars: Vars::default(), read_only: false }));
     sockets::flush_server(core, key);
     true
 }
@@ -135,12 +135,12 @@ pub fn clean_up(core: &mut Core, key: ServerKey) -> bool {
 pub fn run_own(core: &mut Core, key: ServerKey, sql: &str) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
     server.state = State::Preparing;
-    server.state_since = core.now;
+    server.life.state_since = core.now;
     let target = Target { sets: Sets::default(), vars: Vars::default(), read_only: false };
-    if !server.session.meets(&target) {
-        let reset = server.session.reset();
+    if !server.known.session.meets(&target) {
+        let reset = server.known.session.reset();
         ask_all(server, &reset, Request::Clean);
-        server.aligning = Some(Box::new(target));
+        server.known.aligning = Some(Box::new(target));
     }
     ask(server, sql, Request::Clean);
     sockets::flush_server(core, key);
@@ -149,9 +149,9 @@ pub fn run_own(core: &mut Core, key: ServerKey, sql: &str) {
 /// Has a server that nobody has forget the statements that were prepared there.
 pub fn forget_prepared(core: &mut Core, key: ServerKey) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
-    server.known.clear();
+    server.known.statements.clear();
     // It runs under no limit of a client's.
-    if !server.session.lift_limits().is_empty() {
+    if !server.known.session.lift_limits().is_empty() {
         return run_own(core, key, DEALLOCATE);
     }
     ask(server, DEALLOCATE, Request::Clean);

@@ -38,13 +38,13 @@ pub fn is_strike(code: &str) -> bool {
 /// The server has answered an alignment, or what was asked to undo another's.
 pub fn aligned(core: &mut Core, key: ServerKey) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
-    if server.own_error.is_some() || server.status != Status::Idle {
+    if server.exchange.own_error.is_some() || server.status != Status::Idle {
         turns::later(core, After::Unaligned(key));
         return;
     }
-    let Some(target) = server.aligning.take() else { return };
-    (server.session.sets, server.session.read_only) = (target.sets, target.read_only);
-    server.answered = false;
+    let Some(target) = server.known.aligning.take() else { return };
+    (server.known.session.sets, server.known.session.read_only) = (target.sets, target.read_only);
+    server.exchange.answered = false;
     let Some(client_key) = server.client() else {
         turns::later(core, After::Free(key));
         return;
@@ -55,15 +55,15 @@ pub fn aligned(core: &mut Core, key: ServerKey) {
         turns::later(core, if greets { After::Verified(client_key) } else { After::Lookup(client_key) });
         return;
     }
-    client.strikes = 0;
-    client.request_since = core.now;
+    client.checkout.strikes = 0;
+    client.times.request_since = core.now;
     // The server has its own way to write some values.
-    for (place, name) in core.tracked.names().enumerate() {
-        if let (Some(own), Some(theirs)) = (client.vars.get(place), server.session.vars.get(place))
+    for (place, name) in core.parameters.tracked.names().enumerate() {
+        if let (Some(own), Some(theirs)) = (client.session.vars.get(place), server.known.session.vars.get(place))
             && own != theirs
         {
             backend::write_parameter_status(client.io.out(), name, theirs);
-            client.vars.set(place, theirs);
+            client.session.vars.set(place, theirs);
         }
     }
     turns::give_turn(core, Turn::Client(client_key));
@@ -72,8 +72,8 @@ pub fn aligned(core: &mut Core, key: ServerKey) {
 /// An alignment has failed.
 pub fn unaligned(core: &mut Core, key: ServerKey) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
-    server.aligning = None;
-    let report = server.own_error.take().unwrap_or_default();
+    server.known.aligning = None;
+    let report = server.exchange.own_error.take().unwrap_or_default();
     let (client, pool) = (server.client(), server.pool);
     let tied = client.is_some_and(|client| checkin::is_tied(core, client));
     checkin::detach(core, key);
@@ -99,7 +99,7 @@ pub fn unaligned(core: &mut Core, key: ServerKey) {
     }
     // The server has undone it all; that a part was done before is not worth to be told apart.
     if let Some(server) = core.servers.get_mut(key.0) {
-        server.residue = Residue::Anything;
+        server.known.residue = Residue::Anything;
         free::free(core, key);
     }
 }
@@ -107,9 +107,9 @@ pub fn unaligned(core: &mut Core, key: ServerKey) {
 /// A client's statement, none of which has been sent, gets another server connection.
 pub fn ask_elsewhere(core: &mut Core, key: ClientKey, code: &str, why: &str) {
     let Some(client) = core.clients.get_mut(key.0) else { return };
-    client.strikes = client.strikes.saturating_add(1);
-    if client.strikes > STRIKES {
-        client.strikes = 0;
+    client.checkout.strikes = client.checkout.strikes.saturating_add(1);
+    if client.checkout.strikes > STRIKES {
+        client.checkout.strikes = 0;
         let code = if code.is_empty() { "08006" } else { code }.to_owned();
         leave::refuse(
             core,
@@ -119,7 +119,7 @@ pub fn ask_elsewhere(core: &mut Core, key: ClientKey, code: &str, why: &str) {
         );
         return;
     }
-    client.waiting_since.get_or_insert(client.request_since);
+    client.route.waiting_since.get_or_insert(client.times.request_since);
     match client.state {
         ClientState::Greeting => enter::greet(core, key),
         ClientState::Login(..) => drop(checkout::acquire(core, key, false)),
@@ -131,14 +131,14 @@ pub fn ask_elsewhere(core: &mut Core, key: ClientKey, code: &str, why: &str) {
 /// way to write it.
 pub fn startup_verified(core: &mut Core, key: ClientKey) {
     let Some(client) = core.clients.get(key.0) else { return };
-    let (Some(server_key), Some(home)) = (client.server, client.home) else { return };
-    let asked = asked(client, &core.tracked);
+    let (Some(server_key), Some(home)) = (client.checkout.server, client.route.home) else { return };
+    let asked = asked(client, &core.parameters.tracked);
     let Some(server) = core.servers.get_mut(server_key.0) else { return };
-    let told = server.welcome.clone();
+    let told = server.known.welcome.clone();
     let mut canonical = Vars::default();
-    for place in 0..core.tracked.names().count() {
-        if let (Some(_), Some(theirs)) = (client.startup.0.get(place), server.session.vars.get(place))
-            && Some(place) != core.tracked.place("application_name")
+    for place in 0..core.parameters.tracked.names().count() {
+        if let (Some(_), Some(theirs)) = (client.session.startup.0.get(place), server.known.session.vars.get(place))
+            && Some(place) != core.parameters.tracked.place("application_name")
         {
             canonical.set(place, theirs);
         }
@@ -148,10 +148,10 @@ pub fn startup_verified(core: &mut Core, key: ClientKey) {
         client.take_verified(verified.clone());
     }
     if let (Some(asked), Some(pool)) = (asked, core.pools.get_mut(home.0)) {
-        if pool.verified.len() >= MOST_VERIFIED {
-            pool.verified.clear();
+        if pool.greetings.verified.len() >= MOST_VERIFIED {
+            pool.greetings.verified.clear();
         }
-        pool.verified.insert(asked.into(), verified);
+        pool.greetings.verified.insert(asked.into(), verified);
     }
     checkin::detach(core, server_key);
     free::free(core, server_key);

@@ -41,10 +41,11 @@ pub const NO_BLOCKS: &str = "transaction blocks not allowed in statement pooling
 pub fn answer_input(core: &mut Core, key: ServerKey, left: &[u8]) -> Step {
     let Some(server) = core.servers.get_mut(key.0) else { return Step::Took(left.len()) };
     let client = server.client().and_then(|client| core.clients.get_mut(client.0));
-    if server.passing.0 > 0 {
-        let count = server.passing.0.min(left.len());
-        server.passing.0 -= count;
-        if let (Some(Passing::On), Some(out), Some(part)) = (server.passing.1, sink(server, client), left.get(..count))
+    if server.exchange.passing.0 > 0 {
+        let count = server.exchange.passing.0.min(left.len());
+        server.exchange.passing.0 -= count;
+        if let (Some(Passing::On), Some(out), Some(part)) =
+            (server.exchange.passing.1, sink(server, client), left.get(..count))
         {
             out.extend_from_slice(part);
         }
@@ -59,7 +60,7 @@ pub fn answer_input(core: &mut Core, key: ServerKey, left: &[u8]) -> Step {
         }
     };
     let ours = matches!(
-        server.requests.front(),
+        server.exchange.requests.front(),
         Some(Request::Prelude | Request::Restore { .. } | Request::Align | Request::Clean | Request::Lookup)
     );
     let streamed = matches!(
@@ -71,7 +72,7 @@ pub fn answer_input(core: &mut Core, key: ServerKey, left: &[u8]) -> Step {
             | tag::FUNCTION_CALL_RESPONSE
             | tag::NOTIFICATION_RESPONSE
             | tag::NOTICE_RESPONSE
-    ) && !matches!(server.requests.front(), Some(Request::Lookup));
+    ) && !matches!(server.exchange.requests.front(), Some(Request::Lookup));
     let Some(message) = left.get(..head.total()) else {
         if !streamed && head.body > WHOLE {
             turns::doom(core, key, "a message of the server is too long");
@@ -89,7 +90,7 @@ pub fn answer_input(core: &mut Core, key: ServerKey, left: &[u8]) -> Step {
         if let (true, Some(out)) = (on, sink(server, client)) {
             out.extend_from_slice(left);
         }
-        server.passing = (head.total() - left.len(), Some(if on { Passing::On } else { Passing::Off }));
+        server.exchange.passing = (head.total() - left.len(), Some(if on { Passing::On } else { Passing::Off }));
         return Step::Took(left.len());
     };
     // Rows are most of what comes: they need nothing else.
@@ -118,15 +119,15 @@ fn answer(
         tag::PARAMETER_STATUS => {
             let (name, value) = backend::parameter_status_bytes(body)?;
             let Some(server) = core.servers.get_mut(key.0) else { return Ok(()) };
-            let mut place = core.tracked.place(name);
+            let mut place = core.parameters.tracked.place(name);
             match (place, std::str::from_utf8(value)) {
-                (Some(place), Ok(value)) => server.session.vars.set(place, value),
+                (Some(place), Ok(value)) => server.known.session.vars.set(place, value),
                 // In an encoding in which it cannot be said again: it lasts until the connection is given back.
                 (Some(unsaid), Err(_)) => {
-                    server.session.vars.take(unsaid);
-                    server.residue = server.residue.max(Residue::Settings);
+                    server.known.session.vars.take(unsaid);
+                    server.known.residue = server.known.residue.max(Residue::Settings);
                     if let Some(client) = server.client().and_then(|client| core.clients.get_mut(client.0)) {
-                        client.vars.take(unsaid);
+                        client.session.vars.take(unsaid);
                     }
                     place = None;
                 }
@@ -140,21 +141,21 @@ fn answer(
             let kept = core.servers.get(key.0).is_some_and(|server| welcome::is_of_the_server(core, server, name));
             let Some(server) = core.servers.get_mut(key.0) else { return Ok(()) };
             // What an error undoes is the client's, even where a statement of ours at the end of its unit met it.
-            let failed = server.failed;
+            let failed = server.exchange.failed;
             let ours = ours && !failed;
             if let (false, Some(client)) =
                 (ours || shared || kept, server.client().and_then(|client| core.clients.get_mut(client.0)))
             {
                 // What is reset gets the value that the client started with, and it hears of that.
                 let started = match place {
-                    Some(place) => client.startup.0.get(place).is_some(),
-                    None => client.startup.1.get(name).is_some(),
+                    Some(place) => client.session.startup.0.get(place).is_some(),
+                    None => client.session.startup.1.get(name).is_some(),
                 };
-                if started && !failed && client.pending.resets(name) {
+                if started && !failed && client.session.pending.resets(name) {
                     return Ok(());
                 }
                 if let Some(place) = place {
-                    client.vars.set(place, value);
+                    client.session.vars.set(place, value);
                 }
                 client.io.out().extend_from_slice(message);
             }
@@ -166,14 +167,19 @@ fn answer(
             turns::doom(core, key, "broken protocol: a login message after the login");
             return Ok(());
         }
-        tag::DATA_ROW if matches!(core.servers.get(key.0).and_then(|s| s.requests.front()), Some(Request::Clean)) => {
+        tag::DATA_ROW
+            if matches!(core.servers.get(key.0).and_then(|s| s.exchange.requests.front()), Some(Request::Clean)) =>
+        {
             if let (Some(server), [Some(made), Some(known)]) = (core.servers.get_mut(key.0), &*backend::data_row(body)?)
             {
-                server.lost_count = *made != b"0" || *known != server.known.len().to_string().as_bytes();
+                server.known.lost_count =
+                    *made != b"0" || *known != server.known.statements.len().to_string().as_bytes();
             }
             return Ok(());
         }
-        tag::DATA_ROW if matches!(core.servers.get(key.0).and_then(|s| s.requests.front()), Some(Request::Lookup)) => {
+        tag::DATA_ROW
+            if matches!(core.servers.get(key.0).and_then(|s| s.exchange.requests.front()), Some(Request::Lookup)) =>
+        {
             lookup::lookup_row(core, key, &backend::data_row(body)?);
             return Ok(());
         }
@@ -193,22 +199,23 @@ fn answer(
         && let Some((server, client)) = answered_pair(core, key)
     {
         // The server ignores the Syncs that it finds in the stream of a COPY, which ends where its client ended it.
-        let end = server.requests.iter().position(|request| matches!(request, Request::CopyEnd));
-        server.copying = end.is_none();
+        let end = server.exchange.requests.iter().position(|request| matches!(request, Request::CopyEnd));
+        server.exchange.copying = end.is_none();
         let mut at = 0;
-        server.requests.retain(|request| {
+        server.exchange.requests.retain(|request| {
             at += 1;
             !matches!(request, Request::Sync) || end.is_some_and(|end| at > end)
         });
         // The unit goes on, unless the client has ended it behind the COPY; what it has begun since goes on too.
-        let extended = matches!(server.requests.front(), Some(Request::Execute(_)));
-        client.unsynced |= extended && !server.requests.iter().any(|request| matches!(request, Request::Sync));
+        let extended = matches!(server.exchange.requests.front(), Some(Request::Execute(_)));
+        client.input.unsynced |=
+            extended && !server.exchange.requests.iter().any(|request| matches!(request, Request::Sync));
         // What has been waiting for the end of the unit may be of the unit.
         names::look_again(core, key);
     }
     let hidden = ours
         || matches!(
-            (tag, core.servers.get(key.0).and_then(|server| server.requests.front())),
+            (tag, core.servers.get(key.0).and_then(|server| server.exchange.requests.front())),
             (tag::PARSE_COMPLETE, Some(Request::Parse { hidden: true, .. }))
                 | (tag::CLOSE_COMPLETE, Some(Request::Evict(..)))
         );
@@ -218,7 +225,7 @@ fn answer(
             out.extend_from_slice(message);
         }
     }
-    let taken = core.servers.get(key.0).and_then(|server| server.requests.front());
+    let taken = core.servers.get(key.0).and_then(|server| server.exchange.requests.front());
     if tag == tag::PARSE_COMPLETE && matches!(taken, Some(Request::Parse { taken: Some(_), .. })) {
         // It should have refused a name that it knows: what it knows is not what was thought, and others' statements
         // may have another text there now.
@@ -238,7 +245,7 @@ fn is_astray(core: &Core, key: ServerKey, tag: u8) -> bool {
         return true;
     }
     // Such as that the server goes down: nobody has work there, and no client is tied to the connection.
-    stray(tag) && server.requests.is_empty() && (lane || free::may_be_given_back(core, key))
+    stray(tag) && server.exchange.requests.is_empty() && (lane || free::may_be_given_back(core, key))
 }
 
 fn answered_pair(core: &mut Core, key: ServerKey) -> Option<(&mut Server, &mut Client)> {
@@ -251,7 +258,7 @@ fn answered_pair(core: &mut Core, key: ServerKey) -> Option<(&mut Server, &mut C
 fn answered(core: &mut Core, key: ServerKey, tag: u8) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
     let done = matches!(
-        (server.requests.front(), tag),
+        (server.exchange.requests.front(), tag),
         (Some(Request::Parse { .. }), tag::PARSE_COMPLETE)
             | (Some(Request::Bind(_)), tag::BIND_COMPLETE)
             | (Some(Request::Close | Request::Evict(..)), tag::CLOSE_COMPLETE)
@@ -259,14 +266,14 @@ fn answered(core: &mut Core, key: ServerKey, tag: u8) {
             | (Some(Request::Execute(_)), tag::COMMAND_COMPLETE | tag::EMPTY_QUERY_RESPONSE | tag::PORTAL_SUSPENDED)
     );
     if done {
-        let done = server.requests.pop_front();
-        server.has_set |= done.as_ref().is_some_and(may_set);
-        server.finished = 0;
+        let done = server.exchange.requests.pop_front();
+        server.exchange.has_set |= done.as_ref().is_some_and(may_set);
+        server.exchange.finished = 0;
         pop_copy_ends(server);
         if tag == tag::PARSE_COMPLETE
             && let Some(pool) = core.pools.get_mut(server.pool.0)
         {
-            pool.totals.server_parses += 1;
+            pool.counts.totals.server_parses += 1;
         }
         let client = server.client().and_then(|client| core.clients.get_mut(client.0));
         emit_invented(server, client);
@@ -281,7 +288,7 @@ fn answered(core: &mut Core, key: ServerKey, tag: u8) {
 /// has prepared.
 fn leaves(core: &mut Core, key: ServerKey, end: End<'_>) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
-    let verdict = match server.requests.front() {
+    let verdict = match server.exchange.requests.front() {
         Some(Request::Query(verdict, _)) => verdict.clone(),
         Some(Request::Execute(Some(statement))) => statement.verdict(),
         Some(Request::Execute(None)) => None,
@@ -296,20 +303,20 @@ fn leaves(core: &mut Core, key: ServerKey, end: End<'_>) {
     } else {
         Residue::Nothing
     };
-    server.residue = server.residue.max(residue);
-    server.retire |= known.is_some_and(|verdict| verdict.lasting);
+    server.known.residue = server.known.residue.max(residue);
+    server.life.retire |= known.is_some_and(|verdict| verdict.lasting);
     let Some(client) = server.client().and_then(|client| core.clients.get_mut(client.0)) else { return };
-    client.unclear |= known.is_none_or(|verdict| verdict.opaque);
-    let place = server.finished;
+    client.session.unclear |= known.is_none_or(|verdict| verdict.opaque);
+    let place = server.exchange.finished;
     match end {
         End::Command(text) => {
-            server.finished += 1;
+            server.exchange.finished += 1;
             command_complete(core, key, text, known, place);
         }
-        End::Suspended => client.pins.finished(b"", known),
+        End::Suspended => client.session.pins.finished(b"", known),
         // Cancelled while it empties temporary tables, it has dropped statements, and no error brings them back.
         End::Error if known.and_then(|verdict| verdict.kind_of(place)) == Some(&Kind::Discard(Discards::All)) => {
-            server.known.doubt();
+            server.known.statements.doubt();
         }
         End::Error => (),
     }
@@ -322,17 +329,17 @@ fn command_complete(core: &mut Core, key: ServerKey, text: &[u8], verdict: Optio
     let heard = listener.is_some_and(|listener| hub_asks::is_heard(core, listener, text, kind));
     let Some(server) = core.servers.get_mut(key.0) else { return };
     let Some(client) = server.client().and_then(|client| core.clients.get_mut(client.0)) else { return };
-    match client.pending.finished(text, kind) {
+    match client.session.pending.finished(text, kind) {
         Outcome::Noted => (),
-        Outcome::Unknown => server.residue = server.residue.max(Residue::Settings),
+        Outcome::Unknown => server.known.residue = server.known.residue.max(Residue::Settings),
         Outcome::Unread => {
-            server.residue = server.residue.max(Residue::Settings);
-            client.pins.hold();
+            server.known.residue = server.known.residue.max(Residue::Settings);
+            client.session.pins.hold();
         }
         Outcome::Discarded => {
-            client.statements.clear();
-            server.known.clear();
-            server.residue = Residue::Nothing;
+            client.prepared.statements.clear();
+            server.known.statements.clear();
+            server.known.residue = Residue::Nothing;
         }
     }
     if let Some(ears) = client.ears.as_mut().filter(|_| heard || text != b"LISTEN") {
@@ -340,17 +347,17 @@ fn command_complete(core: &mut Core, key: ServerKey, text: &[u8], verdict: Optio
     }
     if heard {
         // It is undone before others get the connection.
-        server.residue = server.residue.max(Residue::Anything);
+        server.known.residue = server.known.residue.max(Residue::Anything);
     } else {
-        client.pins.finished(text, verdict);
+        client.session.pins.finished(text, verdict);
     }
     if verdict.is_none_or(|verdict| verdict.is_ddl) && client.creates_temporary() {
-        client.pins.hold();
+        client.session.pins.hold();
     }
-    client.unclear |= matches!(text, b"SET" | b"RESET");
+    client.session.unclear |= matches!(text, b"SET" | b"RESET");
     if text == b"DEALLOCATE ALL" {
-        client.statements.clear();
-        server.known.clear();
+        client.prepared.statements.clear();
+        server.known.statements.clear();
     }
 }
 
@@ -359,16 +366,16 @@ fn answer_error(core: &mut Core, key: ServerKey, message: &[u8], body: &[u8], ou
     let Some(server) = core.servers.get_mut(key.0) else { return Ok(()) };
     if matches!(report.severity.as_str(), "FATAL" | "PANIC") {
         // What the client is told depends on what it has under way; that is seen when the connection closes.
-        server.farewell = Some((report.code, report.message));
+        server.life.farewell = Some((report.code, report.message));
         return Ok(());
     }
     // Only a client's unit is told of its error.
-    let of_unit = matches!(server.requests.front(), Some(Request::Restore { ends_unit: true }));
-    server.failed = !ours || of_unit;
-    server.skips = server.requests.front().is_some_and(|request| !request.ends_unit());
-    server.copying = false;
+    let of_unit = matches!(server.exchange.requests.front(), Some(Request::Restore { ends_unit: true }));
+    server.exchange.failed = !ours || of_unit;
+    server.exchange.skips = server.exchange.requests.front().is_some_and(|request| !request.ends_unit());
+    server.exchange.copying = false;
     if ours {
-        match server.requests.front() {
+        match server.exchange.requests.front() {
             Some(Request::Restore { ends_unit: true }) => {
                 if let Some((_, client)) = answered_pair(core, key) {
                     client.io.out().extend_from_slice(message);
@@ -376,7 +383,7 @@ fn answer_error(core: &mut Core, key: ServerKey, message: &[u8], body: &[u8], ou
             }
             // The client hears that its transaction has failed when it goes on.
             Some(Request::Prelude | Request::Restore { ends_unit: false }) => (),
-            Some(Request::Align | Request::Lookup) => server.own_error = Some(report),
+            Some(Request::Align | Request::Lookup) => server.exchange.own_error = Some(report),
             _ => turns::doom(core, key, &format!("cannot reset a server session: {}", report.message)),
         }
         return Ok(());
@@ -393,9 +400,9 @@ fn answer_error(core: &mut Core, key: ServerKey, message: &[u8], body: &[u8], ou
     leaves(core, key, End::Error);
     let Some(server) = core.servers.get_mut(key.0) else { return Ok(()) };
     // What the server knows is not what was thought: whoever uses the statement next prepares it afresh.
-    match (report.code.as_str(), server.requests.front()) {
+    match (report.code.as_str(), server.exchange.requests.front()) {
         ("26000", Some(Request::Bind(Some(statement)) | Request::Describe(Some(statement)))) => {
-            server.known.remove(statement);
+            server.known.statements.remove(statement);
         }
         ("42P05", Some(Request::Parse { statement: Some(statement), unnamed: false, .. })) => {
             statement.generation.set(statement.generation.get() + 1);
@@ -407,12 +414,12 @@ fn answer_error(core: &mut Core, key: ServerKey, message: &[u8], body: &[u8], ou
         && report.routine == "RevalidateCachedQuery"
         && let Some(
             Request::Bind(Some(statement)) | Request::Describe(Some(statement)) | Request::Execute(Some(statement)),
-        ) = server.requests.front()
+        ) = server.exchange.requests.front()
     {
         statement.generation.set(statement.generation.get() + 1);
     }
     let Some((server, client)) = answered_pair(core, key) else { return Ok(()) };
-    match shown_name(&server.requests, client, &report.code) {
+    match shown_name(&server.exchange.requests, client, &report.code) {
         Some((internal, shown)) => write_renamed(client.io.out(), message, &internal, &shown),
         None => client.io.out().extend_from_slice(message),
     }
@@ -424,12 +431,12 @@ fn answer_ready(core: &mut Core, key: ServerKey, message: &[u8], status: Status)
     let Some(server) = core.servers.get_mut(key.0) else { return Ok(()) };
     let mut client = server.client().and_then(|client| core.clients.get_mut(client.0));
     server.status = status;
-    server.copying = false;
-    (server.finished, server.has_set) = (0, false);
-    let skips = std::mem::take(&mut server.skips);
+    server.exchange.copying = false;
+    (server.exchange.finished, server.exchange.has_set) = (0, false);
+    let skips = std::mem::take(&mut server.exchange.skips);
     let mut unanswered = Vec::new();
     let ended = loop {
-        match server.requests.pop_front() {
+        match server.exchange.requests.pop_front() {
             Some(request) if request.ends_failed_unit(skips) => break request,
             // Only after an error are there requests without an answer.
             Some(request) => unanswered.push(request),
@@ -442,25 +449,25 @@ fn answer_ready(core: &mut Core, key: ServerKey, message: &[u8], status: Status)
     undo(server, client.as_deref_mut(), unanswered.into_iter());
     pop_copy_ends(server);
     server.settle_definition();
-    let failed = std::mem::take(&mut server.failed);
+    let failed = std::mem::take(&mut server.exchange.failed);
     match ended {
         Request::Prelude => (),
         Request::Restore { ends_unit: true } => unit_ended(core, key, Some(message), status, failed),
         Request::Restore { ends_unit: false } => {
             if let Some(client) = client
-                && std::mem::take(&mut client.behind_own)
+                && std::mem::take(&mut client.checkout.behind_own)
                 && let Some(key) = server.client()
             {
                 turns::give_turn(core, Turn::Client(key));
             }
         }
         Request::Align => aligned::aligned(core, key),
-        Request::Clean if server.requests.is_empty() && std::mem::take(&mut server.lost_count) => {
+        Request::Clean if server.exchange.requests.is_empty() && std::mem::take(&mut server.known.lost_count) => {
             align::forget_prepared(core, key);
         }
-        Request::Clean if server.requests.is_empty() => {
-            if let Some(target) = server.aligning.take() {
-                (server.session.sets, server.session.read_only) = (target.sets, target.read_only);
+        Request::Clean if server.exchange.requests.is_empty() => {
+            if let Some(target) = server.known.aligning.take() {
+                (server.known.session.sets, server.known.session.read_only) = (target.sets, target.read_only);
             }
             turns::later(core, After::Free(key));
         }
@@ -470,7 +477,7 @@ fn answer_ready(core: &mut Core, key: ServerKey, message: &[u8], status: Status)
         Request::HiddenSync => unit_ended(core, key, None, status, failed),
         Request::Call => {
             // Its answer has no tag, and nobody knows what the function does.
-            server.residue = Residue::Anything;
+            server.known.residue = Residue::Anything;
             unit_ended(core, key, Some(message), status, failed);
         }
         _ => unit_ended(core, key, Some(message), status, failed),
@@ -482,23 +489,24 @@ fn answer_ready(core: &mut Core, key: ServerKey, message: &[u8], status: Status)
 fn unit_ended(core: &mut Core, key: ServerKey, ready: Option<&[u8]>, status: Status, failed: bool) {
     let now = core.now;
     let Some(server) = core.servers.get_mut(key.0) else { return };
-    let blocks = core.pools.get(server.pool.0).is_none_or(|pool| pool.mode != PoolMode::Statement);
+    let blocks = core.pools.get(server.pool.0).is_none_or(|pool| pool.limits.mode != PoolMode::Statement);
     if status != Status::Idle && !blocks {
         // Nothing more of what the server says is passed on.
-        server.doomed = Some(NO_BLOCKS.to_owned());
+        server.life.doomed = Some(NO_BLOCKS.to_owned());
         if let Some(client) = server.client() {
             turns::later(core, After::Expel(client, NO_BLOCKS));
         }
         return;
     }
     let Some(client) = server.client().and_then(|client| core.clients.get_mut(client.0)) else { return };
-    let restore = if status == Status::Transaction { restored(client, &core.tracked) } else { String::new() };
+    let restore =
+        if status == Status::Transaction { restored(client, &core.parameters.tracked) } else { String::new() };
     if !restore.is_empty() {
         // The client is told of the end when this has ended, unless what it said behind has been sent already.
-        let ends_unit = ready.is_some() && server.requests.is_empty();
+        let ends_unit = ready.is_some() && server.exchange.requests.is_empty();
         wire::frontend::write_query(server.io.out(), &restore);
-        server.requests.push_back(Request::Restore { ends_unit });
-        server.unnamed = None;
+        server.exchange.requests.push_back(Request::Restore { ends_unit });
+        server.known.unnamed = None;
         if ends_unit {
             return;
         }
@@ -506,21 +514,21 @@ fn unit_ended(core: &mut Core, key: ServerKey, ready: Option<&[u8]>, status: Sta
     if status == Status::Idle {
         // What an error has ended, the server has undone.
         if failed {
-            client.pending.drop_all();
-            client.pins.rolled_back();
+            client.session.pending.drop_all();
+            client.session.pins.rolled_back();
         } else {
-            client.pending.keep();
+            client.session.pending.keep();
         }
-        if !client.pending.is_empty() {
-            believe(server, client, &core.tracked);
+        if !client.session.pending.is_empty() {
+            believe(server, client, &core.parameters.tracked);
         }
-        client.pins.committed();
-        hub_asks::ears_settle(client, failed, server.requests.is_empty());
+        client.session.pins.committed();
+        hub_asks::ears_settle(client, failed, server.exchange.requests.is_empty());
         // A Bind of the next unit may be on its way already, and its Execute not.
-        if server.requests.is_empty() || client.portals.len() > MOST_PORTALS {
-            client.portals.clear();
+        if server.exchange.requests.is_empty() || client.prepared.portals.len() > MOST_PORTALS {
+            client.prepared.portals.clear();
         }
-        client.unclear = false;
+        client.session.unclear = false;
     }
     // A unit that ends within a transaction may have committed another before.
     freshness::note_commit(core, key);
@@ -534,29 +542,29 @@ fn unit_ended(core: &mut Core, key: ServerKey, ready: Option<&[u8]>, status: Sta
             client.io.out().extend_from_slice(message);
         }
         // The client has not ended its unit: what it sends up to there is void.
-        None if failed => client.discard = Discard::Unit,
+        None if failed => client.input.discard = Discard::Unit,
         None => (),
     }
     emit_invented(server, Some(client));
-    let behind_own = std::mem::take(&mut client.behind_own).then_some(server.client()).flatten();
+    let behind_own = std::mem::take(&mut client.checkout.behind_own).then_some(server.client()).flatten();
     if let Some(pool) = core.pools.get_mut(server.pool.0) {
-        pool.totals.queries += 1;
+        pool.counts.totals.queries += 1;
         client.deeds.queries += 1;
-        let span = now.saturating_duration_since(client.request_since);
-        pool.totals.query_time += span;
-        pool.stats.queried(server.place, span);
+        let span = now.saturating_duration_since(client.times.request_since);
+        pool.counts.totals.query_time += span;
+        pool.counts.stats.queried(server.at.place, span);
         if status == Status::Idle {
-            pool.totals.transactions += 1;
+            pool.counts.totals.transactions += 1;
             client.deeds.transactions += 1;
-            let since = client.transaction_since.unwrap_or(client.request_since);
-            pool.totals.transaction_time += now.saturating_duration_since(since);
+            let since = client.times.transaction_since.unwrap_or(client.times.request_since);
+            pool.counts.totals.transaction_time += now.saturating_duration_since(since);
         }
     }
-    client.request_since = now;
-    server.state_since = now;
+    client.times.request_since = now;
+    server.life.state_since = now;
     if status == Status::Idle {
-        client.transaction_since = None;
-        client.attempts = 0;
+        client.times.transaction_since = None;
+        client.checkout.attempts = 0;
     }
     if let Some(client) = behind_own {
         turns::give_turn(core, Turn::Client(client));
@@ -579,21 +587,21 @@ pub enum End<'a> {
 pub fn believe(server: &mut Server, client: &mut Client, tracked: &Tracked) {
     // What the client asked for at startup is what a reset leads back to; the server follows before the next unit.
     for (place, name) in tracked.names().enumerate() {
-        if let Some(value) = client.startup.0.get(place).filter(|_| client.pending.resets(name))
-            && client.vars.get(place) != Some(value)
+        if let Some(value) = client.session.startup.0.get(place).filter(|_| client.session.pending.resets(name))
+            && client.session.vars.get(place) != Some(value)
         {
             backend::write_parameter_status(client.io.out(), name, value);
-            client.vars.set(place, value);
+            client.session.vars.set(place, value);
         }
     }
-    for change in client.pending.take() {
-        server.session.sets.apply_unless(&change, &Sets::default(), tracked);
+    for change in client.session.pending.take() {
+        server.known.session.sets.apply_unless(&change, &Sets::default(), tracked);
         // Where the pooler has made transactions read-only for a write too, its client may have undone that.
-        server.session.read_only &= change.name().is_some_and(|name| name != OWN);
-        client.sets.apply_unless(&change, &client.startup.1, tracked);
+        server.known.session.read_only &= change.name().is_some_and(|name| name != OWN);
+        client.session.sets.apply_unless(&change, &client.session.startup.1, tracked);
         // Gone with a reset is also what the configuration has set for everybody.
-        if !server.session.base.is_empty() && !matches!(change, Change::Set { .. }) {
-            server.residue = server.residue.max(Residue::Settings);
+        if !server.known.session.base.is_empty() && !matches!(change, Change::Set { .. }) {
+            server.known.residue = server.known.residue.max(Residue::Settings);
         }
     }
 }
@@ -601,22 +609,24 @@ pub fn believe(server: &mut Server, client: &mut Client, tracked: &Tracked) {
 /// What sets the parameters that a client has reset in its transaction to the values that it started with; the client
 /// is told of them.
 pub fn restored(client: &mut Client, tracked: &Tracked) -> String {
-    if client.pending.is_empty() {
+    if client.session.pending.is_empty() {
         return String::new();
     }
     let mut statements = Vec::new();
     for (place, name) in tracked.names().enumerate() {
-        let Some(value) = client.startup.0.get(place).filter(|_| client.pending.resets(name)) else { continue };
+        let Some(value) = client.session.startup.0.get(place).filter(|_| client.session.pending.resets(name)) else {
+            continue;
+        };
         statements.push((name.to_owned(), format!("SET {name}={}", assigned(name, value))));
-        if client.vars.get(place) != Some(value) {
+        if client.session.vars.get(place) != Some(value) {
             backend::write_parameter_status(client.io.out(), name, value);
-            client.vars.set(place, value);
+            client.session.vars.set(place, value);
         }
     }
-    let sets = client.startup.1.iter().filter(|(name, _)| client.pending.resets(name));
+    let sets = client.session.startup.1.iter().filter(|(name, _)| client.session.pending.resets(name));
     statements.extend(sets.map(|(name, statement)| (name.to_owned(), statement.to_owned())));
     let mut sql = String::new();
-    let encoding = tracked.place("client_encoding").and_then(|place| client.vars.get(place));
+    let encoding = tracked.place("client_encoding").and_then(|place| client.session.vars.get(place));
     let plain = encoding.is_some_and(classify::lexable_encoding);
     for (name, statement) in statements {
         // Within a transaction the encoding is the client's own, which may take what is beyond ASCII for something else.
@@ -624,10 +634,10 @@ pub fn restored(client: &mut Client, tracked: &Tracked) -> String {
             continue;
         }
         let _ = write!(sql, "{statement};");
-        if let Some(local) = client.pending.local(&name) {
+        if let Some(local) = client.session.pending.local(&name) {
             let _ = write!(sql, "{local};");
         }
-        client.pending.restore(name, statement);
+        client.session.pending.restore(name, statement);
     }
     sql
 }

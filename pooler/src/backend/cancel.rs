@@ -30,7 +30,7 @@ pub const MESSAGE: &str = "canceling statement due to user request";
 
 /// Cancels what a client is doing: its wait for a server connection, or its statement on the server.
 pub fn cancel(core: &mut Core, key: ClientKey, cancel: &CancelKey, asker: Asker) {
-    let Some(client) = core.clients.get(key.0).filter(|client| client.cancel_key == *cancel) else {
+    let Some(client) = core.clients.get(key.0).filter(|client| client.identity.cancel_key == *cancel) else {
         // It may have moved since its worker was looked up.
         let now = lock(&core.shared.cancels).get(cancel).copied().filter(|now| *now != (core.id, key));
         return match now {
@@ -38,21 +38,23 @@ pub fn cancel(core: &mut Core, key: ClientKey, cancel: &CancelKey, asker: Asker)
             None => answer_asker(core, asker),
         };
     };
-    if client.lane.is_some() {
+    if client.checkout.lane.is_some() {
         return cancel_in_lane(core, key, asker);
     }
-    let aligning =
-        client.server.filter(|server| core.servers.get(server.0).is_some_and(|server| server.aligning.is_some()));
+    let aligning = client
+        .checkout
+        .server
+        .filter(|server| core.servers.get(server.0).is_some_and(|server| server.known.aligning.is_some()));
     if let Some(server) = aligning.filter(|_| !checkin::is_tied(core, key)) {
         // Its statement has not been sent, and the alignment goes on for whoever comes next.
         checkin::detach(core, server);
     }
     let Some(client) = core.clients.get(key.0) else { return answer_asker(core, asker) };
-    if aligning.is_some() || client.waits.is_some() {
+    if aligning.is_some() || client.checkout.waits.is_some() {
         leave::refuse(core, key, "57014", MESSAGE);
         return answer_asker(core, asker);
     }
-    match client.server {
+    match client.checkout.server {
         Some(target) => cancel_on_server(core, target, Some(asker)),
         None => answer_asker(core, asker),
     }
@@ -65,7 +67,7 @@ fn answer_asker(core: &Core, (worker, key): Asker) {
 
 /// Cancels the first of a client's units that were sent down a pipelined connection.
 fn cancel_in_lane(core: &mut Core, key: ClientKey, asker: Asker) {
-    let Some((server_key, _)) = core.clients.get(key.0).and_then(|client| client.lane) else { return };
+    let Some((server_key, _)) = core.clients.get(key.0).and_then(|client| client.checkout.lane) else { return };
     let Some(lane) = core.servers.get_mut(server_key.0).and_then(|server| server.lane.as_mut()) else { return };
     let Some(place) = lane.units.iter().position(|unit| unit.client == Some(key)) else {
         return answer_asker(core, asker);
@@ -90,7 +92,7 @@ pub fn stop_unwanted(core: &mut Core, key: ServerKey) {
     let Some(server) = core.servers.get_mut(key.0).filter(|server| matches!(server.state, State::Lane)) else {
         return;
     };
-    let held = server.held;
+    let held = server.cancels.held;
     let Some(lane) = server.lane.as_mut() else { return };
     let wanted = lane.units.iter().any(|unit| unit.client.is_some() || unit.writes);
     if !wanted && !lane.units.is_empty() && held == 0 {
@@ -102,20 +104,20 @@ pub fn stop_unwanted(core: &mut Core, key: ServerKey) {
 /// Sends a cancel request for what this server connection is doing.
 pub fn cancel_on_server(core: &mut Core, target: ServerKey, asker: Option<Asker>) {
     let busy = |server: &&Server| {
-        matches!(server.state, State::Relay) || !server.requests.is_empty() && server.aligning.is_none()
+        matches!(server.state, State::Relay) || !server.exchange.requests.is_empty() && server.known.aligning.is_none()
     };
     let Some(server) = core.servers.get(target.0).filter(busy) else {
         asker.into_iter().for_each(|asker| answer_asker(core, asker));
         return;
     };
-    let (host, port, address, pool) = (server.host.clone(), server.port, server.address.clone(), server.pool);
+    let (host, port, address, pool) = (server.at.host.clone(), server.at.port, server.at.address.clone(), server.pool);
     // What is hidden on the way of a statement is hidden on the way of its cancel request.
     let sslmode = match server.io.tls() {
         None => SslMode::Disable,
-        Some(_) if server.sslmode.requires() => server.sslmode,
+        Some(_) if server.at.sslmode.requires() => server.at.sslmode,
         Some(_) => SslMode::Require,
     };
-    let cancel_key = server.cancel_key.clone();
+    let cancel_key = server.cancels.key.clone();
     let slot = ServerKey(core.servers.vacant());
     let made = Stream::open(&address, &core.config.settings).and_then(|stream| {
         let mut io = Io::new(stream);
@@ -125,13 +127,13 @@ pub fn cancel_on_server(core: &mut Core, target: ServerKey, asker: Option<Asker>
     match made {
         Ok(io) => {
             let mut carrier = Server::new(io, host, port, address, pool, core.now, core.shared.next_id());
-            carrier.target = Some(target);
-            carrier.asker = asker;
-            carrier.cancel_key = cancel_key;
-            carrier.sslmode = sslmode;
+            carrier.cancels.target = Some(target);
+            carrier.cancels.asker = asker;
+            carrier.cancels.key = cancel_key;
+            carrier.at.sslmode = sslmode;
             core.servers.insert(carrier);
             if let Some(server) = core.servers.get_mut(target.0) {
-                server.held += 1;
+                server.cancels.held += 1;
             }
             connect::server_connected(core, slot);
         }
@@ -146,18 +148,19 @@ pub fn cancel_on_server(core: &mut Core, target: ServerKey, asker: Option<Asker>
 pub fn cancel_ended(core: &mut Core, key: ServerKey, got: bool) {
     let Some(mut carrier) = core.servers.remove(key.0) else { return };
     sockets::unwatch(core, &mut carrier.io.stream);
-    carrier.asker.into_iter().for_each(|asker| answer_asker(core, asker));
-    let Some((target_key, target)) = carrier.target.and_then(|target| Some((target, core.servers.get_mut(target.0)?)))
+    carrier.cancels.asker.into_iter().for_each(|asker| answer_asker(core, asker));
+    let Some((target_key, target)) =
+        carrier.cancels.target.and_then(|target| Some((target, core.servers.get_mut(target.0)?)))
     else {
         return;
     };
     // It may have been read, and strike whatever the server does when the postmaster comes to it.
-    target.suspect |= !got && matches!(carrier.state, State::Cancelling);
-    target.held = target.held.saturating_sub(1);
-    if target.held > 0 {
+    target.cancels.suspect |= !got && matches!(carrier.state, State::Cancelling);
+    target.cancels.held = target.cancels.held.saturating_sub(1);
+    if target.cancels.held > 0 {
         return;
     }
-    if std::mem::take(&mut target.parked) {
+    if std::mem::take(&mut target.cancels.parked) {
         turns::later(core, After::Free(target_key));
     } else if let Some(client) = target.lent {
         // Its alignment may wait for this.

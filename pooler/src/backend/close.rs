@@ -12,7 +12,7 @@ use crate::sync::lock;
 pub fn retire(core: &mut Core, servers: &[ServerKey]) {
     for &key in servers {
         let Some(server) = core.servers.get_mut(key.0) else { continue };
-        server.retire = true;
+        server.life.retire = true;
         if matches!(server.state, State::Idle) {
             close_server(core, key, "it was to be closed");
         }
@@ -36,7 +36,10 @@ pub const SERVER_CLOSED: &str = "the server closed the connection";
 /// Closes a server connection that no client uses.
 pub fn close_server(core: &mut Core, key: ServerKey, why: &str) {
     retry::leave_lane(core, key, "57P01", why);
-    debug_assert!(core.servers.get(key.0).is_none_or(|server| server.target.is_none()), "a carrier is no server");
+    debug_assert!(
+        core.servers.get(key.0).is_none_or(|server| server.cancels.target.is_none()),
+        "a carrier is no server"
+    );
     let Some(mut server) = core.servers.remove(key.0) else { return };
     if core.config.settings.log_disconnections {
         crate::info!(of core.name_server(&server); "closing because: {why}");
@@ -47,14 +50,14 @@ pub fn close_server(core: &mut Core, key: ServerKey, why: &str) {
     }
     sockets::unwatch(core, &mut server.io.stream);
     let Some(pool) = core.pools.get_mut(server.pool.0) else { return };
-    pool.servers.retain(|other| *other != key);
-    pool.idle.retain(|other| *other != key);
+    pool.connections.servers.retain(|other| *other != key);
+    pool.connections.idle.retain(|other| *other != key);
     if server.apart.is_some() {
-        pool.apart = pool.apart.saturating_sub(1);
+        pool.connections.apart = pool.connections.apart.saturating_sub(1);
     } else if matches!(server.state, State::Connecting | State::Login(_)) {
-        pool.connecting = pool.connecting.saturating_sub(1);
+        pool.connections.connecting = pool.connections.connecting.saturating_sub(1);
     }
-    let (user, pool_key) = (pool.user.clone(), server.pool);
+    let (user, pool_key) = (pool.name.user.clone(), server.pool);
     count_server(core, &user, false);
     drop(server);
     neighbours::pass_room_on(core, pool_key);

@@ -42,7 +42,7 @@ pub fn hosts(entry: &Database) -> Vec<&str> {
 pub fn login_of<'a>(server: &'a mut Server, config: &'a Config) -> Option<(&'a mut Login, Link<'a>)> {
     let State::Login(login) = &mut server.state else { return None };
     let connector = config.tls.connector.as_deref();
-    Some((login, Link { io: &mut server.io, connector, host: &server.host }))
+    Some((login, Link { io: &mut server.io, connector, host: &server.at.host }))
 }
 
 /// Begins to connect one more server to a pool; false when it failed at once.
@@ -66,12 +66,12 @@ fn connect_for(core: &mut Core, key: PoolKey, purpose: Purpose) -> Option<Server
     }
     let config = core.config.clone();
     let pool = core.pools.get(key.0)?;
-    let entry = config.database(&pool.database)?;
-    if let Some((home, id)) = pool.home {
+    let entry = config.database(&pool.name.database)?;
+    if let Some((home, id)) = pool.cluster_of.home {
         return connect_member(core, key, home, id, purpose);
     }
     let hosts = hosts(entry);
-    let host = hosts.get(pool.next_host % hosts.len().max(1)).copied().unwrap_or_default().to_owned();
+    let host = hosts.get(pool.connections.next_host % hosts.len().max(1)).copied().unwrap_or_default().to_owned();
     let port = entry.port.unwrap_or(5432);
     let found = find_address(core, &host, port);
     // With the other order, a failure turns to the next one, in `connect_failed`.
@@ -79,14 +79,18 @@ fn connect_for(core: &mut Core, key: PoolKey, purpose: Purpose) -> Option<Server
         && entry.load_balance_hosts != Some(HostOrder::First)
         && let Some(pool) = core.pools.get_mut(key.0)
     {
-        pool.next_host = pool.next_host.wrapping_add(1);
+        pool.connections.next_host = pool.connections.next_host.wrapping_add(1);
     }
     connect_to(core, key, host, port, found, purpose)
 }
 
 /// Begins to connect to one server of a cluster.
 fn connect_member(core: &mut Core, key: PoolKey, home: PoolKey, id: ServerId, purpose: Purpose) -> Option<ServerKey> {
-    let cluster = core.pools.get(home.0).and_then(|pool| pool.cluster).and_then(|place| core.clusters.get(place));
+    let cluster = core
+        .pools
+        .get(home.0)
+        .and_then(|pool| pool.cluster_of.cluster)
+        .and_then(|place| core.router.clusters.get(place));
     let view = cluster?;
     let listed = view.view().server(id)?;
     let (host, port) = (listed.host.clone(), listed.port);
@@ -162,26 +166,26 @@ fn take_up(
         return None;
     }
     let mut server = Server::new(io, host, port, address, key, core.now, core.shared.next_id());
-    server.sslmode = credentials::terms(&core.config.settings, &server.io.stream).sslmode;
+    server.at.sslmode = credentials::terms(&core.config.settings, &server.io.stream).sslmode;
     (server.apart, server.permit) = match purpose {
         Purpose::Pool(permit) => (None, Some(permit)),
         Purpose::Apart(apart) => (Some(apart), None),
     };
     let apart = server.apart;
     if let Some(pool) = core.pools.get_mut(key.0) {
-        server.place = pool.stats.place(&server.host, port);
+        server.at.place = pool.counts.stats.place(&server.at.host, port);
         if apart.is_some() {
-            pool.apart += 1;
+            pool.connections.apart += 1;
         } else {
-            pool.connecting += 1;
-            pool.servers.push(slot);
+            pool.connections.connecting += 1;
+            pool.connections.servers.push(slot);
         }
-        let user = pool.user.clone();
+        let user = pool.name.user.clone();
         close::count_server(core, &user, true);
     }
     if let Some(Apart::Relay(key)) = apart {
         server.lent = Some(key);
-        core.clients.get_mut(key.0).into_iter().for_each(|client| client.server = Some(slot));
+        core.clients.get_mut(key.0).into_iter().for_each(|client| client.checkout.server = Some(slot));
     }
     core.servers.insert(server);
     server_connected(core, slot);
@@ -203,12 +207,12 @@ pub fn server_connected(core: &mut Core, key: ServerKey) {
         Ok(false) => return,
         Ok(true) => (),
         Err(error) => {
-            let why = format!("cannot connect to {}:{}: {error}", server.host, server.port);
+            let why = format!("cannot connect to {}:{}: {error}", server.at.host, server.at.port);
             turns::doom(core, key, &why);
             return;
         }
     }
-    let login = server.again.take().or_else(|| login_to(core, key).map(Box::new));
+    let login = server.life.again.take().or_else(|| login_to(core, key).map(Box::new));
     let (Some(login), Some(server)) = (login, core.servers.get_mut(key.0)) else { return };
     server.state = State::Login(login);
     let config = &core.config;
@@ -222,14 +226,14 @@ pub fn server_connected(core: &mut Core, key: ServerKey) {
 /// What a connection to a server begins with: a login, or a cancel request.
 fn login_to(core: &Core, key: ServerKey) -> Option<Login> {
     let server = core.servers.get(key.0)?;
-    if server.target.is_some() {
-        return Some(Login::cancel(server.sslmode, &server.cancel_key));
+    if server.cancels.target.is_some() {
+        return Some(Login::cancel(server.at.sslmode, &server.cancels.key));
     }
     let pool = core.pools.get(server.pool.0)?;
-    let entry = core.config.database(&pool.database).cloned().unwrap_or_default();
-    let user = entry.user.as_deref().unwrap_or(&pool.user);
-    let account = lock(&core.shared.learnt).account(&core.config, &pool.database, &entry, user);
-    let database = entry.dbname.as_deref().unwrap_or(&pool.database);
+    let entry = core.config.database(&pool.name.database).cloned().unwrap_or_default();
+    let user = entry.user.as_deref().unwrap_or(&pool.name.user);
+    let account = lock(&core.shared.learnt).account(&core.config, &pool.name.database, &entry, user);
+    let database = entry.dbname.as_deref().unwrap_or(&pool.name.database);
     let mut parameters = vec![("user", user), ("database", database)];
     for (name, value) in
         [("client_encoding", &entry.client_encoding), ("DateStyle", &entry.datestyle), ("TimeZone", &entry.timezone)]
@@ -243,7 +247,7 @@ fn login_to(core: &Core, key: ServerKey) -> Option<Login> {
         parameters.retain(|(given, _)| !given.eq_ignore_ascii_case(name));
         parameters.push((name, value));
     }
-    let terms = Terms { sslmode: server.sslmode, ..credentials::terms(&core.config.settings, &server.io.stream) };
+    let terms = Terms { sslmode: server.at.sslmode, ..credentials::terms(&core.config.settings, &server.io.stream) };
     Some(Login::session(terms, account, parameters))
 }
 
@@ -252,15 +256,15 @@ pub fn connect_otherwise(core: &mut Core, key: ServerKey, why: &str) -> bool {
     let settings = &core.config.settings;
     let Some(server) = core.servers.get_mut(key.0) else { return false };
     let limit = settings.server_connect_timeout.limit();
-    let late = limit.is_some_and(|limit| core.now.saturating_duration_since(server.since) >= limit);
+    let late = limit.is_some_and(|limit| core.now.saturating_duration_since(server.life.since) >= limit);
     let encrypted = server.io.tls().is_some();
     let State::Login(login) = &mut server.state else { return false };
     if late || !login.second_attempt(encrypted) {
         return false;
     }
     let how = if login.wants_tls() { "with" } else { "without" };
-    let (host, port) = (server.host.clone(), server.port);
-    let Ok(stream) = Stream::open(&server.address, settings) else { return false };
+    let (host, port) = (server.at.host.clone(), server.at.port);
+    let Ok(stream) = Stream::open(&server.at.address, settings) else { return false };
     let mut io = Io::new(stream);
     // What comes on it is an event; before that it is not even connected.
     io.readable = false;
@@ -271,10 +275,10 @@ pub fn connect_otherwise(core: &mut Core, key: ServerKey, why: &str) -> bool {
     crate::info!("{host}:{port}: {why}; trying {how} TLS");
     let mut old = std::mem::replace(&mut server.io, io);
     if let State::Login(login) = std::mem::replace(&mut server.state, State::Connecting) {
-        server.again = Some(login);
+        server.life.again = Some(login);
     }
-    (server.farewell, server.refused) = (None, false);
-    server.welcome.clear();
+    (server.life.farewell, server.life.refused) = (None, false);
+    server.known.welcome.clear();
     sockets::unwatch(core, &mut old.stream);
     server_connected(core, key);
     true
@@ -305,13 +309,13 @@ fn login_event(core: &mut Core, key: ServerKey, event: Event<'_>) {
     match event {
         Event::Nothing => sockets::flush_server(core, key),
         Event::Parameter { name, value } => {
-            if let Some(place) = core.tracked.place(name) {
-                server.session.vars.set(place, value);
+            if let Some(place) = core.parameters.tracked.place(name) {
+                server.known.session.vars.set(place, value);
             }
             server.note_standby(name, value);
-            server.welcome.push((name.to_owned(), value.to_owned()));
+            server.known.welcome.push((name.to_owned(), value.to_owned()));
         }
-        Event::Key(cancel_key) => server.cancel_key = cancel_key,
+        Event::Key(cancel_key) => server.cancels.key = cancel_key,
         Event::Ready => {
             // From here on its answers are to what is asked; nobody has it before the input has been worked on.
             server.state = State::Preparing;
@@ -329,7 +333,7 @@ fn login_event(core: &mut Core, key: ServerKey, event: Event<'_>) {
 fn not_let_in(core: &mut Core, key: ServerKey, error: &Error) {
     let why = credentials::explain(error);
     if let Some(server) = core.servers.get_mut(key.0) {
-        server.farewell = Some((error.sqlstate().to_owned(), why.clone()));
+        server.life.farewell = Some((error.sqlstate().to_owned(), why.clone()));
     }
     turns::doom(core, key, &why);
 }

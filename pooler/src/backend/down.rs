@@ -12,16 +12,16 @@ use crate::state::keys::PoolKey;
 /// if the configuration says so and time may mend it.
 pub fn refuse_while_down(core: &mut Core, key: PoolKey, message: &str) {
     let Some(pool) = core.pools.get_mut(key.0) else { return };
-    if pool.home.is_some() {
+    if pool.cluster_of.home.is_some() {
         // Another server of the cluster may do.
         reroute::reroute(core, key);
         return;
     }
-    let may_wait =
-        core.config.settings.queue_while_down && pool.failure.as_ref().is_some_and(|failure| failure.may_pass);
-    let greeting = std::mem::take(&mut pool.greeting);
+    let may_wait = core.config.settings.queue_while_down
+        && pool.connections.failure.as_ref().is_some_and(|failure| failure.may_pass);
+    let greeting = std::mem::take(&mut pool.queue.greeting);
     let mut refused = Vec::new();
-    for queue in [&mut pool.waiting, &mut pool.sharers] {
+    for queue in [&mut pool.queue.waiting, &mut pool.queue.sharers] {
         queue.retain(|&key| {
             let stays = may_wait && core.clients.get(key.0).is_some_and(Client::is_ready);
             if !stays {
@@ -44,12 +44,13 @@ pub fn connect_failed(core: &mut Core, key: PoolKey, why: &str, may_pass: bool) 
     crate::warning!(of core.name_pool(key); "{why}");
     let longest = core.config.settings.server_login_retry.0;
     let Some(pool) = core.pools.get_mut(key.0) else { return };
-    pool.failure = Some(Failure::after(pool.failure.as_ref(), core.now, why, may_pass, longest));
-    let entry = core.config.database(&pool.database);
+    pool.connections.failure =
+        Some(Failure::after(pool.connections.failure.as_ref(), core.now, why, may_pass, longest));
+    let entry = core.config.database(&pool.name.database);
     if entry.is_some_and(|entry| entry.load_balance_hosts == Some(HostOrder::First)) {
-        pool.next_host = pool.next_host.wrapping_add(1);
+        pool.connections.next_host = pool.connections.next_host.wrapping_add(1);
     }
-    if pool.common.total() == 0 || pool.home.is_some() {
+    if pool.common.total() == 0 || pool.cluster_of.home.is_some() {
         refuse_while_down(core, key, &format!("cannot connect to the server: {why}"));
     }
 }

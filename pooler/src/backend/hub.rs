@@ -80,10 +80,10 @@ pub fn awaits_hub(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) ->
 /// over two connections is not in order.
 fn may_hear(core: &mut Core, key: ClientKey) -> bool {
     let Some(client) = core.clients.get(key.0) else { return false };
-    let Some(home) = client.home else { return false };
-    let own = client.pins.any() && !client.ears.as_ref().is_some_and(|ears| ears.listens());
+    let Some(home) = client.route.home else { return false };
+    let own = client.session.pins.any() && !client.ears.as_ref().is_some_and(|ears| ears.listens());
     let full = client.ears.as_ref().is_some_and(|ears| !ears.has_room());
-    let lends = core.pools.get(home.0).is_some_and(|pool| pool.mode.lends() && !pool.paused);
+    let lends = core.pools.get(home.0).is_some_and(|pool| pool.limits.mode.lends() && !pool.limits.paused);
     // What the hub hears is in this encoding.
     let unicode = hub_asks::encoding_of(core, key) == Some("UTF8");
     core.config.settings.shared_listen && !own && !full && lends && unicode && has_hub(core, home)
@@ -91,7 +91,7 @@ fn may_hear(core: &mut Core, key: ClientKey) -> bool {
 
 /// Has the hub listen to channels for a client.
 fn prepare(core: &mut Core, key: ClientKey, channels: &[Rc<str>]) {
-    let Some(home) = core.clients.get(key.0).and_then(|client| client.home) else { return };
+    let Some(home) = core.clients.get(key.0).and_then(|client| client.route.home) else { return };
     for channel in channels {
         let Some(listening) = core.hubs.get_mut(&home) else { return };
         let want = listening.hub.want(channel, key);
@@ -149,7 +149,7 @@ pub fn hub_ready(core: &mut Core, key: ServerKey) {
     let Some(home) = hub_asks::hub_of(core, key) else { return close::close_server(core, key, "nobody listens") };
     let Some(server) = core.servers.get_mut(key.0) else { return };
     server.state = State::Hub;
-    server.state_since = core.now;
+    server.life.state_since = core.now;
     let Some(listening) = core.hubs.get_mut(&home) else { return };
     listening.spoke = core.now;
     for ask in listening.hub.asked() {
@@ -229,7 +229,7 @@ pub fn part_with_deaf(core: &mut Core, key: ClientKey) {
 /// The hub is lost: those who listen are to be closed, those who wait for it go on without.
 pub fn hub_gone(core: &mut Core, key: ServerKey, why: &str) {
     let home = hub_asks::hub_of(core, key);
-    let farewell = core.servers.get_mut(key.0).and_then(|server| server.farewell.take());
+    let farewell = core.servers.get_mut(key.0).and_then(|server| server.life.farewell.take());
     let why = farewell.map_or_else(|| why.to_owned(), |(_, why)| why);
     close::close_server(core, key, &why);
     if let Some(home) = home {
@@ -257,7 +257,7 @@ pub fn tick_hubs(core: &mut Core) {
         leave_old_primary(core, home);
         make_hub(core, home);
         look_for_hub(core, home);
-        if core.now >= core.next_upkeep {
+        if core.now >= core.schedule.next_upkeep {
             sweep_hub(core, home);
         }
     }
@@ -266,7 +266,7 @@ pub fn tick_hubs(core: &mut Core) {
     for key in keys {
         let at_rest = hub_asks::is_at_rest(core, key);
         let Some(client) = core.clients.get_mut(key.0) else { continue };
-        let lent = client.server.is_some();
+        let lent = client.checkout.server.is_some();
         let Some(ears) = client.ears.as_mut().filter(|_| at_rest) else { continue };
         if !lent && !ears.awaits() {
             // A LISTEN that was refused before it was sent.
@@ -323,7 +323,7 @@ fn leave_old_primary(core: &mut Core, home: PoolKey) {
     let server = core.hubs.get(&home).and_then(|listening| listening.server);
     let Some((key, member)) = server.and_then(|key| Some((key, core.servers.get(key.0)?.pool))) else { return };
     let moved = member != home && members::primary_pool(core, home).is_some_and(|primary| primary != member);
-    let stale = core.servers.get(key.0).is_some_and(|server| server.retire);
+    let stale = core.servers.get(key.0).is_some_and(|server| server.life.retire);
     if moved || stale {
         hub_gone(core, key, if moved { "another server is the primary now" } else { "it was to be closed" });
     }

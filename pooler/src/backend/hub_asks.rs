@@ -30,19 +30,22 @@ pub fn is_at_rest(core: &Core, key: ClientKey) -> bool {
     let Some(client) = core.clients.get(key.0) else { return false };
     // Who is pinned keeps its connection.
     let free = |server: &Server| {
-        server.requests.is_empty() && server.status == Status::Idle && server.passing.0 == 0 && !server.failed
+        server.exchange.requests.is_empty()
+            && server.status == Status::Idle
+            && server.exchange.passing.0 == 0
+            && !server.exchange.failed
     };
     client.is_ready()
-        && client.server.and_then(|server| core.servers.get(server.0)).is_none_or(free)
-        && client.lane.is_none()
-        && client.waits.is_none()
-        && !client.unsynced
-        && client.discard == Discard::No
-        && client.passing == 0
+        && client.checkout.server.and_then(|server| core.servers.get(server.0)).is_none_or(free)
+        && client.checkout.lane.is_none()
+        && client.checkout.waits.is_none()
+        && !client.input.unsynced
+        && client.input.discard == Discard::No
+        && client.input.passing == 0
 }
 
 pub fn encoding_of(core: &Core, key: ClientKey) -> Option<&str> {
-    core.clients.get(key.0)?.vars.get(core.lexed_by.1)
+    core.clients.get(key.0)?.session.vars.get(core.parameters.lexed_by.1)
 }
 
 /// The pool of clients that a connection listens for.
@@ -80,7 +83,7 @@ pub fn tell_news(core: &mut Core, key: ClientKey) {
 pub fn is_heard(core: &Core, key: ClientKey, tag: &[u8], kind: Option<&Kind>) -> bool {
     let (b"LISTEN", Some(Kind::Listen(channel))) = (tag, kind) else { return false };
     let client = core.clients.get(key.0);
-    let Some(home) = client.filter(|client| client.ears.is_some()).and_then(|client| client.home) else {
+    let Some(home) = client.filter(|client| client.ears.is_some()).and_then(|client| client.route.home) else {
         return false;
     };
     core.hubs.get(&home).is_some_and(|listening| listening.hub.is_heard(channel, key))
@@ -96,7 +99,7 @@ pub fn is_told_otherwise(core: &Core, key: ServerKey, body: &[u8]) -> bool {
 /// Has the hub of a pool closed: the database leads elsewhere, or may.
 pub fn retire_hub(core: &mut Core, pool: PoolKey) {
     for (_, server) in core.servers.iter_mut() {
-        server.retire |= server.pool == pool && server.apart == Some(Apart::Hub);
+        server.life.retire |= server.pool == pool && server.apart == Some(Apart::Hub);
     }
 }
 

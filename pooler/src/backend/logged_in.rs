@@ -25,22 +25,22 @@ pub fn logged_in(core: &mut Core, key: ServerKey) {
     let Some(server) = core.servers.get(key.0) else { return };
     freshness::doubt_replay(core, server);
     let Some(server) = core.servers.get_mut(key.0) else { return };
-    let welcome = server.welcome.clone();
-    let vars = server.session.vars.clone();
+    let welcome = server.known.welcome.clone();
+    let vars = server.known.session.vars.clone();
     let pool_key = server.pool;
     let Some(pool) = core.pools.get_mut(pool_key.0) else { return };
-    pool.connecting = pool.connecting.saturating_sub(1);
-    let was_down = pool.failure.take().is_some();
-    for name in core.tracked.note_silent(&vars) {
+    pool.connections.connecting = pool.connections.connecting.saturating_sub(1);
+    let was_down = pool.connections.failure.take().is_some();
+    for name in core.parameters.tracked.note_silent(&vars) {
         welcome::warn_of_silent(&name);
     }
     let home = members::home_of(core, pool_key);
     let Some(pool) = core.pools.get(home.0) else { return };
-    let query = core.config.database(&pool.database).and_then(|entry| entry.connect_query.clone());
+    let query = core.config.database(&pool.name.database).and_then(|entry| entry.connect_query.clone());
     match query {
         Some(query) => {
             if let Some(server) = core.servers.get_mut(key.0).filter(|_| classify::only_sets(&query)) {
-                server.session.base = format!("{query}\n;").into();
+                server.known.session.base = format!("{query}\n;").into();
             }
             align::run_own(core, key, &query);
         }

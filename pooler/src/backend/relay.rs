@@ -26,20 +26,20 @@ use crate::state::{Core, cancel};
 pub fn enter_relay(core: &mut Core, key: ClientKey, pool_key: PoolKey, introduction: Introduction) {
     let Some(replication) = introduction.replication else { return };
     let (Some(client), Some(pool)) = (core.clients.get_mut(key.0), core.pools.get_mut(pool_key.0)) else { return };
-    (client.pool, client.home) = (Some(pool_key), Some(pool_key));
+    (client.route.pool, client.route.home) = (Some(pool_key), Some(pool_key));
     client.relay = Some(Box::new(Relay::new(replication, introduction.parameters)));
     client.state = ClientState::Greeting;
-    client.waiting_since = Some(core.now);
-    pool.clients += 1;
-    pool.unused_since = None;
+    client.route.waiting_since = Some(core.now);
+    pool.queue.clients += 1;
+    pool.queue.unused_since = None;
     begin_relay(core, key);
 }
 
 /// Connects a replication client to its server, if there is one and the limits leave room; else it waits.
 fn begin_relay(core: &mut Core, key: ClientKey) {
-    let Some(home) = core.clients.get(key.0).and_then(|client| client.home) else { return };
+    let Some(home) = core.clients.get(key.0).and_then(|client| client.route.home) else { return };
     let Some(pool_key) = members::primary_pool(core, home) else { return };
-    if core.pools.get(pool_key.0).is_none_or(|pool| pool.paused) {
+    if core.pools.get(pool_key.0).is_none_or(|pool| pool.limits.paused) {
         return;
     }
     if limits::make_room_apart(core, pool_key) {
@@ -50,7 +50,7 @@ fn begin_relay(core: &mut Core, key: ClientKey) {
 /// Tries again for those who wait.
 pub fn tick_relays(core: &mut Core) {
     let waits = |client: &crate::state::client::Client| {
-        client.relay.is_some() && client.server.is_none() && matches!(client.state, ClientState::Greeting)
+        client.relay.is_some() && client.checkout.server.is_none() && matches!(client.state, ClientState::Greeting)
     };
     let waiting: Vec<ClientKey> =
         core.clients.iter().filter(|(_, client)| waits(client)).map(|(key, _)| ClientKey(key)).collect();
@@ -64,10 +64,10 @@ pub fn relay_ready(core: &mut Core, key: ServerKey) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
     let Some(client_key) = server.lent else { return };
     server.state = State::Relay;
-    server.state_since = core.now;
-    let welcome = std::mem::take(&mut server.welcome);
+    server.life.state_since = core.now;
+    let welcome = std::mem::take(&mut server.known.welcome);
     if let Some(pool) = core.pools.get_mut(server.pool.0) {
-        pool.totals.assignments += 1;
+        pool.counts.totals.assignments += 1;
     }
     let Some(cancel_key) = cancel::new_cancel_key(core, client_key) else {
         return leave::refuse_login(core, client_key, Refusal::Random);
@@ -80,8 +80,8 @@ pub fn relay_ready(core: &mut Core, key: ServerKey) {
     backend::write_backend_key_data(out, cancel_key.pid, &cancel_key.secret);
     backend::write_ready_for_query(out, Status::Idle);
     client.state = ClientState::Relay;
-    client.waiting_since = None;
-    client.request_since = core.now;
+    client.route.waiting_since = None;
+    client.times.request_since = core.now;
     sockets::flush_client(core, client_key);
     turns::give_turn(core, Turn::Client(client_key));
     turns::give_turn(core, Turn::Server(key));
@@ -91,7 +91,7 @@ pub fn relay_ready(core: &mut Core, key: ServerKey) {
 pub fn relay_to_server(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
     let now = core.now;
     if let Some((client, server)) = core.pair(key) {
-        client.request_since = now;
+        client.times.request_since = now;
         if let Some(relay) = &mut client.relay {
             relay.asked();
         }
@@ -116,12 +116,12 @@ pub fn relay_to_client(core: &mut Core, key: ServerKey, left: &[u8]) -> Step {
 pub fn relay_gone(core: &mut Core, key: ServerKey, why: &str) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
     let established = matches!(server.state, State::Relay);
-    let (code, why) = server.farewell.take().unwrap_or_else(|| ("08006".to_owned(), why.to_owned()));
+    let (code, why) = server.life.farewell.take().unwrap_or_else(|| ("08006".to_owned(), why.to_owned()));
     let client = server.lent.take();
     close::close_server(core, key, &why);
     let Some(client_key) = client else { return };
     if let Some(client) = core.clients.get_mut(client_key.0) {
-        client.server = None;
+        client.checkout.server = None;
     }
     if established {
         // The server has said itself why, if it could.

@@ -12,8 +12,8 @@ use crate::state::server::{Server, State};
 
 /// Ends of COPYs that no request stands before any more: the server has ignored them.
 pub fn pop_copy_ends(server: &mut Server) {
-    while matches!(server.requests.front(), Some(Request::CopyEnd)) {
-        server.requests.pop_front();
+    while matches!(server.exchange.requests.front(), Some(Request::CopyEnd)) {
+        server.exchange.requests.pop_front();
     }
 }
 
@@ -36,7 +36,7 @@ pub fn shown_name(requests: &VecDeque<Request>, client: &Client, code: &str) -> 
         Request::Invented { name: Some(name), closed: Some(closed), .. } => Some((name, closed)),
         _ => None,
     });
-    let named = client.statements.iter().chain(closed).find(|(_, known)| Rc::ptr_eq(known, statement));
+    let named = client.prepared.statements.iter().chain(closed).find(|(_, known)| Rc::ptr_eq(known, statement));
     let name = named.map(|(name, _)| name.clone());
     // One that servers keep without a name has none for its client either.
     (name.is_some() || statement.is_shared()).then(|| (statement.name(), name.unwrap_or_default()))
@@ -64,11 +64,11 @@ pub fn write_renamed(out: &mut Vec<u8>, message: &[u8], internal: &[u8], shown: 
 /// Gives the client the answers that were waiting for those before them.
 pub fn emit_invented(server: &mut Server, client: Option<&mut Client>) {
     let mut client = client;
-    while !server.failed {
-        let Some(&Request::Invented { tag, .. }) = server.requests.front() else { return };
+    while !server.exchange.failed {
+        let Some(&Request::Invented { tag, .. }) = server.exchange.requests.front() else { return };
         let Some(out) = sink(server, client.as_deref_mut()) else { return };
         backend::write_empty(out, tag);
-        server.requests.pop_front();
+        server.exchange.requests.pop_front();
     }
 }
 
@@ -89,8 +89,8 @@ pub fn undo(
     requests: impl DoubleEndedIterator<Item = Request> + ExactSizeIterator,
 ) {
     let replaced = match server.state {
-        State::Lane => client.as_ref().is_some_and(|client| client.lane.is_some_and(|(_, units)| units > 1)),
-        _ => server.requests.iter().any(Request::is_about_unnamed),
+        State::Lane => client.as_ref().is_some_and(|client| client.checkout.lane.is_some_and(|(_, units)| units > 1)),
+        _ => server.exchange.requests.iter().any(Request::is_about_unnamed),
     };
     for (place, request) in requests.enumerate().rev() {
         let skipped = place > 0;
@@ -103,45 +103,46 @@ pub fn undo_one(server: &mut Server, mut client: Option<&mut Client>, request: R
         Request::Parse { statement, name, unnamed, hidden, before, .. } => {
             if let Some(statement) = &statement {
                 if unnamed {
-                    server.unnamed = None;
+                    server.known.unnamed = None;
                 } else {
-                    server.known.remove(statement);
+                    server.known.statements.remove(statement);
                 }
             }
             if let Some(client) = client.as_deref_mut().filter(|_| name.is_none() && !hidden)
                 && client
+                    .prepared
                     .unnamed
                     .as_ref()
                     .zip(statement.as_ref())
                     .is_some_and(|(theirs, ours)| Rc::ptr_eq(theirs, ours))
             {
                 // As in PostgreSQL, one that fails has ended the one before it too.
-                client.unnamed = before.filter(|_| skipped);
+                client.prepared.unnamed = before.filter(|_| skipped);
             }
             if let (Some(client), Some(name)) = (client, name) {
-                let theirs = client.statements.get(&name);
+                let theirs = client.prepared.statements.get(&name);
                 if theirs.zip(statement.as_ref()).is_some_and(|(theirs, ours)| Rc::ptr_eq(theirs, ours)) {
-                    client.statements.remove(&name);
+                    client.prepared.statements.remove(&name);
                 }
             }
         }
         Request::Query(_, unnamed) if skipped => {
             if let Some(client) = client.filter(|_| !replaced) {
-                client.unnamed = unnamed;
+                client.prepared.unnamed = unnamed;
             }
         }
         // It was not closed after all.
-        Request::Evict(statement, generation) => server.known.restore(&statement, generation),
+        Request::Evict(statement, generation) => server.known.statements.restore(&statement, generation),
         Request::Invented { name: None, closed, .. } => {
             if let Some(client) = client.filter(|_| !replaced) {
-                client.unnamed = closed;
+                client.prepared.unnamed = closed;
             }
         }
         Request::Invented { name: Some(name), closed, .. } => {
             if let Some(client) = client {
                 match closed {
-                    Some(statement) => client.statements.insert(name, statement),
-                    None => client.statements.remove(&name),
+                    Some(statement) => client.prepared.statements.insert(name, statement),
+                    None => client.prepared.statements.remove(&name),
                 };
             }
         }

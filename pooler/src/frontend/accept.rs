@@ -21,18 +21,18 @@ use crate::state::turn::Turn;
 /// Takes in those who have arrived.
 pub fn accept(core: &mut Core) {
     for _ in 0..BATCH {
-        match core.door.accept() {
+        match core.entrance.door.accept() {
             Accepted::Stream(stream) => deal(core, stream),
             Accepted::Gone => (),
             Accepted::Nobody => {
-                core.door.next = Next::Event;
+                core.entrance.door.next = Next::Event;
                 return;
             }
             Accepted::Exhausted(error) => {
-                if core.door.exhausted.replace(core.now).is_none() {
+                if core.entrance.door.exhausted.replace(core.now).is_none() {
                     crate::warning!("cannot accept connections, which wait until it is possible: {error}");
                 }
-                core.door.next = Next::Tick;
+                core.entrance.door.next = Next::Tick;
                 close_oldest_stranger(core);
                 return;
             }
@@ -42,11 +42,11 @@ pub fn accept(core: &mut Core) {
 
 /// Takes in those who had to wait until the system can have another socket.
 pub fn accept_late(core: &mut Core) {
-    if core.door.next == Next::Tick && core.lets_in() {
+    if core.entrance.door.next == Next::Tick && core.lets_in() {
         accept(core);
     }
-    if core.door.exhausted.is_some_and(|last| core.now.saturating_duration_since(last) >= CALM) {
-        core.door.exhausted = None;
+    if core.entrance.door.exhausted.is_some_and(|last| core.now.saturating_duration_since(last) >= CALM) {
+        core.entrance.door.exhausted = None;
         crate::info!("connections are accepted again");
     }
     if core.shared.counts.strangers.load(Ordering::Relaxed) < RESERVE / 2 {
@@ -55,7 +55,7 @@ pub fn accept_late(core: &mut Core) {
 }
 
 fn deal(core: &mut Core, stream: Stream) {
-    let worker = core.door.deal(core.shared.mailboxes.len());
+    let worker = core.entrance.door.deal(core.shared.mailboxes.len());
     stream.tune(&core.config.settings);
     let (io, seat, id) = (Io::new(stream), Seat::new(core.shared.counts.clone()), core.shared.next_id());
     let arrival = Arrival { io, seat, id, since: core.now, proven: None };
@@ -79,11 +79,11 @@ pub fn take_in(core: &mut Core, arrival: Arrival) {
     if let Some(proven) = proven {
         client.state = State::Proven(proven);
     }
-    client.suspended = core.is_suspended();
+    client.input.suspended = core.is_suspended();
     core.clients.insert(client);
     turns::give_turn(core, Turn::Client(key));
     if is_stranger {
-        core.strangers.order.push_back(key);
+        core.entrance.strangers.order.push_back(key);
         limit_strangers(core);
     }
 }
@@ -101,24 +101,27 @@ fn limit_strangers(core: &mut Core) {
     {
         crate::warning!("{most} connections have not logged in: the oldest are closed to make room for more");
     }
-    if core.strangers.order.len() > 2 * core.shared.counts.strangers.load(Ordering::Relaxed) + RESERVE {
+    if core.entrance.strangers.order.len() > 2 * core.shared.counts.strangers.load(Ordering::Relaxed) + RESERVE {
         let clients = &core.clients;
-        let is_stranger = |key: &ClientKey| clients.get(key.0).is_some_and(|client| client.seat.is_strangers());
-        core.strangers.order.retain(is_stranger);
+        let is_stranger =
+            |key: &ClientKey| clients.get(key.0).is_some_and(|client| client.identity.seat.is_strangers());
+        core.entrance.strangers.order.retain(is_stranger);
     }
 }
 
 /// Closes the connection that has kept silent for the longest time without having proven anything.
 fn close_oldest_stranger(core: &mut Core) -> bool {
-    for _ in 0..core.strangers.order.len().min(BATCH) {
-        let Some(key) = core.strangers.order.pop_front() else { break };
-        let Some(client) = core.clients.get(key.0).filter(|client| client.seat.is_strangers()) else { continue };
+    for _ in 0..core.entrance.strangers.order.len().min(BATCH) {
+        let Some(key) = core.entrance.strangers.order.pop_front() else { break };
+        let Some(client) = core.clients.get(key.0).filter(|client| client.identity.seat.is_strangers()) else {
+            continue;
+        };
         if client.is_awaited() {
             leave::close_client(core, key, "it did not log in");
             return true;
         }
         // It waits for us, and its turn comes again.
-        core.strangers.order.push_back(key);
+        core.entrance.strangers.order.push_back(key);
     }
     false
 }

@@ -23,7 +23,7 @@ use crate::tls::Session;
 /// Goes on with a login when it is known what is stored of the user's password.
 pub fn looked_up(core: &mut Core, key: ClientKey, login: Box<Login>, stored: Stored) -> Result<(), Refusal> {
     let Some(client) = core.clients.get_mut(key.0) else { return Ok(()) };
-    let user = client.user.to_string();
+    let user = client.identity.user.to_string();
     if !stored.exists() && login.method != AuthType::Any && core.config.settings.log_pooler_errors {
         crate::info!(of core.name_client(key); "the user is not known");
     }

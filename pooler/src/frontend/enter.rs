@@ -16,7 +16,7 @@ use crate::reactor::turns;
 use crate::refusal::Refusal;
 use crate::shared::Message;
 use crate::state::arrival::Arrival;
-use crate::state::client::{Client, State};
+use crate::state::client::{Client, Identity, State};
 use crate::state::keys::{ClientKey, WorkerId};
 use crate::state::login::{Introduction, Proven};
 use crate::state::relay::Replication;
@@ -30,7 +30,7 @@ use crate::vars::{OWN, assigned};
 pub fn move_client(core: &mut Core, key: ClientKey, worker: WorkerId, proven: Option<Box<Proven>>) {
     let Some(mut client) = core.clients.remove(key.0) else { return };
     sockets::unwatch(core, &mut client.io.stream);
-    let Client { io, seat, id, since, .. } = client;
+    let Client { io, id, identity: Identity { seat, since, .. }, .. } = client;
     core.shared.tell(worker, Message::Arrived(Box::new(Arrival { io, seat, id, since, proven })));
 }
 
@@ -70,11 +70,12 @@ fn take_seat(core: &mut Core, key: ClientKey, proven: &Proven) -> Result<(), Ref
     let settings = &config.settings;
     let Some(client) = core.clients.get_mut(key.0) else { return Ok(()) };
     let Introduction { user, database, .. } = &proven.introduction;
-    (client.user, client.database) = (user.as_str().into(), database.as_str().into());
+    (client.identity.user, client.identity.database) = (user.as_str().into(), database.as_str().into());
     let console = config::is_console(database);
     if console {
-        client.admin = proven.own_account || settings.auth_type == AuthType::Any || settings.admin_users.has(user);
-        if !client.admin && !settings.stats_users.has(user) {
+        client.identity.admin =
+            proven.own_account || settings.auth_type == AuthType::Any || settings.admin_users.has(user);
+        if !client.identity.admin && !settings.stats_users.has(user) {
             return Err(Refusal::NotOnConsole(user.clone()));
         }
     } else if config.database(database).is_none() {
@@ -85,13 +86,13 @@ fn take_seat(core: &mut Core, key: ClientKey, proven: &Proven) -> Result<(), Ref
     } else if lock(&core.shared.disabled).contains(database) {
         return Err(Refusal::Disabled(database.clone()));
     }
-    if client.seat.is_taken() {
+    if client.identity.seat.is_taken() {
         return Ok(());
     }
     // An administrator comes in when nobody else does.
     let (most, most_of_user) =
-        if client.admin { (0, 0) } else { (settings.max_client_conn, config.user_clients(user)) };
-    client.seat.take(user, console, most, most_of_user)
+        if client.identity.admin { (0, 0) } else { (settings.max_client_conn, config.user_clients(user)) };
+    client.identity.seat.take(user, console, most, most_of_user)
 }
 
 fn enter_database(core: &mut Core, key: ClientKey, proven: Proven) -> Result<(), Refusal> {
@@ -106,32 +107,32 @@ fn enter_database(core: &mut Core, key: ClientKey, proven: Proven) -> Result<(),
     }
     let served_as: Rc<str> = core.config.pool_user(&database, &user).into();
     let pool_key = size::pool_of(core, &database, &served_as);
-    if core.pools.get_mut(pool_key.0).is_some_and(|pool| std::mem::take(&mut pool.unproven)) {
+    if core.pools.get_mut(pool_key.0).is_some_and(|pool| std::mem::take(&mut pool.name.unproven)) {
         size::size_pool(core, pool_key);
     }
     welcome::take_welcome(core, pool_key);
     let (Some(client), Some(pool)) = (core.clients.get_mut(key.0), core.pools.get_mut(pool_key.0)) else {
         return Ok(());
     };
-    client.place = place;
+    client.identity.place = place;
     if introduction.replication.is_some() {
         relay::enter_relay(core, key, pool_key, introduction);
         sockets::flush_client(core, key);
         return Ok(());
     }
-    (client.pool, client.home) = (Some(pool_key), Some(pool_key));
+    (client.route.pool, client.route.home) = (Some(pool_key), Some(pool_key));
     client.state = State::Greeting;
-    pool.clients += 1;
-    pool.unused_since = None;
+    pool.queue.clients += 1;
+    pool.queue.unused_since = None;
     if let Some(why) = pool.why_down(core.now, core.config.settings.server_login_retry.0) {
         leave::fatal(core, key, "08006", &why);
         return Ok(());
     }
-    if pool.welcome.is_some() {
+    if pool.greetings.welcome.is_some() {
         greet(core, key);
     } else {
-        pool.greeting.push(key);
-        client.waiting_since = Some(core.now);
+        pool.queue.greeting.push(key);
+        client.route.waiting_since = Some(core.now);
         turns::later(core, After::Grow(pool_key));
     }
     sockets::flush_client(core, key);
@@ -148,16 +149,16 @@ fn log_login(core: &Core, key: ClientKey) {
 fn take_parameters(core: &mut Core, key: ClientKey, introduction: &Introduction) {
     let add_host = core.config.settings.application_name_add_host;
     let Some(client) = core.clients.get_mut(key.0) else { return };
-    client.minor = introduction.minor;
+    client.identity.minor = introduction.minor;
     for (name, value) in &introduction.parameters {
         let with_host = (name == "application_name" && add_host)
-            .then(|| format!("{value} - {}:{}", client.peer.host(), client.peer.port()));
+            .then(|| format!("{value} - {}:{}", client.identity.peer.host(), client.identity.peer.port()));
         let value = with_host.as_deref().unwrap_or(value);
-        match core.tracked.place(name) {
-            Some(place) => client.vars.set(place, value),
+        match core.parameters.tracked.place(name) {
+            Some(place) => client.session.vars.set(place, value),
             None => {
                 let statement = format!("SET {name} = {}", assigned(name, value));
-                client.sets.set(&name.to_lowercase(), statement);
+                client.session.sets.set(&name.to_lowercase(), statement);
             }
         }
     }
@@ -168,23 +169,23 @@ pub fn greet(core: &mut Core, key: ClientKey) {
     if verify::verify_startup(core, key) {
         return;
     }
-    let Some(home) = core.clients.get(key.0).and_then(|client| client.home) else { return };
+    let Some(home) = core.clients.get(key.0).and_then(|client| client.route.home) else { return };
     let Some(pool) = core.pools.get(home.0) else { return };
-    let Some(welcome) = pool.welcome.clone() else { return };
+    let Some(welcome) = pool.greetings.welcome.clone() else { return };
     let told: Vec<&str> =
         welcome.iter().map(|(name, value)| welcome::greets_with(core, home, &welcome, name, value)).collect();
     let Some(client) = core.clients.get_mut(key.0) else { return };
-    client.vars.fill(&pool.defaults);
+    client.session.vars.fill(&pool.greetings.defaults);
     for ((name, _), value) in welcome.iter().zip(told) {
-        let own = core.tracked.place(name).and_then(|place| client.vars.get(place));
-        let verified = || client.verified.as_ref()?.told.iter().find(|(of, _)| of == name);
+        let own = core.parameters.tracked.place(name).and_then(|place| client.session.vars.get(place));
+        let verified = || client.session.verified.as_ref()?.told.iter().find(|(of, _)| of == name);
         // Of the others this one is easily told, also where no server could be asked.
-        let mode = || client.startup.1.get(OWN).filter(|_| name == OWN).map(switch);
+        let mode = || client.session.startup.1.get(OWN).filter(|_| name == OWN).map(switch);
         let told = own.or_else(|| verified().map(|(_, value)| &**value)).or_else(mode);
         let value = told.unwrap_or(value).to_owned();
         backend::write_parameter_status(client.io.out(), name, &value);
     }
-    client.verified = None;
+    client.session.verified = None;
     let Some(cancel_key) = cancel::new_cancel_key(core, key) else {
         return leave::refuse_login(core, key, Refusal::Random);
     };
@@ -196,8 +197,8 @@ pub fn greet(core: &mut Core, key: ClientKey) {
     }
     backend::write_ready_for_query(client.io.out(), Status::Idle);
     client.state = State::Ready;
-    client.waiting_since = None;
-    client.request_since = core.now;
+    client.route.waiting_since = None;
+    client.times.request_since = core.now;
     sockets::flush_client(core, key);
     turns::give_turn(core, Turn::Client(key));
 }

@@ -34,7 +34,7 @@ pub const NAME: usize = 4096;
 /// Whether one of the units that are under way on a server connection has a statement such that this may be.
 pub fn may_be(server: &Server, holds: impl Fn(&Verdict) -> bool) -> bool {
     let holds = |verdict: Option<Arc<Verdict>>| verdict.is_none_or(|verdict| holds(&verdict));
-    server.requests.iter().any(|request| match request {
+    server.exchange.requests.iter().any(|request| match request {
         Request::Query(verdict, _) => holds(verdict.clone()),
         Request::Execute(statement) => holds(statement.as_ref().and_then(|statement| statement.verdict())),
         _ => false,
@@ -49,15 +49,15 @@ pub fn may_leave_open(verdict: &Verdict) -> bool {
 
 pub fn ready_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
     let Some(client) = core.clients.get_mut(key.0) else { return Step::Took(left.len()) };
-    if client.dropping > 0 {
-        let count = client.dropping.min(left.len());
-        client.dropping -= count;
+    if client.input.dropping > 0 {
+        let count = client.input.dropping.min(left.len());
+        client.input.dropping -= count;
         return Step::Took(count);
     }
-    if client.passing > 0 {
-        let server_key = client.server;
+    if client.input.passing > 0 {
+        let server_key = client.checkout.server;
         let step = pass_on(client, server_key.and_then(|server| core.servers.get_mut(server.0)), left);
-        if client.passing == 0 {
+        if client.input.passing == 0 {
             messages::long_query_ended(core, key);
             // The unit may have ended while its client was still within a message.
             if let Some(server) = server_key {
@@ -66,13 +66,13 @@ pub fn ready_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
         }
         return step;
     }
-    if let Some(server) = client.server.and_then(|server| core.servers.get(server.0)) {
-        if server.aligning.is_some() {
+    if let Some(server) = client.checkout.server.and_then(|server| core.servers.get(server.0)) {
+        if server.known.aligning.is_some() {
             return Step::Stop;
         }
         // What follows is void if what was named before has failed.
-        if matches!(server.requests.back(), Some(Request::HiddenSync | Request::Restore { .. })) {
-            client.behind_own = true;
+        if matches!(server.exchange.requests.back(), Some(Request::HiddenSync | Request::Restore { .. })) {
+            client.checkout.behind_own = true;
             return Step::Stop;
         }
     }
@@ -88,21 +88,21 @@ pub fn ready_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
     let copied = matches!(head.tag, tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL | tag::TERMINATE);
     if !copied && must_follow(core, key) {
         if let Some(client) = core.clients.get_mut(key.0) {
-            client.behind_own = true;
+            client.checkout.behind_own = true;
         }
         return Step::Stop;
     }
     let Some(client) = core.clients.get(key.0) else { return Step::Took(left.len()) };
     let whole = left.get(HEADER..head.total());
-    let client_has_server = client.server.is_some();
+    let client_has_server = client.checkout.server.is_some();
     if let Some(step) = names::behind_names(core, key, head.tag) {
         return step;
     }
     let Some(client) = core.clients.get(key.0) else { return Step::Took(left.len()) };
     // What was judged is of this unit only: a later one may be as long, and of another client in the same place.
-    core.judged = None;
+    core.router.judged = None;
     if !client_has_server
-        && client.home.is_some()
+        && client.route.home.is_some()
         && matches!(
             head.tag,
             tag::QUERY | tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE | tag::CLOSE | tag::FUNCTION_CALL
@@ -113,7 +113,7 @@ pub fn ready_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
     }
     let Some(client) = core.clients.get(key.0) else { return Step::Took(left.len()) };
     let may_be_read = matches!(head.tag, tag::QUERY | tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE);
-    if (may_be_read && !client.needs_own || client.lane.is_some())
+    if (may_be_read && !client.checkout.needs_own || client.checkout.lane.is_some())
         && head.tag != tag::TERMINATE
         && let Some(step) = send::take_lane(core, key, left)
     {
@@ -123,7 +123,7 @@ pub fn ready_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
     match head.tag {
         tag::TERMINATE => {
             // What was sent before is the server's to do, though nobody waits for the answer.
-            if let Some(server) = client.server {
+            if let Some(server) = client.checkout.server {
                 sockets::flush_server(core, server);
             }
             leave::close_client(core, key, "client close request");
@@ -131,13 +131,13 @@ pub fn ready_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
         }
         tag::QUERY | tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE | tag::CLOSE | tag::FUNCTION_CALL => (),
         // A Sync on its own needs no server, and neither does what belongs to a COPY that has ended.
-        tag::SYNC if !client_has_server && client.discard == Discard::No && head.body == 0 => {
-            client.unsynced = false;
+        tag::SYNC if !client_has_server && client.input.discard == Discard::No && head.body == 0 => {
+            client.input.unsynced = false;
             backend::write_ready_for_query(client.io.out(), Status::Idle);
             return Step::Took(HEADER);
         }
         tag::FLUSH | tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL if !client_has_server => {
-            client.dropping = head.body;
+            client.input.dropping = head.body;
             return Step::Took(HEADER);
         }
         tag::SYNC | tag::FLUSH | tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL => (),
@@ -147,15 +147,15 @@ pub fn ready_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
             return Step::Took(left.len());
         }
     }
-    if client.discard == Discard::Unit {
-        client.dropping = head.body;
+    if client.input.discard == Discard::Unit {
+        client.input.dropping = head.body;
         // As in PostgreSQL, one that fails has ended the unnamed statement before it.
         if head.tag == tag::QUERY || head.tag == tag::PARSE && left.get(HEADER).is_none_or(|first| *first == 0) {
-            client.unnamed = None;
+            client.prepared.unnamed = None;
         }
         if matches!(head.tag, tag::QUERY | tag::SYNC | tag::FUNCTION_CALL) {
-            client.discard = Discard::No;
-            client.unsynced = false;
+            client.input.discard = Discard::No;
+            client.input.unsynced = false;
             backend::write_ready_for_query(client.io.out(), Status::Idle);
         }
         return Step::Took(HEADER);
@@ -211,23 +211,23 @@ pub fn ready_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
 /// transaction is open.
 fn must_follow(core: &Core, key: ClientKey) -> bool {
     let Some(client) = core.clients.get(key.0) else { return false };
-    let Some(server) = client.server.and_then(|server| core.servers.get(server.0)) else { return false };
+    let Some(server) = client.checkout.server.and_then(|server| core.servers.get(server.0)) else { return false };
     let Some(pool) = core.pools.get(server.pool.0) else { return false };
-    if !server.requests.back().is_some_and(Request::ends_clients_unit) {
+    if !server.exchange.requests.back().is_some_and(Request::ends_clients_unit) {
         return false;
     }
-    let elsewhere = pool.home.is_some_and(|(home, id)| {
-        let cluster = core.pools.get(home.0).and_then(|home| home.cluster);
-        let view = cluster.and_then(|place| core.clusters.get(place));
+    let elsewhere = pool.cluster_of.home.is_some_and(|(home, id)| {
+        let cluster = core.pools.get(home.0).and_then(|home| home.cluster_of.cluster);
+        let view = cluster.and_then(|place| core.router.clusters.get(place));
         view.is_some_and(|view| view.view().primary() != Some(id))
     });
-    match pool.mode {
+    match pool.limits.mode {
         PoolMode::Session => false,
         PoolMode::Statement if may_be(server, may_leave_open) => true,
         // Within a transaction it belongs to that. Whether one is open the answer tells.
         _ => {
             let between = server.status == Status::Idle || may_be(server, |verdict| verdict.transaction);
-            elsewhere && between && !client.pins.any()
+            elsewhere && between && !client.session.pins.any()
         }
     }
 }

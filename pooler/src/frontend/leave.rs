@@ -27,20 +27,21 @@ pub fn refuse(core: &mut Core, key: ClientKey, code: &str, message: &str) {
         fatal(core, key, code, message);
         return;
     }
-    client.waits = None;
-    client.needs_own = false;
+    client.checkout.waits = None;
+    client.checkout.needs_own = false;
     client.deeds.errors += 1;
     // One error ends a unit, however many would come.
-    if std::mem::replace(&mut client.discard, Discard::Unit) == Discard::No {
+    if std::mem::replace(&mut client.input.discard, Discard::Unit) == Discard::No {
         backend::write_error(client.io.out(), "ERROR", code, message);
     }
     count_error(core, code);
     if core.config.settings.log_pooler_errors {
         crate::warning!(of core.name_client(key); "{code} {message}");
     }
-    if let Some(pool) = core.clients.get(key.0).and_then(|client| client.pool).and_then(|key| core.pools.get_mut(key.0))
+    if let Some(pool) =
+        core.clients.get(key.0).and_then(|client| client.route.pool).and_then(|key| core.pools.get_mut(key.0))
     {
-        pool.totals.refused += 1;
+        pool.counts.totals.refused += 1;
         pool.forget(key);
     }
     turns::give_turn(core, Turn::Client(key));
@@ -79,7 +80,7 @@ fn let_go(core: &mut Core, key: ClientKey) {
     // The message may be lost if the socket is closed with unread input: so it is half closed, and the rest read.
     let Some(client) = core.clients.get_mut(key.0) else { return };
     client.state = ClientState::Closing;
-    client.since = core.now;
+    client.identity.since = core.now;
     client.io.rest = Vec::new();
     // Before a TLS handshake is done nothing can be said that would be understood.
     let mute = client.io.is_handshaking();
@@ -91,7 +92,7 @@ fn let_go(core: &mut Core, key: ClientKey) {
 /// Closes a client's connection without a word.
 pub fn close_client(core: &mut Core, key: ClientKey, why: &str) {
     let Some(client) = core.clients.get(key.0) else { return };
-    if core.config.settings.log_disconnections && client.seat.is_taken() {
+    if core.config.settings.log_disconnections && client.identity.seat.is_taken() {
         crate::info!(of core.name_client(key); "closing because: {why}");
     }
     leave(core, key);
@@ -113,35 +114,36 @@ fn drop_client(core: &mut Core, key: ClientKey) {
 /// Takes a client out of everything that knows it, its server first.
 fn leave(core: &mut Core, key: ClientKey) {
     let Some(client) = core.clients.get_mut(key.0) else { return };
-    client.waits = None;
+    client.checkout.waits = None;
     lanes::forget_in_lane(core, key);
     let Some(client) = core.clients.get_mut(key.0) else { return };
-    let pool_key = client.pool.take();
-    let home = client.home.take();
-    let server_key = client.server;
-    client.place = None;
+    let pool_key = client.route.pool.take();
+    let home = client.route.home.take();
+    let server_key = client.checkout.server;
+    client.identity.place = None;
     let was_in_pool = matches!(client.state, ClientState::Ready | ClientState::Greeting | ClientState::Relay);
-    lock(&core.shared.cancels).remove(&client.cancel_key);
-    client.seat.leave();
+    lock(&core.shared.cancels).remove(&client.identity.cancel_key);
+    client.identity.seat.leave();
     if let Some(pool) = pool_key.filter(|key| Some(*key) != home).and_then(|key| core.pools.get_mut(key.0)) {
         pool.forget(key);
     }
     if let Some(pool) = home.and_then(|key| core.pools.get_mut(key.0)) {
         pool.forget(key);
-        pool.greeting.retain(|waiting| *waiting != key);
+        pool.queue.greeting.retain(|waiting| *waiting != key);
         if was_in_pool {
-            pool.clients = pool.clients.saturating_sub(1);
-            if pool.clients == 0 {
-                pool.unused_since = Some(core.now);
+            pool.queue.clients = pool.queue.clients.saturating_sub(1);
+            if pool.queue.clients == 0 {
+                pool.queue.unused_since = Some(core.now);
             }
         }
     }
     let Some(server_key) = server_key else { return };
-    let unfinished = core.clients.get(key.0).is_some_and(|client| client.unsynced || client.passing > 0);
+    let unfinished = core.clients.get(key.0).is_some_and(|client| client.input.unsynced || client.input.passing > 0);
     let Some(server) = core.servers.get(server_key.0) else { return };
-    let at_rest = server.requests.is_empty() && server.status == Status::Idle && server.passing.0 == 0;
+    let at_rest =
+        server.exchange.requests.is_empty() && server.status == Status::Idle && server.exchange.passing.0 == 0;
     // An alignment goes on without it: nothing of the client's has been sent.
-    let usable = server.apart.is_none() && (at_rest && !unfinished || server.aligning.is_some());
+    let usable = server.apart.is_none() && (at_rest && !unfinished || server.known.aligning.is_some());
     checkin::detach(core, server_key);
     // What it was doing goes on on the server until the server notices; nobody else can use that connection.
     let why = "client disconnected with something under way";
@@ -155,10 +157,10 @@ pub fn refuse_login(core: &mut Core, key: ClientKey, refusal: Refusal) {
 
 /// Counts an error that the pooler itself tells a client.
 fn count_error(core: &mut Core, code: &str) {
-    match core.errors.get_mut(code) {
+    match core.lifecycle.errors.get_mut(code) {
         Some(count) => *count += 1,
         None => {
-            core.errors.insert(code.to_owned(), 1);
+            core.lifecycle.errors.insert(code.to_owned(), 1);
         }
     }
 }

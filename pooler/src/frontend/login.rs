@@ -29,9 +29,9 @@ pub fn begin_login(core: &mut Core, key: ClientKey, startup: &Startup<'_>) -> Re
     check_tls(core, key)?;
     let mut introduction = Introduction::read(startup, settings)?;
     let Some(client) = core.clients.get_mut(key.0) else { return Ok(None) };
-    client.user = introduction.user.as_str().into();
-    client.database = introduction.database.as_str().into();
-    let console = config::is_console(&client.database);
+    client.identity.user = introduction.user.as_str().into();
+    client.identity.database = introduction.database.as_str().into();
+    let console = config::is_console(&client.identity.database);
     // Who came before another process took the sockets over has nobody else to turn to.
     if core.shared.ending.load(Ordering::Relaxed) && !console && !core.shared.succession.is_handed_over() {
         return Err(Refusal::Ending);
@@ -89,7 +89,7 @@ fn method(core: &Core, client: &Client, replication: Option<Replication>) -> Res
         AuthType::Hba => method_by_hba(core, client, replication).map(|method| (method.auth, method.map.as_deref()))?,
         auth => (auth, None),
     };
-    let user = &*client.user;
+    let user = &*client.identity.user;
     match auth {
         AuthType::Cert if !certified(client).is_some_and(|name| config.ident.allows(map, name, user)) => {
             Err(Refusal::Certificate(user.to_owned()))
@@ -103,9 +103,9 @@ fn method(core: &Core, client: &Client, replication: Option<Replication>) -> Res
 
 fn method_by_hba<'a>(core: &'a Core, client: &Client, replication: Option<Replication>) -> Result<&'a Method, Refusal> {
     let config = &core.config;
-    let (user, database) = (client.user.to_string(), client.database.to_string());
+    let (user, database) = (client.identity.user.to_string(), client.identity.database.to_string());
     let refusal = Refusal::Hba { user, database };
-    let address = match (&client.io.stream, &client.peer) {
+    let address = match (&client.io.stream, &client.identity.peer) {
         (Stream::Unix(_), _) => None,
         (Stream::Tcp(_), Peer::Tcp(address)) => Some(address.ip()),
         // It was gone before it could be asked for its address.
@@ -113,7 +113,7 @@ fn method_by_hba<'a>(core: &'a Core, client: &Client, replication: Option<Replic
     };
     let tls = client.io.tls().is_some();
     let physical = replication == Some(Replication::Physical);
-    let visitor = Visitor { address, tls, physical, database: &client.database, user: &client.user };
+    let visitor = Visitor { address, tls, physical, database: &client.identity.database, user: &client.identity.user };
     config.hba.method(&visitor).ok_or(refusal)
 }
 

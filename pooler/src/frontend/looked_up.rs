@@ -16,9 +16,11 @@ use crate::state::turn::Turn;
 /// Asks the server that was lent to a client for its password.
 pub fn lookup(core: &mut Core, key: ClientKey) {
     let Some(client) = core.clients.get(key.0) else { return };
-    let (Some(Phase::Lookup(lookup)), Some(server_key)) = (client.login_phase(), client.server) else { return };
+    let (Some(Phase::Lookup(lookup)), Some(server_key)) = (client.login_phase(), client.checkout.server) else {
+        return;
+    };
     let Some(server) = core.servers.get_mut(server_key.0) else { return };
-    let (query, user) = (&lookup.query, &client.user);
+    let (query, user) = (&lookup.query, &client.identity.user);
     let out = server.io.out();
     frontend::write_parse(out, b"", &[query.as_bytes(), b"\0\0\0"].concat());
     frame::write(out, frontend::tag::BIND, |out| {
@@ -29,15 +31,15 @@ pub fn lookup(core: &mut Core, key: ClientKey) {
     });
     frame::write(out, frontend::tag::EXECUTE, |out| out.extend_from_slice(b"\0\0\0\0\0"));
     frontend::write_sync(out);
-    server.unnamed = None;
-    server.requests.push_back(Request::Lookup);
+    server.known.unnamed = None;
+    server.exchange.requests.push_back(Request::Lookup);
     sockets::flush_server(core, server_key);
 }
 
 /// `auth_query` has been answered: its server is free, and the login goes on.
 pub fn lookup_done(core: &mut Core, key: ServerKey) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
-    let (client, report) = (server.client(), server.own_error.take());
+    let (client, report) = (server.client(), server.exchange.own_error.take());
     checkin::detach(core, key);
     free::free(core, key);
     match (client, report) {
@@ -53,7 +55,8 @@ pub fn lookup_failed(core: &mut Core, key: ClientKey, why: &str, by_query: bool)
     crate::warning!(of core.name_client(key); "auth_query: {why}");
     let Some(client) = core.clients.get(key.0) else { return };
     let Some(Phase::Lookup(lookup)) = client.login_phase() else { return };
-    let failure = client.pool.and_then(|pool| core.pools.get(pool.0)).and_then(|pool| pool.failure.as_ref());
+    let failure =
+        client.route.pool.and_then(|pool| core.pools.get(pool.0)).and_then(|pool| pool.connections.failure.as_ref());
     let refused = failure.is_some_and(|failure| !failure.may_pass);
     if lookup.own && (refused || by_query) {
         // Perhaps there is no such database. Nobody is told so without a password.
@@ -67,9 +70,9 @@ fn end_lookup(core: &mut Core, key: ClientKey, stored: Option<Stored>) {
     let Some(client) = core.clients.get_mut(key.0) else { return };
     let Some((login, phase)) = client.leave_login() else { return };
     let Phase::Lookup(lookup) = phase else { return client.enter_login(login, phase) };
-    client.waits = None;
-    let pool = client.pool.take();
-    client.home = None;
+    client.checkout.waits = None;
+    let pool = client.route.pool.take();
+    client.route.home = None;
     if let Some(pool) = pool.and_then(|pool| core.pools.get_mut(pool.0)) {
         pool.forget(key);
     }

@@ -30,17 +30,17 @@ pub fn begin_lookup(core: &mut Core, key: ClientKey, login: Box<Login>, lookup: 
     let unproven = core.shared.homes.of(&lookup.database).is_none();
     let name = (lookup.database.as_str().into(), lookup.user.as_str().into());
     let is_new = unproven && !core.pool_names.contains_key(&name);
-    if is_new && core.pools.iter().filter(|(_, pool)| pool.unproven).count() >= UNPROVEN {
+    if is_new && core.pools.iter().filter(|(_, pool)| pool.name.unproven).count() >= UNPROVEN {
         return Err(Refusal::LookupsFull);
     }
     let pool_key = size::pool_of(core, &name.0, &name.1);
     if let Some(pool) = core.pools.get_mut(pool_key.0).filter(|_| unproven) {
-        pool.unproven = true;
-        (pool.size, pool.reserve, pool.minimum) = (1, 0, 0);
-        pool.unused_since = Some(core.now);
+        pool.name.unproven = true;
+        (pool.limits.size, pool.limits.reserve, pool.limits.minimum) = (1, 0, 0);
+        pool.queue.unused_since = Some(core.now);
     }
     let Some(client) = core.clients.get_mut(key.0) else { return Ok(()) };
-    (client.pool, client.home) = (Some(pool_key), Some(pool_key));
+    (client.route.pool, client.route.home) = (Some(pool_key), Some(pool_key));
     client.enter_login(login, Phase::Lookup(lookup));
     checkout::acquire(core, key, false);
     Ok(())
@@ -50,7 +50,7 @@ pub fn begin_lookup(core: &mut Core, key: ClientKey, login: Box<Login>, lookup: 
 pub fn lookup_row(core: &mut Core, key: ServerKey, row: &[Option<&[u8]>]) {
     let Some(client) = core.servers.get(key.0).and_then(|server| server.client()) else { return };
     let Some(client) = core.clients.get_mut(client.0) else { return };
-    let user = client.user.clone();
+    let user = client.identity.user.clone();
     let Some(Phase::Lookup(lookup)) = client.login_phase_mut() else { return };
     lookup.stored = match row {
         [Some(found), password, ..] if *found == user.as_bytes() => {

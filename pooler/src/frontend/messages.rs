@@ -45,7 +45,7 @@ fn pass_plain(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> Res
         fingerprints::foresee_definition(core, key, verdict.as_deref());
     }
     let Some((client, server)) = core.pair(key) else { return Ok(head.total()) };
-    server.writes |= match head.tag {
+    server.exchange.writes |= match head.tag {
         tag::QUERY | tag::EXECUTE => !whole || verdict.as_deref().is_none_or(|verdict| !verdict.read_only),
         tag => tag == tag::FUNCTION_CALL,
     };
@@ -53,48 +53,48 @@ fn pass_plain(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> Res
         tag::QUERY => {
             begin(client, server, now);
             // As in PostgreSQL, a Query ends the unnamed statement.
-            let unnamed = client.unnamed.take();
-            server.unnamed = None;
-            server.requests.push_back(Request::Query(verdict, unnamed));
+            let unnamed = client.prepared.unnamed.take();
+            server.known.unnamed = None;
+            server.exchange.requests.push_back(Request::Query(verdict, unnamed));
         }
         tag::FUNCTION_CALL => {
             begin(client, server, now);
-            server.requests.push_back(Request::Call);
+            server.exchange.requests.push_back(Request::Call);
         }
         tag::EXECUTE => {
             begin(client, server, now);
-            client.unsynced = true;
+            client.input.unsynced = true;
             let portal = frontend::portal(left.get(HEADER..).unwrap_or_default());
-            server.requests.push_back(Request::Execute(client.portal(portal).cloned()));
+            server.exchange.requests.push_back(Request::Execute(client.portal(portal).cloned()));
         }
         // The server flushes at a Sync as well, and is free again: nothing has run in this unit yet.
         tag::FLUSH if left.len() == head.total() && only_names(client, server) => {
             frontend::write_sync(server.io.out());
-            client.unsynced = false;
-            server.requests.push_back(Request::HiddenSync);
+            client.input.unsynced = false;
+            server.exchange.requests.push_back(Request::HiddenSync);
             return Ok(head.total());
         }
         tag::SYNC
             // A server that takes in a COPY ignores it.
-            if !server.copying => {
-                client.unsynced = false;
-                server.requests.push_back(Request::Sync);
+            if !server.exchange.copying => {
+                client.input.unsynced = false;
+                server.exchange.requests.push_back(Request::Sync);
             }
         tag::COPY_DONE | tag::COPY_FAIL => {
-            server.copying = false;
-            if !server.requests.is_empty() {
-                server.requests.push_back(Request::CopyEnd);
+            server.exchange.copying = false;
+            if !server.exchange.requests.is_empty() {
+                server.exchange.requests.push_back(Request::CopyEnd);
             }
         }
         _ => (),
     }
     let come = head.total().min(left.len());
     server.io.out().extend_from_slice(left.get(..come).unwrap_or_default());
-    client.passing = head.total() - come;
+    client.input.passing = head.total() - come;
     if head.tag == tag::QUERY && !whole {
         let mut words = Box::<Words>::default();
         words.read(left.get(HEADER..).unwrap_or_default());
-        client.words = Some(words);
+        client.input.words = Some(words);
     }
     Ok(come)
 }
@@ -103,26 +103,26 @@ fn pass_plain(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> Res
 /// were when the client prepared the first of those that it has.
 fn renames(core: &mut Core, key: ClientKey) -> bool {
     let Some((client, server)) = core.pair(key) else { return false };
-    let (kept, pool) = (client.renamed && !client.statements.is_empty(), server.pool);
-    let renames = kept || core.pools.get(pool.0).is_some_and(|pool| pool.mode.lends());
+    let (kept, pool) = (client.prepared.renamed && !client.prepared.statements.is_empty(), server.pool);
+    let renames = kept || core.pools.get(pool.0).is_some_and(|pool| pool.limits.mode.lends());
     if let Some(client) = core.clients.get_mut(key.0) {
-        client.renamed = renames;
+        client.prepared.renamed = renames;
     }
     renames
 }
 
 /// What is known of the text of a Query.
 pub fn look_at(core: &mut Core, key: ClientKey, sql: &[u8]) -> Option<Arc<Verdict>> {
-    let pool = core.clients.get(key.0)?.pool?;
+    let pool = core.clients.get(key.0)?.route.pool?;
     fingerprints::shape(core, key, pool, sql).ok().map(|shape| shape.verdict.clone())
 }
 
 /// The whole of a long Query has come: what its words allow is added to what its beginning allows, before the server
 /// has all of it.
 pub fn long_query_ended(core: &mut Core, key: ClientKey) {
-    let Some(words) = core.clients.get_mut(key.0).and_then(|client| client.words.take()) else { return };
+    let Some(words) = core.clients.get_mut(key.0).and_then(|client| client.input.words.take()) else { return };
     let Some((_, server)) = core.pair(key) else { return };
-    let Some(Request::Query(Some(verdict), _)) = server.requests.back_mut() else { return };
+    let Some(Request::Query(Some(verdict), _)) = server.exchange.requests.back_mut() else { return };
     let verdict = Arc::make_mut(verdict);
     words.add_to(verdict);
     let verdict = verdict.clone();
@@ -131,13 +131,13 @@ pub fn long_query_ended(core: &mut Core, key: ClientKey) {
 
 /// What the words at the beginning of a long Query allow.
 fn look_at_part(core: &mut Core, key: ClientKey, sql: &[u8]) -> Option<Arc<Verdict>> {
-    let pool = core.clients.get(key.0)?.pool?;
+    let pool = core.clients.get(key.0)?.route.pool?;
     fingerprints::shape_read(core, pool, sql, Lexing::Unclear).ok().map(|shape| shape.verdict.clone())
 }
 
 /// What is known of a prepared statement.
 pub fn look_at_statement(core: &mut Core, key: ClientKey, statement: &Rc<Statement>) -> Option<Arc<Verdict>> {
-    let pool = core.clients.get(key.0)?.pool?;
+    let pool = core.clients.get(key.0)?.route.pool?;
     fingerprints::shape_of_statement(core, pool, statement).ok().map(|shape| shape.verdict.clone())
 }
 
@@ -145,9 +145,9 @@ pub fn look_at_statement(core: &mut Core, key: ClientKey, statement: &Rc<Stateme
 /// that read otherwise must not meet it.
 fn read_anew(core: &mut Core, key: ClientKey, name: &[u8]) {
     let Some(client) = core.clients.get(key.0) else { return };
-    let Some(statement) = client.statements.get(name).cloned() else { return };
-    let Some(server) = client.server.and_then(|server| core.servers.get(server.0)) else { return };
-    if server.known.has(&statement) {
+    let Some(statement) = client.prepared.statements.get(name).cloned() else { return };
+    let Some(server) = client.checkout.server.and_then(|server| core.servers.get(server.0)) else { return };
+    if server.known.statements.has(&statement) {
         return;
     }
     let home = members::home_of(core, server.pool);
@@ -158,7 +158,7 @@ fn read_anew(core: &mut Core, key: ClientKey, name: &[u8]) {
     let lexing = fingerprints::lexing(core, key, statement.text());
     let (Some(client), Some(pool)) = (core.clients.get_mut(key.0), core.pools.get_mut(home.0)) else { return };
     let anew = pool.statements.share(&statement.definition, reading, lexing);
-    client.statements.insert(name.into(), anew);
+    client.prepared.statements.insert(name.into(), anew);
 }
 
 fn pass_parse(core: &mut Core, key: ClientKey, body: &[u8]) -> Result<(), wire::Error> {
@@ -174,7 +174,7 @@ fn pass_parse(core: &mut Core, key: ClientKey, body: &[u8]) -> Result<(), wire::
     let lexing = fingerprints::lexing(core, key, parse.query);
     let renewals = fingerprints::shapes_of(core, home).map(|shapes| shapes.knowledge().renewals());
     if let Some(pool) = core.pools.get_mut(member.0) {
-        pool.totals.client_parses += 1;
+        pool.counts.totals.client_parses += 1;
     }
     // Statements are known by the same names on all servers of a cluster.
     let Some(pool) = core.pools.get_mut(home.0) else { return Ok(()) };
@@ -190,28 +190,28 @@ fn pass_parse(core: &mut Core, key: ClientKey, body: &[u8]) -> Result<(), wire::
     }
     let Some((client, server)) = core.pair(key) else { return Ok(()) };
     begin(client, server, now);
-    client.unsynced = true;
+    client.input.unsynced = true;
     let name: Option<Box<[u8]>> = (!parse.name.is_empty()).then(|| parse.name.into());
     if name.is_none() || !renames {
         frontend::write_parse(server.io.out(), parse.name, parse.definition);
         let before = match &name {
             None => {
-                server.unnamed = Some(statement.clone());
-                client.unnamed.replace(statement.clone())
+                server.known.unnamed = Some(statement.clone());
+                client.prepared.unnamed.replace(statement.clone())
             }
             Some(name) => {
-                client.statements.insert(name.clone(), statement.clone());
+                client.prepared.statements.insert(name.clone(), statement.clone());
                 None
             }
         };
         let unnamed = name.is_none();
         let statement = Some(statement);
         let parse = Request::Parse { statement, name, unnamed, hidden: false, taken: None, before };
-        server.requests.push_back(parse);
+        server.exchange.requests.push_back(parse);
         return Ok(());
     }
     let Some(name) = name else { return Ok(()) };
-    if let Some(has) = client.statements.get(&name).cloned() {
+    if let Some(has) = client.prepared.statements.get(&name).cloned() {
         // It is the server's to refuse a name that is taken; the statement itself stays.
         prepare(server, &has, limit);
         frontend::write_parse(server.io.out(), &has.name(), parse.definition);
@@ -223,10 +223,10 @@ fn pass_parse(core: &mut Core, key: ClientKey, body: &[u8]) -> Result<(), wire::
             taken: Some(has),
             before: None,
         };
-        server.requests.push_back(request);
+        server.exchange.requests.push_back(request);
     } else {
-        client.statements.insert(name.clone(), statement.clone());
-        if server.known.uses(&statement) {
+        client.prepared.statements.insert(name.clone(), statement.clone());
+        if server.known.statements.uses(&statement) {
             invent(client, server, backend::tag::PARSE_COMPLETE, Some(name), None);
         } else {
             frontend::write_parse(server.io.out(), &statement.name(), parse.definition);
@@ -256,9 +256,9 @@ fn pass_kept(core: &mut Core, key: ClientKey, statement: Rc<Statement>, definiti
     let (now, limit) = (core.now, core.config.settings.kept_statements());
     let Some((client, server)) = core.pair(key) else { return };
     begin(client, server, now);
-    client.unsynced = true;
-    let before = client.unnamed.replace(statement.clone());
-    if server.known.uses(&statement) {
+    client.input.unsynced = true;
+    let before = client.prepared.unnamed.replace(statement.clone());
+    if server.known.statements.uses(&statement) {
         invent(client, server, backend::tag::PARSE_COMPLETE, None, before);
     } else {
         frontend::write_parse(server.io.out(), &statement.name(), definition);
@@ -278,16 +278,16 @@ pub fn pass_bind(
     let Some((_, server)) = core.pair(key) else { return Ok(head.total()) };
     let pool = server.pool;
     if let Some(pool) = core.pools.get_mut(pool.0) {
-        pool.totals.binds += 1;
+        pool.counts.totals.binds += 1;
     }
     if renames {
         read_anew(core, key, names.statement);
     }
     let Some((client, server)) = core.pair(key) else { return Ok(head.total()) };
     begin(client, server, now);
-    client.unsynced = true;
+    client.input.unsynced = true;
     let (statement, name) = name_on_server(client, server, names.statement, renames, limit);
-    client.portals.insert(names.portal.into(), statement.clone());
+    client.prepared.portals.insert(names.portal.into(), statement.clone());
     let consumed = names.portal.len() + 1 + names.statement.len() + 1;
     let rest = head.body.saturating_sub(consumed);
     let length = 4 + names.portal.len() + 1 + name.len() + 1 + rest;
@@ -296,8 +296,8 @@ pub fn pass_bind(
     out.extend_from_slice(&i32::try_from(length).unwrap_or(-1).to_be_bytes());
     wire::frame::write_cstr(out, names.portal);
     wire::frame::write_cstr(out, &name);
-    server.requests.push_back(Request::Bind(statement));
-    client.passing = rest;
+    server.exchange.requests.push_back(Request::Bind(statement));
+    client.input.passing = rest;
     Ok(HEADER + consumed)
 }
 
@@ -307,9 +307,9 @@ fn pass_target(core: &mut Core, key: ClientKey, tag: u8, body: &[u8]) -> Result<
         // It is the server's to say what is wrong with it.
         let Some((client, server)) = core.pair(key) else { return Ok(()) };
         begin(client, server, now);
-        client.unsynced = true;
+        client.input.unsynced = true;
         wire::frame::write(server.io.out(), tag, |out| out.extend_from_slice(body));
-        server.requests.push_back(if tag == tag::CLOSE { Request::Close } else { Request::Describe(None) });
+        server.exchange.requests.push_back(if tag == tag::CLOSE { Request::Close } else { Request::Describe(None) });
         return Ok(());
     };
     let limit = core.config.settings.kept_statements();
@@ -319,7 +319,7 @@ fn pass_target(core: &mut Core, key: ClientKey, tag: u8, body: &[u8]) -> Result<
     }
     let Some((client, server)) = core.pair(key) else { return Ok(()) };
     begin(client, server, now);
-    client.unsynced = true;
+    client.input.unsynced = true;
     let closes = tag == tag::CLOSE;
     if let (Target::Statement(name), true) = (target, closes) {
         // Others may use it on the server: only this client forgets it. The one without a name stays there too, since
@@ -327,27 +327,27 @@ fn pass_target(core: &mut Core, key: ClientKey, tag: u8, body: &[u8]) -> Result<
         if name.is_empty() || renames {
             let name = (!name.is_empty()).then(|| name.into());
             let closed = match &name {
-                Some(name) => client.statements.remove(name),
-                None => client.unnamed.take(),
+                Some(name) => client.prepared.statements.remove(name),
+                None => client.prepared.unnamed.take(),
             };
             invent(client, server, backend::tag::CLOSE_COMPLETE, name, closed);
             return Ok(());
         }
-        client.statements.remove(name);
+        client.prepared.statements.remove(name);
     }
     if let (Target::Portal(name), true) = (target, closes) {
-        client.portals.remove(name);
+        client.prepared.portals.remove(name);
     }
     match target {
         Target::Statement(name) if !closes => {
             let (statement, name) = name_on_server(client, server, name, renames, limit);
             frontend::write_statement_target(server.io.out(), tag, &name);
-            server.requests.push_back(Request::Describe(statement));
+            server.exchange.requests.push_back(Request::Describe(statement));
             return Ok(());
         }
         _ => wire::frame::write(server.io.out(), tag, |out| out.extend_from_slice(body)),
     }
-    server.requests.push_back(if closes { Request::Close } else { Request::Describe(None) });
+    server.exchange.requests.push_back(if closes { Request::Close } else { Request::Describe(None) });
     Ok(())
 }
 
@@ -364,36 +364,36 @@ pub fn only_names(client: &Client, server: &Server) -> bool {
                 | Request::Invented { .. }
         )
     };
-    client.unsynced
-        && client.portals.is_empty()
-        && !client.pins.any()
+    client.input.unsynced
+        && client.prepared.portals.is_empty()
+        && !client.session.pins.any()
         && server.status == Status::Idle
-        && !server.failed
+        && !server.exchange.failed
         && !matches!(server.state, ServerState::Lane)
-        && server.requests.iter().all(names)
+        && server.exchange.requests.iter().all(names)
 }
 
 /// Passes on what has come of a long message; without a server it is thrown away.
 pub fn pass_on(client: &mut Client, server: Option<&mut Server>, left: &[u8]) -> Step {
-    let count = client.passing.min(left.len());
+    let count = client.input.passing.min(left.len());
     if let (Some(server), Some(part)) = (server, left.get(..count)) {
         server.io.out().extend_from_slice(part);
-        if let Some(words) = &mut client.words {
+        if let Some(words) = &mut client.input.words {
             words.read(part);
         }
     }
-    client.passing -= count;
+    client.input.passing -= count;
     Step::Took(count)
 }
 
 /// Notes the time when a unit is begun.
 pub fn begin(client: &mut Client, server: &mut Server, now: std::time::Instant) {
-    if server.requests.is_empty() {
-        client.request_since = now;
-        server.state_since = now;
-        server.answered = false;
+    if server.exchange.requests.is_empty() {
+        client.times.request_since = now;
+        server.life.state_since = now;
+        server.exchange.answered = false;
     }
-    client.transaction_since.get_or_insert(now);
+    client.times.transaction_since.get_or_insert(now);
 }
 
 /// Gives a client an answer that no server was asked for, in its turn.
@@ -404,18 +404,18 @@ pub fn invent(
     name: Option<Box<[u8]>>,
     closed: Option<Rc<Statement>>,
 ) {
-    if server.requests.is_empty() && !server.failed {
+    if server.exchange.requests.is_empty() && !server.exchange.failed {
         if let Some(out) = crate::backend::replies::sink(server, Some(client)) {
             backend::write_empty(out, tag);
         }
     } else {
-        server.requests.push_back(Request::Invented { tag, name, closed });
+        server.exchange.requests.push_back(Request::Invented { tag, name, closed });
     }
 }
 
 /// Makes sure that a server knows a statement; the client does not see it.
 pub fn prepare(server: &mut Server, statement: &Rc<Statement>, limit: usize) {
-    if !server.known.uses(statement) {
+    if !server.known.statements.uses(statement) {
         frontend::write_parse(server.io.out(), &statement.name(), &statement.definition);
         remember(server, statement, limit, None, true, None);
     }
@@ -431,17 +431,17 @@ pub fn remember(
 ) {
     let prepared = Some(statement.clone());
     let request = Request::Parse { statement: prepared, name, unnamed: false, hidden, taken: None, before };
-    server.requests.push_back(request);
-    for (oldest, generation) in server.known.add(statement, limit) {
+    server.exchange.requests.push_back(request);
+    for (oldest, generation) in server.known.statements.add(statement, limit) {
         frontend::write_statement_target(server.io.out(), tag::CLOSE, &oldest.name_of(generation));
-        server.requests.push_back(Request::Evict(oldest, generation));
+        server.exchange.requests.push_back(Request::Evict(oldest, generation));
     }
 }
 
 /// Whether the last Parse of the unnamed statement has been answered, or is of the same unit as what comes now. One of
 /// a unit before may be cancelled yet, and leave the statement of somebody else.
 pub fn parse_is_safe(server: &Server) -> bool {
-    for request in server.requests.iter().rev() {
+    for request in server.exchange.requests.iter().rev() {
         match request {
             Request::Parse { unnamed: true, .. } => return true,
             request if request.ends_unit() => return false,
@@ -461,25 +461,25 @@ pub fn name_on_server(
     limit: usize,
 ) -> (Option<Rc<Statement>>, Vec<u8>) {
     if name.is_empty() {
-        let Some(statement) = client.unnamed.clone() else {
+        let Some(statement) = client.prepared.unnamed.clone() else {
             return (None, NO_UNNAMED.to_vec());
         };
-        if statement.is_shared() && server.known.uses(&statement) {
+        if statement.is_shared() && server.known.statements.uses(&statement) {
             let name = statement.name();
             return (Some(statement), name);
         }
-        let is_there = server.unnamed.as_ref().is_some_and(|unnamed| Rc::ptr_eq(unnamed, &statement));
+        let is_there = server.known.unnamed.as_ref().is_some_and(|unnamed| Rc::ptr_eq(unnamed, &statement));
         if !is_there || !parse_is_safe(server) {
             frontend::write_parse(server.io.out(), b"", &statement.definition);
             let statement = Some(statement.clone());
-            server.unnamed = statement.clone();
+            server.known.unnamed = statement.clone();
             let request =
                 Request::Parse { statement, name: None, unnamed: true, hidden: true, taken: None, before: None };
-            server.requests.push_back(request);
+            server.exchange.requests.push_back(request);
         }
         return (Some(statement), Vec::new());
     }
-    match client.statements.get(name).cloned() {
+    match client.prepared.statements.get(name).cloned() {
         Some(statement) if renames => {
             prepare(server, &statement, limit);
             let name = statement.name();
@@ -501,7 +501,7 @@ pub fn pass_message(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) 
                 let Some(rest) = left.get(taken..).filter(|rest| !rest.is_empty()) else { return Ok(taken) };
                 let Some((client, server)) = core.pair(key) else { return Ok(left.len()) };
                 server.io.out().extend_from_slice(rest);
-                client.passing = client.passing.saturating_sub(rest.len());
+                client.input.passing = client.input.passing.saturating_sub(rest.len());
                 Ok(left.len())
             }
             None => Err(wire::Error::Short { tag: tag::BIND, field: "the names" }),
@@ -515,21 +515,21 @@ pub fn pass_message(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) 
 /// say), and where the client may have temporary tables, which others do not mean by the same names.
 fn session_reading(core: &mut Core, key: ClientKey) -> Reading {
     let Some((client, server)) = core.pair(key) else { return UNCLEAR };
-    let unclear = client.unclear
-        || client.pins.any()
+    let unclear = client.session.unclear
+        || client.session.pins.any()
         || server.status == Status::Failed
         || fingerprints::sets_under_way(client, server);
     if !matches!(server.state, ServerState::Lane) && unclear {
         return UNCLEAR;
     }
-    if let Some((vars, sets, reading)) = &client.reading
-        && vars.is(&client.vars)
-        && sets.is(&client.sets)
+    if let Some((vars, sets, reading)) = &client.session.reading
+        && vars.is(&client.session.vars)
+        && sets.is(&client.session.sets)
     {
         return *reading;
     }
     let Some(client) = core.clients.get_mut(key.0) else { return UNCLEAR };
-    let reading = reading(&client.vars, &client.sets, &core.tracked);
-    client.reading = Some((client.vars.clone(), client.sets.clone(), reading));
+    let reading = reading(&client.session.vars, &client.session.sets, &core.parameters.tracked);
+    client.session.reading = Some((client.session.vars.clone(), client.session.sets.clone(), reading));
     reading
 }

@@ -48,20 +48,20 @@ pub fn behind_names(core: &mut Core, key: ClientKey, tag: u8) -> Option<Step> {
     if !names {
         return None;
     }
-    if client.unsynced {
+    if client.input.unsynced {
         return behind_forgetting(core, key);
     }
-    let depends = if let Some((lane, _)) = client.lane {
+    let depends = if let Some((lane, _)) = client.checkout.lane {
         let lane = core.servers.get(lane.0)?.lane.as_ref()?;
         lane.units.iter().any(|unit| unit.client == Some(key) && !unit.names.is_empty())
     } else {
-        let server = core.servers.get(client.server?.0)?;
-        server.requests.iter().any(|request| request.is_about_names(server.status))
+        let server = core.servers.get(client.checkout.server?.0)?;
+        server.exchange.requests.iter().any(|request| request.is_about_names(server.status))
     };
     if !depends {
         return None;
     }
-    client.behind_own = true;
+    client.checkout.behind_own = true;
     Some(Step::Stop)
 }
 
@@ -69,26 +69,27 @@ pub fn behind_names(core: &mut Core, key: ClientKey, tag: u8) -> Option<Step> {
 /// is prepared behind it stays.
 fn behind_forgetting(core: &mut Core, key: ClientKey) -> Option<Step> {
     let client = core.clients.get_mut(key.0)?;
-    let server = core.servers.get_mut(client.server?.0)?;
-    let (status, skips) = (server.status, server.skips);
+    let server = core.servers.get_mut(client.checkout.server?.0)?;
+    let (status, skips) = (server.status, server.exchange.skips);
     // A Query without a Sync before it ends no unit of the extended protocol.
     let forgets = |request: &Request| {
         matches!(request, Request::Execute(_) | Request::Query(..)) && request.is_about_names(status)
     };
-    let skipped = server.failed && !server.requests.iter().any(|request| request.ends_failed_unit(skips));
-    let mut unit = server.requests.iter().rev().take_while(|request| !request.ends_failed_unit(true));
+    let skipped =
+        server.exchange.failed && !server.exchange.requests.iter().any(|request| request.ends_failed_unit(skips));
+    let mut unit = server.exchange.requests.iter().rev().take_while(|request| !request.ends_failed_unit(true));
     if skipped || !unit.any(forgets) {
         return None;
     }
     wire::frame::write(server.io.out(), tag::FLUSH, |_| ());
-    client.behind_own = true;
+    client.checkout.behind_own = true;
     Some(Step::Stop)
 }
 
 /// Lets a client go on that waits within a unit for the answer to a part of it. In a lane only whole units wait.
 pub fn look_again(core: &mut Core, key: ServerKey) {
     let Some(client_key) = core.servers.get(key.0).and_then(|server| server.lent) else { return };
-    if core.clients.get_mut(client_key.0).is_some_and(|client| std::mem::take(&mut client.behind_own)) {
+    if core.clients.get_mut(client_key.0).is_some_and(|client| std::mem::take(&mut client.checkout.behind_own)) {
         turns::give_turn(core, Turn::Client(client_key));
     }
 }
@@ -97,7 +98,7 @@ pub fn look_again(core: &mut Core, key: ServerKey) {
 /// session is brought in line first.
 fn behind_reset(core: &mut Core, key: ClientKey) -> Option<Step> {
     let client = core.clients.get_mut(key.0)?;
-    if client.unsynced || client.startup.1.is_empty() && client.startup.0.is_empty() {
+    if client.input.unsynced || client.session.startup.1.is_empty() && client.session.startup.0.is_empty() {
         return None;
     }
     let resets = |request: &Request| match request {
@@ -107,12 +108,12 @@ fn behind_reset(core: &mut Core, key: ClientKey) -> Option<Step> {
         }
         _ => false,
     };
-    let requests = &core.servers.get(client.server?.0)?.requests;
+    let requests = &core.servers.get(client.checkout.server?.0)?.exchange.requests;
     // A RESET that has finished is restored when its unit has ended, which is told by another message.
-    if !requests.iter().any(resets) && (requests.is_empty() || !client.pending.has_resets()) {
+    if !requests.iter().any(resets) && (requests.is_empty() || !client.session.pending.has_resets()) {
         return None;
     }
-    client.behind_own = true;
+    client.checkout.behind_own = true;
     Some(Step::Stop)
 }
 
@@ -133,5 +134,5 @@ pub fn resets(verdict: &Verdict) -> bool {
 /// The name that a Parse gives, when it is one that the client does not have yet.
 pub fn new_name(client: &Client, message: &[u8]) -> Option<Box<[u8]>> {
     let parse = frontend::parse(message.get(HEADER..)?).ok()?;
-    (!parse.name.is_empty() && !client.statements.contains_key(parse.name)).then(|| parse.name.into())
+    (!parse.name.is_empty() && !client.prepared.statements.contains_key(parse.name)).then(|| parse.name.into())
 }

@@ -14,11 +14,11 @@ pub fn forget_names(core: &mut Core, key: ServerKey, place: usize) {
     for name in unit.names.drain(..) {
         // Its client has seen the answers that were passed on already.
         let answered = forwarded
-            && !server.requests.iter().take_while(|request| !request.ends_unit()).any(|request| {
+            && !server.exchange.requests.iter().take_while(|request| !request.ends_unit()).any(|request| {
                 matches!(request, Request::Parse { name: Some(of), .. } | Request::Invented { name: Some(of), .. } if *of == name)
             });
         if !answered {
-            client.statements.remove(&name);
+            client.prepared.statements.remove(&name);
         }
     }
 }

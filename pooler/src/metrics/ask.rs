@@ -10,10 +10,10 @@ use crate::state::Core;
 
 /// What this worker has counted.
 pub fn measure(core: &Core) -> Measured {
-    let stats = core.pools.iter().map(|(_, pool)| pool.stats.clone());
+    let stats = core.pools.iter().map(|(_, pool)| pool.counts.stats.clone());
     Measured {
         pools: pools::pools_seen(core).into_iter().zip(stats).collect(),
-        errors: core.errors.clone(),
+        errors: core.lifecycle.errors.clone(),
         login_clients: core.clients.iter().filter(|(_, client)| client.is_logging_in()).count(),
     }
 }

@@ -16,7 +16,9 @@ pub fn take_from_lane(core: &mut Core, key: ServerKey, place: usize) -> Option<C
 
 /// Takes a client that is leaving out of its lane: nobody waits for its answers.
 pub fn forget_in_lane(core: &mut Core, key: ClientKey) {
-    let Some((server_key, _)) = core.clients.get_mut(key.0).and_then(|client| client.lane.take()) else { return };
+    let Some((server_key, _)) = core.clients.get_mut(key.0).and_then(|client| client.checkout.lane.take()) else {
+        return;
+    };
     let Some(server) = core.servers.get_mut(server_key.0) else { return };
     let head = server.client() == Some(key);
     if head {
@@ -36,8 +38,8 @@ pub fn forget_in_lane(core: &mut Core, key: ClientKey) {
 /// answered.
 pub fn behind_own(core: &mut Core, key: ClientKey) -> Option<Step> {
     let client = core.clients.get_mut(key.0)?;
-    client.lane?;
-    client.behind_own = true;
+    client.checkout.lane?;
+    client.checkout.behind_own = true;
     Some(Step::Stop)
 }
 
@@ -46,22 +48,22 @@ pub fn open_lane(core: &mut Core, server_key: ServerKey, alone: bool) {
     let now = core.now;
     let Some(server) = core.servers.get_mut(server_key.0) else { return };
     server.state = State::Lane;
-    server.state_since = now;
+    server.life.state_since = now;
     server.lent = None;
     let lane = server.lane.get_or_insert_with(|| Box::new(Lane::new(now)));
     lane.restart(now);
     lane.closed = alone;
     lane.alone = alone;
     if !alone && let Some(pool) = core.pools.get_mut(server.pool.0) {
-        pool.lanes.push(server_key);
-        pool.totals.assignments += 1;
+        pool.connections.lanes.push(server_key);
+        pool.counts.totals.assignments += 1;
     }
-    core.active_lanes.push(server_key);
+    core.pipelines.active_lanes.push(server_key);
 }
 
 /// Sends what the turn has gathered: to servers first, who have work to do with it.
 pub fn flush_lanes(core: &mut Core) {
-    let mut unflushed = std::mem::take(&mut core.unflushed);
+    let mut unflushed = std::mem::take(&mut core.schedule.unflushed);
     for turn in &unflushed {
         if let Turn::Server(key) = *turn {
             if let Some(lane) = core.servers.get_mut(key.0).and_then(|server| server.lane.as_mut()) {
@@ -76,24 +78,24 @@ pub fn flush_lanes(core: &mut Core) {
         }
     }
     // Flushing can bring new work for the next turn, but nothing is lost from this list.
-    if core.unflushed.is_empty() {
-        core.unflushed = unflushed;
+    if core.schedule.unflushed.is_empty() {
+        core.schedule.unflushed = unflushed;
     }
 }
 
 /// A server connection is no lane any more.
 pub fn end_lane(core: &mut Core, key: ServerKey) {
-    core.active_lanes.retain(|lane| *lane != key);
+    core.pipelines.active_lanes.retain(|lane| *lane != key);
     let Some(server) = core.servers.get_mut(key.0) else { return };
     server.state = State::Active;
     server.lent = None;
     if let Some(pool) = core.pools.get_mut(server.pool.0) {
-        pool.lanes.retain(|lane| *lane != key);
+        pool.connections.lanes.retain(|lane| *lane != key);
     }
 }
 
 /// How many units are in flight in lanes.
 pub fn in_flight(core: &Core) -> usize {
-    let lanes = core.active_lanes.iter().filter_map(|key| core.servers.get(key.0)?.lane.as_ref());
+    let lanes = core.pipelines.active_lanes.iter().filter_map(|key| core.servers.get(key.0)?.lane.as_ref());
     lanes.map(|lane| lane.units.len()).sum()
 }

@@ -43,7 +43,7 @@ pub fn spill(core: &mut Core, key: ServerKey) {
     };
     if let Some(client) = core.clients.get_mut(client_key.0) {
         client.io.out().append(&mut lane.stage);
-        core.unflushed.push(Turn::Client(client_key));
+        core.schedule.unflushed.push(Turn::Client(client_key));
     }
 }
 
@@ -54,13 +54,13 @@ pub fn lane_error(core: &mut Core, key: ServerKey, message: &[u8], report: &Repo
     let Some(server) = core.servers.get_mut(key.0) else { return };
     let Some(lane) = server.lane.as_mut() else { return };
     let mut wrote_to_replica = false;
-    let again = match (report.code.as_str(), server.requests.front()) {
+    let again = match (report.code.as_str(), server.exchange.requests.front()) {
         // It wrote where nothing may: on a replica, or against what was known of its functions. Nothing is done. The
         // session's own read-only transactions are the client's to see.
         ("25006", _) => {
-            let member = core.pools.get(server.pool.0).is_some_and(|pool| pool.home.is_some());
-            wrote_to_replica = member && (server.standby != Some(false) || only_read);
-            let ours = server.session.read_only && !server.session.sets.concern_read_only();
+            let member = core.pools.get(server.pool.0).is_some_and(|pool| pool.cluster_of.home.is_some());
+            wrote_to_replica = member && (server.known.standby != Some(false) || only_read);
+            let ours = server.known.session.read_only && !server.known.session.sets.concern_read_only();
             if (wrote_to_replica || ours)
                 && let Some(shape) = lane.units.front().and_then(|unit| unit.shape.as_ref())
             {
@@ -80,7 +80,7 @@ pub fn lane_error(core: &mut Core, key: ServerKey, message: &[u8], report: &Repo
         }
         // Such transactions go to the primary from now on.
         ("0A000", _) if report.routine == SERIALIZABLE => {
-            core.pools.get(server.pool.0).is_some_and(|pool| pool.home.is_some())
+            core.pools.get(server.pool.0).is_some_and(|pool| pool.cluster_of.home.is_some())
         }
         // It was taken for unknown here when a neighbour's Parse failed, but another's has succeeded since.
         ("42P05", Some(Request::Parse { statement: Some(statement), unnamed: false, .. })) => {
@@ -89,7 +89,7 @@ pub fn lane_error(core: &mut Core, key: ServerKey, message: &[u8], report: &Repo
         }
         // A neighbour's Parse of the same statement has failed.
         ("26000", Some(Request::Bind(Some(statement)) | Request::Describe(Some(statement)))) => {
-            server.known.remove(statement);
+            server.known.statements.remove(statement);
             true
         }
         _ => false,
@@ -99,21 +99,21 @@ pub fn lane_error(core: &mut Core, key: ServerKey, message: &[u8], report: &Repo
         Some(client)
             if again
                 && !lane.forwarded
-                && (client.retries < RETRIES || wrote_to_replica && client.retries < REFUSALS) =>
+                && (client.checkout.retries < RETRIES || wrote_to_replica && client.checkout.retries < REFUSALS) =>
         {
-            client.retries = client.retries.saturating_add(1);
+            client.checkout.retries = client.checkout.retries.saturating_add(1);
             // Its shape may not be remembered: what has been refused as a write is not taken for a read again.
-            client.needs_own |= report.code == "25006" && !wrote_to_replica;
+            client.checkout.needs_own |= report.code == "25006" && !wrote_to_replica;
             lane.again = true;
             if wrote_to_replica {
-                client.waiting_since.get_or_insert(client.request_since);
+                client.route.waiting_since.get_or_insert(client.times.request_since);
                 let pool = server.pool;
                 retry::wrote_to_replica(core, pool, client_key);
             }
         }
         client => {
             lane.failed = true;
-            match client.and_then(|client| shown_name(&server.requests, client, &report.code)) {
+            match client.and_then(|client| shown_name(&server.exchange.requests, client, &report.code)) {
                 Some((internal, shown)) => write_renamed(&mut lane.stage, message, &internal, &shown),
                 None => lane.stage.extend_from_slice(message),
             }
@@ -159,24 +159,24 @@ pub fn lane_ready(core: &mut Core, key: ServerKey, message: &[u8], status: Statu
             shape.keeping.took(kept, took, now);
         }
         if shape.verdict.opaque {
-            server.residue = server.residue.max(Residue::Anything);
+            server.known.residue = server.known.residue.max(Residue::Anything);
         }
     }
     lane.forwarded = false;
     if let Some(pool) = core.pools.get_mut(pool_key.0) {
         if !lane.alone {
             pool.note_service(took);
-            pool.totals.pipelined += 1;
-            pool.retries.earn();
+            pool.counts.totals.pipelined += 1;
+            pool.counts.retries.earn();
         }
-        pool.totals.queries += 1;
-        pool.totals.transactions += 1;
-        pool.totals.query_time += took;
-        pool.stats.queried(server.place, took);
-        pool.totals.transaction_time += took;
+        pool.counts.totals.queries += 1;
+        pool.counts.totals.transactions += 1;
+        pool.counts.totals.query_time += took;
+        pool.counts.stats.queried(server.at.place, took);
+        pool.counts.totals.transaction_time += took;
     }
     if let Some(client) = unit.client
-        && !server.session.read_only
+        && !server.known.session.read_only
     {
         freshness::owe(core, client, key);
     }
@@ -189,13 +189,14 @@ pub fn lane_ready(core: &mut Core, key: ServerKey, message: &[u8], status: Statu
             client.io.out().append(&mut lane.stage);
             client.take_news();
             client.io.out().extend_from_slice(message);
-            (client.attempts, client.retries, client.tried) = (0, 0, Tried::default());
-            client.request_since = now;
-            client.lane = client.lane.and_then(|(server, count)| (count > 1).then_some((server, count - 1)));
-            if client.lane.is_none() && std::mem::take(&mut client.behind_own) {
+            (client.checkout.attempts, client.checkout.retries, client.route.tried) = (0, 0, Tried::default());
+            client.times.request_since = now;
+            client.checkout.lane =
+                client.checkout.lane.and_then(|(server, count)| (count > 1).then_some((server, count - 1)));
+            if client.checkout.lane.is_none() && std::mem::take(&mut client.checkout.behind_own) {
                 turns::give_turn(core, Turn::Client(client_key));
             }
-            core.unflushed.push(Turn::Client(client_key));
+            core.schedule.unflushed.push(Turn::Client(client_key));
         }
         None => lane.stage.clear(),
     }

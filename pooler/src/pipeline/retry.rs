@@ -42,19 +42,20 @@ pub fn ask_again(core: &mut Core, key: ServerKey, client_key: ClientKey, from: u
     if let Some(client) = core.clients.get_mut(client_key.0) {
         // Units behind the first may have prepared another, which those before them must not meet.
         if count > 0 {
-            client.unnamed = unnamed;
+            client.prepared.unnamed = unnamed;
         }
         // What they prepare is prepared when they are sent again, which may never be.
         for name in names {
-            client.statements.remove(&name);
+            client.prepared.statements.remove(&name);
         }
         bytes.append(&mut client.io.rest);
         client.io.rest = bytes;
-        client.lane = client.lane.and_then(|(server, units)| (units > count).then_some((server, units - count)));
-        client.behind_own = client.lane.is_some();
+        client.checkout.lane =
+            client.checkout.lane.and_then(|(server, units)| (units > count).then_some((server, units - count)));
+        client.checkout.behind_own = client.checkout.lane.is_some();
     }
     if let Some(pool) = core.servers.get(key.0).and_then(|server| core.pools.get_mut(server.pool.0)) {
-        pool.totals.asked_again += count as u64;
+        pool.counts.totals.asked_again += count as u64;
     }
     turns::give_turn(core, Turn::Client(client_key));
 }
@@ -65,13 +66,13 @@ pub fn leave_lane(core: &mut Core, key: ServerKey, code: &str, why: &str) {
     if !matches!(server.state, State::Lane) {
         return;
     }
-    let in_message = server.passing.0 > 0;
-    let member = core.pools.get(server.pool.0).and_then(|pool| pool.home);
+    let in_message = server.exchange.passing.0 > 0;
+    let member = core.pools.get(server.pool.0).and_then(|pool| pool.cluster_of.home);
     let Some(lane) = core.servers.get_mut(key.0).and_then(|server| server.lane.as_mut()) else { return };
     let (forwarded, failed) = (lane.forwarded, lane.failed && lane.forwarded);
     let writes = lane.units.front().is_some_and(|unit| unit.writes);
     if let Some(head) = lane.head() {
-        let tried = core.clients.get(head.0).map_or(0, |client| client.attempts);
+        let tried = core.clients.get(head.0).map_or(0, |client| client.checkout.attempts);
         if failed {
             // It has been told of an error already.
             lanes::take_from_lane(core, key, 0);
@@ -90,14 +91,14 @@ pub fn leave_lane(core: &mut Core, key: ServerKey, code: &str, why: &str) {
         } else if forwarded || tried >= ATTEMPTS {
             answer_head(core, key, code, &format!("server connection lost while it answered a read: {why}"));
         } else if let Some(client) = core.clients.get_mut(head.0) {
-            client.attempts += 1;
+            client.checkout.attempts += 1;
         }
     }
     if let Some((_, id)) = member {
         let lane = core.servers.get(key.0).and_then(|server| server.lane.as_ref());
         for client in lane.into_iter().flat_map(|lane| &lane.units).filter_map(|unit| unit.client) {
             if let Some(client) = core.clients.get_mut(client.0) {
-                client.tried.add(id);
+                client.route.tried.add(id);
             }
         }
     }
@@ -132,12 +133,12 @@ pub fn answer_unit(core: &mut Core, client_key: ClientKey, code: &str, message: 
 fn end_unit(core: &mut Core, client_key: ClientKey) {
     let Some(client) = core.clients.get_mut(client_key.0) else { return };
     backend::write_ready_for_query(client.io.out(), Status::Idle);
-    client.attempts = 0;
-    client.lane = client.lane.and_then(|(server, count)| (count > 1).then_some((server, count - 1)));
-    if client.lane.is_none() && std::mem::take(&mut client.behind_own) {
+    client.checkout.attempts = 0;
+    client.checkout.lane = client.checkout.lane.and_then(|(server, count)| (count > 1).then_some((server, count - 1)));
+    if client.checkout.lane.is_none() && std::mem::take(&mut client.checkout.behind_own) {
         turns::give_turn(core, Turn::Client(client_key));
     }
-    core.unflushed.push(Turn::Client(client_key));
+    core.schedule.unflushed.push(Turn::Client(client_key));
 }
 
 /// Has those who stand behind the head of a lane asked elsewhere. They run in read-only transactions: what the lane
@@ -159,8 +160,8 @@ pub fn rescue(core: &mut Core, key: ServerKey) {
 /// A write has met a replica: the monitor hears of it, and the server is not chosen again for it.
 pub fn wrote_to_replica(core: &mut Core, pool: PoolKey, client: ClientKey) {
     members::met(core, pool, Met::ReadOnly);
-    let member = core.pools.get(pool.0).and_then(|pool| pool.home);
+    let member = core.pools.get(pool.0).and_then(|pool| pool.cluster_of.home);
     if let (Some((_, id)), Some(client)) = (member, core.clients.get_mut(client.0)) {
-        client.tried.add(id);
+        client.route.tried.add(id);
     }
 }

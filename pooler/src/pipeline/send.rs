@@ -38,17 +38,19 @@ use crate::state::turn::{Step, Turn};
 /// client must be lent a connection.
 pub fn take_lane(core: &mut Core, key: ClientKey, input: &[u8]) -> Option<Step> {
     let client = core.clients.get_mut(key.0)?;
-    let pool_key = client.pool?;
-    if client.pins.any() || client.unsynced || client.discard != Discard::No {
+    let pool_key = client.route.pool?;
+    if client.session.pins.any() || client.input.unsynced || client.input.discard != Discard::No {
         return None;
     }
-    if !core.pools.get(pool_key.0)?.pipelining {
+    if !core.pools.get(pool_key.0)?.limits.pipelining {
         // Its units of before are in a lane still, when the configuration has changed.
         return lanes::behind_own(core, key);
     }
-    let lent = client.server;
+    let lent = client.checkout.server;
     // While a cancel request of its client is on its way, a lent connection stays its own.
-    let untouched = |server: &Server| server.status == Status::Idle && server.held == 0 && server.requests.is_empty();
+    let untouched = |server: &Server| {
+        server.status == Status::Idle && server.cancels.held == 0 && server.exchange.requests.is_empty()
+    };
     if lent.is_some_and(|lent| !core.servers.get(lent.0).is_some_and(untouched)) {
         return None;
     }
@@ -67,7 +69,7 @@ pub fn take_lane(core: &mut Core, key: ClientKey, input: &[u8]) -> Option<Step> 
             return Some(step);
         }
         if let Some(client) = core.clients.get_mut(key.0) {
-            client.needs_own = true;
+            client.checkout.needs_own = true;
         }
         return None;
     };
@@ -78,14 +80,14 @@ pub fn take_lane(core: &mut Core, key: ClientKey, input: &[u8]) -> Option<Step> 
     };
     if !alone && lent.is_none() {
         let client = core.clients.get_mut(key.0)?;
-        let turn = std::mem::take(&mut client.may_share) || client.lane.is_some();
-        let queue = core.pools.get(pool_key.0).is_some_and(|pool| !pool.sharers.is_empty());
+        let turn = std::mem::take(&mut client.checkout.may_share) || client.checkout.lane.is_some();
+        let queue = core.pools.get(pool_key.0).is_some_and(|pool| !pool.queue.sharers.is_empty());
         if (turn || !queue)
             && let Some(server) = choose_lane(core, key, pool_key)
         {
             return send_down(core, key, server, unit, shape, false);
         }
-        if core.clients.get(key.0).is_some_and(|client| client.server.is_some()) {
+        if core.clients.get(key.0).is_some_and(|client| client.checkout.server.is_some()) {
             return Some(Step::Stop);
         }
         return lanes::behind_own(core, key).or_else(|| queue_to_share(core, key, pool_key, turn));
@@ -98,7 +100,7 @@ pub fn take_lane(core: &mut Core, key: ClientKey, input: &[u8]) -> Option<Step> 
         return Some(Step::Stop);
     }
     let client = core.clients.get_mut(key.0)?;
-    let server = client.server.take()?;
+    let server = client.checkout.server.take()?;
     lanes::open_lane(core, server, alone);
     let sent = send_down(core, key, server, unit, shape, writes);
     turns::later(core, After::Share(pool_key));
@@ -108,13 +110,13 @@ pub fn take_lane(core: &mut Core, key: ClientKey, input: &[u8]) -> Option<Step> 
 /// There is room in no lane: the client waits for it, those before it first.
 fn queue_to_share(core: &mut Core, key: ClientKey, pool_key: PoolKey, first: bool) -> Option<Step> {
     let client = core.clients.get_mut(key.0)?;
-    client.reads_only = true;
-    client.waits = Some(client.waiting_since.take().unwrap_or(core.now));
+    client.checkout.reads_only = true;
+    client.checkout.waits = Some(client.route.waiting_since.take().unwrap_or(core.now));
     let pool = core.pools.get_mut(pool_key.0)?;
     if first {
-        pool.sharers.push_front(key)
+        pool.queue.sharers.push_front(key)
     } else {
-        pool.sharers.push_back(key)
+        pool.queue.sharers.push_back(key)
     }
     turns::later(core, After::Grow(pool_key));
     Some(Step::Stop)
@@ -122,47 +124,47 @@ fn queue_to_share(core: &mut Core, key: ClientKey, pool_key: PoolKey, first: boo
 
 /// The lane that a client's unit goes down, made of an idle connection where that is better.
 fn choose_lane(core: &mut Core, key: ClientKey, pool_key: PoolKey) -> Option<ServerKey> {
-    core.clients.get_mut(key.0)?.reads_only = true;
+    core.clients.get_mut(key.0)?.checkout.reads_only = true;
     let client = core.clients.get(key.0)?;
     let pool = core.pools.get(pool_key.0)?;
-    if pool.paused {
+    if pool.limits.paused {
         return None;
     }
     let settings = &core.config.settings;
     let depth = pool.depth(settings);
-    if let Some((own, _)) = client.lane {
+    if let Some((own, _)) = client.checkout.lane {
         let server = core.servers.get(own.0)?;
         let lane = server.lane.as_ref()?;
         let room = lane.units.len() < settings.pipeline_depth.max(1) * 4;
-        return (room && !lane.closed && !server.retire && in_line(client, server)).then_some(own);
+        return (room && !lane.closed && !server.life.retire && in_line(client, server)).then_some(own);
     }
     // While others wait for a connection to themselves, lanes keep no more than their share, and never all.
-    let usual = if settings.pipeline_connections > 0 { settings.pipeline_connections } else { core.cores };
+    let usual = if settings.pipeline_connections > 0 { settings.pipeline_connections } else { core.reactor.cores };
     let usual = usual.div_ceil(pool.common.count());
-    let queue = !pool.waiting.is_empty() || pool.owes;
+    let queue = !pool.queue.waiting.is_empty() || pool.connections.owes;
     let room = pool.room();
     let share = if queue { usual.min(room.saturating_sub(1)) } else { usize::MAX };
     let mut best: Option<(ServerKey, usize)> = None;
-    for &lane_key in pool.lanes.iter().take(share) {
+    for &lane_key in pool.connections.lanes.iter().take(share) {
         let Some(server) = core.servers.get(lane_key.0) else { continue };
         let Some(lane) = server.lane.as_ref() else { continue };
         let used = lane.units.len();
         if used < depth
             && !lane.closed
-            && !server.retire
+            && !server.life.retire
             && in_line(client, server)
             && best.is_none_or(|(_, least)| used < least)
         {
             best = Some((lane_key, used));
         }
     }
-    let few = pool.lanes.len() < usual.min(room);
+    let few = pool.connections.lanes.len() < usual.min(room);
     if queue || (best.is_some() && !few) {
         return best.map(|(lane, _)| lane);
     }
-    let grows = few && best.is_some() && pool.connecting == 0 && pool.servers.len() < room;
+    let grows = few && best.is_some() && pool.connections.connecting == 0 && pool.connections.servers.len() < room;
     let best = best.map(|(lane, _)| lane);
-    if pool.idle.is_empty() {
+    if pool.connections.idle.is_empty() {
         if grows {
             turns::later(core, After::Widen(pool_key));
         }
@@ -170,13 +172,13 @@ fn choose_lane(core: &mut Core, key: ClientKey, pool_key: PoolKey) -> Option<Ser
     }
     let Some(server) = checkout::take_idle(core, pool_key, key) else { return best };
     let target = align::target(core, key)?;
-    if core.servers.get(server.0)?.session.meets(&target) {
+    if core.servers.get(server.0)?.known.session.meets(&target) {
         lanes::open_lane(core, server, false);
         return Some(server);
     }
     // Its session is brought in line first: until then it is lent, and this client waits for it.
     if let Some(client) = core.clients.get_mut(key.0) {
-        client.waits = Some(client.waiting_since.take().unwrap_or(core.now));
+        client.checkout.waits = Some(client.route.waiting_since.take().unwrap_or(core.now));
     }
     checkout::lend(core, server, key);
     None
@@ -193,13 +195,13 @@ fn send_down(
 ) -> Option<Step> {
     let now = core.now;
     let client = core.clients.get_mut(key.0)?;
-    client.server = Some(server_key);
-    client.unsynced = false;
-    client.waiting_since = None;
-    if client.lane.is_none() {
-        client.request_since = now;
+    client.checkout.server = Some(server_key);
+    client.input.unsynced = false;
+    client.route.waiting_since = None;
+    if client.checkout.lane.is_none() {
+        client.times.request_since = now;
     }
-    let unnamed = client.unnamed.clone();
+    let unnamed = client.prepared.unnamed.clone();
     let mut names = Vec::new();
     let mut at = 0;
     while let Ok(Some(head)) = header(unit.get(at..).unwrap_or_default()) {
@@ -223,24 +225,24 @@ fn send_down(
     let mut owner = None;
     let mut kept = None;
     if let Some(client) = client {
-        kept = binds_kept(client, &server.requests);
-        client.server = None;
-        client.portals.clear();
-        client.transaction_since = None;
-        let count = client.lane.map_or(0, |(_, count)| count);
-        client.lane = Some((server_key, count + 1));
+        kept = binds_kept(client, &server.exchange.requests);
+        client.checkout.server = None;
+        client.prepared.portals.clear();
+        client.times.transaction_since = None;
+        let count = client.checkout.lane.map_or(0, |(_, count)| count);
+        client.checkout.lane = Some((server_key, count + 1));
         owner = Some(key);
     }
     // Who is alone in a lane was lent it, and has been counted then.
     if !lane.alone
         && let Some(pool) = core.pools.get_mut(server.pool.0)
     {
-        pool.stats.waited(server.place, std::mem::take(&mut core.waited));
+        pool.counts.stats.waited(server.at.place, std::mem::take(&mut core.pipelines.waited));
     }
     let size = unit.len();
     lane.units.push_back(Unit { client: owner, shape, size, writes, unnamed, names, kept });
     if !std::mem::replace(&mut lane.unflushed, true) {
-        core.unflushed.push(Turn::Server(server_key));
+        core.schedule.unflushed.push(Turn::Server(server_key));
     }
     Some(Step::Took(unit.len()))
 }
@@ -248,7 +250,7 @@ fn send_down(
 /// Whether the server has kept the statement without a name that a client's unit binds, the last in flight; `None` if it
 /// binds none.
 pub fn binds_kept(client: &Client, requests: &VecDeque<Request>) -> Option<bool> {
-    let unnamed = client.unnamed.as_ref()?;
+    let unnamed = client.prepared.unnamed.as_ref()?;
     let unit = requests.iter().rev().skip(1).take_while(|request| !request.ends_unit());
     let bound =
         unit.filter_map(|request| if let Request::Bind(statement) = request { statement.as_ref() } else { None });
@@ -257,5 +259,7 @@ pub fn binds_kept(client: &Client, requests: &VecDeque<Request>) -> Option<bool>
 
 /// Whether a client's session state is what the server connection has.
 pub fn in_line(client: &Client, server: &Server) -> bool {
-    server.session.read_only && server.session.sets.same(&client.sets) && client.vars.same(&server.session.vars)
+    server.known.session.read_only
+        && server.known.session.sets.same(&client.session.sets)
+        && client.session.vars.same(&server.known.session.vars)
 }

@@ -15,7 +15,7 @@ pub fn look_after_lanes(core: &mut Core) {
     let now = core.now;
     let overdue =
         |lane: &Lane| !lane.rescued && !lane.units.is_empty() && now.saturating_duration_since(lane.looked_at) >= bound;
-    let lanes = core.active_lanes.iter().copied();
+    let lanes = core.pipelines.active_lanes.iter().copied();
     let stalled: Vec<ServerKey> = lanes
         .filter(|key| core.servers.get(key.0).and_then(|server| server.lane.as_deref()).is_some_and(overdue))
         .collect();
@@ -31,7 +31,7 @@ pub fn look_after_lanes(core: &mut Core) {
         let behind = lane.units.iter().filter(|unit| unit.client.is_some() && unit.client != head).count();
         // Nobody joins those who wait already.
         lane.closed = true;
-        if core.pools.get_mut(pool.0).is_some_and(|pool| pool.retries.spend(behind)) {
+        if core.pools.get_mut(pool.0).is_some_and(|pool| pool.counts.retries.spend(behind)) {
             retry::rescue(core, key);
             cancel::stop_unwanted(core, key);
         }
@@ -41,6 +41,6 @@ pub fn look_after_lanes(core: &mut Core) {
 /// How long a poll may wait so that a stalled lane is noticed in time.
 pub fn lane_deadline(core: &Core) -> Option<Instant> {
     let bound = core.config.settings.pipeline_stall.limit()?;
-    let lanes = core.active_lanes.iter().filter_map(|key| core.servers.get(key.0)?.lane.as_ref());
+    let lanes = core.pipelines.active_lanes.iter().filter_map(|key| core.servers.get(key.0)?.lane.as_ref());
     lanes.filter(|lane| !lane.rescued && !lane.units.is_empty()).map(|lane| lane.looked_at + bound).min()
 }

@@ -9,31 +9,31 @@ use crate::state::server::Residue;
 /// Whether a client has left on its connection what no other has: it must not be given another in silence.
 pub fn is_tied(core: &Core, key: ClientKey) -> bool {
     let Some(client) = core.clients.get(key.0) else { return false };
-    let mode = client.pool.and_then(|pool| core.pools.get(pool.0)).map(|pool| pool.mode);
-    client.pins.any() || client.deeds.queries > 0 && mode == Some(PoolMode::Session)
+    let mode = client.route.pool.and_then(|pool| core.pools.get(pool.0)).map(|pool| pool.limits.mode);
+    client.session.pins.any() || client.deeds.queries > 0 && mode == Some(PoolMode::Session)
 }
 
 /// Takes a server connection from its client; what is to be undone on it is noted.
 pub fn detach(core: &mut Core, key: ServerKey) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
     let Some(client_key) = server.lent.take() else { return };
-    let mode = core.pools.get(server.pool.0).map_or(PoolMode::Session, |pool| pool.mode);
+    let mode = core.pools.get(server.pool.0).map_or(PoolMode::Session, |pool| pool.limits.mode);
     let mut session = mode == PoolMode::Session || core.config.settings.server_reset_query_always;
     if let Some(client) = core.clients.get_mut(client_key.0) {
-        client.server = None;
-        client.needs_own = false;
-        client.transaction_since = None;
-        client.request_since = core.now;
-        client.portals.clear();
-        client.unclear = false;
-        client.pending = Pending::default();
-        if std::mem::take(&mut client.pins).any() {
+        client.checkout.server = None;
+        client.checkout.needs_own = false;
+        client.times.transaction_since = None;
+        client.times.request_since = core.now;
+        client.prepared.portals.clear();
+        client.session.unclear = false;
+        client.session.pending = Pending::default();
+        if std::mem::take(&mut client.session.pins).any() {
             session = true;
-            server.residue = Residue::Anything;
+            server.known.residue = Residue::Anything;
         }
     }
     if session {
-        server.session_residue = server.residue;
-        server.residue = Residue::Session;
+        server.known.session_residue = server.known.residue;
+        server.known.residue = Residue::Session;
     }
 }

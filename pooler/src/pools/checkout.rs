@@ -19,30 +19,30 @@ pub const LOOKED_AT: usize = 16;
 /// client has one now whose session is in line. Else it waits, for a connection or for its alignment.
 pub fn acquire(core: &mut Core, key: ClientKey, reads_only: bool) -> bool {
     let Some(client) = core.clients.get_mut(key.0) else { return false };
-    client.reads_only = reads_only;
-    if let Some(server) = client.server {
+    client.checkout.reads_only = reads_only;
+    if let Some(server) = client.checkout.server {
         return align::align(core, server, key);
     }
-    let Some(pool_key) = client.pool else { return false };
+    let Some(pool_key) = client.route.pool else { return false };
     if members::is_cluster(core, pool_key) && !choose::route(core, key, Want::Any, 0) {
         return false;
     }
     let Some(client) = core.clients.get_mut(key.0) else { return false };
-    let Some(pool_key) = client.pool else { return false };
+    let Some(pool_key) = client.route.pool else { return false };
     let Some(pool) = core.pools.get_mut(pool_key.0) else { return false };
-    client.waits = Some(client.waiting_since.take().unwrap_or(core.now));
-    client.told_to_wait = false;
-    let again = client.strikes > 0;
-    if !pool.paused
-        && pool.waiting.is_empty()
+    client.checkout.waits = Some(client.route.waiting_since.take().unwrap_or(core.now));
+    client.checkout.told_to_wait = false;
+    let again = client.checkout.strikes > 0;
+    if !pool.limits.paused
+        && pool.queue.waiting.is_empty()
         && let Some(server) = take_idle(core, pool_key, key)
     {
         lend(core, server, key);
         let server = core.servers.get(server.0);
-        return server.is_some_and(|server| server.client() == Some(key) && server.aligning.is_none());
+        return server.is_some_and(|server| server.client() == Some(key) && server.known.aligning.is_none());
     }
     if let Some(pool) = core.pools.get_mut(pool_key.0) {
-        if again { pool.waiting.push_front(key) } else { pool.waiting.push_back(key) }
+        if again { pool.queue.waiting.push_front(key) } else { pool.queue.waiting.push_back(key) }
     }
     turns::later(core, After::Grow(pool_key));
     false
@@ -54,15 +54,15 @@ pub fn take_idle(core: &mut Core, pool_key: PoolKey, key: ClientKey) -> Option<S
     let target = align::target(core, key)?;
     let pool = core.pools.get_mut(pool_key.0)?;
     let oldest_first = core.config.settings.server_round_robin;
-    let count = pool.idle.len();
+    let count = pool.connections.idle.len();
     let place = |nth: usize| if oldest_first { nth } else { count - 1 - nth };
     let servers = &core.servers;
     let meets = |at: &usize| {
-        let server = pool.idle.get(*at).and_then(|key| servers.get(key.0));
-        server.is_some_and(|server| server.session.meets(&target))
+        let server = pool.connections.idle.get(*at).and_then(|key| servers.get(key.0));
+        server.is_some_and(|server| server.known.session.meets(&target))
     };
     let chosen = (0..count.min(LOOKED_AT)).map(place).find(meets).or((count > 0).then(|| place(0)))?;
-    let server = pool.idle.remove(chosen)?;
+    let server = pool.connections.idle.remove(chosen)?;
     (!checks::check(core, server)).then_some(server)
 }
 
@@ -73,15 +73,16 @@ pub fn lend(core: &mut Core, server_key: ServerKey, key: ClientKey) {
     };
     server.lent = Some(key);
     server.state = State::Active;
-    server.state_since = core.now;
-    server.answered = false;
-    client.server = Some(server_key);
-    client.request_since = core.now;
-    let waited = client.waits.take().map_or_else(Default::default, |since| core.now.saturating_duration_since(since));
+    server.life.state_since = core.now;
+    server.exchange.answered = false;
+    client.checkout.server = Some(server_key);
+    client.times.request_since = core.now;
+    let waited =
+        client.checkout.waits.take().map_or_else(Default::default, |since| core.now.saturating_duration_since(since));
     if let Some(pool) = core.pools.get_mut(server.pool.0) {
-        pool.totals.wait_time += waited;
-        pool.stats.waited(server.place, waited);
-        pool.totals.assignments += 1;
+        pool.counts.totals.wait_time += waited;
+        pool.counts.stats.waited(server.at.place, waited);
+        pool.counts.totals.assignments += 1;
     }
     if align::align(core, server_key, key) {
         match core.clients.get(key.0).map(|client| &client.state) {

@@ -10,7 +10,7 @@ pub fn is_to_be_checked(core: &Core, server: &Server) -> bool {
     let settings = &core.config.settings;
     !settings.server_check_query.is_empty()
         && matches!(server.state, State::Idle)
-        && core.now.saturating_duration_since(server.state_since) >= settings.server_check_delay.0
+        && core.now.saturating_duration_since(server.life.state_since) >= settings.server_check_delay.0
 }
 
 /// Checks a free server connection, when it is to be: whether it was. It is offered to those who wait when the check
@@ -33,11 +33,11 @@ pub fn run_check(core: &mut Core, key: ServerKey) {
 /// so that those that were opened together are not replaced together.
 pub fn is_old(core: &Core, server: &Server) -> bool {
     let settings = &core.config.settings;
-    let entry = core.pools.get(server.pool.0).and_then(|pool| core.config.database(&pool.database));
+    let entry = core.pools.get(server.pool.0).and_then(|pool| core.config.database(&pool.name.database));
     let lifetime = entry.and_then(|entry| entry.server_lifetime).unwrap_or(settings.server_lifetime);
     let Some(limit) = lifetime.limit() else { return false };
     let share = f64::from(u32::try_from(settings.server_lifetime_jitter.min(100)).unwrap_or(100)) / 100.0;
     // The process id on the server is as good as a random number that would have to be kept.
-    let spread = f64::from(server.cancel_key.pid.unsigned_abs().wrapping_mul(2_654_435_769)) / f64::from(u32::MAX);
-    core.now.saturating_duration_since(server.since) >= limit.mul_f64(1.0 - share * spread)
+    let spread = f64::from(server.cancels.key.pid.unsigned_abs().wrapping_mul(2_654_435_769)) / f64::from(u32::MAX);
+    core.now.saturating_duration_since(server.life.since) >= limit.mul_f64(1.0 - share * spread)
 }

@@ -13,10 +13,10 @@ use crate::state::keys::{PoolKey, ServerKey};
 fn resize_pool(core: &mut Core, key: PoolKey) {
     size::size_pool(core, key);
     let Some(pool) = core.pools.get(key.0) else { return };
-    if pool.cluster.is_some() == pool.home.is_some() {
+    if pool.cluster_of.cluster.is_some() == pool.cluster_of.home.is_some() {
         return;
     }
-    let servers = pool.servers.clone();
+    let servers = pool.connections.servers.clone();
     reroute::reroute(core, key);
     close::retire(core, &servers);
 }
@@ -28,9 +28,9 @@ pub fn take_config(core: &mut Core) {
     let keys: Vec<PoolKey> = core.pools.iter().map(|(key, _)| PoolKey(key)).collect();
     for key in keys {
         let Some(pool) = core.pools.get(key.0) else { continue };
-        let servers = pool.servers.clone();
-        let before = old.database(&pool.database);
-        let Some(entry) = core.config.database(&pool.database) else {
+        let servers = pool.connections.servers.clone();
+        let before = old.database(&pool.name.database);
+        let Some(entry) = core.config.database(&pool.name.database) else {
             // The database is gone: those who are idle go now, the others when they are done.
             close::retire(core, &servers);
             continue;
@@ -42,7 +42,7 @@ pub fn take_config(core: &mut Core) {
             hub_asks::retire_hub(core, key);
             // What failed before may do now.
             if let Some(pool) = core.pools.get_mut(key.0) {
-                pool.failure = None;
+                pool.connections.failure = None;
             }
         }
         free::serve_queue(core, key);
@@ -54,7 +54,7 @@ pub fn take_config(core: &mut Core) {
 /// Closes the server connections that know more prepared statements than are to be kept now.
 fn retire_the_laden(core: &mut Core) {
     let most = core.config.settings.kept_statements();
-    let laden = core.servers.iter().filter(|(_, server)| server.known.len() > most);
+    let laden = core.servers.iter().filter(|(_, server)| server.known.statements.len() > most);
     let laden: Vec<ServerKey> = laden.map(|(key, _)| ServerKey(key)).collect();
     close::retire(core, &laden);
 }
@@ -66,8 +66,8 @@ pub fn resolved(core: &mut Core, host: &str, changed: bool) {
         let addresses = core.shared.resolver.addresses(host);
         crate::info!("the addresses of {host} have changed");
         let elsewhere = |server: &crate::state::server::Server| {
-            server.target.is_none()
-                && server.host == host
+            server.cancels.target.is_none()
+                && server.at.host == host
                 && matches!(server.io.stream.peer(), Peer::Tcp(peer) if !addresses.contains(&peer.ip().to_canonical()))
         };
         let moved: Vec<ServerKey> =
@@ -77,7 +77,7 @@ pub fn resolved(core: &mut Core, host: &str, changed: bool) {
     let keys: Vec<PoolKey> = core.pools.iter().map(|(key, _)| PoolKey(key)).collect();
     for key in keys {
         let waits = |pool: &crate::state::pool::Pool| {
-            !pool.waiting.is_empty() || !pool.sharers.is_empty() || !pool.greeting.is_empty()
+            !pool.queue.waiting.is_empty() || !pool.queue.sharers.is_empty() || !pool.queue.greeting.is_empty()
         };
         if core.pools.get(key.0).is_some_and(waits) {
             grow::grow(core, key);

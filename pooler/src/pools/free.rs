@@ -28,16 +28,16 @@ pub fn free(core: &mut Core, key: ServerKey) {
         fingerprints::doubt_session(core, key);
     }
     let Some(server) = core.servers.get_mut(key.0) else { return };
-    if !server.requests.is_empty() {
+    if !server.exchange.requests.is_empty() {
         return;
     }
     // A cancel request that is on its way must hit nothing that comes next.
-    if server.held > 0 {
+    if server.cancels.held > 0 {
         server.state = State::Preparing;
-        server.parked = true;
+        server.cancels.parked = true;
         return;
     }
-    if server.status != Status::Idle || server.own_error.is_some() {
+    if server.status != Status::Idle || server.exchange.own_error.is_some() {
         close::close_server(core, key, "a statement of the pooler's own has failed, or left a transaction open");
         return;
     }
@@ -49,7 +49,8 @@ pub fn free(core: &mut Core, key: ServerKey) {
 /// Gives a free server connection to the next who waits, or to the pool.
 fn offer(core: &mut Core, key: ServerKey) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
-    let taken = matches!(server.state, State::Idle) || server.client().is_some() || !server.requests.is_empty();
+    let taken =
+        matches!(server.state, State::Idle) || server.client().is_some() || !server.exchange.requests.is_empty();
     debug_assert!(!taken, "a server connection is given back twice: {:?}", server.state);
     if taken {
         crate::warning!("a server connection was given back that is not free ({:?}): it is closed", server.state);
@@ -57,13 +58,13 @@ fn offer(core: &mut Core, key: ServerKey) {
     }
     let pool_key = server.pool;
     server.state = State::Idle;
-    server.state_since = core.now;
+    server.life.state_since = core.now;
     let Some(server) = core.servers.get(key.0) else { return };
-    let (old, retire) = (checks::is_old(core, server), server.retire || server.suspect);
+    let (old, retire) = (checks::is_old(core, server), server.life.retire || server.cancels.suspect);
     let Some(pool) = core.pools.get(pool_key.0) else { return };
     let total = pool.common.total();
-    let many = total > pool.size + pool.reserve;
-    let spare = total > pool.size && pool.is_unwanted();
+    let many = total > pool.limits.size + pool.limits.reserve;
+    let spare = total > pool.limits.size && pool.is_unwanted();
     // Clients of other workers may wait for one of the reserve.
     if spare && !(retire || old || many) && handover::gives_away(core, key) {
         return;
@@ -84,9 +85,9 @@ fn hand_out(core: &mut Core, key: ServerKey) {
         return;
     }
     let Some(pool) = core.pools.get_mut(pool_key.0) else { return };
-    if !pool.paused {
+    if !pool.limits.paused {
         while let Some(next) = core.pools.get_mut(pool_key.0).and_then(|pool| pool.next_waiting(&core.clients)) {
-            if core.clients.get(next.0).is_some_and(|client| client.waits.is_some()) {
+            if core.clients.get(next.0).is_some_and(|client| client.checkout.waits.is_some()) {
                 checkout::lend(core, key, next);
                 turns::give_turn(core, Turn::Client(next));
                 return;
@@ -94,7 +95,7 @@ fn hand_out(core: &mut Core, key: ServerKey) {
         }
     }
     if let Some(pool) = core.pools.get_mut(pool_key.0) {
-        pool.idle.push_back(key);
+        pool.connections.idle.push_back(key);
     }
     offer_place(core, pool_key);
     handover::balance(core, pool_key);
@@ -103,10 +104,10 @@ fn hand_out(core: &mut Core, key: ServerKey) {
 /// Lends free connections to those who wait, as after RESUME.
 pub fn serve_queue(core: &mut Core, key: PoolKey) {
     while let Some(pool) = core.pools.get_mut(key.0) {
-        if pool.paused || pool.is_unwanted() {
+        if pool.limits.paused || pool.is_unwanted() {
             return;
         }
-        let Some(server) = pool.idle.pop_back() else { break };
+        let Some(server) = pool.connections.idle.pop_back() else { break };
         hand_out(core, server);
     }
     grow::grow(core, key);
@@ -115,15 +116,15 @@ pub fn serve_queue(core: &mut Core, key: PoolKey) {
 /// Whether a server is free for others: nothing is asked, no transaction is open, and its client holds nothing.
 pub fn may_be_given_back(core: &Core, key: ServerKey) -> bool {
     let Some(server) = core.servers.get(key.0) else { return false };
-    if !server.requests.is_empty() || server.status != Status::Idle {
+    if !server.exchange.requests.is_empty() || server.status != Status::Idle {
         return false;
     }
     let Some(client) = server.client().and_then(|key| core.clients.get(key.0)) else { return false };
     if !client.is_ready() {
         return true;
     }
-    let mode = core.pools.get(server.pool.0).map_or(PoolMode::Session, |pool| pool.mode);
-    mode.lends() && !client.pins.any() && !client.unsynced && client.passing == 0
+    let mode = core.pools.get(server.pool.0).map_or(PoolMode::Session, |pool| pool.limits.mode);
+    mode.lends() && !client.session.pins.any() && !client.input.unsynced && client.input.passing == 0
 }
 
 /// A server connection of a pool is closed: those who wait get others, whoever has waited longest first.

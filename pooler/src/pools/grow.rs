@@ -22,10 +22,10 @@ pub fn grow(core: &mut Core, key: PoolKey) {
 fn open_more(core: &mut Core, key: PoolKey) {
     let Some(pool) = core.pools.get(key.0) else { return };
     let settings = &core.config.settings;
-    if pool.paused {
+    if pool.limits.paused {
         return;
     }
-    let failure = pool.failure.as_ref().filter(|_| pool.home.is_none());
+    let failure = pool.connections.failure.as_ref().filter(|_| pool.cluster_of.home.is_none());
     let (down, retry) = (failure.is_some(), settings.server_login_retry.0);
     if failure.is_some_and(|failure| failure.holds(core.now, retry)) {
         if let Some(why) = pool.why_down(core.now, retry) {
@@ -33,20 +33,21 @@ fn open_more(core: &mut Core, key: PoolKey) {
         }
         return;
     }
-    let mut limit = pool.size;
-    let oldest = pool.waiting.front().and_then(|key| core.clients.get(key.0)).and_then(|client| client.waits);
+    let mut limit = pool.limits.size;
+    let oldest =
+        pool.queue.waiting.front().and_then(|key| core.clients.get(key.0)).and_then(|client| client.checkout.waits);
     if oldest.is_some_and(|since| core.now.saturating_duration_since(since) >= settings.reserve_pool_timeout.0) {
-        limit += pool.reserve;
+        limit += pool.limits.reserve;
     }
-    let mut wanted = neighbours::waiting_for_more(core, key).saturating_sub(pool.connecting);
+    let mut wanted = neighbours::waiting_for_more(core, key).saturating_sub(pool.connections.connecting);
     // Who waits goes before what is idle elsewhere; filling a pool up does not.
     let needed = wanted;
-    if pool.clients > 0 || pool.kept {
-        wanted = wanted.max(pool.minimum.saturating_sub(pool.common.total()));
+    if pool.queue.clients > 0 || pool.limits.kept {
+        wanted = wanted.max(pool.limits.minimum.saturating_sub(pool.common.total()));
     }
     // Whether a server is back one attempt shows as well as many.
     if down {
-        wanted = wanted.min(1_usize.saturating_sub(pool.connecting));
+        wanted = wanted.min(1_usize.saturating_sub(pool.connections.connecting));
     }
     for number in 0..wanted {
         let Some(permit) = core.pools.get(key.0).and_then(|pool| pool.common.open(limit)) else { break };
@@ -67,7 +68,7 @@ pub fn wanted(core: &mut Core, name: &PoolName) {
 /// Opens one more connection, for a lane, where nothing speaks against it.
 pub fn grow_by_one(core: &mut Core, key: PoolKey) {
     let failing = core.pools.get(key.0).is_none_or(|pool| {
-        let failure = pool.failure.as_ref();
+        let failure = pool.connections.failure.as_ref();
         failure.is_some_and(|failure| failure.holds(core.now, core.config.settings.server_login_retry.0))
     });
     if !failing

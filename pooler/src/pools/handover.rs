@@ -27,10 +27,10 @@ use crate::vars::Vars;
 /// Tells the other workers of a pool how it stands here, and does what follows from that.
 pub fn balance(core: &mut Core, key: PoolKey) {
     while let Some(pool) = core.pools.get(key.0).filter(|pool| pool.common.is_shared()) {
-        let idle = pool.idle.iter().find(|idle| core.servers.get(idle.0).is_some_and(may_travel)).copied();
+        let idle = pool.connections.idle.iter().find(|idle| core.servers.get(idle.0).is_some_and(may_travel)).copied();
         let (oldest, waiting) = (neighbours::hunger(core, pool), neighbours::waiting_for_more(core, key));
-        let standing = Standing { idle: idle.is_some(), oldest, waiting, stuck: pool.failure.is_some() };
-        match pool.common.report(standing, pool.size) {
+        let standing = Standing { idle: idle.is_some(), oldest, waiting, stuck: pool.connections.failure.is_some() };
+        match pool.common.report(standing, pool.limits.size) {
             Step::Nothing => return,
             Step::Ask(other) => return neighbours::tell_member(core, key, WorkerId(other), Message::Wanted),
             Step::Give(other) => match idle {
@@ -46,12 +46,13 @@ pub fn gives_away(core: &mut Core, key: ServerKey) -> bool {
     let Some(server) = core.servers.get(key.0).filter(|server| may_travel(server)) else { return false };
     let Some(pool) = core.pools.get(server.pool.0).filter(|pool| pool.common.is_shared()) else { return false };
     let waiting = neighbours::waiting_for_more(core, server.pool);
-    let next = pool.next_oldest(&core.clients).filter(|_| !pool.paused).map(|since| neighbours::micros(core, since));
+    let next =
+        pool.next_oldest(&core.clients).filter(|_| !pool.limits.paused).map(|since| neighbours::micros(core, since));
     let heir = pool.common.heir(
         (neighbours::hunger(core, pool), next),
         waiting,
         neighbours::micros(core, core.now),
-        pool.size,
+        pool.limits.size,
     );
     if let Some(heir) = heir {
         send_over(core, key, heir);
@@ -65,33 +66,32 @@ fn send_over(core: &mut Core, key: ServerKey, to: WorkerId) {
     let Some(mut server) = core.servers.remove(key.0) else { return };
     sockets::unwatch(core, &mut server.io.stream);
     let Some(pool) = core.pools.get_mut(server.pool.0) else { return };
-    pool.servers.retain(|other| *other != key);
-    pool.idle.retain(|other| *other != key);
-    pool.totals.handed_over += 1;
-    pool.owes = false;
+    pool.connections.servers.retain(|other| *other != key);
+    pool.connections.idle.retain(|other| *other != key);
+    pool.counts.totals.handed_over += 1;
+    pool.connections.owes = false;
     let Some(mut permit) = server.permit.take() else { return };
     permit.hand_over(to);
-    let Server { io, id, host, port, address, session, known, welcome, cancel_key, since, .. } = server;
-    let Server { standby, sslmode, mark, .. } = server;
-    let Confirmed { sets, vars, read_only, base } = session;
+    let Server { io, id, at, known, cancels, life, .. } = server;
+    let Confirmed { sets, vars, read_only, base } = known.session;
     let parcel = Parcel {
         io,
         permit,
         id,
-        place: (host, port, address),
+        place: (at.host, at.port, at.address),
         sets: sets.carry(),
         vars: vars.carry(),
         read_only,
         base: (&*base).into(),
-        welcome,
-        cancel_key,
-        since,
-        standby,
-        sslmode,
-        mark,
-        prepared: known.len() > 0,
+        welcome: known.welcome,
+        cancel_key: cancels.key,
+        since: life.since,
+        standby: known.standby,
+        sslmode: at.sslmode,
+        mark: known.mark,
+        prepared: known.statements.len() > 0,
         unchecked,
-        orders: core.orders,
+        orders: core.lifecycle.orders,
     };
     core.shared.tell(to, Message::HandedOver(Box::new(parcel)));
 }
@@ -111,16 +111,16 @@ pub fn take_over_server(core: &mut Core, parcel: Parcel) {
         return sockets::unwatch(core, &mut io.stream);
     };
     let mut server = Server::new(io, host, port, address, pool_key, core.now, id);
-    server.place = pool.stats.place(&server.host, port);
-    pool.servers.push(slot);
-    let vars = Vars::carried(vars, &pool.defaults);
-    server.session = Confirmed { sets: Sets::carried(sets), vars, read_only, base: Rc::from(base) };
-    (server.permit, server.welcome) = (Some(permit), welcome);
-    (server.cancel_key, server.since, server.standby) = (cancel_key, since, standby);
-    (server.sslmode, server.mark) = (sslmode, mark);
+    server.at.place = pool.counts.stats.place(&server.at.host, port);
+    pool.connections.servers.push(slot);
+    let vars = Vars::carried(vars, &pool.greetings.defaults);
+    server.known.session = Confirmed { sets: Sets::carried(sets), vars, read_only, base: Rc::from(base) };
+    (server.permit, server.known.welcome) = (Some(permit), welcome);
+    (server.cancels.key, server.life.since, server.known.standby) = (cancel_key, since, standby);
+    (server.at.sslmode, server.known.mark) = (sslmode, mark);
     // What was ordered meanwhile has not reached it: it may be of the configuration before.
-    server.retire = orders < core.orders;
-    server.suspended = core.is_suspended();
+    server.life.retire = orders < core.lifecycle.orders;
+    server.life.suspended = core.is_suspended();
     server.state = State::Preparing;
     server.io.readable = true;
     core.servers.insert(server);

@@ -36,8 +36,8 @@ pub enum Limit {
 impl Limit {
     fn covers(&self, pool: &Pool) -> bool {
         match self {
-            Self::Database(database) => pool.database == *database,
-            Self::User(user) => pool.user == *user,
+            Self::Database(database) => pool.name.database == *database,
+            Self::User(user) => pool.name.user == *user,
         }
     }
 
@@ -51,19 +51,21 @@ impl Limit {
 
 /// The limit that keeps a pool from one more server connection.
 fn limit_reached(core: &Core, pool: &Pool) -> Option<Limit> {
-    if pool.quota.database > 0 {
-        let same = core.pools.iter().filter(|(_, other)| other.database == pool.database);
-        if same.map(|(_, other)| other.servers.len() + other.apart).sum::<usize>() >= pool.quota.database {
-            return Some(Limit::Database(pool.database.clone()));
+    if pool.limits.quota.database > 0 {
+        let same = core.pools.iter().filter(|(_, other)| other.name.database == pool.name.database);
+        if same.map(|(_, other)| other.connections.servers.len() + other.connections.apart).sum::<usize>()
+            >= pool.limits.quota.database
+        {
+            return Some(Limit::Database(pool.name.database.clone()));
         }
     }
-    let servers = || lock(&core.shared.counts.by_user).get(&*pool.user).map_or(0, |(servers, _)| *servers);
-    (pool.quota.user > 0 && servers() >= pool.quota.user).then(|| Limit::User(pool.user.clone()))
+    let servers = || lock(&core.shared.counts.by_user).get(&*pool.name.user).map_or(0, |(servers, _)| *servers);
+    (pool.limits.quota.user > 0 && servers() >= pool.limits.quota.user).then(|| Limit::User(pool.name.user.clone()))
 }
 
 /// A permit for one more server connection of a pool, within its size.
 pub fn permit(core: &Core, key: PoolKey) -> Option<Permit> {
-    core.pools.get(key.0).and_then(|pool| pool.common.open(pool.size))
+    core.pools.get(key.0).and_then(|pool| pool.common.open(pool.limits.size))
 }
 
 /// Whether one more server connection keeps within the limits of its database and user.
@@ -75,7 +77,7 @@ pub fn within_limits(core: &Core, key: PoolKey) -> bool {
 /// there is none.
 pub fn make_room_apart(core: &mut Core, key: PoolKey) -> bool {
     while !within_limits(core, key) {
-        let own = core.pools.get(key.0).and_then(|pool| pool.idle.front().copied());
+        let own = core.pools.get(key.0).and_then(|pool| pool.connections.idle.front().copied());
         match own {
             Some(idle) => close::close_server(core, idle, "a connection that is lent to nobody takes its place"),
             None if make_room(core, key) => (),
@@ -91,12 +93,12 @@ pub fn leaves_room(core: &Core, key: PoolKey) -> bool {
     let Some(pool) = core.pools.get(key.0) else { return false };
     let apart = |limit: Limit| {
         let covered = core.pools.iter().filter(|(_, other)| limit.covers(other));
-        covered.map(|(_, other)| other.apart).sum::<usize>() + 1
+        covered.map(|(_, other)| other.connections.apart).sum::<usize>() + 1
     };
-    let Quota { database, user } = pool.quota;
+    let Quota { database, user } = pool.limits.quota;
     let workers = core.shared.mailboxes.len();
-    (database == 0 || apart(Limit::Database(pool.database.clone())) < database)
-        && (user == 0 || apart(Limit::User(pool.user.clone())) * workers < user)
+    (database == 0 || apart(Limit::Database(pool.name.database.clone())) < database)
+        && (user == 0 || apart(Limit::User(pool.name.user.clone())) * workers < user)
 }
 
 /// Lets a pool have one more server connection for a client that waits, at the cost of those that are idle in other
@@ -134,7 +136,7 @@ fn longest_idle(core: &Core, limit: &Limit, apart: Option<PoolKey>) -> Option<Se
             && core.pools.get(server.pool.0).is_some_and(|pool| limit.covers(pool))
     };
     let idle = core.servers.iter().filter(|(_, server)| may_go(server));
-    idle.min_by_key(|(_, server)| server.state_since).map(|(key, _)| ServerKey(key))
+    idle.min_by_key(|(_, server)| server.life.state_since).map(|(key, _)| ServerKey(key))
 }
 
 /// Has a pool give a busy connection up for one whose clients have waited for long and that has fewer.
@@ -142,25 +144,29 @@ pub fn relieve_starving(core: &mut Core) {
     let starving = |pool: &Pool| {
         let long = neighbours::waits_since(core, pool)
             .is_some_and(|since| core.now.saturating_duration_since(since) >= STARVING);
-        (long && !pool.quota.is_unlimited() && !pool.paused && pool.connecting == 0)
-            .then(|| Some((limit_reached(core, pool)?, pool.servers.len())))
+        (long && !pool.limits.quota.is_unlimited() && !pool.limits.paused && pool.connections.connecting == 0)
+            .then(|| Some((limit_reached(core, pool)?, pool.connections.servers.len())))
             .flatten()
     };
     let found: Vec<(Limit, usize)> = core.pools.iter().filter_map(|(_, pool)| starving(pool)).collect();
     for (limit, fewer) in found {
         let covered = |server: &Server| core.pools.get(server.pool.0).filter(|pool| limit.covers(pool));
         // One at a time: the pool gets a connection, and then it is seen who still starves.
-        if core.servers.iter().any(|(_, server)| server.retire && covered(server).is_some()) {
+        if core.servers.iter().any(|(_, server)| server.life.retire && covered(server).is_some()) {
             continue;
         }
         let busy = core.servers.iter().filter_map(|(key, server)| {
             let pool = covered(server)?;
-            let lasts = pool.mode == PoolMode::Session || !matches!(server.state, State::Active | State::Lane);
-            (!lasts && pool.servers.len() > fewer).then_some((pool.servers.len(), std::cmp::Reverse(server.since), key))
+            let lasts = pool.limits.mode == PoolMode::Session || !matches!(server.state, State::Active | State::Lane);
+            (!lasts && pool.connections.servers.len() > fewer).then_some((
+                pool.connections.servers.len(),
+                std::cmp::Reverse(server.life.since),
+                key,
+            ))
         });
         let most = busy.max_by_key(|(count, since, _)| (*count, *since)).map(|(.., key)| key);
         if let Some(server) = most.and_then(|key| core.servers.get_mut(key)) {
-            server.retire = true;
+            server.life.retire = true;
         }
     }
 }

@@ -16,23 +16,25 @@ use crate::state::server::{Residue, Server, State};
 pub fn waiting_for_more(core: &Core, key: PoolKey) -> usize {
     let Some(pool) = core.pools.get(key.0) else { return 0 };
     // However many wait to share, one more connection is enough for now.
-    let sharing = usize::from(!pool.sharers.is_empty());
-    let waiting = pool.waiting.len() + sharing + usize::from(!pool.greeting.is_empty() && pool.welcome.is_none());
+    let sharing = usize::from(!pool.queue.sharers.is_empty());
+    let waiting = pool.queue.waiting.len()
+        + sharing
+        + usize::from(!pool.queue.greeting.is_empty() && pool.greetings.welcome.is_none());
     if waiting == 0 { 0 } else { waiting.saturating_sub(soon_free(core, key)) }
 }
 
 /// Whether a connection that is free may be handed over.
 pub fn may_travel(server: &Server) -> bool {
     matches!(server.state, State::Idle)
-        && server.requests.is_empty()
+        && server.exchange.requests.is_empty()
         && server.status == Status::Idle
-        && server.residue == Residue::Nothing
-        && server.definition.is_none()
-        && server.held == 0
-        && !server.suspect
-        && !server.retire
-        && !server.suspended
-        && server.doomed.is_none()
+        && server.known.residue == Residue::Nothing
+        && server.known.definition.is_none()
+        && server.cancels.held == 0
+        && !server.cancels.suspect
+        && !server.life.retire
+        && !server.life.suspended
+        && server.life.doomed.is_none()
         && server.io.rest.is_empty()
         && server.io.pending() == 0
         && !server.io.hangup
@@ -46,13 +48,13 @@ pub fn micros(core: &Core, moment: Instant) -> Micros {
 
 /// Since when somebody waits for a connection of this pool, as all workers count it.
 pub fn hunger(core: &Core, pool: &Pool) -> Option<Micros> {
-    waits_since(core, pool).filter(|_| !pool.paused).map(|since| micros(core, since))
+    waits_since(core, pool).filter(|_| !pool.limits.paused).map(|since| micros(core, since))
 }
 
 /// A connection of a pool was closed: another worker may open one in its place.
 pub fn pass_room_on(core: &Core, key: PoolKey) {
     let Some(pool) = core.pools.get(key.0).filter(|pool| pool.common.is_shared()) else { return };
-    if let Some(other) = pool.common.in_need(pool.size) {
+    if let Some(other) = pool.common.in_need(pool.limits.size) {
         tell_member(core, key, other, Message::Wanted);
     }
 }
@@ -63,7 +65,7 @@ pub fn claim_share(core: &Core, key: PoolKey) {
     let stall = core.config.settings.pipeline_stall.0;
     let long = |since: Instant| core.now.saturating_duration_since(since) >= stall;
     if waits_since(core, pool).is_some_and(long)
-        && let Some(debtor) = pool.common.creditor(pool.size)
+        && let Some(debtor) = pool.common.creditor(pool.limits.size)
     {
         tell_member(core, key, debtor, Message::Wanted);
     }
@@ -78,17 +80,18 @@ pub fn tell_member(core: &Core, key: PoolKey, worker: WorkerId, message: fn(Box<
 /// Takes note of whether a connection is to be given up that is busy without end.
 pub fn look_at_debt(core: &mut Core, key: PoolKey) {
     if let Some(pool) = core.pools.get_mut(key.0) {
-        pool.owes = pool.common.is_shared() && pool.common.owes(pool.size);
+        pool.connections.owes = pool.common.is_shared() && pool.common.owes(pool.limits.size);
     }
 }
 
 /// The pools that wait for a connection and share a limit with this one, whoever has waited longest first.
 pub fn kept_waiting_by(core: &Core, key: PoolKey) -> Vec<(PoolKey, Instant)> {
-    let Some(pool) = core.pools.get(key.0).filter(|pool| !pool.quota.is_unlimited()) else { return Vec::new() };
+    let Some(pool) = core.pools.get(key.0).filter(|pool| !pool.limits.quota.is_unlimited()) else { return Vec::new() };
     let shares = |other: &Pool| {
-        pool.quota.database > 0 && other.database == pool.database || pool.quota.user > 0 && other.user == pool.user
+        pool.limits.quota.database > 0 && other.name.database == pool.name.database
+            || pool.limits.quota.user > 0 && other.name.user == pool.name.user
     };
-    let others = core.pools.iter().filter(|(other, pool)| *other != key.0 && !pool.paused && shares(pool));
+    let others = core.pools.iter().filter(|(other, pool)| *other != key.0 && !pool.limits.paused && shares(pool));
     let mut waiting: Vec<(PoolKey, Instant)> =
         others.filter_map(|(other, pool)| Some((PoolKey(other), waits_since(core, pool)?))).collect();
     waiting.sort_by_key(|(_, since)| *since);
@@ -97,7 +100,7 @@ pub fn kept_waiting_by(core: &Core, key: PoolKey) -> Vec<(PoolKey, Instant)> {
 
 /// Since when somebody waits for a connection of this pool.
 pub fn waits_since(core: &Core, pool: &Pool) -> Option<Instant> {
-    let first = pool.greeting.first().and_then(|key| core.clients.get(key.0)).map(|client| client.since);
+    let first = pool.queue.greeting.first().and_then(|key| core.clients.get(key.0)).map(|client| client.identity.since);
     pool.oldest(&core.clients).into_iter().chain(first).min()
 }
 
@@ -109,8 +112,8 @@ fn soon_free(core: &Core, key: PoolKey) -> usize {
     let Some(pool) = core.pools.get(key.0) else { return 0 };
     let soon = |server: &Server| {
         matches!(server.state, State::Preparing)
-            && server.held == 0
-            && core.now.saturating_duration_since(server.state_since) < PATIENCE
+            && server.cancels.held == 0
+            && core.now.saturating_duration_since(server.life.state_since) < PATIENCE
     };
-    pool.servers.iter().filter(|key| core.servers.get(key.0).is_some_and(soon)).count()
+    pool.connections.servers.iter().filter(|key| core.servers.get(key.0).is_some_and(soon)).count()
 }

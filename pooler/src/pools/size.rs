@@ -19,7 +19,7 @@ pub fn pool_of(core: &mut Core, database: &Rc<str>, user: &Rc<str>) -> PoolKey {
     let common = PoolName { database: database.to_string(), user: user.to_string(), server: None };
     let common = core.shared.commons.join(common, core.id);
     let mut pool = Pool::new(database.clone(), user.clone(), common);
-    pool.user_is_given = core.config.database(database).is_some_and(|entry| entry.user.as_deref() == Some(user));
+    pool.name.user_is_given = core.config.database(database).is_some_and(|entry| entry.user.as_deref() == Some(user));
     let key = PoolKey(core.pools.insert(pool));
     core.pool_names.insert(name, key);
     size_pool(core, key);
@@ -30,19 +30,21 @@ pub fn pool_of(core: &mut Core, database: &Rc<str>, user: &Rc<str>) -> PoolKey {
 pub fn size_pool(core: &mut Core, key: PoolKey) {
     let Some(pool) = core.pools.get_mut(key.0) else { return };
     let (config, settings) = (&core.config, &core.config.settings);
-    let database = config.database(&pool.database);
-    pool.mode = config.pool_mode(&pool.database, &pool.user);
-    pool.pipelining = Pool::may_pipeline(pool.mode, settings);
-    pool.size = config.pool_size(&pool.database, &pool.user);
-    pool.minimum = database.and_then(|entry| entry.min_pool_size).unwrap_or(settings.min_pool_size).min(pool.size);
-    pool.reserve = config.reserve(&pool.database, &pool.user);
-    pool.quota = Quota { database: config.database_servers(&pool.database), user: config.user_servers(&pool.user) };
-    pool.serializable = false;
-    pool.paused = crate::pause::is_paused(&core.shared, &pool.database, &pool.user);
-    let database = pool.database.clone();
+    let database = config.database(&pool.name.database);
+    pool.limits.mode = config.pool_mode(&pool.name.database, &pool.name.user);
+    pool.limits.pipelining = Pool::may_pipeline(pool.limits.mode, settings);
+    pool.limits.size = config.pool_size(&pool.name.database, &pool.name.user);
+    pool.limits.minimum =
+        database.and_then(|entry| entry.min_pool_size).unwrap_or(settings.min_pool_size).min(pool.limits.size);
+    pool.limits.reserve = config.reserve(&pool.name.database, &pool.name.user);
+    pool.limits.quota =
+        Quota { database: config.database_servers(&pool.name.database), user: config.user_servers(&pool.name.user) };
+    pool.cluster_of.serializable = false;
+    pool.limits.paused = crate::pause::is_paused(&core.shared, &pool.name.database, &pool.name.user);
+    let database = pool.name.database.clone();
     let cluster = cluster_behind(core, &database);
     if let Some(pool) = core.pools.get_mut(key.0) {
-        pool.cluster = cluster;
+        pool.cluster_of.cluster = cluster;
     }
 }
 
@@ -52,7 +54,7 @@ pub fn pool_named(core: &Core, name: &PoolName) -> Option<PoolKey> {
     match name.server {
         None => Some(key),
         Some(server) => {
-            let members = &core.pools.get(key.0)?.members;
+            let members = &core.pools.get(key.0)?.cluster_of.members;
             members.iter().find(|(id, _)| *id == server).map(|(_, member)| *member)
         }
     }
@@ -61,11 +63,11 @@ pub fn pool_named(core: &Core, name: &PoolName) -> Option<PoolKey> {
 /// The cluster behind a pool of clients, by its place among the worker's views.
 fn cluster_behind(core: &mut Core, database: &str) -> Option<usize> {
     let name = core.config.cluster_of(database)?;
-    if let Some(place) = core.clusters.iter().position(|view| view.name() == name) {
+    if let Some(place) = core.router.clusters.iter().position(|view| view.name() == name) {
         return Some(place);
     }
-    let seed = (core.id.0 as u64).wrapping_mul(0x9e37_79b9).wrapping_add(core.clusters.len() as u64);
+    let seed = (core.id.0 as u64).wrapping_mul(0x9e37_79b9).wrapping_add(core.router.clusters.len() as u64);
     let view = ClusterView::new(&core.shared.board, name, seed)?;
-    core.clusters.push(view);
-    Some(core.clusters.len() - 1)
+    core.router.clusters.push(view);
+    Some(core.router.clusters.len() - 1)
 }

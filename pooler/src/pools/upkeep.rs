@@ -26,16 +26,16 @@ pub const UNPROVEN_KEPT: Duration = Duration::from_secs(10);
 /// Whether a pool of a database that is configured only by `*` was of no use and is kept no longer: one that served
 /// look-ups alone, or whose database no server has.
 fn is_spent(core: &Core, pool: &Pool) -> bool {
-    let since = |limit: Duration| pool.unused_since.is_some_and(|since: Instant| core.now - since >= limit);
-    let unused = pool.clients == 0 && pool.is_unwanted() && !serves_somebody(core, pool);
-    let elsewhere = !core.shared.homes.serves(core.id, &pool.database);
-    let futile = pool.servers.is_empty() && pool.welcome.is_none();
+    let since = |limit: Duration| pool.queue.unused_since.is_some_and(|since: Instant| core.now - since >= limit);
+    let unused = pool.queue.clients == 0 && pool.is_unwanted() && !serves_somebody(core, pool);
+    let elsewhere = !core.shared.homes.serves(core.id, &pool.name.database);
+    let futile = pool.connections.servers.is_empty() && pool.greetings.welcome.is_none();
     let retry = core.config.settings.server_login_retry.0;
     unused && (elsewhere && since(UNPROVEN_KEPT) || futile && since(retry))
 }
 
 fn serves_somebody(core: &Core, pool: &Pool) -> bool {
-    pool.servers.iter().any(|key| core.servers.get(key.0).is_some_and(|server| server.client().is_some()))
+    pool.connections.servers.iter().any(|key| core.servers.get(key.0).is_some_and(|server| server.client().is_some()))
 }
 
 /// Looks after the pools; called each second.
@@ -44,23 +44,24 @@ pub fn keep_pools(core: &mut Core) {
     let keys: Vec<PoolKey> = core.pools.iter().map(|(key, _)| PoolKey(key)).collect();
     for key in keys {
         let Some(pool) = core.pools.get(key.0) else { continue };
-        match core.config.database(&pool.database) {
+        match core.config.database(&pool.name.database) {
             None => {
-                let message = format!("database \"{}\" is no longer configured", pool.database);
+                let message = format!("database \"{}\" is no longer configured", pool.name.database);
                 wind_up(core, key, "3D000", &message);
             }
             // Its clients were let in to be that user here, and are not to be any longer.
-            Some(entry) if pool.user_is_given && entry.user.is_none() => {
-                let message = format!("user \"{}\" is no longer given for database \"{}\"", pool.user, pool.database);
+            Some(entry) if pool.name.user_is_given && entry.user.is_none() => {
+                let message =
+                    format!("user \"{}\" is no longer given for database \"{}\"", pool.name.user, pool.name.database);
                 wind_up(core, key, "57P01", &message);
             }
             Some(entry) => {
                 let settings = &core.config.settings;
                 let unused = |limit: Seconds| {
                     let long = |since: Instant| limit.limit().is_some_and(|limit| core.now - since >= limit);
-                    pool.clients == 0 && pool.unused_since.is_some_and(long)
+                    pool.queue.clients == 0 && pool.queue.unused_since.is_some_and(long)
                 };
-                let empty = pool.servers.is_empty() && !pool.kept;
+                let empty = pool.connections.servers.is_empty() && !pool.limits.kept;
                 if entry.wildcard && (unused(settings.autodb_idle_timeout) || is_spent(core, pool))
                     || empty && unused(settings.pool_idle_timeout)
                 {
@@ -71,7 +72,7 @@ pub fn keep_pools(core: &mut Core) {
             }
         }
     }
-    let open = core.pools.iter().map(|(_, pool)| &*pool.database);
+    let open = core.pools.iter().map(|(_, pool)| &*pool.name.database);
     let in_use: HashSet<&str> = open.chain(core.config.named_databases().map(String::as_str)).collect();
     let gone = core.shared.homes.forget(core.id, |name| in_use.contains(name));
     if !gone.is_empty() {
@@ -94,7 +95,7 @@ fn make_kept_pools(core: &mut Core) {
         let (database, user): (Rc<str>, Rc<str>) = (name.as_str().into(), user.as_str().into());
         let key = size::pool_of(core, &database, &user);
         if let Some(pool) = core.pools.get_mut(key.0) {
-            pool.kept = true;
+            pool.limits.kept = true;
         }
     }
 }
@@ -103,36 +104,36 @@ fn make_kept_pools(core: &mut Core) {
 /// under way finish that before they are told.
 fn wind_up(core: &mut Core, key: PoolKey, code: &str, message: &str) {
     let Some(pool) = core.pools.get(key.0) else { return };
-    let servers = pool.servers.clone();
-    for (_, member) in pool.members.clone() {
+    let servers = pool.connections.servers.clone();
+    for (_, member) in pool.cluster_of.members.clone() {
         wind_up(core, member, code, message);
     }
     let done: Vec<ClientKey> = core
         .clients
         .iter()
-        .filter(|(_, client)| client.pool == Some(key) && !matches!(client.state, ClientState::Closing))
-        .filter(|(_, client)| client.server.is_none() && client.lane.is_none())
+        .filter(|(_, client)| client.route.pool == Some(key) && !matches!(client.state, ClientState::Closing))
+        .filter(|(_, client)| client.checkout.server.is_none() && client.checkout.lane.is_none())
         .map(|(key, _)| ClientKey(key))
         .collect();
     for client in done {
         leave::fatal(core, client, code, message);
     }
     close::retire(core, &servers);
-    let used = core.clients.iter().any(|(_, client)| client.pool == Some(key) || client.home == Some(key))
-        || core.pools.get(key.0).is_some_and(|pool| !pool.members.is_empty())
+    let used = core.clients.iter().any(|(_, client)| client.route.pool == Some(key) || client.route.home == Some(key))
+        || core.pools.get(key.0).is_some_and(|pool| !pool.cluster_of.members.is_empty())
         || core.servers.iter().any(|(_, server)| server.pool == key);
     if !used {
         let Some(pool) = core.pools.remove(key.0) else { return };
         // What is counted of a pool goes back nowhere for that.
         if let Some(other) = pool.common.another() {
-            let counts = (pool.common.name().clone(), pool.totals, pool.stats);
+            let counts = (pool.common.name().clone(), pool.counts.totals, pool.counts.stats);
             core.shared.tell(other, Message::Bequeathed(Box::new(counts)));
         }
-        match pool.home {
-            None => drop(core.pool_names.remove(&(pool.database, pool.user))),
+        match pool.cluster_of.home {
+            None => drop(core.pool_names.remove(&(pool.name.database, pool.name.user))),
             Some((home, _)) => {
                 if let Some(home) = core.pools.get_mut(home.0) {
-                    home.members.retain(|(_, member)| *member != key);
+                    home.cluster_of.members.retain(|(_, member)| *member != key);
                 }
             }
         }
@@ -142,19 +143,19 @@ fn wind_up(core: &mut Core, key: PoolKey, code: &str, message: &str) {
 /// Adds what another worker has counted of a pool that it has no longer. Of the periods that are looked at it is no part.
 pub fn inherit(core: &mut Core, (name, totals, stats): (PoolName, Totals, Stats)) {
     let Some(pool) = size::pool_named(core, &name).and_then(|key| core.pools.get_mut(key.0)) else { return };
-    pool.totals = pool.totals.plus(&totals);
-    pool.periods = pool.periods.map(|period| period.plus(&totals));
-    pool.stats.add(&stats);
-    core.workload.leave_out(&name.database, totals.queries);
+    pool.counts.totals = pool.counts.totals.plus(&totals);
+    pool.counts.periods = pool.counts.periods.map(|period| period.plus(&totals));
+    pool.counts.stats.add(&stats);
+    core.lifecycle.workload.leave_out(&name.database, totals.queries);
 }
 
 /// Closes free connections of a pool that has become smaller.
 fn trim(core: &mut Core, key: PoolKey) {
     while let Some(pool) = core.pools.get(key.0) {
-        if pool.common.total() <= pool.size || !pool.waiting.is_empty() {
+        if pool.common.total() <= pool.limits.size || !pool.queue.waiting.is_empty() {
             return;
         }
-        let Some(&oldest) = pool.idle.front() else { return };
+        let Some(&oldest) = pool.connections.idle.front() else { return };
         close::close_server(core, oldest, "the pool is smaller now");
     }
 }
@@ -163,10 +164,10 @@ fn trim(core: &mut Core, key: PoolKey) {
 fn close_retired_sessions(core: &mut Core) {
     let ready = |server: &Server| {
         let pool = core.pools.get(server.pool.0);
-        server.retire
-            && server.requests.is_empty()
+        server.life.retire
+            && server.exchange.requests.is_empty()
             && server.status == wire::backend::Status::Idle
-            && pool.is_some_and(|pool| pool.mode == PoolMode::Session)
+            && pool.is_some_and(|pool| pool.limits.mode == PoolMode::Session)
     };
     let found: Vec<(ServerKey, ClientKey)> = core
         .servers

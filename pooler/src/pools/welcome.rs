@@ -25,30 +25,30 @@ use crate::vars::Vars;
 
 /// Whether sessions of a pool of clients may write.
 fn may_write(core: &Core, home: &Pool) -> bool {
-    let view = home.cluster.and_then(|place| core.clusters.get(place));
+    let view = home.cluster_of.cluster.and_then(|place| core.router.clusters.get(place));
     view.is_none_or(|view| view.routing().splitting || view.routing().default_role != DefaultRole::Replica)
 }
 
 /// A server has let the pooler in: what it tells is what clients are greeted with, unless another's word counts more.
 fn welcomed(core: &mut Core, member: PoolKey, welcome: Vec<(String, String)>, vars: Vars) {
     let home = members::home_of(core, member);
-    let id = core.pools.get(member.0).and_then(|pool| pool.home).map(|(_, id)| id);
+    let id = core.pools.get(member.0).and_then(|pool| pool.cluster_of.home).map(|(_, id)| id);
     let Some(pool) = core.pools.get(home.0) else { return };
-    let better = pool.welcome.is_none() || id.is_none_or(|id| is_typical(core, pool, id));
+    let better = pool.greetings.welcome.is_none() || id.is_none_or(|id| is_typical(core, pool, id));
     if let Some(pool) = core.pools.get_mut(home.0).filter(|_| better) {
         pool.common.set_welcome(Welcome { told: welcome.clone(), tracked: vars.carry() });
-        pool.welcome = Some(Rc::new(welcome));
-        pool.defaults = vars;
+        pool.greetings.welcome = Some(Rc::new(welcome));
+        pool.greetings.defaults = vars;
     }
 }
 
 /// Takes over what another worker has heard from a server, for clients who wait to be greeted.
 pub fn take_welcome(core: &mut Core, home: PoolKey) {
-    let Some(pool) = core.pools.get_mut(home.0).filter(|pool| pool.welcome.is_none()) else { return };
+    let Some(pool) = core.pools.get_mut(home.0).filter(|pool| pool.greetings.welcome.is_none()) else { return };
     let Some(Welcome { told, tracked }) = pool.common.welcome() else { return };
-    pool.defaults = Vars::carried(tracked, &pool.defaults);
-    pool.welcome = Some(Rc::new(told));
-    for name in core.tracked.note_silent(&pool.defaults) {
+    pool.greetings.defaults = Vars::carried(tracked, &pool.greetings.defaults);
+    pool.greetings.welcome = Some(Rc::new(told));
+    for name in core.parameters.tracked.note_silent(&pool.greetings.defaults) {
         warn_of_silent(&name);
     }
     greet_all(core, home);
@@ -61,7 +61,7 @@ pub fn warn_of_silent(name: &str) {
 
 /// Greets those who wait for it, when the input at hand has been worked on.
 fn greet_all(core: &mut Core, home: PoolKey) {
-    let greeting = core.pools.get_mut(home.0).map(|pool| std::mem::take(&mut pool.greeting));
+    let greeting = core.pools.get_mut(home.0).map(|pool| std::mem::take(&mut pool.queue.greeting));
     for client in greeting.into_iter().flatten() {
         turns::later(core, After::Greet(client));
     }
@@ -75,7 +75,7 @@ pub fn greet_by(core: &mut Core, member: PoolKey, welcome: Vec<(String, String)>
 
 /// Whether sessions of a pool of clients are best told what this server tells.
 fn is_typical(core: &Core, home: &Pool, id: ServerId) -> bool {
-    let view = home.cluster.and_then(|place| core.clusters.get(place));
+    let view = home.cluster_of.cluster.and_then(|place| core.router.clusters.get(place));
     view.is_none_or(|view| (view.view().primary() == Some(id)) == may_write(core, home))
 }
 
@@ -87,7 +87,7 @@ pub fn greets_with<'a>(
     name: &str,
     value: &'a str,
 ) -> &'a str {
-    let Some(pool) = core.pools.get(home.0).filter(|pool| pool.cluster.is_some()) else { return value };
+    let Some(pool) = core.pools.get(home.0).filter(|pool| pool.cluster_of.cluster.is_some()) else { return value };
     let of_a_standby = || welcome.iter().any(|(name, value)| name == "in_hot_standby" && value == "on");
     if ACCESS.contains(&name) && may_write(core, pool) && of_a_standby() { "off" } else { value }
 }
@@ -97,29 +97,29 @@ pub fn is_of_the_server(core: &Core, server: &Server, name: &str) -> bool {
     let home = members::home_of(core, server.pool);
     home != server.pool
         && ACCESS.contains(&name)
-        && (name == "in_hot_standby" || server.standby == Some(true))
+        && (name == "in_hot_standby" || server.known.standby == Some(true))
         && core.pools.get(home.0).is_some_and(|pool| may_write(core, pool))
 }
 
 /// Opens a connection to some server for clients who wait to be greeted.
 pub fn welcome_from_a_member(core: &mut Core, home: PoolKey) {
     let Some(pool) = core.pools.get(home.0) else { return };
-    if pool.greeting.is_empty() || pool.welcome.is_some() {
+    if pool.queue.greeting.is_empty() || pool.greetings.welcome.is_some() {
         return;
     }
     let mut tried = Tried::default();
-    for &(id, member) in &pool.members {
+    for &(id, member) in &pool.cluster_of.members {
         let Some(member) = core.pools.get(member.0) else { continue };
-        if member.connecting > 0 {
+        if member.connections.connecting > 0 {
             return;
         }
-        let failed = member.failure.as_ref().map(|failure| failure.at);
+        let failed = member.connections.failure.as_ref().map(|failure| failure.at);
         if failed.is_some_and(|when| core.now.saturating_duration_since(when) < SHUN) {
             tried.add(id);
         }
     }
     let first = if may_write(core, pool) { Want::Write } else { Want::ReplicaOrPrimary };
-    let Some(view) = pool.cluster.and_then(|place| core.clusters.get_mut(place)) else { return };
+    let Some(view) = pool.cluster_of.cluster.and_then(|place| core.router.clusters.get_mut(place)) else { return };
     let choice = view.choose(first, tried).or_else(|_| view.choose(Want::Any, tried));
     match choice {
         Ok(id) => {
@@ -133,7 +133,7 @@ pub fn welcome_from_a_member(core: &mut Core, home: PoolKey) {
         Err(unavailable) => {
             let dead = view.view().is_dead();
             let Some(pool) = core.pools.get_mut(home.0) else { return };
-            pool.unavailable = unavailable.to_string();
+            pool.cluster_of.unavailable = unavailable.to_string();
             if dead {
                 turn_away(core, home);
             }
@@ -145,9 +145,9 @@ pub fn welcome_from_a_member(core: &mut Core, home: PoolKey) {
 /// database has one server.
 fn turn_away(core: &mut Core, home: PoolKey) {
     let Some(pool) = core.pools.get_mut(home.0) else { return };
-    let greeting = std::mem::take(&mut pool.greeting);
+    let greeting = std::mem::take(&mut pool.queue.greeting);
     let Some(pool) = core.pools.get(home.0) else { return };
-    let message = format!("database \"{}\": {}", pool.database, why_unavailable(core, pool));
+    let message = format!("database \"{}\": {}", pool.name.database, why_unavailable(core, pool));
     for client in greeting {
         leave::fatal(core, client, "57P03", &message);
     }
@@ -155,12 +155,15 @@ fn turn_away(core: &mut Core, home: PoolKey) {
 
 /// Why a pool of clients finds no server: what became of the last choice, and what each server said last.
 pub fn why_unavailable(core: &Core, home: &Pool) -> String {
-    let Some(view) = home.cluster.and_then(|place| core.clusters.get(place)) else { return String::new() };
+    let Some(view) = home.cluster_of.cluster.and_then(|place| core.router.clusters.get(place)) else {
+        return String::new();
+    };
     let errors = core.shared.board.errors(view.name());
-    let mut why = home.unavailable.clone();
+    let mut why = home.cluster_of.unavailable.clone();
     for server in view.view().servers() {
-        let member = home.members.iter().find(|(id, _)| *id == server.id).and_then(|(_, key)| core.pools.get(key.0));
-        let met = member.and_then(|member| member.failure.as_ref());
+        let member =
+            home.cluster_of.members.iter().find(|(id, _)| *id == server.id).and_then(|(_, key)| core.pools.get(key.0));
+        let met = member.and_then(|member| member.connections.failure.as_ref());
         let said = met.map(|failure| &failure.why).or_else(|| errors.get(&server.id));
         if let Some(said) = said {
             why.push_str(&format!("; {}:{}: {said}", server.host, server.port));

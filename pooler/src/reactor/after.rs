@@ -17,13 +17,13 @@ use crate::state::turn::After;
 /// Does what was put off.
 pub fn run_after(core: &mut Core) {
     // What is done here may work on inputs, and that may put off more.
-    if std::mem::replace(&mut core.in_after, true) {
+    if std::mem::replace(&mut core.schedule.in_after, true) {
         return;
     }
-    while let Some(what) = core.after.pop_front() {
+    while let Some(what) = core.schedule.after.pop_front() {
         match what {
             After::Gone(key) => {
-                let why = core.servers.get_mut(key.0).and_then(|server| server.doomed.take());
+                let why = core.servers.get_mut(key.0).and_then(|server| server.life.doomed.take());
                 if let Some(why) = why {
                     gone::server_gone(core, key, &why);
                 }
@@ -54,7 +54,7 @@ pub fn run_after(core: &mut Core) {
             After::Leave(key, why) => leave::close_client(core, key, &why),
         }
     }
-    core.in_after = false;
+    core.schedule.in_after = false;
 }
 
 /// Lets those who wait for room in a lane have it, in order, while there is any.
@@ -63,20 +63,20 @@ fn serve_sharers(core: &mut Core, pool_key: PoolKey) {
         let Some(pool) = core.pools.get_mut(pool_key.0) else { return };
         let depth = pool.depth(&core.config.settings);
         let servers = &core.servers;
-        let room = pool.lanes.iter().filter_map(|lane| servers.get(lane.0)?.lane.as_ref());
-        if pool.paused || !room.clone().any(|lane| !lane.closed && lane.units.len() < depth) {
+        let room = pool.connections.lanes.iter().filter_map(|lane| servers.get(lane.0)?.lane.as_ref());
+        if pool.limits.paused || !room.clone().any(|lane| !lane.closed && lane.units.len() < depth) {
             return;
         }
-        let Some(key) = pool.sharers.pop_front() else { return };
+        let Some(key) = pool.queue.sharers.pop_front() else { return };
         let Some(client) = core.clients.get_mut(key.0) else { continue };
-        let Some(since) = client.waits.take() else { continue };
-        core.waited = core.now.saturating_duration_since(since);
-        pool.totals.wait_time += core.waited;
-        client.may_share = true;
+        let Some(since) = client.checkout.waits.take() else { continue };
+        core.pipelines.waited = core.now.saturating_duration_since(since);
+        pool.counts.totals.wait_time += core.pipelines.waited;
+        client.checkout.may_share = true;
         feed::feed_client(core, key, &[]);
-        core.waited = Duration::ZERO;
+        core.pipelines.waited = Duration::ZERO;
         // It found no lane whose session is like its own: the others must not overtake it for long.
-        if core.pools.get(pool_key.0).is_some_and(|pool| pool.sharers.front() == Some(&key)) {
+        if core.pools.get(pool_key.0).is_some_and(|pool| pool.queue.sharers.front() == Some(&key)) {
             return;
         }
     }

@@ -64,5 +64,5 @@ pub fn next_heirs(core: &mut Core, key: ClientKey) -> Vec<Traveller> {
 /// What is told of a client that goes.
 pub fn describe(core: &Core, traveller: &Traveller) -> Vec<Row> {
     let learnt = lock(&core.shared.learnt).recall(&core.config, &traveller.database, &traveller.user);
-    Described::of(traveller, &core.tracked, learnt).rows()
+    Described::of(traveller, &core.parameters.tracked, learnt).rows()
 }

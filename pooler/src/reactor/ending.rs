@@ -54,7 +54,7 @@ pub fn begin_to_end(core: &mut Core, way: Ending) {
         let mut most_urgent = lock(&core.shared.way);
         *most_urgent = way.max(*most_urgent);
     }
-    core.door.close(&core.registry);
+    core.entrance.door.close(&core.reactor.registry);
     // What is waited for could not end.
     crate::state::suspension::end(&core.shared);
     suspend::end_suspension(core);
@@ -62,7 +62,7 @@ pub fn begin_to_end(core: &mut Core, way: Ending) {
         core.clients.clear();
         core.servers.clear();
     }
-    core.ending.get_or_insert(core.now);
+    core.lifecycle.ending.get_or_insert(core.now);
     close_idle_clients(core);
 }
 
@@ -72,10 +72,11 @@ fn awaits_logins(core: &Core) -> bool {
 }
 
 pub fn is_over(core: &Core) -> bool {
-    let Some(since) = core.ending else { return false };
+    let Some(since) = core.lifecycle.ending else { return false };
     let late = core.config.settings.shutdown_timeout.limit();
     // Who looks on by the console, or has not said what it wants, is not waited for.
-    let is_waited_for = |client: &Client| client.seat.is_waited_for() || matches!(client.state, client::State::Closing);
+    let is_waited_for =
+        |client: &Client| client.identity.seat.is_waited_for() || matches!(client.state, client::State::Closing);
     // The console asks all workers, so none goes before the last client of all has.
     let done = !core.clients.iter().any(|(_, client)| is_waited_for(client))
         && (*lock(&core.shared.way) == Ending::AtOnce

@@ -14,12 +14,12 @@ use crate::state::turn::{Step, Turn};
 /// Works on a server's input; how many bytes are done with.
 fn server_input(core: &mut Core, key: ServerKey, input: &[u8]) -> usize {
     if let Some(pool) = core.servers.get(key.0).and_then(|server| core.pools.get_mut(server.pool.0)) {
-        pool.totals.sent += input.len() as u64;
+        pool.counts.totals.sent += input.len() as u64;
     }
     let mut at = 0;
     while let Some(left) = input.get(at..).filter(|left| !left.is_empty()) {
         let Some(server) = core.servers.get(key.0) else { return input.len() };
-        if server.doomed.is_some() {
+        if server.life.doomed.is_some() {
             return input.len();
         }
         let step = match server.state {
@@ -44,8 +44,8 @@ fn server_input(core: &mut Core, key: ServerKey, input: &[u8]) -> usize {
 
 /// Works on a client's input; how many bytes are done with.
 fn client_input(core: &mut Core, key: ClientKey, input: &[u8]) -> usize {
-    if let Some(pool) = core.clients.get(key.0).and_then(|c| c.pool).and_then(|key| core.pools.get_mut(key.0)) {
-        pool.totals.received += input.len() as u64;
+    if let Some(pool) = core.clients.get(key.0).and_then(|c| c.route.pool).and_then(|key| core.pools.get_mut(key.0)) {
+        pool.counts.totals.received += input.len() as u64;
     }
     let mut at = 0;
     while let Some(left) = input.get(at..).filter(|left| !left.is_empty()) {

@@ -27,7 +27,7 @@ pub fn read_messages(core: &mut Core) {
             Message::Cancel(key, cancel, asker) => cancel::cancel(core, key, &cancel, asker),
             Message::Cancelled(key) => leave::close_client(core, key, "cancel request"),
             Message::Order(asker, number, order) => {
-                core.orders += u64::from(!matches!(order, Order::Look));
+                core.lifecycle.orders += u64::from(!matches!(order, Order::Look));
                 let answer = obey::obey(core, &order);
                 core.shared.tell(asker, Message::Answer(number, Box::new(answer)));
             }
@@ -37,12 +37,12 @@ pub fn read_messages(core: &mut Core) {
             Message::Resolved(host, changed) => configure::resolved(core, &host, changed),
             Message::MakeRoom(user) => limits::make_room_for_another(core, &user),
             Message::Reload => {
-                core.orders += 1;
+                core.lifecycle.orders += 1;
                 configure::take_config(core);
             }
             // The views of clusters look at the board by themselves; being awake is all that is needed.
             Message::Clusters => (),
-            Message::Replayed => core.replayed = true,
+            Message::Replayed => core.router.replayed = true,
             Message::Shutdown(way) => ending::begin_to_end(core, way),
         }
         after::run_after(core);

@@ -25,19 +25,19 @@ use crate::vars::Vars;
 pub fn may_travel(client: &Client) -> bool {
     client.is_ready()
         && client.is_idle()
-        && !client.behind_own
-        && !client.unsynced
-        && !client.suspended
-        && !client.unclear
-        && !client.pins.any()
-        && client.passing == 0
-        && client.dropping == 0
-        && client.words.is_none()
+        && !client.checkout.behind_own
+        && !client.input.unsynced
+        && !client.input.suspended
+        && !client.session.unclear
+        && !client.session.pins.any()
+        && client.input.passing == 0
+        && client.input.dropping == 0
+        && client.input.words.is_none()
         && client.ears.is_none()
         && client.relay.is_none()
-        && client.pending.is_empty()
-        && client.waiting_since.is_none()
-        && client.console_waits.is_none()
+        && client.session.pending.is_empty()
+        && client.route.waiting_since.is_none()
+        && client.input.console_waits.is_none()
         && client.io.pending() == 0
         && !client.io.hangup
 }
@@ -46,26 +46,29 @@ pub fn may_travel(client: &Client) -> bool {
 /// stays marked, and no other goes in its place. Of those who speak often and of those who seldom do, the same share
 /// is chosen: else those who never speak could be all that are marked.
 pub fn mark_movers(core: &mut Core) {
-    let databases: HashSet<Rc<str>> = core.pools.iter().map(|(_, pool)| pool.database.clone()).collect();
+    let databases: HashSet<Rc<str>> = core.pools.iter().map(|(_, pool)| pool.name.database.clone()).collect();
     let excess = |database: Rc<str>| (database.clone(), core.shared.homes.excess(core.id, &database));
     let mut left: HashMap<Rc<str>, Vec<Excess>> = databases.into_iter().map(excess).collect();
     left.retain(|_, excess| !excess.is_empty());
-    if left.is_empty() && !core.marked || core.ending.is_some() {
+    if left.is_empty() && !core.lifecycle.marked || core.lifecycle.ending.is_some() {
         return;
     }
-    core.marked = !left.is_empty();
+    core.lifecycle.marked = !left.is_empty();
     let mut others: HashMap<Rc<str>, Vec<(Instant, ClientKey)>> = HashMap::new();
     for (key, client) in core.clients.iter_mut() {
-        let stays = !client.is_ready() || client.pins.any() || client.ears.is_some();
+        let stays = !client.is_ready() || client.session.pins.any() || client.ears.is_some();
         let marked = client.moves_to.take();
-        let Some(excess) = left.get_mut(&client.database).filter(|_| !stays) else { continue };
+        let Some(excess) = left.get_mut(&client.identity.database).filter(|_| !stays) else { continue };
         let same = |excess: &&mut Excess| excess.clients > 0 && marked == Some(Bound::Worker(WorkerId(excess.to)));
         match excess.iter_mut().find(same) {
             Some(excess) => {
                 excess.clients -= 1;
                 client.moves_to = marked;
             }
-            None => others.entry(client.database.clone()).or_default().push((client.request_since, ClientKey(key))),
+            None => others
+                .entry(client.identity.database.clone())
+                .or_default()
+                .push((client.times.request_since, ClientKey(key))),
         }
     }
     for (database, mut clients) in others {
@@ -86,41 +89,40 @@ pub fn mark_movers(core: &mut Core) {
 /// Takes a client out of this worker, with all that its session is.
 pub fn pack(core: &mut Core, key: ClientKey) -> Option<Traveller> {
     let client = core.clients.get_mut(key.0)?;
-    let (place, home) = (client.place.take()?, client.home?);
+    let (place, home) = (client.identity.place.take()?, client.route.home?);
     let mut client = core.clients.remove(key.0)?;
     sockets::unwatch(core, &mut client.io.stream);
     let pool = core.pools.get_mut(home.0)?;
-    pool.clients = pool.clients.saturating_sub(1);
-    pool.totals.clients_moved += 1;
-    if pool.clients == 0 {
-        pool.unused_since = Some(core.now);
+    pool.queue.clients = pool.queue.clients.saturating_sub(1);
+    pool.counts.totals.clients_moved += 1;
+    if pool.queue.clients == 0 {
+        pool.queue.unused_since = Some(core.now);
     }
     let carried = |(name, statement): (Box<[u8]>, Rc<Statement>)| (name, statement.carry());
-    let Client { io, id, seat, user, database, vars, sets, startup, role, primary_reads, owed, .. } = client;
-    let Client { statements, unnamed, renamed, cancel_key, minor, since, request_since, admin, deeds, .. } = client;
+    let Client { io, id, identity, route, session, prepared, times, deeds, .. } = client;
     Some(Traveller {
         io,
         id,
-        seat,
+        seat: identity.seat,
         place,
-        user: user.to_string(),
-        database: database.to_string(),
-        served_as: pool.user.to_string(),
-        settings: (vars.carry(), sets.carry()),
-        startup: (startup.0.carry(), startup.1.carry()),
-        role,
-        primary_reads,
-        owed,
-        statements: statements.into_iter().map(carried).collect(),
-        unnamed: unnamed.map(|statement| statement.carry()),
-        renamed,
-        cancel_key,
-        minor,
-        since,
-        request_since,
-        admin,
+        user: identity.user.to_string(),
+        database: identity.database.to_string(),
+        served_as: pool.name.user.to_string(),
+        settings: (session.vars.carry(), session.sets.carry()),
+        startup: (session.startup.0.carry(), session.startup.1.carry()),
+        role: route.role,
+        primary_reads: route.primary_reads,
+        owed: route.owed,
+        statements: prepared.statements.into_iter().map(carried).collect(),
+        unnamed: prepared.unnamed.map(|statement| statement.carry()),
+        renamed: prepared.renamed,
+        cancel_key: identity.cancel_key,
+        minor: identity.minor,
+        since: identity.since,
+        request_since: times.request_since,
+        admin: identity.admin,
         deeds,
-        kills: core.kills,
+        kills: core.lifecycle.kills,
     })
 }
 
@@ -138,34 +140,37 @@ pub fn settle_in(core: &mut Core, traveller: Traveller) -> Option<ClientKey> {
     let (database, user): (Rc<str>, Rc<str>) = (database.as_str().into(), user.as_str().into());
     let pool_key = size::pool_of(core, &database, &served_as.as_str().into());
     welcome::take_welcome(core, pool_key);
-    if core.pools.get_mut(pool_key.0).is_some_and(|pool| std::mem::take(&mut pool.unproven)) {
+    if core.pools.get_mut(pool_key.0).is_some_and(|pool| std::mem::take(&mut pool.name.unproven)) {
         size::size_pool(core, pool_key);
     }
     // Else what it has prepared would be taken for older than all that is prepared here, and be shared with nobody.
     let renewals = fingerprints::shapes_of(core, pool_key).map(|shapes| shapes.knowledge().renewals());
     let mut client = Client::new(io, seat, traveller.since, id);
     client.state = State::Ready;
-    (client.user, client.database, client.place) = (user, database, Some(place));
-    (client.pool, client.home) = (Some(pool_key), Some(pool_key));
+    (client.identity.user, client.identity.database, client.identity.place) = (user, database, Some(place));
+    (client.route.pool, client.route.home) = (Some(pool_key), Some(pool_key));
     if let Some(pool) = core.pools.get_mut(pool_key.0) {
-        pool.clients += 1;
-        pool.unused_since = None;
+        pool.queue.clients += 1;
+        pool.queue.unused_since = None;
         pool.statements.renew(renewals);
-        client.vars = Vars::carried(settings.0, &pool.defaults);
-        client.startup.0 = Vars::carried(startup.0, &client.vars);
+        client.session.vars = Vars::carried(settings.0, &pool.greetings.defaults);
+        client.session.startup.0 = Vars::carried(startup.0, &client.session.vars);
         let adopted = statements.into_iter().map(|(name, carried)| (name, pool.statements.adopt(carried)));
-        client.statements = adopted.collect();
-        client.unnamed = unnamed.map(|carried| pool.statements.adopt(carried));
+        client.prepared.statements = adopted.collect();
+        client.prepared.unnamed = unnamed.map(|carried| pool.statements.adopt(carried));
     }
-    (client.sets, client.startup.1) = (Sets::carried(settings.1), Sets::carried(startup.1));
-    (client.role, client.primary_reads, client.owed) = (traveller.role, traveller.primary_reads, traveller.owed);
-    (client.renamed, client.minor, client.admin) = (traveller.renamed, traveller.minor, traveller.admin);
-    (client.deeds, client.request_since) = (traveller.deeds, traveller.request_since);
-    client.suspended = core.is_suspended();
+    (client.session.sets, client.session.startup.1) = (Sets::carried(settings.1), Sets::carried(startup.1));
+    (client.route.role, client.route.primary_reads, client.route.owed) =
+        (traveller.role, traveller.primary_reads, traveller.owed);
+    (client.prepared.renamed, client.identity.minor, client.identity.admin) =
+        (traveller.renamed, traveller.minor, traveller.admin);
+    (client.deeds, client.times.request_since) = (traveller.deeds, traveller.request_since);
+    client.input.suspended = core.is_suspended();
     lock(&core.shared.cancels).insert(cancel_key.clone(), (core.id, key));
-    client.cancel_key = cancel_key;
+    client.identity.cancel_key = cancel_key;
     core.clients.insert(client);
-    let was_killed = core.pools.get(pool_key.0).is_some_and(|pool| pool.paused) && traveller.kills < core.kills;
+    let was_killed =
+        core.pools.get(pool_key.0).is_some_and(|pool| pool.limits.paused) && traveller.kills < core.lifecycle.kills;
     if was_killed {
         leave::fatal(core, key, "57P01", crate::reactor::moves::KILLED);
         return None;

@@ -17,7 +17,7 @@ use crate::state::turn::{HIGH_WATER, Turn};
 pub const READ: usize = 65_536;
 
 pub fn client_event(core: &mut Core, key: ClientKey, event: &Event) {
-    core.lone.speak(key, core.now);
+    core.reactor.lone.speak(key, core.now);
     let Some(client) = core.clients.get_mut(key.0) else { return };
     client.io.hangup |= event.is_read_closed() || event.is_error();
     client.io.readable |= event.is_readable() || client.io.hangup;
@@ -38,7 +38,7 @@ pub fn server_event(core: &mut Core, key: ServerKey, event: &Event) {
 
 /// Reads what a client has sent and works on it.
 pub fn client_turn(core: &mut Core, key: ClientKey) {
-    if core.clients.get(key.0).is_none_or(|client| client.suspended) {
+    if core.clients.get(key.0).is_none_or(|client| client.input.suspended) {
         return;
     }
     let (proven, moves) = core
@@ -51,10 +51,10 @@ pub fn client_turn(core: &mut Core, key: ClientKey) {
     if moves && depart::moves_away(core, key) {
         return;
     }
-    let mut scratch = std::mem::take(&mut core.scratch);
+    let mut scratch = std::mem::take(&mut core.reactor.scratch);
     read_client(core, key, &mut scratch);
-    core.scratch = scratch;
-    let server = core.clients.get(key.0).and_then(|client| client.server);
+    core.reactor.scratch = scratch;
+    let server = core.clients.get(key.0).and_then(|client| client.checkout.server);
     if let Some(server) = server {
         sockets::flush_server(core, server);
     }
@@ -64,7 +64,8 @@ pub fn client_turn(core: &mut Core, key: ClientKey) {
 
 fn read_client(core: &mut Core, key: ClientKey, scratch: &mut [u8]) {
     // Who hangs up in the queue is not served: a connection would be made ready for nobody.
-    let gone = |client: &Client| client.io.hangup && client.waits.is_some() && client.server.is_none();
+    let gone =
+        |client: &Client| client.io.hangup && client.checkout.waits.is_some() && client.checkout.server.is_none();
     if core.clients.get(key.0).is_some_and(gone) {
         return leave::client_gone(core, key, None);
     }
@@ -93,10 +94,10 @@ fn read_client(core: &mut Core, key: ClientKey, scratch: &mut [u8]) {
 /// Whether a client's input may be worked on: it does not wait, and its server keeps up.
 fn client_may_go_on(core: &Core, key: ClientKey) -> bool {
     let Some(client) = core.clients.get(key.0) else { return false };
-    if client.waits.is_some()
-        || client.behind_own
+    if client.checkout.waits.is_some()
+        || client.checkout.behind_own
         || client.ears.as_ref().is_some_and(|ears| ears.awaits())
-        || client.console_waits.is_some()
+        || client.input.console_waits.is_some()
         || client.io.pending() > HIGH_WATER
     {
         return false;
@@ -110,17 +111,21 @@ fn client_may_go_on(core: &Core, key: ClientKey) -> bool {
     if stays_there {
         return false;
     }
-    client.server.and_then(|server| core.servers.get(server.0)).is_none_or(|server| server.io.pending() <= HIGH_WATER)
+    client
+        .checkout
+        .server
+        .and_then(|server| core.servers.get(server.0))
+        .is_none_or(|server| server.io.pending() <= HIGH_WATER)
 }
 
 pub fn server_turn(core: &mut Core, key: ServerKey) {
-    if core.servers.get(key.0).is_none_or(|server| server.suspended) {
+    if core.servers.get(key.0).is_none_or(|server| server.life.suspended) {
         return;
     }
-    let mut scratch = std::mem::take(&mut core.scratch);
+    let mut scratch = std::mem::take(&mut core.reactor.scratch);
     let client = core.servers.get(key.0).and_then(|server| server.client());
     read_server(core, key, &mut scratch);
-    core.scratch = scratch;
+    core.reactor.scratch = scratch;
     if let Some(client) = client {
         sockets::flush_client(core, client);
         hub_asks::tell_news(core, client);
@@ -151,7 +156,7 @@ fn read_server(core: &mut Core, key: ServerKey, scratch: &mut [u8]) {
         Got::Nothing => (),
         Got::Closed(error) => {
             // TLS that could not be agreed on will not be the next time.
-            server.refused |= error.as_ref().is_some_and(|error| error.kind() == io::ErrorKind::InvalidData);
+            server.life.refused |= error.as_ref().is_some_and(|error| error.kind() == io::ErrorKind::InvalidData);
             let why = error.map_or(crate::backend::close::SERVER_CLOSED.to_owned(), |error| error.to_string());
             gone::server_gone(core, key, &why);
         }

@@ -20,7 +20,7 @@ use crate::takeover::{MOST, answer_to_takeover, own_path, send_with, write_plain
 pub fn hand_over(core: &mut Core, key: ClientKey) -> Result<(), String> {
     may_hand_over(core, key)?;
     let metrics = lock(&core.shared.succession.metrics);
-    let mut sockets: Vec<(Kind, String, BorrowedFd<'_>)> = core.door.sockets();
+    let mut sockets: Vec<(Kind, String, BorrowedFd<'_>)> = core.entrance.door.sockets();
     if let Some((listener, _)) = metrics.as_ref()
         && let Ok(address) = listener.local_addr()
     {
@@ -39,7 +39,7 @@ pub fn hand_over(core: &mut Core, key: ClientKey) -> Result<(), String> {
 
 /// Gives the clients that have nothing under way to the process that has taken the sockets over.
 pub fn hand_clients_over(core: &mut Core, key: ClientKey) -> Result<(), String> {
-    let own = core.clients.get(key.0).is_some_and(|client| account::is_own_user(client) && !client.unsynced);
+    let own = core.clients.get(key.0).is_some_and(|client| account::is_own_user(client) && !client.input.unsynced);
     if !own || !core.shared.succession.is_handed_over() {
         return Err("TAKEOVER CLIENTS is for the process that has taken the sockets over".to_owned());
     }
@@ -86,7 +86,7 @@ pub fn handed_over(core: &mut Core, key: ClientKey) -> Result<(), String> {
 
 fn may_hand_over(core: &Core, key: ClientKey) -> Result<(), String> {
     let Some(client) = core.clients.get(key.0) else { return Ok(()) };
-    if !account::is_own_user(client) || client.unsynced {
+    if !account::is_own_user(client) || client.input.unsynced {
         return Err("TAKEOVER is for howdah-pooler -R, over the Unix socket under the pooler's own account".to_owned());
     }
     if core.shared.succession.is_handed_over() {

@@ -20,10 +20,10 @@ use crate::sync::lock;
 /// Holds what is at rest; how much is not. The others are closed when they have had their time.
 pub fn suspend(core: &mut Core) -> usize {
     let Some(since) = *lock(&core.shared.suspended) else { return 0 };
-    if core.suspension == Suspension::Whole {
+    if core.lifecycle.suspension == Suspension::Whole {
         return 0;
     }
-    core.suspension = Suspension::Begun;
+    core.lifecycle.suspension = Suspension::Begun;
     let limit = core.config.settings.suspend_timeout.limit();
     let late = limit.is_some_and(|limit| core.now.saturating_duration_since(since) >= limit);
     let clients = core.clients.iter().filter(|(_, client)| !client.is_on_console());
@@ -32,13 +32,13 @@ pub fn suspend(core: &mut Core) -> usize {
     let plan = Plan::new(clients, servers);
     let left = plan.left();
     for &key in &plan.hold_clients {
-        core.clients.get_mut(key.0).into_iter().for_each(|client| client.suspended = true);
+        core.clients.get_mut(key.0).into_iter().for_each(|client| client.input.suspended = true);
     }
     for &key in &plan.hold_servers {
-        core.servers.get_mut(key.0).into_iter().for_each(|server| server.suspended = true);
+        core.servers.get_mut(key.0).into_iter().for_each(|server| server.life.suspended = true);
     }
     if left == 0 {
-        core.suspension = Suspension::Whole;
+        core.lifecycle.suspension = Suspension::Whole;
     } else if late {
         close_late(core, plan);
     } else {
@@ -62,12 +62,12 @@ fn close_late(core: &mut Core, plan: Plan<ClientKey, ServerKey>) {
 
 fn let_go_on(core: &mut Core, clients: &[ClientKey], servers: &[ServerKey]) {
     for &key in clients {
-        if core.clients.get_mut(key.0).is_some_and(|client| std::mem::take(&mut client.suspended)) {
+        if core.clients.get_mut(key.0).is_some_and(|client| std::mem::take(&mut client.input.suspended)) {
             turns::give_turn(core, Turn::Client(key));
         }
     }
     for &key in servers {
-        if core.servers.get_mut(key.0).is_some_and(|server| std::mem::take(&mut server.suspended)) {
+        if core.servers.get_mut(key.0).is_some_and(|server| std::mem::take(&mut server.life.suspended)) {
             turns::give_turn(core, Turn::Server(key));
         }
     }
@@ -75,7 +75,7 @@ fn let_go_on(core: &mut Core, clients: &[ClientKey], servers: &[ServerKey]) {
 
 /// Lets all that is held go on.
 pub fn end_suspension(core: &mut Core) {
-    if std::mem::take(&mut core.suspension) == Suspension::No {
+    if std::mem::take(&mut core.lifecycle.suspension) == Suspension::No {
         return;
     }
     let clients: Vec<ClientKey> = core.clients.iter().map(|(key, _)| ClientKey(key)).collect();
@@ -85,12 +85,12 @@ pub fn end_suspension(core: &mut Core) {
     for key in pools {
         free::serve_queue(core, key);
     }
-    core.door.rings();
+    core.entrance.door.rings();
 }
 
 /// Goes on with a suspension that has begun. It ends when nobody is left on the console who could end it.
 pub fn tick_suspension(core: &mut Core) {
-    if core.suspension == Suspension::Begun {
+    if core.lifecycle.suspension == Suspension::Begun {
         suspend(core);
     }
     let abandoned = core.id == crate::homes::CONSOLE

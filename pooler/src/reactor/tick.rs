@@ -32,11 +32,11 @@ pub fn tick(core: &mut Core) {
         tick_traffic(core);
     }
     obey::console_tick(core);
-    if core.ending.is_some() {
+    if core.lifecycle.ending.is_some() {
         ending::close_idle_clients(core);
     }
-    if core.now >= core.period_ends {
-        core.period_ends = core.now + core.config.settings.stats_period.0.max(Duration::from_secs(1));
+    if core.now >= core.schedule.period_ends {
+        core.schedule.period_ends = core.now + core.config.settings.stats_period.0.max(Duration::from_secs(1));
         end_period(core);
     }
 }
@@ -57,8 +57,8 @@ fn tick_traffic(core: &mut Core) {
         hub::tick_hubs(core);
     }
     reroute::tick_clusters(core);
-    if core.now >= core.next_upkeep {
-        core.next_upkeep = core.now + UPKEEP;
+    if core.now >= core.schedule.next_upkeep {
+        core.schedule.next_upkeep = core.now + UPKEEP;
         upkeep::keep_pools(core);
         addresses::refresh_names(core);
         fingerprints::forget_shapes(core);
@@ -87,17 +87,19 @@ fn tick_clients(core: &mut Core) {
             | ClientState::Login(..)
             | ClientState::Proven(_)
             | ClientState::Greeting => {
-                let waits = client.waiting_since.filter(|_| matches!(client.state, ClientState::Greeting));
-                if waits.is_some_and(|since| past(since, config.query_wait(&client.user, &client.database))) {
+                let waits = client.route.waiting_since.filter(|_| matches!(client.state, ClientState::Greeting));
+                if waits.is_some_and(|since| {
+                    past(since, config.query_wait(&client.identity.user, &client.identity.database))
+                }) {
                     over.push((key, "wait", "query_wait_timeout".to_owned()));
-                } else if past(client.since, settings.client_login_timeout.limit()) {
+                } else if past(client.identity.since, settings.client_login_timeout.limit()) {
                     let kind = if waits.is_some() { "wait" } else { "08006" };
                     over.push((key, kind, "client_login_timeout".to_owned()));
                 }
                 continue;
             }
             ClientState::Closing => {
-                if past(client.since, Some(LINGER)) {
+                if past(client.identity.since, Some(LINGER)) {
                     lingering.push(key);
                 }
                 continue;
@@ -105,45 +107,45 @@ fn tick_clients(core: &mut Core) {
             ClientState::Console | ClientState::Relay => continue,
             ClientState::Ready => (),
         }
-        if let Some(since) = client.waits {
-            if past(since, config.query_wait(&client.user, &client.database)) {
+        if let Some(since) = client.checkout.waits {
+            if past(since, config.query_wait(&client.identity.user, &client.identity.database)) {
                 over.push((key, "wait", "query_wait_timeout".to_owned()));
-            } else if !client.told_to_wait && past(since, settings.query_wait_notify.limit()) {
+            } else if !client.checkout.told_to_wait && past(since, settings.query_wait_notify.limit()) {
                 told.push(key);
             }
             continue;
         }
         // Few have limits of their own.
-        let limits = if config.users.is_empty() { of_all } else { config.limits(&client.user) };
-        if client.lane.is_some() {
-            if past(client.request_since, limits.query) {
+        let limits = if config.users.is_empty() { of_all } else { config.limits(&client.identity.user) };
+        if client.checkout.lane.is_some() {
+            if past(client.times.request_since, limits.query) {
                 over.push((key, "57014", "query_timeout".to_owned()));
             }
             continue;
         }
-        let Some(server) = client.server.and_then(|server| core.servers.get(server.0)) else {
+        let Some(server) = client.checkout.server.and_then(|server| core.servers.get(server.0)) else {
             // Who listens waits for what is said.
-            if client.ears.is_none() && past(client.request_since, limits.idle) {
+            if client.ears.is_none() && past(client.times.request_since, limits.idle) {
                 over.push((key, "57P05", "client_idle_timeout".to_owned()));
             }
             continue;
         };
-        if !server.requests.is_empty() && past(client.request_since, limits.query) {
-            cancels.extend(client.server);
+        if !server.exchange.requests.is_empty() && past(client.times.request_since, limits.query) {
+            cancels.extend(client.checkout.server);
             over.push((key, "57014", "query_timeout".to_owned()));
-        } else if server.requests.is_empty()
+        } else if server.exchange.requests.is_empty()
             && server.status != wire::backend::Status::Idle
-            && past(client.request_since, limits.idle_transaction)
+            && past(client.times.request_since, limits.idle_transaction)
         {
             over.push((key, "25P03", "idle_transaction_timeout".to_owned()));
-        } else if client.transaction_since.is_some_and(|since| past(since, limits.transaction)) {
-            cancels.extend(client.server);
+        } else if client.times.transaction_since.is_some_and(|since| past(since, limits.transaction)) {
+            cancels.extend(client.checkout.server);
             over.push((key, "25P04", "transaction_timeout".to_owned()));
         }
     }
     for key in told {
         let Some(client) = core.clients.get_mut(key.0) else { continue };
-        client.told_to_wait = true;
+        client.checkout.told_to_wait = true;
         let text = "no server connection is free, the statement waits in the queue (query_wait_notify)";
         wire::backend::write_notice(client.io.out(), "NOTICE", "00000", text);
         sockets::flush_client(core, key);
@@ -163,25 +165,27 @@ fn tick_clients(core: &mut Core) {
 /// been let in.
 fn wait_is_over(core: &mut Core, key: ClientKey, limit: &str) {
     let Some(client) = core.clients.get(key.0) else { return };
-    let Some(pool) = client.pool.and_then(|key| core.pools.get(key.0)) else { return };
-    let (database, user) = (&pool.database, &pool.user);
-    let (code, why) = if pool.paused {
+    let Some(pool) = client.route.pool.and_then(|key| core.pools.get(key.0)) else { return };
+    let (database, user) = (&pool.name.database, &pool.name.user);
+    let (code, why) = if pool.limits.paused {
         ("53300", format!("database \"{database}\" is paused"))
-    } else if let Some(failure) = pool.failure.as_ref().filter(|_| client.is_ready() && pool.servers.is_empty()) {
+    } else if let Some(failure) =
+        pool.connections.failure.as_ref().filter(|_| client.is_ready() && pool.connections.servers.is_empty())
+    {
         ("08006", format!("the server cannot be reached: {}", failure.why))
-    } else if pool.cluster.is_some() && pool.home.is_none() {
+    } else if pool.cluster_of.cluster.is_some() && pool.cluster_of.home.is_none() {
         // A driver that knows of several poolers goes on to the next.
         let code = if client.is_ready() { "53300" } else { "57P03" };
         (code, format!("database \"{database}\": {}", welcome::why_unavailable(core, pool)))
     } else if !client.is_ready() {
-        let met = pool.failure.as_ref().map(|failure| format!(": {}", failure.why)).unwrap_or_default();
+        let met = pool.connections.failure.as_ref().map(|failure| format!(": {}", failure.why)).unwrap_or_default();
         ("57P03", format!("database \"{database}\": no server connection could be had{met}"))
     } else {
-        let waiting = pool.waiting.len() + pool.sharers.len();
+        let waiting = pool.queue.waiting.len() + pool.queue.sharers.len();
         let why = format!(
             "the pool of database \"{database}\" and user \"{user}\" is full: {} server connections, all in use, \
              {waiting} clients waiting",
-            pool.servers.len(),
+            pool.connections.servers.len(),
         );
         ("53300", why)
     };
@@ -200,31 +204,35 @@ fn tick_servers(core: &mut Core) {
     for (number, server) in core.servers.iter() {
         let key = ServerKey(number);
         match server.state {
-            _ if server.target.is_some() && past(server.since, settings.cancel_wait_timeout.limit()) => {
+            _ if server.cancels.target.is_some() && past(server.life.since, settings.cancel_wait_timeout.limit()) => {
                 gone.push((key, "a cancel request took too long"));
             }
-            State::Connecting | State::Login(_) if past(server.since, settings.server_connect_timeout.limit()) => {
+            State::Connecting | State::Login(_) if past(server.life.since, settings.server_connect_timeout.limit()) => {
                 gone.push((key, "server_connect_timeout"));
             }
             State::Preparing
-                if server.held == 0 && past(server.state_since, settings.server_connect_timeout.limit()) =>
+                if server.cancels.held == 0
+                    && past(server.life.state_since, settings.server_connect_timeout.limit()) =>
             {
                 gone.push((key, "resetting the session took too long"));
             }
             State::Active
-                if server.aligning.is_some() && past(server.state_since, settings.server_connect_timeout.limit()) =>
+                if server.known.aligning.is_some()
+                    && past(server.life.state_since, settings.server_connect_timeout.limit()) =>
             {
                 gone.push((key, "bringing its session in line took too long"));
             }
             // It would never be idle if others always followed.
-            State::Lane if server.retire || checks::is_old(core, server) => aged.push(key),
+            State::Lane if server.life.retire || checks::is_old(core, server) => aged.push(key),
             State::Idle => {
                 let pool = core.pools.get(server.pool.0);
-                let spare = |pool: &Pool| pool.common.total() > pool.minimum || pool.clients == 0 && !pool.kept;
+                let spare = |pool: &Pool| {
+                    pool.common.total() > pool.limits.minimum || pool.queue.clients == 0 && !pool.limits.kept
+                };
                 let spare = pool.is_none_or(spare);
                 if checks::is_old(core, server) {
                     idle.push((key, "server_lifetime"));
-                } else if spare && past(server.state_since, settings.server_idle_timeout.limit()) {
+                } else if spare && past(server.life.state_since, settings.server_idle_timeout.limit()) {
                     idle.push((key, "server_idle_timeout"));
                 }
             }
@@ -256,14 +264,17 @@ fn tick_pools(core: &mut Core) {
     keys.sort_by_key(|(since, _)| since.unwrap_or(core.now));
     for (_, key) in keys {
         let Some(pool) = core.pools.get(key.0) else { continue };
-        if pool.owes {
+        if pool.connections.owes {
             neighbours::look_at_debt(core, key);
         }
-        if core.pools.get(key.0).is_some_and(|pool| !pool.greeting.is_empty()) {
+        if core.pools.get(key.0).is_some_and(|pool| !pool.queue.greeting.is_empty()) {
             welcome::take_welcome(core, key);
         }
         let Some(pool) = core.pools.get(key.0) else { continue };
-        if !pool.is_unwanted() || !pool.greeting.is_empty() || pool.servers.len() < pool.minimum {
+        if !pool.is_unwanted()
+            || !pool.queue.greeting.is_empty()
+            || pool.connections.servers.len() < pool.limits.minimum
+        {
             grow::grow(core, key);
             neighbours::claim_share(core, key);
         } else {
@@ -276,8 +287,8 @@ fn tick_pools(core: &mut Core) {
 fn end_period(core: &mut Core) {
     let mut sum = Totals::default();
     for (_, pool) in core.pools.iter_mut() {
-        pool.periods = [pool.periods[1], pool.totals];
-        sum = sum.plus(&pool.periods[1].since(&pool.periods[0]));
+        pool.counts.periods = [pool.counts.periods[1], pool.counts.totals];
+        sum = sum.plus(&pool.counts.periods[1].since(&pool.counts.periods[0]));
     }
     // Each worker tells of its own databases.
     if core.config.settings.log_stats && (core.id.0 == 0 || !core.pools.is_empty()) {

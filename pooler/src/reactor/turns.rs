@@ -11,23 +11,23 @@ use crate::state::turn::Turn;
 
 /// Puts something off until the input at hand has been worked on.
 pub fn later(core: &mut Core, what: After) {
-    if core.after.back() != Some(&what) {
-        core.after.push_back(what);
+    if core.schedule.after.back() != Some(&what) {
+        core.schedule.after.push_back(what);
     }
 }
 
 /// Has a server connection closed when the input at hand has been worked on; nothing more of its input is.
 pub fn doom(core: &mut Core, key: ServerKey, why: &str) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
-    if server.doomed.is_none() {
-        server.doomed = Some(why.to_owned());
+    if server.life.doomed.is_none() {
+        server.life.doomed = Some(why.to_owned());
         later(core, After::Gone(key));
     }
 }
 
 /// Gives somebody a turn.
 pub fn give_turn(core: &mut Core, turn: Turn) {
-    if core.queued.insert(turn) {
-        core.turns.push_back(turn);
+    if core.schedule.queued.insert(turn) {
+        core.schedule.turns.push_back(turn);
     }
 }

@@ -3,14 +3,13 @@
 //! The loop polls, marks what is readable, and works through a list of connections until none has anything to do.
 //! Whoever gives somebody else work (a server lent, a buffer drained) puts them on the list, so nothing recurses.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mio::{Events, Poll};
 
-use crate::admin::console::Console;
 use crate::frontend::accept;
 use crate::listen::Listener;
 use crate::pipeline::{lanes, stall};
@@ -20,14 +19,12 @@ use crate::reactor::read::{self, READ};
 use crate::reactor::{after, ending, mail, tick};
 use crate::router::reroute;
 use crate::shared::Shared;
-use crate::state::Core;
 use crate::state::door::{Door, Strangers};
 use crate::state::hub::Hubs;
 use crate::state::keys::{ClientKey, ServerKey, WorkerId};
 use crate::state::slots::{Slot, Slots};
-use crate::state::suspension::Suspension;
 use crate::state::turn::Turn;
-use crate::state::workload::Workload;
+use crate::state::{Core, Entrance, Lifecycle, Parameters, Pipelines, Reactor, Router, Schedule};
 use crate::vars::Tracked;
 
 /// How often time limits are looked at.
@@ -49,51 +46,42 @@ impl Worker {
         let config = shared.config();
         let now = Instant::now();
         let tracked = Tracked::new(&config.settings.track_extra_parameters.0);
+        let lexed_by = ["standard_conforming_strings", "client_encoding"]
+            .map(|name| tracked.place(name).unwrap_or(usize::MAX))
+            .into();
         let mut core = Core {
             id,
-            lexed_by: ["standard_conforming_strings", "client_encoding"]
-                .map(|name| tracked.place(name).unwrap_or(usize::MAX))
-                .into(),
-            tracked,
-            period_ends: now + config.settings.stats_period.0,
-            config,
             clients: Slots::default(),
             servers: Slots::default(),
             pools: Slots::default(),
             pool_names: HashMap::new(),
             now,
-            turns: VecDeque::new(),
-            console: Console::default(),
-            next_upkeep: now,
-            errors: BTreeMap::new(),
-            ending: None,
-            orders: 0,
-            kills: 0,
-            marked: false,
-            workload: Workload::default(),
-            suspension: Suspension::No,
-            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            parameters: Parameters { tracked, lexed_by },
+            schedule: Schedule {
+                turns: VecDeque::new(),
+                queued: HashSet::new(),
+                after: VecDeque::new(),
+                in_after: false,
+                unflushed: Vec::new(),
+                next_tick: now + TICK,
+                next_upkeep: now,
+                period_ends: now + config.settings.stats_period.0,
+            },
+            router: Router::default(),
+            pipelines: Pipelines::default(),
+            lifecycle: Lifecycle::default(),
             hubs: Hubs::new(),
-            active_lanes: Vec::new(),
-            waited: Duration::ZERO,
-            after: VecDeque::new(),
-            in_after: false,
-            unflushed: Vec::new(),
-            replay_due: None,
-            replayed: false,
-            clusters: Vec::new(),
-            judged: None,
-            shapes: HashMap::new(),
-            registry: poll.registry().try_clone()?,
-            lone: Lone::new(now),
-            door: Door::new(listeners),
-            strangers: Strangers::default(),
-            queued: HashSet::new(),
-            scratch: vec![0; READ],
-            next_tick: now + TICK,
+            entrance: Entrance { door: Door::new(listeners), strangers: Strangers::default() },
+            reactor: Reactor {
+                registry: poll.registry().try_clone()?,
+                lone: Lone::new(now),
+                scratch: vec![0; READ],
+                cores: std::thread::available_parallelism().map_or(1, usize::from),
+            },
+            config,
             shared,
         };
-        core.door.watch(&core.registry, DOOR)?;
+        core.entrance.door.watch(&core.reactor.registry, DOOR)?;
         Ok(Self { poll, core })
     }
 
@@ -101,13 +89,13 @@ impl Worker {
     pub fn run(mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(1024);
         while !ending::is_over(&self.core) {
-            let awake = self.core.lone.stays_awake(self.core.now, self.core.config.settings.busy_poll.0);
+            let awake = self.core.reactor.lone.stays_awake(self.core.now, self.core.config.settings.busy_poll.0);
             let wait = if self.has_work() || awake {
                 Duration::ZERO
             } else {
-                let moments = [stall::lane_deadline(&self.core), self.core.replay_due];
+                let moments = [stall::lane_deadline(&self.core), self.core.router.replay_due];
                 let moments = moments.into_iter().flatten().filter(|_| !self.core.is_suspended());
-                let until = moments.fold(self.core.next_tick, Instant::min);
+                let until = moments.fold(self.core.schedule.next_tick, Instant::min);
                 until.saturating_duration_since(Instant::now())
             };
             if awake || lanes::in_flight(&self.core) >= GATHER {
@@ -121,9 +109,9 @@ impl Worker {
 
     /// Whether somebody has something to do without any event.
     pub fn has_work(&self) -> bool {
-        !self.core.turns.is_empty()
-            || !self.core.unflushed.is_empty()
-            || self.core.lets_in() && self.core.door.has_rung()
+        !self.core.schedule.turns.is_empty()
+            || !self.core.schedule.unflushed.is_empty()
+            || self.core.lets_in() && self.core.entrance.door.has_rung()
     }
 
     /// Waits so long for events, and does what there is to do.
@@ -147,46 +135,46 @@ impl Worker {
 /// Does what there is to do, told by these events, at this time.
 fn work(core: &mut Core, events: &Events, now: Instant) {
     core.now = now;
-    if !core.clusters.is_empty() {
+    if !core.router.clusters.is_empty() {
         reroute::look_at_clusters(core);
         after::run_after(core);
     }
     if !events.is_empty() {
-        core.lone.hear(core.now);
+        core.reactor.lone.hear(core.now);
     }
     for event in events.iter() {
         let (slot, kind) = Slot::of_token(event.token().0);
         match kind {
             0 => read::client_event(core, ClientKey(slot), event),
             1 => read::server_event(core, ServerKey(slot), event),
-            2 => core.door.rings(),
+            2 => core.entrance.door.rings(),
             _ => mail::read_messages(core),
         }
     }
     // Those who still have something to do after their turn come again after the next poll.
-    for _ in 0..core.turns.len() {
-        let Some(turn) = core.turns.pop_front() else { break };
-        core.queued.remove(&turn);
+    for _ in 0..core.schedule.turns.len() {
+        let Some(turn) = core.schedule.turns.pop_front() else { break };
+        core.schedule.queued.remove(&turn);
         match turn {
             Turn::Client(key) => read::client_turn(core, key),
             Turn::Server(key) => read::server_turn(core, key),
         }
     }
-    if core.lets_in() && core.door.has_rung() {
+    if core.lets_in() && core.entrance.door.has_rung() {
         accept::accept(core);
     }
     after::run_after(core);
-    if !core.active_lanes.is_empty() && !core.is_suspended() {
+    if !core.pipelines.active_lanes.is_empty() && !core.is_suspended() {
         stall::look_after_lanes(core);
     }
-    if !core.unflushed.is_empty() {
+    if !core.schedule.unflushed.is_empty() {
         lanes::flush_lanes(core);
     }
-    if core.replayed || core.replay_due.is_some() {
+    if core.router.replayed || core.router.replay_due.is_some() {
         reroute::look_at_replay(core);
     }
-    if core.now >= core.next_tick {
-        core.next_tick = core.now + TICK;
+    if core.now >= core.schedule.next_tick {
+        core.schedule.next_tick = core.now + TICK;
         tick::tick(core);
         after::run_after(core);
     }

@@ -20,19 +20,19 @@ pub fn processor_time() -> Duration {
 pub fn tell_workload(core: &mut Core) {
     let mut statements: BTreeMap<String, u64> = BTreeMap::new();
     for (_, pool) in core.pools.iter() {
-        *statements.entry(pool.database.to_string()).or_default() += pool.totals.queries;
+        *statements.entry(pool.name.database.to_string()).or_default() += pool.counts.totals.queries;
     }
     let since = |(name, now): (&String, &u64)| {
-        let before = core.workload.statements.get(name).copied().unwrap_or(0);
+        let before = core.lifecycle.workload.statements.get(name).copied().unwrap_or(0);
         (name.clone(), now.saturating_sub(before))
     };
     let fresh: BTreeMap<String, u64> = statements.iter().map(since).collect();
     let (now, used) = (Instant::now(), processor_time());
-    let busy = core.workload.at.map_or(0.0, |(then, before)| {
+    let busy = core.lifecycle.workload.at.map_or(0.0, |(then, before)| {
         let passed = now.saturating_duration_since(then).as_secs_f64();
         used.saturating_sub(before).as_secs_f64() / passed.max(f64::EPSILON)
     });
-    core.workload = Workload { at: Some((now, used)), statements };
+    core.lifecycle.workload = Workload { at: Some((now, used)), statements };
     core.shared.homes.report(core.id, busy, &fresh);
     if core.id == CONSOLE {
         for (database, workers) in core.shared.homes.decide() {

@@ -76,40 +76,44 @@ pub fn binds(shape: &Shape, serializable: bool) -> bool {
 /// replica must have replayed all commits up to `stamp`.
 pub fn route(core: &mut Core, key: ClientKey, want: Want, stamp: u64) -> bool {
     let Some(client) = core.clients.get(key.0) else { return false };
-    let (Some(home), mut tried) = (client.home, client.tried) else { return false };
+    let (Some(home), mut tried) = (client.route.home, client.route.tried) else { return false };
     let Some(pool) = core.pools.get(home.0) else { return false };
-    let Some(place) = pool.cluster else { return true };
-    let Some(view) = core.clusters.get_mut(place) else { return true };
+    let Some(place) = pool.cluster_of.cluster else { return true };
+    let Some(view) = core.router.clusters.get_mut(place) else { return true };
     let counts = view.routing().strategy == Strategy::LeastOutstanding;
-    for &(id, member) in &pool.members {
+    for &(id, member) in &pool.cluster_of.members {
         let Some(member) = core.pools.get(member.0) else { continue };
-        if let Some(failure) = &member.failure
+        if let Some(failure) = &member.connections.failure
             && core.now.saturating_duration_since(failure.at) < SHUN
         {
             tried.add(id);
         }
         if counts {
-            let lanes = member.lanes.iter().filter_map(|lane| core.servers.get(lane.0)?.lane.as_ref());
+            let lanes = member.connections.lanes.iter().filter_map(|lane| core.servers.get(lane.0)?.lane.as_ref());
             let shared: usize = lanes.map(|lane| lane.units.len()).sum();
-            let lent = member.servers.len().saturating_sub(member.idle.len() + member.lanes.len());
-            view.count(id, shared + lent + member.waiting.len() + member.sharers.len());
+            let lent = member
+                .connections
+                .servers
+                .len()
+                .saturating_sub(member.connections.idle.len() + member.connections.lanes.len());
+            view.count(id, shared + lent + member.queue.waiting.len() + member.queue.sharers.len());
         }
     }
     let behind = view.behind(stamp);
     let mut choice = view.choose(want, tried | behind).map_err(|unavailable| unavailable.to_string());
     if !behind.is_empty() && !choice.as_ref().is_ok_and(|&id| want == Want::Any || view.view().serves_reads(id)) {
         // A replica would do, if it had replayed what the read must see.
-        let waited = core.clients.get(key.0).is_some_and(|client| client.owed.until.is_some());
+        let waited = core.clients.get(key.0).is_some_and(|client| client.route.owed.until.is_some());
         let waits = freshness::awaits_replay(core, key, place, stamp);
         choice = if waits {
             Err("no replica has replayed yet what the read must see".to_owned())
         } else {
-            let Some(view) = core.clusters.get_mut(place) else { return true };
+            let Some(view) = core.router.clusters.get_mut(place) else { return true };
             choice.or_else(|_| view.choose(Want::Write, tried).map_err(|unavailable| unavailable.to_string()))
         };
         if let Some(home) = core.pools.get_mut(home.0) {
-            home.totals.awaited_replay += u64::from(waits && !waited);
-            home.totals.read_on_primary += u64::from(choice.is_ok());
+            home.counts.totals.awaited_replay += u64::from(waits && !waited);
+            home.counts.totals.read_on_primary += u64::from(choice.is_ok());
         }
     }
     let member = choice.and_then(|id| members::member(core, home, id).ok_or_else(String::new));
@@ -118,17 +122,17 @@ pub fn route(core: &mut Core, key: ClientKey, want: Want, stamp: u64) -> bool {
     };
     match member {
         Ok(member) => {
-            client.pool = Some(member);
-            client.owed.until = None;
+            client.route.pool = Some(member);
+            client.route.owed.until = None;
             true
         }
         Err(why) => {
             // What failed then may do the next time.
-            client.tried = Tried::default();
-            client.pool = Some(home);
-            client.waits = Some(*client.waiting_since.get_or_insert(core.now));
-            pool.waiting.push_back(key);
-            pool.unavailable = why;
+            client.route.tried = Tried::default();
+            client.route.pool = Some(home);
+            client.checkout.waits = Some(*client.route.waiting_since.get_or_insert(core.now));
+            pool.queue.waiting.push_back(key);
+            pool.cluster_of.unavailable = why;
             false
         }
     }

@@ -21,18 +21,18 @@ use crate::sync::lock;
 
 /// What is known of the statements of a pool's database.
 pub fn shapes_of(core: &mut Core, pool: PoolKey) -> Option<&mut Shapes> {
-    let database = core.pools.get(pool.0)?.database.clone();
-    if !core.shapes.contains_key(&database) {
+    let database = core.pools.get(pool.0)?.name.database.clone();
+    if !core.router.shapes.contains_key(&database) {
         let place = Place::of(&core.config, &database)?;
-        core.shapes.insert(database.clone(), Shapes::new(core.shared.library.knowledge(place)));
+        core.router.shapes.insert(database.clone(), Shapes::new(core.shared.library.knowledge(place)));
     }
-    core.shapes.get_mut(&database)
+    core.router.shapes.get_mut(&database)
 }
 
 /// What all workers know of a pool's database.
 fn knowledge(core: &Core, pool: PoolKey) -> Option<&Arc<Knowledge>> {
-    let database = &core.pools.get(pool.0)?.database;
-    core.shapes.get(database).map(Shapes::knowledge)
+    let database = &core.pools.get(pool.0)?.name.database;
+    core.router.shapes.get(database).map(Shapes::knowledge)
 }
 
 /// Whether nothing can be relied on that is known of the statements of a pool's database.
@@ -43,19 +43,19 @@ pub fn is_doubtful(core: &Core, pool: PoolKey) -> bool {
 /// A pool has logged in to a server: the catalog can be read in the same way.
 pub fn note_way(core: &mut Core, key: ServerKey) {
     let Some(server) = core.servers.get(key.0) else { return };
-    let Some(pool) = core.pools.get(server.pool.0).filter(|pool| pool.mode.lends()) else {
+    let Some(pool) = core.pools.get(server.pool.0).filter(|pool| pool.limits.mode.lends()) else {
         return;
     };
-    let Some(entry) = core.config.database(&pool.database) else { return };
-    let user = entry.user.as_deref().unwrap_or(&pool.user);
-    let account = lock(&core.shared.learnt).account(&core.config, &pool.database, entry, user);
-    let (host, port, address) = (server.host.clone(), server.port, server.address.clone());
+    let Some(entry) = core.config.database(&pool.name.database) else { return };
+    let user = entry.user.as_deref().unwrap_or(&pool.name.user);
+    let account = lock(&core.shared.learnt).account(&core.config, &pool.name.database, entry, user);
+    let (host, port, address) = (server.at.host.clone(), server.at.port, server.at.address.clone());
     let way = Way { host, port, address, account };
     let (pool, now) = (server.pool, core.now);
     let Some(knowledge) = shapes_of(core, pool).map(|shapes| shapes.knowledge().clone()) else { return };
     knowledge.reached(way, now);
     if let Some(server) = core.servers.get_mut(key.0) {
-        server.mark = knowledge.mark();
+        server.known.mark = knowledge.mark();
     }
 }
 
@@ -78,11 +78,11 @@ pub fn foresee_definition(core: &mut Core, key: ClientKey, verdict: Option<&Verd
         return;
     };
     let pool = server.pool;
-    if defines && server.definition.is_none() {
+    if defines && server.known.definition.is_none() {
         let Some(knowledge) = shapes_of(core, pool).map(|shapes| shapes.knowledge().clone()) else { return };
         let Some((_, server)) = core.pair(key) else { return };
-        let definition = server.definition.insert(Definition::new(knowledge));
-        if server.status == Status::Transaction && server.requests.is_empty() {
+        let definition = server.known.definition.insert(Definition::new(knowledge));
+        if server.status == Status::Transaction && server.exchange.requests.is_empty() {
             definition.wait();
         }
     }
@@ -91,13 +91,13 @@ pub fn foresee_definition(core: &mut Core, key: ClientKey, verdict: Option<&Verd
     };
     if verdict.is_none_or(renews)
         && let Some((_, server)) = core.pair(key)
-        && let Some(definition) = &mut server.definition
+        && let Some(definition) = &mut server.known.definition
     {
         definition.renew();
     }
     if commits
         && let Some((_, server)) = core.pair(key)
-        && let Some(definition) = &mut server.definition
+        && let Some(definition) = &mut server.known.definition
     {
         definition.commit();
     }
@@ -110,10 +110,13 @@ pub fn doubt_session(core: &mut Core, key: ServerKey) {
     let Some(knowledge) = knowledge(core, pool).cloned() else { return };
     let (mark, doubtful) = (knowledge.mark(), knowledge.is_doubtful(core.now));
     let Some(server) = core.servers.get_mut(key.0) else { return };
-    let before = std::mem::replace(&mut server.mark, mark);
+    let before = std::mem::replace(&mut server.known.mark, mark);
     if before != mark || doubtful {
-        let residue =
-            if server.residue == Residue::Session { &mut server.session_residue } else { &mut server.residue };
+        let residue = if server.known.residue == Residue::Session {
+            &mut server.known.session_residue
+        } else {
+            &mut server.known.residue
+        };
         *residue = (*residue).max(Residue::Anything);
     }
 }
@@ -121,9 +124,9 @@ pub fn doubt_session(core: &mut Core, key: ServerKey) {
 /// Forgets what is known of databases that have no pool any more, or that lead elsewhere since the configuration was
 /// read again.
 pub fn forget_shapes(core: &mut Core) {
-    let used: HashSet<&Rc<str>> = core.pools.iter().map(|(_, pool)| &pool.database).collect();
+    let used: HashSet<&Rc<str>> = core.pools.iter().map(|(_, pool)| &pool.name.database).collect();
     let config = &core.config;
-    core.shapes.retain(|database, shapes| {
+    core.router.shapes.retain(|database, shapes| {
         used.contains(database) && Place::of(config, database).is_some_and(|place| place == shapes.knowledge().place)
     });
 }
@@ -149,14 +152,14 @@ pub fn lexing(core: &Core, key: ClientKey, sql: &[u8]) -> Lexing {
         return Lexing::Conforming;
     }
     let Some(client) = core.clients.get(key.0) else { return Lexing::Unclear };
-    let server = client.server.and_then(|server| core.servers.get(server.0));
+    let server = client.checkout.server.and_then(|server| core.servers.get(server.0));
     if server.is_some_and(|server| sets_under_way(client, server)) {
         return Lexing::Unclear;
     }
-    let (conforming, encoding) = core.lexed_by;
-    if !sql.is_ascii() && !client.vars.get(encoding).is_some_and(classify::lexable_encoding) {
+    let (conforming, encoding) = core.parameters.lexed_by;
+    if !sql.is_ascii() && !client.session.vars.get(encoding).is_some_and(classify::lexable_encoding) {
         Lexing::Unclear
-    } else if escapes && client.vars.get(conforming) == Some("off") {
+    } else if escapes && client.session.vars.get(conforming) == Some("off") {
         Lexing::Escaping
     } else {
         Lexing::Conforming
@@ -166,7 +169,7 @@ pub fn lexing(core: &Core, key: ClientKey, sql: &[u8]) -> Lexing {
 /// The shape of a statement that a client has prepared.
 pub fn shape_of_prepared(core: &mut Core, key: ClientKey, pool: PoolKey, name: &[u8]) -> Result<Rc<Shape>, Why> {
     let client = core.clients.get(key.0).ok_or(Why::Protocol)?;
-    let known = if name.is_empty() { client.unnamed.as_ref() } else { client.statements.get(name) };
+    let known = if name.is_empty() { client.prepared.unnamed.as_ref() } else { client.prepared.statements.get(name) };
     let statement = known.ok_or(Why::Protocol)?.clone();
     shape_of_statement(core, pool, &statement)
 }
@@ -190,9 +193,9 @@ pub fn shape_of_statement(core: &mut Core, pool: PoolKey, statement: &Statement)
 /// Whether settings of a client's session may be changing: by a statement that has not been answered, or by the end of
 /// a transaction that has changed them.
 pub fn sets_under_way(client: &Client, server: &Server) -> bool {
-    server.has_set
-        || server.requests.iter().any(may_set)
-        || !server.requests.is_empty() && (client.unclear || !client.pending.is_empty())
+    server.exchange.has_set
+        || server.exchange.requests.iter().any(may_set)
+        || !server.exchange.requests.is_empty() && (client.session.unclear || !client.session.pending.is_empty())
 }
 
 /// Whether a request that has not been answered may change how its session reads statements.

@@ -17,8 +17,8 @@ pub fn primary_pool(core: &mut Core, home: PoolKey) -> Option<PoolKey> {
     if !is_cluster(core, home) {
         return Some(home);
     }
-    let place = core.pools.get(home.0)?.cluster?;
-    let primary = core.clusters.get(place)?.view().primary()?;
+    let place = core.pools.get(home.0)?.cluster_of.cluster?;
+    let primary = core.router.clusters.get(place)?.view().primary()?;
     member(core, home, primary)
 }
 
@@ -31,42 +31,51 @@ pub const ACCESS: [&str; 3] = ["in_hot_standby", "default_transaction_read_only"
 /// The pool of one server, made on first use.
 pub fn member(core: &mut Core, home: PoolKey, id: ServerId) -> Option<PoolKey> {
     let pool = core.pools.get(home.0)?;
-    if let Some(&(_, key)) = pool.members.iter().find(|(member, _)| *member == id) {
+    if let Some(&(_, key)) = pool.cluster_of.members.iter().find(|(member, _)| *member == id) {
         return Some(key);
     }
-    let name = PoolName { database: pool.database.to_string(), user: pool.user.to_string(), server: Some(id) };
+    let name =
+        PoolName { database: pool.name.database.to_string(), user: pool.name.user.to_string(), server: Some(id) };
     let common = core.shared.commons.join(name, core.id);
-    let mut made = Pool::new(pool.database.clone(), pool.user.clone(), common);
-    made.home = Some((home, id));
+    let mut made = Pool::new(pool.name.database.clone(), pool.name.user.clone(), common);
+    made.cluster_of.home = Some((home, id));
     let key = PoolKey(core.pools.insert(made));
     size::size_pool(core, key);
-    core.pools.get_mut(home.0)?.members.push((id, key));
+    core.pools.get_mut(home.0)?.cluster_of.members.push((id, key));
     Some(key)
 }
 
 /// The home of a pool: itself where there is one server only.
 pub fn home_of(core: &Core, key: PoolKey) -> PoolKey {
-    core.pools.get(key.0).and_then(|pool| pool.home).map_or(key, |(home, _)| home)
+    core.pools.get(key.0).and_then(|pool| pool.cluster_of.home).map_or(key, |(home, _)| home)
 }
 
 /// Whether a pool is of clients only: their statements go down connections of its members.
 pub fn is_cluster(core: &Core, key: PoolKey) -> bool {
-    core.pools.get(key.0).is_some_and(|pool| pool.cluster.is_some() && pool.home.is_none())
+    core.pools.get(key.0).is_some_and(|pool| pool.cluster_of.cluster.is_some() && pool.cluster_of.home.is_none())
 }
 
 /// Whether a server is never to be written to, and might let it happen: it is no standby, or does not say.
 pub fn is_only_read(core: &Core, server: &Server) -> bool {
-    let Some((home, id)) = core.pools.get(server.pool.0).and_then(|pool| pool.home) else { return false };
-    let view = core.pools.get(home.0).and_then(|home| home.cluster).and_then(|place| core.clusters.get(place));
+    let Some((home, id)) = core.pools.get(server.pool.0).and_then(|pool| pool.cluster_of.home) else { return false };
+    let view = core
+        .pools
+        .get(home.0)
+        .and_then(|home| home.cluster_of.cluster)
+        .and_then(|place| core.router.clusters.get(place));
     let listed = view.and_then(|view| view.view().server(id));
-    listed.is_some_and(|listed| listed.only_read) && server.standby != Some(true)
+    listed.is_some_and(|listed| listed.only_read) && server.known.standby != Some(true)
 }
 
 /// Tells the monitor what was met on the server of a pool.
 pub fn met(core: &Core, pool: PoolKey, met: Met) {
     let Some(pool) = core.pools.get(pool.0) else { return };
-    let Some((home, id)) = pool.home else { return };
-    let cluster = core.pools.get(home.0).and_then(|home| home.cluster).and_then(|place| core.clusters.get(place));
+    let Some((home, id)) = pool.cluster_of.home else { return };
+    let cluster = core
+        .pools
+        .get(home.0)
+        .and_then(|home| home.cluster_of.cluster)
+        .and_then(|place| core.router.clusters.get(place));
     if let Some(view) = cluster {
         core.shared.met(view.name(), id, met);
     }

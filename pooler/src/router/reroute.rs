@@ -12,19 +12,19 @@ use crate::state::turn::Turn;
 /// home because another may.
 pub fn reroute(core: &mut Core, key: PoolKey) {
     let Some(pool) = core.pools.get_mut(key.0) else { return };
-    let waiting = std::mem::take(&mut pool.waiting);
-    let sharers = std::mem::take(&mut pool.sharers);
-    let (home, id) = pool.home.map_or((key, None), |(home, id)| (home, Some(id)));
+    let waiting = std::mem::take(&mut pool.queue.waiting);
+    let sharers = std::mem::take(&mut pool.queue.sharers);
+    let (home, id) = pool.cluster_of.home.map_or((key, None), |(home, id)| (home, Some(id)));
     for key in waiting.into_iter().chain(sharers) {
         let Some(client) = core.clients.get_mut(key.0) else { continue };
-        let Some(since) = client.waits.take() else { continue };
-        client.waiting_since = Some(since);
-        client.needs_own = false;
-        client.may_share = false;
+        let Some(since) = client.checkout.waits.take() else { continue };
+        client.route.waiting_since = Some(since);
+        client.checkout.needs_own = false;
+        client.checkout.may_share = false;
         if let Some(id) = id {
-            client.tried.add(id);
+            client.route.tried.add(id);
         }
-        client.pool = Some(home);
+        client.route.pool = Some(home);
         if client.is_ready() {
             turns::give_turn(core, Turn::Client(key));
         } else {
@@ -37,15 +37,15 @@ pub fn reroute(core: &mut Core, key: PoolKey) {
 
 /// Takes over what the monitor has posted.
 pub fn look_at_clusters(core: &mut Core) {
-    for place in 0..core.clusters.len() {
-        let Some(view) = core.clusters.get_mut(place) else { return };
+    for place in 0..core.router.clusters.len() {
+        let Some(view) = core.router.clusters.get_mut(place) else { return };
         if view.refresh(&core.shared.board) != Refreshed::Changed {
             continue;
         }
         let homes: Vec<PoolKey> = core
             .pools
             .iter()
-            .filter(|(_, pool)| pool.cluster == Some(place) && pool.home.is_none())
+            .filter(|(_, pool)| pool.cluster_of.cluster == Some(place) && pool.cluster_of.home.is_none())
             .map(|(key, _)| PoolKey(key))
             .collect();
         for home in homes {
@@ -56,19 +56,19 @@ pub fn look_at_clusters(core: &mut Core) {
 
 /// Brings the members of a home in line with a new view.
 fn regroup(core: &mut Core, home: PoolKey, place: usize) {
-    let members = core.pools.get(home.0).map(|pool| pool.members.clone()).unwrap_or_default();
+    let members = core.pools.get(home.0).map(|pool| pool.cluster_of.members.clone()).unwrap_or_default();
     for (id, member) in members {
-        let Some(view) = core.clusters.get(place) else { return };
+        let Some(view) = core.router.clusters.get(place) else { return };
         let listed = view.view().server(id).is_some();
         let standing = view.view().server(id).map_or("gone", |server| server.standing.word());
         let keeps = view.view().keeps(id);
         let wanted = listed && keeps && view.view().serves(id);
         let Some(pool) = core.pools.get_mut(member.0) else { continue };
         if wanted {
-            pool.failure = None;
+            pool.connections.failure = None;
             continue;
         }
-        let servers = pool.servers.clone();
+        let servers = pool.connections.servers.clone();
         reroute(core, member);
         if !keeps {
             // Nothing that is under way there would be heard of, or would last.
@@ -87,8 +87,8 @@ pub fn tick_clusters(core: &mut Core) {
     let homes: Vec<PoolKey> = core
         .pools
         .iter()
-        .filter(|(_, pool)| pool.cluster.is_some() && pool.home.is_none())
-        .filter(|(_, pool)| !pool.waiting.is_empty() || !pool.greeting.is_empty())
+        .filter(|(_, pool)| pool.cluster_of.cluster.is_some() && pool.cluster_of.home.is_none())
+        .filter(|(_, pool)| !pool.queue.waiting.is_empty() || !pool.queue.greeting.is_empty())
         .map(|(key, _)| PoolKey(key))
         .collect();
     for home in homes {
@@ -98,9 +98,9 @@ pub fn tick_clusters(core: &mut Core) {
 
 /// Lets reads that wait for replicas choose again when a replica has come nearer, or they have waited long enough.
 pub fn look_at_replay(core: &mut Core) {
-    let due = core.replay_due.is_some_and(|due| core.now >= due);
-    if due || std::mem::take(&mut core.replayed) {
-        core.replay_due = None;
+    let due = core.router.replay_due.is_some_and(|due| core.now >= due);
+    if due || std::mem::take(&mut core.router.replayed) {
+        core.router.replay_due = None;
         tick_clusters(core);
     }
 }

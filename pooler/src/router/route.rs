@@ -57,14 +57,14 @@ pub fn reach(input: &[u8]) -> Extent {
 /// been found; else what becomes of the input.
 pub fn find_server(core: &mut Core, key: ClientKey, tag: u8, input: &[u8]) -> Option<Step> {
     let client = core.clients.get(key.0)?;
-    let home = client.home?;
+    let home = client.route.home?;
     let pool = core.pools.get(home.0)?;
-    let cluster = pool.cluster?;
-    if client.server.is_some() || client.may_share || client.discard != Discard::No {
+    let cluster = pool.cluster_of.cluster?;
+    if client.checkout.server.is_some() || client.checkout.may_share || client.input.discard != Discard::No {
         return None;
     }
-    let routing = *core.clusters.get(cluster)?.routing();
-    let session = pool.mode == PoolMode::Session;
+    let routing = *core.router.clusters.get(cluster)?.routing();
+    let session = pool.limits.mode == PoolMode::Session;
     let serializable = is_serializable(core, key, home);
     let sort = match reach(input) {
         Extent::More => return Some(Step::More),
@@ -91,29 +91,29 @@ pub fn find_server(core: &mut Core, key: ClientKey, tag: u8, input: &[u8]) -> Op
         }
     };
     let client = core.clients.get(key.0)?;
-    let want = want(&routing, &sort, client.role, client.primary_reads, session);
-    let view = core.clusters.get(cluster)?;
+    let want = want(&routing, &sort, client.route.role, client.route.primary_reads, session);
+    let view = core.router.clusters.get(cluster)?;
     // Who names where to read has chosen what to see.
     let named = matches!(sort.route, Some(Route::Primary | Route::Replica | Route::Any))
-        || matches!(client.role, Some(Role::Primary | Role::Replica | Role::Any));
-    let splits = routing.splitting || client.role == Some(Role::Auto);
+        || matches!(client.route.role, Some(Role::Primary | Role::Replica | Role::Any));
+    let splits = routing.splitting || client.route.role == Some(Role::Auto);
     let is_read = splits && sort.read && !session && !named && want != Want::Write;
-    let stamp = if is_read { client.owed.stamp(sort.route, view) } else { 0 };
-    if client.lane.is_some() {
-        let here = client.pool.and_then(|pool| core.pools.get(pool.0)).and_then(|pool| pool.home);
+    let stamp = if is_read { client.route.owed.stamp(sort.route, view) } else { 0 };
+    if client.checkout.lane.is_some() {
+        let here = client.route.pool.and_then(|pool| core.pools.get(pool.0)).and_then(|pool| pool.cluster_of.home);
         let shown = |id| stamp == 0 || view.view().primary() == Some(id) || view.freshness().covers(id, stamp);
         let serves = here.is_some_and(|(_, id)| serves(view, id, want) && shown(id));
         return if serves { None } else { lanes::behind_own(core, key) };
     }
-    core.clients.get_mut(key.0)?.owed.writes = sort.writes;
+    core.clients.get_mut(key.0)?.route.owed.writes = sort.writes;
     if choose::route(core, key, want, stamp) { None } else { Some(Step::Stop) }
 }
 
 /// Whether a client's transactions are serializable unless they say otherwise: by what it has set, or by a default of
 /// its role or database that a standby has told of.
 fn is_serializable(core: &Core, key: ClientKey, home: PoolKey) -> bool {
-    let by_default = || core.pools.get(home.0).is_some_and(|pool| pool.serializable);
-    let set = core.clients.get(key.0).and_then(|client| client.sets.get("default_transaction_isolation"));
+    let by_default = || core.pools.get(home.0).is_some_and(|pool| pool.cluster_of.serializable);
+    let set = core.clients.get(key.0).and_then(|client| client.session.sets.get("default_transaction_isolation"));
     set.map_or_else(by_default, |statement| statement.to_ascii_lowercase().contains("serializable"))
 }
 
@@ -122,7 +122,7 @@ fn is_serializable(core: &Core, key: ClientKey, home: PoolKey) -> bool {
 pub fn is_serializable_by_default(core: &mut Core, member: PoolKey) {
     let home = members::home_of(core, member);
     if let Some(home) = core.pools.get_mut(home.0) {
-        home.serializable = true;
+        home.cluster_of.serializable = true;
     }
 }
 
@@ -132,36 +132,36 @@ fn answer_ourselves(core: &mut Core, key: ClientKey, command: Command, routing: 
     let out = client.io.out();
     match command {
         Command::SetServerRole(role) => {
-            client.role = (role != Role::Default).then_some(role);
+            client.route.role = (role != Role::Default).then_some(role);
             // What it has committed before was not followed.
             if !routing.splitting
-                && let Some(view) = core.clusters.get(cluster)
+                && let Some(view) = core.router.clusters.get(cluster)
             {
-                client.owed.renew(view);
+                client.route.owed.renew(view);
             }
             backend::write_command_complete(client.io.out(), "SET SERVER ROLE");
         }
         Command::SetPrimaryReads(reads) => {
-            client.primary_reads = reads;
+            client.route.primary_reads = reads;
             backend::write_command_complete(client.io.out(), "SET PRIMARY READS");
         }
         Command::SetReadYourWrites(chosen) => {
-            client.owed.chosen = chosen;
+            client.route.owed.chosen = chosen;
             if routing.read_your_writes == Consistency::Off
-                && let Some(view) = core.clusters.get(cluster)
+                && let Some(view) = core.router.clusters.get(cluster)
             {
-                client.owed.renew(view);
+                client.route.owed.renew(view);
             }
             backend::write_command_complete(client.io.out(), "SET READ YOUR WRITES");
         }
         Command::ShowReadYourWrites => {
-            let text = client.owed.consistency(&routing).show();
+            let text = client.route.owed.consistency(&routing).show();
             backend::write_row_description(out, [("read your writes", ColumnType::Text)].into_iter());
             backend::write_data_row(out, [Some(text.as_bytes())].into_iter());
             backend::write_command_complete(out, "SELECT 1");
         }
         Command::ShowServerRole => {
-            let role = match client.role {
+            let role = match client.route.role {
                 Some(Role::Primary) => "primary",
                 Some(Role::Replica) => "replica",
                 Some(Role::Any) => "any",
@@ -178,8 +178,10 @@ fn answer_ourselves(core: &mut Core, key: ClientKey, command: Command, routing: 
             backend::write_command_complete(out, "SELECT 1");
         }
         Command::ShowPrimaryReads => {
-            let reads =
-                client.primary_reads.unwrap_or(routing.primary_reads != crate::config::servers::PrimaryReads::Off);
+            let reads = client
+                .route
+                .primary_reads
+                .unwrap_or(routing.primary_reads != crate::config::servers::PrimaryReads::Off);
             let text: &[u8] = if reads { b"on" } else { b"off" };
             backend::write_row_description(out, [("primary reads", ColumnType::Text)].into_iter());
             backend::write_data_row(out, [Some(text)].into_iter());
@@ -187,5 +189,5 @@ fn answer_ourselves(core: &mut Core, key: ClientKey, command: Command, routing: 
         }
     }
     backend::write_ready_for_query(client.io.out(), Status::Idle);
-    core.unflushed.push(Turn::Client(key));
+    core.schedule.unflushed.push(Turn::Client(key));
 }

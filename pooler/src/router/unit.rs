@@ -23,15 +23,15 @@ pub enum Way {
 
 /// How a unit may be sent.
 pub fn way(core: &mut Core, key: ClientKey, pool: PoolKey, unit: &[u8]) -> Way {
-    let judged = core.judged.take().filter(|(of, size, _)| *of == key && *size == unit.len());
+    let judged = core.router.judged.take().filter(|(of, size, _)| *of == key && *size == unit.len());
     let shapes = match judged.map_or_else(|| runs(core, key, pool, unit), |(_, _, shapes)| Ok(shapes)) {
         Ok(shapes) => shapes,
         Err(why) => return Way::Lent(why),
     };
-    let failed_before = core.clients.get(key.0).is_some_and(|client| client.attempts > 0);
+    let failed_before = core.clients.get(key.0).is_some_and(|client| client.checkout.attempts > 0);
     let now = core.now;
     let mut alone = failed_before.then_some(Why::Failed);
-    let in_cluster = core.pools.get(pool.0).is_some_and(|pool| pool.home.is_some());
+    let in_cluster = core.pools.get(pool.0).is_some_and(|pool| pool.cluster_of.home.is_some());
     let mut writes = false;
     for shape in &shapes {
         match shape.way(now) {
@@ -67,7 +67,9 @@ pub fn way(core: &mut Core, key: ClientKey, pool: PoolKey, unit: &[u8]) -> Way {
 
 /// Counts a unit that is sent down no lane, or has one to itself.
 pub fn count_lent(core: &mut Core, pool: PoolKey, why: Why) {
-    if let Some(count) = core.pools.get_mut(pool.0).and_then(|pool| pool.totals.unpipelined.get_mut(why as usize)) {
+    if let Some(count) =
+        core.pools.get_mut(pool.0).and_then(|pool| pool.counts.totals.unpipelined.get_mut(why as usize))
+    {
         *count += 1;
     }
 }
@@ -110,6 +112,6 @@ pub fn runs(core: &mut Core, key: ClientKey, pool: PoolKey, unit: &[u8]) -> Resu
 /// The statements of a whole unit; none if they could not be told. They are kept for when the unit is sent.
 pub fn judge(core: &mut Core, key: ClientKey, pool: PoolKey, unit: &[u8]) -> Vec<Rc<Shape>> {
     let Ok(shapes) = runs(core, key, pool, unit) else { return Vec::new() };
-    core.judged = Some((key, unit.len(), shapes.clone()));
+    core.router.judged = Some((key, unit.len(), shapes.clone()));
     shapes
 }

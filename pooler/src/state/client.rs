@@ -47,29 +47,41 @@ pub enum State {
 }
 
 /// Why a client's messages are being thrown away.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Discard {
     /// They are not.
+    #[default]
     No,
     /// A statement was refused before a server had it: the rest of it goes, and a ReadyForQuery ends it.
     Unit,
 }
 
-/// A client.
+/// Who a client says it is, and where it comes from.
 #[derive(Debug)]
-pub struct Client {
-    /// Its id on the console: never another's.
-    pub id: u64,
-    /// The socket and the bytes in flight.
-    pub io: Io,
+pub struct Identity {
     /// The address of the client.
     pub peer: Peer,
-    /// Where it stands.
-    pub state: State,
     /// The user that it says it is.
     pub user: Rc<str>,
     /// The database that it asked for.
     pub database: Rc<str>,
+    /// The minor version of the protocol.
+    pub minor: u16,
+    /// By what it names itself in a cancel request.
+    pub cancel_key: CancelKey,
+    /// When it connected.
+    pub since: Instant,
+    /// Whether it may change things on the console.
+    pub admin: bool,
+    /// How it is counted.
+    pub seat: Seat,
+    /// Its place among the clients of its database.
+    pub place: Option<Place>,
+}
+
+/// Which server a client's units go to.
+#[derive(Debug, Default)]
+pub struct Route {
     /// The pool that it is served by, once it is known: of the server that was chosen last, in a cluster.
     pub pool: Option<PoolKey>,
     /// The pool that it belongs to.
@@ -84,24 +96,38 @@ pub struct Client {
     pub primary_reads: Option<bool>,
     /// What its next read must see.
     pub owed: Owed,
+}
+
+/// The server connection that a client has, or waits for.
+#[derive(Debug, Default)]
+pub struct Checkout {
     /// The server connection that is lent to it.
     pub server: Option<ServerKey>,
     /// The lane that its units are in, and how many of them.
     pub lane: Option<(ServerKey, usize)>,
+    /// Whether it stands in its pool's queue, and since when.
+    pub waits: Option<Instant>,
+    /// Whether it was told that it waits.
+    pub told_to_wait: bool,
     /// What it sent last cannot follow its units that are in flight: it waits until they are answered.
     pub behind_own: bool,
     /// It has waited for room in a lane, and it is its turn.
     pub may_share: bool,
     /// The unit at the front of its input needs a connection to itself.
     pub needs_own: bool,
+    /// Whether the statement that it waits to send is to run in a read-only transaction.
+    pub reads_only: bool,
     /// How often its unit was at the head of a lane whose server died.
     pub attempts: u8,
     /// How often its unit was asked again on account of its neighbours in a lane.
     pub retries: u8,
-    /// Whether it stands in its pool's queue, and since when.
-    pub waits: Option<Instant>,
-    /// Whether it was told that it waits.
-    pub told_to_wait: bool,
+    /// How often a server connection was lost, or could not be aligned, before its statement could be sent.
+    pub strikes: u8,
+}
+
+/// How far a client's input has been worked on.
+#[derive(Debug, Default)]
+pub struct Input {
     /// Bytes of a message that are still to be passed on.
     pub passing: usize,
     /// Bytes of a message that are still to be thrown away.
@@ -112,6 +138,15 @@ pub struct Client {
     pub unsynced: bool,
     /// Whether its messages are thrown away.
     pub discard: Discard,
+    /// Nothing is read from it: the pooler is suspended.
+    pub suspended: bool,
+    /// Answers of other workers that the console waits for.
+    pub console_waits: Option<u64>,
+}
+
+/// A client's session, wherever its units run.
+#[derive(Debug, Default)]
+pub struct Session {
     /// The values of tracked parameters that it has.
     pub vars: Vars,
     /// What else it has SET.
@@ -122,12 +157,17 @@ pub struct Client {
     pub startup: (Vars, Sets),
     /// What a server has made of that, until the client is greeted.
     pub verified: Option<Rc<Verified>>,
-    /// Whether the statement that it waits to send is to run in a read-only transaction.
-    pub reads_only: bool,
-    /// How often a server connection was lost, or could not be aligned, before its statement could be sent.
-    pub strikes: u8,
     /// What in its session cannot be carried elsewhere.
     pub pins: Pins,
+    /// Its transaction may have changed settings in a way that is not followed.
+    pub unclear: bool,
+    /// How its session reads statements, and the settings for which that was found.
+    pub reading: Option<(Vars, Sets, Reading)>,
+}
+
+/// The statements that a client has prepared.
+#[derive(Debug, Default)]
+pub struct Prepared {
     /// Its named statements.
     pub statements: BTreeMap<Box<[u8]>, Rc<Statement>>,
     /// Servers know its named statements by names of ours, which they keep while there are any, whatever the pool's
@@ -137,34 +177,44 @@ pub struct Client {
     pub unnamed: Option<Rc<Statement>>,
     /// Its portals in the transaction that is open, and the statements that they are of.
     pub portals: BTreeMap<Box<[u8]>, Option<Rc<Statement>>>,
-    /// Its transaction may have changed settings in a way that is not followed.
-    pub unclear: bool,
-    /// How its session reads statements, and the settings for which that was found.
-    pub reading: Option<(Vars, Sets, Reading)>,
-    /// By what it names itself in a cancel request.
-    pub cancel_key: CancelKey,
-    /// The minor version of the protocol.
-    pub minor: u16,
-    /// When it connected.
-    pub since: Instant,
+}
+
+/// When what a client does was begun.
+#[derive(Debug)]
+pub struct Times {
     /// When the unit in flight was begun, or it last was idle.
     pub request_since: Instant,
     /// When its transaction was begun.
     pub transaction_since: Option<Instant>,
-    /// Nothing is read from it: the pooler is suspended.
-    pub suspended: bool,
-    /// Whether it may change things on the console.
-    pub admin: bool,
-    /// Answers of other workers that the console waits for.
-    pub console_waits: Option<u64>,
+}
+
+/// A client.
+#[derive(Debug)]
+pub struct Client {
+    /// Its id on the console: never another's.
+    pub id: u64,
+    /// The socket and the bytes in flight.
+    pub io: Io,
+    /// Who a client says it is, and where it comes from.
+    pub identity: Identity,
+    /// Where it stands.
+    pub state: State,
+    /// Which server a client's units go to.
+    pub route: Route,
+    /// The server connection that a client has, or waits for.
+    pub checkout: Checkout,
+    /// How far a client's input has been worked on.
+    pub input: Input,
+    /// A client's session, wherever its units run.
+    pub session: Session,
+    /// The statements that a client has prepared.
+    pub prepared: Prepared,
+    /// When what a client does was begun.
+    pub times: Times,
     /// What it listens to by the hub of its pool, if it does.
     pub ears: Option<Box<Ears>>,
     /// What it is as a replication connection, if it is one.
     pub relay: Option<Box<Relay>>,
-    /// How it is counted.
-    pub seat: Seat,
-    /// Its place among the clients of its database.
-    pub place: Option<Place>,
     /// Where it is to go when nothing of it is under way.
     pub moves_to: Option<Bound>,
     /// What it has done.
@@ -174,61 +224,30 @@ pub struct Client {
 impl Client {
     /// A client that has just connected.
     pub fn new(io: Io, seat: Seat, since: Instant, id: u64) -> Self {
-        let peer = io.stream.peer();
+        let identity = Identity {
+            peer: io.stream.peer(),
+            user: "".into(),
+            database: "".into(),
+            minor: 0,
+            cancel_key: CancelKey { pid: 0, secret: Vec::new() },
+            since,
+            admin: false,
+            seat,
+            place: None,
+        };
         Self {
             id,
             io,
-            peer,
             state: State::Startup,
-            user: "".into(),
-            database: "".into(),
-            pool: None,
-            home: None,
-            tried: Tried::default(),
-            waiting_since: None,
-            role: None,
-            primary_reads: None,
-            owed: Owed::default(),
-            server: None,
-            lane: None,
-            behind_own: false,
-            may_share: false,
-            needs_own: false,
-            attempts: 0,
-            retries: 0,
-            waits: None,
-            told_to_wait: false,
-            passing: 0,
-            dropping: 0,
-            words: None,
-            unsynced: false,
-            discard: Discard::No,
-            vars: Vars::default(),
-            sets: Sets::default(),
-            pending: Pending::default(),
-            startup: <(Vars, Sets)>::default(),
-            verified: None,
-            reads_only: false,
-            strikes: 0,
-            pins: Pins::default(),
-            statements: BTreeMap::new(),
-            renamed: false,
-            unnamed: None,
-            portals: BTreeMap::new(),
-            unclear: false,
-            reading: None,
-            cancel_key: CancelKey { pid: 0, secret: Vec::new() },
-            minor: 0,
-            since,
-            request_since: since,
-            transaction_since: None,
-            suspended: false,
-            admin: false,
-            console_waits: None,
+            identity,
+            route: Route::default(),
+            checkout: Checkout::default(),
+            input: Input::default(),
+            session: Session::default(),
+            prepared: Prepared::default(),
+            times: Times { request_since: since, transaction_since: None },
             ears: None,
             relay: None,
-            seat,
-            place: None,
             moves_to: None,
             deeds: Deeds::default(),
         }
@@ -286,21 +305,21 @@ impl Client {
 
     /// The statement that a portal is of, if that is known.
     pub fn portal(&self, name: &[u8]) -> Option<&Rc<Statement>> {
-        self.portals.get(name)?.as_ref()
+        self.prepared.portals.get(name)?.as_ref()
     }
 
     /// Whether what it creates may be temporary by what it asked for when it connected: a `search_path` that begins with
     /// the session's schema for temporary objects. (A SET of such a path pins by itself.)
     pub fn creates_temporary(&self) -> bool {
-        let path = self.startup.1.get("search_path");
-        self.startup.0.mention("pg_temp") || path.is_some_and(|statement| statement.contains("pg_temp"))
+        let path = self.session.startup.1.get("search_path");
+        self.session.startup.0.mention("pg_temp") || path.is_some_and(|statement| statement.contains("pg_temp"))
     }
 
     /// Takes over what a server has made of the settings in its startup packet.
     pub fn take_verified(&mut self, verified: Rc<Verified>) {
-        self.vars.take_over(&verified.vars);
-        self.startup.0.take_over(&verified.vars);
-        self.verified = Some(verified);
+        self.session.vars.take_over(&verified.vars);
+        self.session.startup.0.take_over(&verified.vars);
+        self.session.verified = Some(verified);
     }
 
     /// Sends it the notifications that were kept for it and are certain.
@@ -312,10 +331,10 @@ impl Client {
 
     /// Whether nothing of it is under way.
     pub fn is_idle(&self) -> bool {
-        self.server.is_none()
-            && self.lane.is_none()
-            && self.waits.is_none()
+        self.checkout.server.is_none()
+            && self.checkout.lane.is_none()
+            && self.checkout.waits.is_none()
             && self.io.rest.is_empty()
-            && self.discard == Discard::No
+            && self.input.discard == Discard::No
     }
 }

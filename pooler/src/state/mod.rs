@@ -55,6 +55,102 @@ use crate::state::turn::Turn;
 use crate::state::workload::Workload;
 use crate::vars::Tracked;
 
+/// The parameters whose values servers tell.
+#[derive(Debug)]
+pub struct Parameters {
+    /// Which parameters are tracked.
+    pub tracked: Tracked,
+    /// The places among the tracked parameters of `standard_conforming_strings` and `client_encoding`.
+    pub lexed_by: (usize, usize),
+}
+
+/// What is to be done, and when.
+#[derive(Debug)]
+pub struct Schedule {
+    /// Who has something to do.
+    pub turns: VecDeque<Turn>,
+    /// The turns that are queued, so that none is twice.
+    pub queued: HashSet<Turn>,
+    /// What is done when the input at hand has been worked on.
+    pub after: VecDeque<After>,
+    /// Whether that is being done.
+    pub in_after: bool,
+    /// Who gets what the turn has gathered for it when the turn ends.
+    pub unflushed: Vec<Turn>,
+    /// When time limits are looked at next.
+    pub next_tick: Instant,
+    /// When the pools are looked after next.
+    pub next_upkeep: Instant,
+    /// When the current period of the averages ends.
+    pub period_ends: Instant,
+}
+
+/// What units are routed by.
+#[derive(Default)]
+pub struct Router {
+    /// What the monitor has posted of clusters.
+    pub clusters: Vec<ClusterView>,
+    /// When a read has waited long enough for a replica.
+    pub replay_due: Option<Instant>,
+    /// A replica has come nearer to what reads wait for.
+    pub replayed: bool,
+    /// What is known of statements, by database.
+    pub shapes: HashMap<Rc<str>, Shapes>,
+    /// The statements of the unit that was looked at last, whose it is and how long: it is looked at twice.
+    pub judged: Option<(ClientKey, usize, Vec<Rc<Shape>>)>,
+}
+
+/// The pipelined connections.
+#[derive(Debug, Default)]
+pub struct Pipelines {
+    /// Server connections that are lanes.
+    pub active_lanes: Vec<ServerKey>,
+    /// How long the client that is being served has waited for room in a lane.
+    pub waited: Duration,
+}
+
+/// What the worker was ordered, and what it tells of itself.
+#[derive(Debug, Default)]
+pub struct Lifecycle {
+    /// Set when it shall end: when that was ordered.
+    pub ending: Option<Instant>,
+    /// How many orders it has carried out that all workers get, the console's and those to reload: what comes from a worker
+    /// that had carried out fewer has missed some.
+    pub orders: u64,
+    /// How often it has carried out KILL.
+    pub kills: u64,
+    /// Whether clients are marked that are to move to other workers.
+    pub marked: bool,
+    /// Whether it reads anything.
+    pub suspension: Suspension,
+    /// What it has done since it told others last how busy it is.
+    pub workload: Workload,
+    /// Errors of our own that clients were told, by SQLSTATE.
+    pub errors: BTreeMap<String, u64>,
+    /// The questions of console clients that other workers are answering.
+    pub console: Console,
+}
+
+/// How clients come in.
+pub struct Entrance {
+    /// What clients come in by.
+    pub door: Door,
+    /// Those who came in and have proven nothing, in order.
+    pub strangers: Strangers,
+}
+
+/// What the event loop needs.
+pub struct Reactor {
+    /// Where sockets are watched.
+    pub registry: Registry,
+    /// Whether one client alone is served.
+    pub lone: Lone,
+    /// What is read goes here first.
+    pub scratch: Vec<u8>,
+    /// Cores of the machine.
+    pub cores: usize,
+}
+
 /// What a worker knows.
 pub struct Core {
     /// Which one.
@@ -71,95 +167,50 @@ pub struct Core {
     pub pools: Slots<Pool>,
     /// Pools by database and user.
     pub pool_names: HashMap<(Rc<str>, Rc<str>), PoolKey>,
-    /// Which parameters are tracked.
-    pub tracked: Tracked,
+    /// The parameters whose values servers tell.
+    pub parameters: Parameters,
     /// The time, as of the last poll.
     pub now: Instant,
-    /// Who has something to do.
-    pub turns: VecDeque<Turn>,
-    /// The questions of console clients that other workers are answering.
-    pub console: Console,
-    /// When the pools are looked after next.
-    pub next_upkeep: Instant,
-    /// Errors of our own that clients were told, by SQLSTATE.
-    pub errors: BTreeMap<String, u64>,
-    /// Set when it shall end: when that was ordered.
-    pub ending: Option<Instant>,
-    /// How many orders it has carried out that all workers get, the console's and those to reload: what comes from a worker
-    /// that had carried out fewer has missed some.
-    pub orders: u64,
-    /// How often it has carried out KILL.
-    pub kills: u64,
-    /// Whether clients are marked that are to move to other workers.
-    pub marked: bool,
-    /// What it has done since it told others last how busy it is.
-    pub workload: Workload,
-    /// Whether it reads anything.
-    pub suspension: Suspension,
-    /// The places among the tracked parameters of `standard_conforming_strings` and `client_encoding`.
-    pub lexed_by: (usize, usize),
-    /// Cores of the machine.
-    pub cores: usize,
+    /// What is to be done, and when.
+    pub schedule: Schedule,
+    /// What the worker was ordered, and what it tells of itself.
+    pub lifecycle: Lifecycle,
+    /// What the event loop needs.
+    pub reactor: Reactor,
     /// The connections that listen for all clients of a pool.
     pub hubs: Hubs,
-    /// Server connections that are lanes.
-    pub active_lanes: Vec<ServerKey>,
-    /// How long the client that is being served has waited for room in a lane.
-    pub waited: Duration,
-    /// What is done when the input at hand has been worked on.
-    pub after: VecDeque<After>,
-    /// Whether that is being done.
-    pub in_after: bool,
-    /// Who gets what the turn has gathered for it when the turn ends.
-    pub unflushed: Vec<Turn>,
-    /// When a read has waited long enough for a replica.
-    pub replay_due: Option<Instant>,
-    /// A replica has come nearer to what reads wait for.
-    pub replayed: bool,
-    /// What the monitor has posted of clusters.
-    pub clusters: Vec<ClusterView>,
-    /// The statements of the unit that was looked at last, whose it is and how long: it is looked at twice.
-    pub judged: Option<(ClientKey, usize, Vec<Rc<Shape>>)>,
-    /// What is known of statements, by database.
-    pub shapes: HashMap<Rc<str>, Shapes>,
-    /// When the current period of the averages ends.
-    pub period_ends: Instant,
-    /// Where sockets are watched.
-    pub registry: Registry,
-    pub lone: Lone,
-    /// What clients come in by.
-    pub door: Door,
-    /// Those who came in and have proven nothing, in order.
-    pub strangers: Strangers,
-    pub queued: HashSet<Turn>,
-    pub scratch: Vec<u8>,
-    pub next_tick: Instant,
+    /// The pipelined connections.
+    pub pipelines: Pipelines,
+    /// What units are routed by.
+    pub router: Router,
+    /// How clients come in.
+    pub entrance: Entrance,
 }
 
 impl Core {
     /// A client and the server connection that it has.
     pub fn pair(&mut self, key: ClientKey) -> Option<(&mut Client, &mut Server)> {
         let client = self.clients.get_mut(key.0)?;
-        let server = self.servers.get_mut(client.server?.0)?;
+        let server = self.servers.get_mut(client.checkout.server?.0)?;
         Some((client, server))
     }
 
     /// Whether nothing is read or begun here, but for the console.
     pub fn is_suspended(&self) -> bool {
-        self.suspension == Suspension::Whole
+        self.lifecycle.suspension == Suspension::Whole
     }
 
     /// Whether those who arrive are let in.
     pub fn lets_in(&self) -> bool {
-        self.suspension == Suspension::No
+        self.lifecycle.suspension == Suspension::No
     }
 
     /// A client as the log names it.
     pub fn name_client(&self, key: ClientKey) -> Subject {
         self.clients.get(key.0).map_or_else(Subject::default, |client| Subject {
-            database: client.database.to_string(),
-            user: client.user.to_string(),
-            client: Some(format!("{}:{}", client.peer.host(), client.peer.port())),
+            database: client.identity.database.to_string(),
+            user: client.identity.user.to_string(),
+            client: Some(format!("{}:{}", client.identity.peer.host(), client.identity.peer.port())),
             server: None,
         })
     }
@@ -167,15 +218,15 @@ impl Core {
     /// A pool as the log names it.
     pub fn name_pool(&self, key: PoolKey) -> Subject {
         self.pools.get(key.0).map_or_else(Subject::default, |pool| Subject {
-            database: pool.database.to_string(),
-            user: pool.user.to_string(),
+            database: pool.name.database.to_string(),
+            user: pool.name.user.to_string(),
             ..Subject::default()
         })
     }
 
     /// A server connection as the log names it.
     pub fn name_server(&self, server: &Server) -> Subject {
-        let host = if server.host.is_empty() { "unix" } else { &server.host };
-        Subject { server: Some(format!("{host}:{}", server.port)), ..self.name_pool(server.pool) }
+        let host = if server.at.host.is_empty() { "unix" } else { &server.at.host };
+        Subject { server: Some(format!("{host}:{}", server.at.port)), ..self.name_pool(server.pool) }
     }
 }

@@ -74,6 +74,112 @@ pub enum Passing {
     Off,
 }
 
+/// Where a server connection leads.
+#[derive(Debug)]
+pub struct Endpoint {
+    /// The host it leads to.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+    /// Where that is, so that nothing has to be looked up to reach the same server again.
+    pub address: Address,
+    /// What TLS is to be on it.
+    pub sslmode: SslMode,
+    /// The place of its host and port in the statistics of its pool.
+    pub place: usize,
+}
+
+/// What a server was asked, and how far it has answered.
+#[derive(Debug, Default)]
+pub struct Exchange {
+    /// What was asked and not answered.
+    pub requests: VecDeque<Request>,
+    /// An error has ended the unit at the head: what was asked up to its end will not be answered.
+    pub failed: bool,
+    /// What was asked up to the next Sync will not be answered, not even a Query.
+    pub skips: bool,
+    /// How many statements of the request at the head have finished.
+    pub finished: usize,
+    /// A statement of the unit at the head that may have changed settings has finished; the server tells of them when the
+    /// unit ends.
+    pub has_set: bool,
+    /// Whether part of a unit's answer has been passed on.
+    pub answered: bool,
+    /// It takes in a COPY.
+    pub copying: bool,
+    /// Bytes of a long message that are still to come, and where they go.
+    pub passing: (usize, Option<Passing>),
+    /// The error that a statement of ours has met.
+    pub own_error: Option<Report>,
+    /// What has been sent may have written, and its end has not been seen.
+    pub writes: bool,
+}
+
+/// What is known of the session on a server connection.
+#[derive(Debug, Default)]
+pub struct Session {
+    /// Its session.
+    pub session: Confirmed,
+    /// What its session is being brought to: until the answer has come and was good, nothing of a client is sent.
+    pub aligning: Option<Box<Target>>,
+    /// What may be left on it that is to be undone before the next client.
+    pub residue: Residue,
+    /// What else of that, where a client's whole session is to be undone.
+    pub session_residue: Residue,
+    /// What its database was known by when that was undone last ([`crate::catalog::Knowledge::mark`]).
+    pub mark: u64,
+    /// A definition that has been sent and not been committed, as far as is known.
+    pub definition: Option<Definition>,
+    /// The server has other prepared statements than the pooler has made: they are dropped before the next client.
+    pub lost_count: bool,
+    /// The statements that it knows by names of ours.
+    pub statements: Known,
+    /// Its unnamed statement, when it is known whose.
+    pub unnamed: Option<Rc<Statement>>,
+    /// The parameters that it has told of in its login, as they are now.
+    pub welcome: Vec<(String, String)>,
+    /// Whether it says that it is a standby; none before PostgreSQL 14, which does not say.
+    pub standby: Option<bool>,
+}
+
+/// Cancel requests for what a server connection does, and the one that it brings itself.
+#[derive(Debug)]
+pub struct Cancels {
+    /// By what its statements are cancelled.
+    pub key: CancelKey,
+    /// Cancel requests for it that are on their way.
+    pub held: usize,
+    /// It is free as soon as these have arrived.
+    pub parked: bool,
+    /// The connection that a cancel request on this one is about.
+    pub target: Option<ServerKey>,
+    /// Who asked for that, to be told when the server has it.
+    pub asker: Option<(WorkerId, ClientKey)>,
+    /// A cancel request may strike it at any time: it is closed when it is free.
+    pub suspect: bool,
+}
+
+/// Since when a server connection is what it is, and how it ends.
+#[derive(Debug)]
+pub struct Life {
+    /// When it was connected.
+    pub since: Instant,
+    /// When it was last lent, given back, or began what it does.
+    pub state_since: Instant,
+    /// It shall be closed when it is given back.
+    pub retire: bool,
+    /// Why it is to be closed, once its input has been worked on.
+    pub doomed: Option<String>,
+    /// The error with which it said that it ends, or by which its login has failed: SQLSTATE and message.
+    pub farewell: Option<(String, String)>,
+    /// TLS could not be agreed on, which another attempt will not mend.
+    pub refused: bool,
+    /// A login that is tried once more over the connection that is being made.
+    pub again: Option<Box<Login>>,
+    /// Nothing is read from it: the pooler is suspended.
+    pub suspended: bool,
+}
+
 /// A server connection.
 #[derive(Debug)]
 pub struct Server {
@@ -81,101 +187,30 @@ pub struct Server {
     pub id: u64,
     /// The socket and the bytes in flight.
     pub io: Io,
-    /// The host it leads to.
-    pub host: String,
-    /// The port.
-    pub port: u16,
-    /// Where that is, so that nothing has to be looked up to reach the same server again.
-    pub address: Address,
+    /// Where a server connection leads.
+    pub at: Endpoint,
     /// Its pool.
     pub pool: PoolKey,
-    /// The place of its host and port in the statistics of its pool.
-    pub place: usize,
     /// Where it stands.
     pub state: State,
     /// The client that it is lent to; nobody where it is a lane. Whose answers come is [`Server::client`].
     pub lent: Option<ClientKey>,
-    /// What was asked and not answered.
-    pub requests: VecDeque<Request>,
-    /// An error has ended the unit at the head: what was asked up to its end will not be answered.
-    pub failed: bool,
+    /// What a server was asked, and how far it has answered.
+    pub exchange: Exchange,
     /// The transaction status that it told last.
     pub status: Status,
-    /// Its session.
-    pub session: Confirmed,
-    /// What its session is being brought to: until the answer has come and was good, nothing of a client is sent.
-    pub aligning: Option<Box<Target>>,
-    /// What may be left on it that is to be undone before the next client.
-    pub residue: Residue,
-    /// What its database was known by when that was undone last ([`crate::catalog::Knowledge::mark`]).
-    pub mark: u64,
-    /// A definition that has been sent and not been committed, as far as is known.
-    pub definition: Option<Definition>,
-    /// What else of that, where a client's whole session is to be undone.
-    pub session_residue: Residue,
-    /// A statement of the unit at the head that may have changed settings has finished; the server tells of them when the
-    /// unit ends.
-    pub has_set: bool,
-    /// How many statements of the request at the head have finished.
-    pub finished: usize,
-    /// What was asked up to the next Sync will not be answered, not even a Query.
-    pub skips: bool,
-    /// The server has other prepared statements than the pooler has made: they are dropped before the next client.
-    pub lost_count: bool,
-    /// Why it is to be closed, once its input has been worked on.
-    pub doomed: Option<String>,
-    /// The error that a statement of ours has met.
-    pub own_error: Option<Report>,
-    /// The statements that it knows by names of ours.
-    pub known: Known,
-    /// Its unnamed statement, when it is known whose.
-    pub unnamed: Option<Rc<Statement>>,
-    /// Bytes of a long message that are still to come, and where they go.
-    pub passing: (usize, Option<Passing>),
-    /// By what its statements are cancelled.
-    pub cancel_key: CancelKey,
-    /// When it was connected.
-    pub since: Instant,
-    /// When it was last lent, given back, or began what it does.
-    pub state_since: Instant,
-    /// It shall be closed when it is given back.
-    pub retire: bool,
-    /// Whether part of a unit's answer has been passed on.
-    pub answered: bool,
-    /// It takes in a COPY.
-    pub copying: bool,
-    /// The parameters that it has told of in its login, as they are now.
-    pub welcome: Vec<(String, String)>,
-    /// Cancel requests for it that are on their way.
-    pub held: usize,
-    /// Nothing is read from it: the pooler is suspended.
-    pub suspended: bool,
-    /// It is free as soon as these have arrived.
-    pub parked: bool,
-    /// The error with which it said that it ends, or by which its login has failed: SQLSTATE and message.
-    pub farewell: Option<(String, String)>,
-    /// TLS could not be agreed on, which another attempt will not mend.
-    pub refused: bool,
-    /// The connection that a cancel request on this one is about.
-    pub target: Option<ServerKey>,
-    /// Who asked for that, to be told when the server has it.
-    pub asker: Option<(WorkerId, ClientKey)>,
-    /// A cancel request may strike it at any time: it is closed when it is free.
-    pub suspect: bool,
-    /// Whether it says that it is a standby; none before PostgreSQL 14, which does not say.
-    pub standby: Option<bool>,
-    /// What has been sent may have written, and its end has not been seen.
-    pub writes: bool,
+    /// What is known of the session on a server connection.
+    pub known: Session,
+    /// Since when a server connection is what it is, and how it ends.
+    pub life: Life,
+    /// Cancel requests for what a server connection does, and the one that it brings itself.
+    pub cancels: Cancels,
     /// What it needs to know as a lane; kept for the next time.
     pub lane: Option<Box<Lane>>,
-    /// What TLS is to be on it.
-    pub sslmode: SslMode,
     /// What it is made for, if it is no connection of its pool.
     pub apart: Option<Apart>,
     /// By what it is counted as one of its pool's.
     pub permit: Option<Permit>,
-    /// A login that is tried once more over the connection that is being made.
-    pub again: Option<Box<Login>>,
 }
 
 impl Server {
@@ -190,10 +225,10 @@ impl Server {
 
     /// All that was asked is answered, perhaps: a definition has been committed, or is in a transaction that is open.
     pub fn settle_definition(&mut self) {
-        if !self.requests.is_empty() {
+        if !self.exchange.requests.is_empty() {
             return;
         }
-        match &mut self.definition {
+        match &mut self.known.definition {
             Some(definition) if self.status != Status::Idle => definition.wait(),
             definition => *definition = None,
         }
@@ -202,22 +237,22 @@ impl Server {
     /// Takes note of a parameter that tells whether the server is a standby.
     pub fn note_standby(&mut self, name: &str, value: &str) {
         if name == "in_hot_standby" {
-            self.standby = Some(value == "on");
+            self.known.standby = Some(value == "on");
         }
     }
 
     /// Whether a server that does not let us in may do so later: it cannot be reached, it is starting or stopping
     /// (57P0x), or it is full (53xxx).
     pub fn may_come_back(&self) -> bool {
-        match &self.farewell {
+        match &self.life.farewell {
             Some((code, _)) => code.starts_with("57P0") || code.starts_with("53"),
-            None => !self.refused,
+            None => !self.life.refused,
         }
     }
 
     /// Takes note of the value of a parameter that the server has told of.
     pub fn note_told(&mut self, name: &str, value: &str) {
-        if let Some((_, told)) = self.welcome.iter_mut().find(|(of, _)| of == name)
+        if let Some((_, told)) = self.known.welcome.iter_mut().find(|(of, _)| of == name)
             && told != value
         {
             value.clone_into(told);
@@ -229,53 +264,34 @@ impl Server {
         Self {
             id,
             io,
-            host,
-            port,
-            address,
+            at: Endpoint { host, port, address, sslmode: SslMode::Disable, place: 0 },
             pool,
-            place: 0,
             state: State::Connecting,
             lent: None,
-            requests: VecDeque::new(),
-            failed: false,
-            status: Status::Idle,
-            session: Confirmed::default(),
-            aligning: None,
-            residue: Residue::Nothing,
-            session_residue: Residue::Nothing,
-            has_set: false,
-            finished: 0,
-            skips: false,
-            lost_count: false,
-            mark: 0,
-            definition: None,
-            doomed: None,
-            own_error: None,
-            known: Known::default(),
-            unnamed: None,
-            passing: (0, None),
-            cancel_key: CancelKey { pid: 0, secret: Vec::new() },
-            since: now,
-            state_since: now,
-            retire: false,
-            answered: false,
-            welcome: Vec::new(),
-            copying: false,
-            held: 0,
-            suspended: false,
-            parked: false,
-            farewell: None,
-            refused: false,
-            target: None,
-            asker: None,
-            suspect: false,
-            standby: None,
-            writes: false,
             lane: None,
-            sslmode: SslMode::Disable,
+            exchange: Exchange::default(),
+            status: Status::Idle,
+            known: Session::default(),
+            cancels: Cancels {
+                key: CancelKey { pid: 0, secret: Vec::new() },
+                held: 0,
+                parked: false,
+                target: None,
+                asker: None,
+                suspect: false,
+            },
+            life: Life {
+                since: now,
+                state_since: now,
+                retire: false,
+                doomed: None,
+                farewell: None,
+                refused: false,
+                again: None,
+                suspended: false,
+            },
             apart: None,
             permit: None,
-            again: None,
         }
     }
 }

@@ -54,14 +54,16 @@ pub struct Plan<C, S> {
 pub fn of_client(client: &Client) -> InHand {
     let own = match client.state {
         ClientState::Ready => {
-            client.waits.is_some() || client.behind_own || client.ears.as_ref().is_some_and(|ears| ears.awaits())
+            client.checkout.waits.is_some()
+                || client.checkout.behind_own
+                || client.ears.as_ref().is_some_and(|ears| ears.awaits())
         }
         ClientState::Closing | ClientState::Relay => false,
         _ => !client.is_awaited(),
     };
     InHand {
         bytes: client.io.rest.len() + client.io.pending(),
-        within_message: client.passing + client.dropping > 0,
+        within_message: client.input.passing + client.input.dropping > 0,
         errand: own,
     }
 }
@@ -77,12 +79,12 @@ pub fn of_server(server: &Server) -> InHand {
     let staged = lane.map_or(0, |lane| lane.stage.len());
     InHand {
         bytes: server.io.rest.len() + server.io.pending() + staged,
-        within_message: server.passing.0 > 0,
+        within_message: server.exchange.passing.0 > 0,
         errand: !matches!(server.state, State::Idle | State::Active | State::Lane | State::Relay | State::Hub)
-            || server.target.is_some()
-            || server.held > 0
-            || server.aligning.is_some()
-            || server.requests.iter().any(asks),
+            || server.cancels.target.is_some()
+            || server.cancels.held > 0
+            || server.known.aligning.is_some()
+            || server.exchange.requests.iter().any(asks),
     }
 }
 

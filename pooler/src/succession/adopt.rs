@@ -90,8 +90,8 @@ pub fn receive(core: &mut Core, adopted: Adopted) {
         user: described.user,
         database: described.database,
         served_as: described.served_as,
-        settings: settings(values, sets, &core.tracked),
-        startup: settings(startup_values, startup_sets, &core.tracked),
+        settings: settings(values, sets, &core.parameters.tracked),
+        startup: settings(startup_values, startup_sets, &core.parameters.tracked),
         role: value_of(&ROLES, &described.role),
         primary_reads: described.primary_reads.parse().ok(),
         owed,
@@ -104,13 +104,13 @@ pub fn receive(core: &mut Core, adopted: Adopted) {
         request_since: core.now,
         admin: described.admin,
         deeds: Deeds::default(),
-        kills: core.kills,
+        kills: core.lifecycle.kills,
     };
     let Some(key) = moves::settle_in(core, traveller) else { return };
     // What it has committed before was followed by the process before alone.
-    let cluster = core.clients.get(key.0).and_then(|client| client.home).and_then(|home| core.pools.get(home.0));
-    let view = cluster.and_then(|home| home.cluster).and_then(|place| core.clusters.get(place));
+    let cluster = core.clients.get(key.0).and_then(|client| client.route.home).and_then(|home| core.pools.get(home.0));
+    let view = cluster.and_then(|home| home.cluster_of.cluster).and_then(|place| core.router.clusters.get(place));
     if let (Some(client), Some(view)) = (core.clients.get_mut(key.0), view) {
-        client.owed.renew(view);
+        client.route.owed.renew(view);
     }
 }
