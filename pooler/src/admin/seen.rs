@@ -106,12 +106,12 @@ impl PoolSeen {
     }
 
     pub fn count_client(&mut self, client: &Client, now: Instant) {
-        if let Some(since) = client.checkout.waits {
+        if let Some(since) = client.checkout.waits() {
             self.clients_waiting += 1;
             self.longest_wait = self.longest_wait.max(now.saturating_duration_since(since));
         } else if matches!(client.state, ClientState::Greeting) {
             self.clients_waiting += 1;
-        } else if client.checkout.server.is_some() || client.checkout.lane.is_some() {
+        } else if client.checkout.server().is_some() || client.checkout.pipelined().is_some() {
             self.clients_active += 1;
         } else if client.is_ready() {
             self.clients_idle += 1;

@@ -19,8 +19,10 @@ pub fn snapshot(core: &Core) -> Snapshot {
     for (_, client) in core.clients.iter() {
         let state = match client.state {
             ClientState::Ready if client.input.suspended => "suspended",
-            ClientState::Ready if client.checkout.waits.is_some() => "waiting",
-            ClientState::Ready if client.checkout.server.is_some() || client.checkout.lane.is_some() => "active",
+            ClientState::Ready if client.checkout.waits().is_some() => "waiting",
+            ClientState::Ready if client.checkout.server().is_some() || client.checkout.pipelined().is_some() => {
+                "active"
+            }
             ClientState::Ready => "idle",
             ClientState::Relay if client.input.suspended => "suspended",
             ClientState::Console | ClientState::Relay => "active",
@@ -41,10 +43,10 @@ pub fn snapshot(core: &Core) -> Snapshot {
             local: (local.host(), local.port()),
             age: age(client.identity.since),
             request_age: age(client.times.request_since),
-            wait: client.checkout.waits.map(age).unwrap_or_default(),
+            wait: client.checkout.waits().map(age).unwrap_or_default(),
             close_needed: false,
             id: client.id,
-            link: client.checkout.server.and_then(|key| core.servers.get(key.0)).map(|server| server.id),
+            link: client.checkout.server().and_then(|key| core.servers.get(key.0)).map(|server| server.id),
             remote_pid: 0,
             application_name: client.session.vars.get(name_place).unwrap_or_default().to_owned(),
             statements: client.prepared.statements.len(),
@@ -52,7 +54,7 @@ pub fn snapshot(core: &Core) -> Snapshot {
                 client.io.stream.descriptor(),
                 client
                     .checkout
-                    .server
+                    .server()
                     .and_then(|key| core.servers.get(key.0))
                     .map(|other| other.io.stream.descriptor()),
             ),

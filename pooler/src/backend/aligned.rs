@@ -131,7 +131,7 @@ pub fn ask_elsewhere(core: &mut Core, key: ClientKey, code: &str, why: &str) {
 /// way to write it.
 pub fn startup_verified(core: &mut Core, key: ClientKey) {
     let Some(client) = core.clients.get(key.0) else { return };
-    let (Some(server_key), Some(home)) = (client.checkout.server, client.route.home) else { return };
+    let (Some(server_key), Some(home)) = (client.checkout.server(), client.route.home) else { return };
     let asked = asked(client, &core.parameters.tracked);
     let Some(server) = core.servers.get_mut(server_key.0) else { return };
     let told = server.known.welcome.clone();

@@ -38,23 +38,23 @@ pub fn cancel(core: &mut Core, key: ClientKey, cancel: &CancelKey, asker: Asker)
             None => answer_asker(core, asker),
         };
     };
-    if client.checkout.lane.is_some() {
+    if client.checkout.pipelined().is_some() {
         return cancel_in_lane(core, key, asker);
     }
     let aligning = client
         .checkout
-        .server
+        .server()
         .filter(|server| core.servers.get(server.0).is_some_and(|server| server.known.aligning.is_some()));
     if let Some(server) = aligning.filter(|_| !checkin::is_tied(core, key)) {
         // Its statement has not been sent, and the alignment goes on for whoever comes next.
         checkin::detach(core, server);
     }
     let Some(client) = core.clients.get(key.0) else { return answer_asker(core, asker) };
-    if aligning.is_some() || client.checkout.waits.is_some() {
+    if aligning.is_some() || client.checkout.waits().is_some() {
         leave::refuse(core, key, "57014", MESSAGE);
         return answer_asker(core, asker);
     }
-    match client.checkout.server {
+    match client.checkout.server() {
         Some(target) => cancel_on_server(core, target, Some(asker)),
         None => answer_asker(core, asker),
     }
@@ -67,7 +67,7 @@ fn answer_asker(core: &Core, (worker, key): Asker) {
 
 /// Cancels the first of a client's units that were sent down a pipelined connection.
 fn cancel_in_lane(core: &mut Core, key: ClientKey, asker: Asker) {
-    let Some((server_key, _)) = core.clients.get(key.0).and_then(|client| client.checkout.lane) else { return };
+    let Some((server_key, _)) = core.clients.get(key.0).and_then(|client| client.checkout.pipelined()) else { return };
     let Some(lane) = core.servers.get_mut(server_key.0).and_then(|server| server.lane.as_mut()) else { return };
     let Some(place) = lane.units.iter().position(|unit| unit.client == Some(key)) else {
         return answer_asker(core, asker);

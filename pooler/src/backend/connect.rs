@@ -185,7 +185,7 @@ fn take_up(
     }
     if let Some(Apart::Relay(key)) = apart {
         server.lent = Some(key);
-        core.clients.get_mut(key.0).into_iter().for_each(|client| client.checkout.server = Some(slot));
+        core.clients.get_mut(key.0).into_iter().for_each(|client| _ = client.checkout.take(slot));
     }
     core.servers.insert(server);
     server_connected(core, slot);

@@ -95,7 +95,7 @@ pub fn server_gone(core: &mut Core, key: ServerKey, why: &str) {
     if let Some(client_key) = client_key {
         let session = core.pools.get(pool_key.0).is_some_and(|pool| pool.limits.mode == PoolMode::Session);
         if let Some(client) = core.clients.get_mut(client_key.0) {
-            client.checkout.server = None;
+            client.checkout.give_back();
             client.input.unsynced |= open;
             if in_message && client.is_ready() {
                 // Half a message has been passed on: nothing more can be said.

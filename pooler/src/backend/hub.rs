@@ -266,7 +266,7 @@ pub fn tick_hubs(core: &mut Core) {
     for key in keys {
         let at_rest = hub_asks::is_at_rest(core, key);
         let Some(client) = core.clients.get_mut(key.0) else { continue };
-        let lent = client.checkout.server.is_some();
+        let lent = client.checkout.server().is_some();
         let Some(ears) = client.ears.as_mut().filter(|_| at_rest) else { continue };
         if !lent && !ears.awaits() {
             // A LISTEN that was refused before it was sent.

@@ -36,9 +36,9 @@ pub fn is_at_rest(core: &Core, key: ClientKey) -> bool {
             && !server.exchange.failed
     };
     client.is_ready()
-        && client.checkout.server.and_then(|server| core.servers.get(server.0)).is_none_or(free)
-        && client.checkout.lane.is_none()
-        && client.checkout.waits.is_none()
+        && client.checkout.server().and_then(|server| core.servers.get(server.0)).is_none_or(free)
+        && client.checkout.pipelined().is_none()
+        && client.checkout.waits().is_none()
         && !client.input.unsynced
         && client.input.discard == Discard::No
         && client.input.passing == 0

@@ -50,7 +50,7 @@ fn begin_relay(core: &mut Core, key: ClientKey) {
 /// Tries again for those who wait.
 pub fn tick_relays(core: &mut Core) {
     let waits = |client: &crate::state::client::Client| {
-        client.relay.is_some() && client.checkout.server.is_none() && matches!(client.state, ClientState::Greeting)
+        client.relay.is_some() && client.checkout.server().is_none() && matches!(client.state, ClientState::Greeting)
     };
     let waiting: Vec<ClientKey> =
         core.clients.iter().filter(|(_, client)| waits(client)).map(|(key, _)| ClientKey(key)).collect();
@@ -121,7 +121,7 @@ pub fn relay_gone(core: &mut Core, key: ServerKey, why: &str) {
     close::close_server(core, key, &why);
     let Some(client_key) = client else { return };
     if let Some(client) = core.clients.get_mut(client_key.0) {
-        client.checkout.server = None;
+        client.checkout.give_back();
     }
     if established {
         // The server has said itself why, if it could.

@@ -89,7 +89,9 @@ pub fn undo(
     requests: impl DoubleEndedIterator<Item = Request> + ExactSizeIterator,
 ) {
     let replaced = match server.state {
-        State::Lane => client.as_ref().is_some_and(|client| client.checkout.lane.is_some_and(|(_, units)| units > 1)),
+        State::Lane => {
+            client.as_ref().is_some_and(|client| client.checkout.pipelined().is_some_and(|(_, units)| units > 1))
+        }
         _ => server.exchange.requests.iter().any(Request::is_about_unnamed),
     };
     for (place, request) in requests.enumerate().rev() {

@@ -55,7 +55,7 @@ pub fn ready_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
         return Step::Took(count);
     }
     if client.input.passing > 0 {
-        let server_key = client.checkout.server;
+        let server_key = client.checkout.server();
         let step = pass_on(client, server_key.and_then(|server| core.servers.get_mut(server.0)), left);
         if client.input.passing == 0 {
             messages::long_query_ended(core, key);
@@ -66,7 +66,7 @@ pub fn ready_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
         }
         return step;
     }
-    if let Some(server) = client.checkout.server.and_then(|server| core.servers.get(server.0)) {
+    if let Some(server) = client.checkout.server().and_then(|server| core.servers.get(server.0)) {
         if server.known.aligning.is_some() {
             return Step::Stop;
         }
@@ -94,7 +94,7 @@ pub fn ready_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
     }
     let Some(client) = core.clients.get(key.0) else { return Step::Took(left.len()) };
     let whole = left.get(HEADER..head.total());
-    let client_has_server = client.checkout.server.is_some();
+    let client_has_server = client.checkout.server().is_some();
     if let Some(step) = names::behind_names(core, key, head.tag) {
         return step;
     }
@@ -113,7 +113,7 @@ pub fn ready_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
     }
     let Some(client) = core.clients.get(key.0) else { return Step::Took(left.len()) };
     let may_be_read = matches!(head.tag, tag::QUERY | tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE);
-    if (may_be_read && !client.checkout.needs_own || client.checkout.lane.is_some())
+    if (may_be_read && !client.checkout.needs_own || client.checkout.pipelined().is_some())
         && head.tag != tag::TERMINATE
         && let Some(step) = send::take_lane(core, key, left)
     {
@@ -123,7 +123,7 @@ pub fn ready_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
     match head.tag {
         tag::TERMINATE => {
             // What was sent before is the server's to do, though nobody waits for the answer.
-            if let Some(server) = client.checkout.server {
+            if let Some(server) = client.checkout.server() {
                 sockets::flush_server(core, server);
             }
             leave::close_client(core, key, "client close request");
@@ -211,7 +211,7 @@ pub fn ready_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
 /// transaction is open.
 fn must_follow(core: &Core, key: ClientKey) -> bool {
     let Some(client) = core.clients.get(key.0) else { return false };
-    let Some(server) = client.checkout.server.and_then(|server| core.servers.get(server.0)) else { return false };
+    let Some(server) = client.checkout.server().and_then(|server| core.servers.get(server.0)) else { return false };
     let Some(pool) = core.pools.get(server.pool.0) else { return false };
     if !server.exchange.requests.back().is_some_and(Request::ends_clients_unit) {
         return false;

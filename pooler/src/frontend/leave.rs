@@ -27,7 +27,7 @@ pub fn refuse(core: &mut Core, key: ClientKey, code: &str, message: &str) {
         fatal(core, key, code, message);
         return;
     }
-    client.checkout.waits = None;
+    client.checkout.stop_waiting();
     client.checkout.needs_own = false;
     client.deeds.errors += 1;
     // One error ends a unit, however many would come.
@@ -114,12 +114,12 @@ fn drop_client(core: &mut Core, key: ClientKey) {
 /// Takes a client out of everything that knows it, its server first.
 fn leave(core: &mut Core, key: ClientKey) {
     let Some(client) = core.clients.get_mut(key.0) else { return };
-    client.checkout.waits = None;
+    client.checkout.stop_waiting();
     lanes::forget_in_lane(core, key);
     let Some(client) = core.clients.get_mut(key.0) else { return };
     let pool_key = client.route.pool.take();
     let home = client.route.home.take();
-    let server_key = client.checkout.server;
+    let server_key = client.checkout.server();
     client.identity.place = None;
     let was_in_pool = matches!(client.state, ClientState::Ready | ClientState::Greeting | ClientState::Relay);
     lock(&core.shared.cancels).remove(&client.identity.cancel_key);

@@ -16,7 +16,7 @@ use crate::state::turn::Turn;
 /// Asks the server that was lent to a client for its password.
 pub fn lookup(core: &mut Core, key: ClientKey) {
     let Some(client) = core.clients.get(key.0) else { return };
-    let (Some(Phase::Lookup(lookup)), Some(server_key)) = (client.login_phase(), client.checkout.server) else {
+    let (Some(Phase::Lookup(lookup)), Some(server_key)) = (client.login_phase(), client.checkout.server()) else {
         return;
     };
     let Some(server) = core.servers.get_mut(server_key.0) else { return };
@@ -70,7 +70,7 @@ fn end_lookup(core: &mut Core, key: ClientKey, stored: Option<Stored>) {
     let Some(client) = core.clients.get_mut(key.0) else { return };
     let Some((login, phase)) = client.leave_login() else { return };
     let Phase::Lookup(lookup) = phase else { return client.enter_login(login, phase) };
-    client.checkout.waits = None;
+    client.checkout.stop_waiting();
     let pool = client.route.pool.take();
     client.route.home = None;
     if let Some(pool) = pool.and_then(|pool| core.pools.get_mut(pool.0)) {

@@ -51,11 +51,11 @@ pub fn behind_names(core: &mut Core, key: ClientKey, tag: u8) -> Option<Step> {
     if client.input.unsynced {
         return behind_forgetting(core, key);
     }
-    let depends = if let Some((lane, _)) = client.checkout.lane {
+    let depends = if let Some((lane, _)) = client.checkout.pipelined() {
         let lane = core.servers.get(lane.0)?.lane.as_ref()?;
         lane.units.iter().any(|unit| unit.client == Some(key) && !unit.names.is_empty())
     } else {
-        let server = core.servers.get(client.checkout.server?.0)?;
+        let server = core.servers.get(client.checkout.server()?.0)?;
         server.exchange.requests.iter().any(|request| request.is_about_names(server.status))
     };
     if !depends {
@@ -69,7 +69,7 @@ pub fn behind_names(core: &mut Core, key: ClientKey, tag: u8) -> Option<Step> {
 /// is prepared behind it stays.
 fn behind_forgetting(core: &mut Core, key: ClientKey) -> Option<Step> {
     let client = core.clients.get_mut(key.0)?;
-    let server = core.servers.get_mut(client.checkout.server?.0)?;
+    let server = core.servers.get_mut(client.checkout.server()?.0)?;
     let (status, skips) = (server.status, server.exchange.skips);
     // A Query without a Sync before it ends no unit of the extended protocol.
     let forgets = |request: &Request| {
@@ -108,7 +108,7 @@ fn behind_reset(core: &mut Core, key: ClientKey) -> Option<Step> {
         }
         _ => false,
     };
-    let requests = &core.servers.get(client.checkout.server?.0)?.exchange.requests;
+    let requests = &core.servers.get(client.checkout.server()?.0)?.exchange.requests;
     // A RESET that has finished is restored when its unit has ended, which is told by another message.
     if !requests.iter().any(resets) && (requests.is_empty() || !client.session.pending.has_resets()) {
         return None;

@@ -16,7 +16,7 @@ pub fn take_from_lane(core: &mut Core, key: ServerKey, place: usize) -> Option<C
 
 /// Takes a client that is leaving out of its lane: nobody waits for its answers.
 pub fn forget_in_lane(core: &mut Core, key: ClientKey) {
-    let Some((server_key, _)) = core.clients.get_mut(key.0).and_then(|client| client.checkout.lane.take()) else {
+    let Some(server_key) = core.clients.get_mut(key.0).and_then(|client| client.checkout.leave_pipeline()) else {
         return;
     };
     let Some(server) = core.servers.get_mut(server_key.0) else { return };
@@ -38,7 +38,7 @@ pub fn forget_in_lane(core: &mut Core, key: ClientKey) {
 /// answered.
 pub fn behind_own(core: &mut Core, key: ClientKey) -> Option<Step> {
     let client = core.clients.get_mut(key.0)?;
-    client.checkout.lane?;
+    client.checkout.pipelined()?;
     client.checkout.behind_own = true;
     Some(Step::Stop)
 }

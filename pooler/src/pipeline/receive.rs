@@ -191,9 +191,8 @@ pub fn lane_ready(core: &mut Core, key: ServerKey, message: &[u8], status: Statu
             client.io.out().extend_from_slice(message);
             (client.checkout.attempts, client.checkout.retries, client.route.tried) = (0, 0, Tried::default());
             client.times.request_since = now;
-            client.checkout.lane =
-                client.checkout.lane.and_then(|(server, count)| (count > 1).then_some((server, count - 1)));
-            if client.checkout.lane.is_none() && std::mem::take(&mut client.checkout.behind_own) {
+            client.checkout.answered(1);
+            if client.checkout.pipelined().is_none() && std::mem::take(&mut client.checkout.behind_own) {
                 turns::give_turn(core, Turn::Client(client_key));
             }
             core.schedule.unflushed.push(Turn::Client(client_key));

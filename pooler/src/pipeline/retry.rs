@@ -50,9 +50,8 @@ pub fn ask_again(core: &mut Core, key: ServerKey, client_key: ClientKey, from: u
         }
         bytes.append(&mut client.io.rest);
         client.io.rest = bytes;
-        client.checkout.lane =
-            client.checkout.lane.and_then(|(server, units)| (units > count).then_some((server, units - count)));
-        client.checkout.behind_own = client.checkout.lane.is_some();
+        client.checkout.answered(count);
+        client.checkout.behind_own = client.checkout.pipelined().is_some();
     }
     if let Some(pool) = core.servers.get(key.0).and_then(|server| core.pools.get_mut(server.pool.0)) {
         pool.counts.totals.asked_again += count as u64;
@@ -134,8 +133,8 @@ fn end_unit(core: &mut Core, client_key: ClientKey) {
     let Some(client) = core.clients.get_mut(client_key.0) else { return };
     backend::write_ready_for_query(client.io.out(), Status::Idle);
     client.checkout.attempts = 0;
-    client.checkout.lane = client.checkout.lane.and_then(|(server, count)| (count > 1).then_some((server, count - 1)));
-    if client.checkout.lane.is_none() && std::mem::take(&mut client.checkout.behind_own) {
+    client.checkout.answered(1);
+    if client.checkout.pipelined().is_none() && std::mem::take(&mut client.checkout.behind_own) {
         turns::give_turn(core, Turn::Client(client_key));
     }
     core.schedule.unflushed.push(Turn::Client(client_key));

@@ -46,7 +46,7 @@ pub fn take_lane(core: &mut Core, key: ClientKey, input: &[u8]) -> Option<Step> 
         // Its units of before are in a lane still, when the configuration has changed.
         return lanes::behind_own(core, key);
     }
-    let lent = client.checkout.server;
+    let lent = client.checkout.server();
     // While a cancel request of its client is on its way, a lent connection stays its own.
     let untouched = |server: &Server| {
         server.status == Status::Idle && server.cancels.held == 0 && server.exchange.requests.is_empty()
@@ -80,14 +80,14 @@ pub fn take_lane(core: &mut Core, key: ClientKey, input: &[u8]) -> Option<Step> 
     };
     if !alone && lent.is_none() {
         let client = core.clients.get_mut(key.0)?;
-        let turn = std::mem::take(&mut client.checkout.may_share) || client.checkout.lane.is_some();
+        let turn = std::mem::take(&mut client.checkout.may_share) || client.checkout.pipelined().is_some();
         let queue = core.pools.get(pool_key.0).is_some_and(|pool| !pool.queue.sharers.is_empty());
         if (turn || !queue)
             && let Some(server) = choose_lane(core, key, pool_key)
         {
             return send_down(core, key, server, unit, shape, false);
         }
-        if core.clients.get(key.0).is_some_and(|client| client.checkout.server.is_some()) {
+        if core.clients.get(key.0).is_some_and(|client| client.checkout.server().is_some()) {
             return Some(Step::Stop);
         }
         return lanes::behind_own(core, key).or_else(|| queue_to_share(core, key, pool_key, turn));
@@ -100,7 +100,7 @@ pub fn take_lane(core: &mut Core, key: ClientKey, input: &[u8]) -> Option<Step> 
         return Some(Step::Stop);
     }
     let client = core.clients.get_mut(key.0)?;
-    let server = client.checkout.server.take()?;
+    let server = client.checkout.give_back()?;
     lanes::open_lane(core, server, alone);
     let sent = send_down(core, key, server, unit, shape, writes);
     turns::later(core, After::Share(pool_key));
@@ -111,7 +111,7 @@ pub fn take_lane(core: &mut Core, key: ClientKey, input: &[u8]) -> Option<Step> 
 fn queue_to_share(core: &mut Core, key: ClientKey, pool_key: PoolKey, first: bool) -> Option<Step> {
     let client = core.clients.get_mut(key.0)?;
     client.checkout.reads_only = true;
-    client.checkout.waits = Some(client.route.waiting_since.take().unwrap_or(core.now));
+    client.checkout.wait(client.route.waiting_since.take().unwrap_or(core.now));
     let pool = core.pools.get_mut(pool_key.0)?;
     if first {
         pool.queue.sharers.push_front(key)
@@ -132,7 +132,7 @@ fn choose_lane(core: &mut Core, key: ClientKey, pool_key: PoolKey) -> Option<Ser
     }
     let settings = &core.config.settings;
     let depth = pool.depth(settings);
-    if let Some((own, _)) = client.checkout.lane {
+    if let Some((own, _)) = client.checkout.pipelined() {
         let server = core.servers.get(own.0)?;
         let lane = server.lane.as_ref()?;
         let room = lane.units.len() < settings.pipeline_depth.max(1) * 4;
@@ -178,7 +178,7 @@ fn choose_lane(core: &mut Core, key: ClientKey, pool_key: PoolKey) -> Option<Ser
     }
     // Its session is brought in line first: until then it is lent, and this client waits for it.
     if let Some(client) = core.clients.get_mut(key.0) {
-        client.checkout.waits = Some(client.route.waiting_since.take().unwrap_or(core.now));
+        client.checkout.wait(client.route.waiting_since.take().unwrap_or(core.now));
     }
     checkout::lend(core, server, key);
     None
@@ -195,12 +195,12 @@ fn send_down(
 ) -> Option<Step> {
     let now = core.now;
     let client = core.clients.get_mut(key.0)?;
-    client.checkout.server = Some(server_key);
     client.input.unsynced = false;
     client.route.waiting_since = None;
-    if client.checkout.lane.is_none() {
+    if client.checkout.pipelined().is_none() {
         client.times.request_since = now;
     }
+    client.checkout.send(server_key);
     let unnamed = client.prepared.unnamed.clone();
     let mut names = Vec::new();
     let mut at = 0;
@@ -224,13 +224,11 @@ fn send_down(
     lane.history.extend_from_slice(unit);
     let mut owner = None;
     let mut kept = None;
-    if let Some(client) = client {
+    // It has left if it could not be sent.
+    if let Some(client) = client.filter(|client| client.checkout.pipelined().is_some()) {
         kept = binds_kept(client, &server.exchange.requests);
-        client.checkout.server = None;
         client.prepared.portals.clear();
         client.times.transaction_since = None;
-        let count = client.checkout.lane.map_or(0, |(_, count)| count);
-        client.checkout.lane = Some((server_key, count + 1));
         owner = Some(key);
     }
     // Who is alone in a lane was lent it, and has been counted then.

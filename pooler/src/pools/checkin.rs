@@ -20,7 +20,7 @@ pub fn detach(core: &mut Core, key: ServerKey) {
     let mode = core.pools.get(server.pool.0).map_or(PoolMode::Session, |pool| pool.limits.mode);
     let mut session = mode == PoolMode::Session || core.config.settings.server_reset_query_always;
     if let Some(client) = core.clients.get_mut(client_key.0) {
-        client.checkout.server = None;
+        client.checkout.give_back();
         client.checkout.needs_own = false;
         client.times.transaction_since = None;
         client.times.request_since = core.now;

@@ -20,7 +20,7 @@ pub const LOOKED_AT: usize = 16;
 pub fn acquire(core: &mut Core, key: ClientKey, reads_only: bool) -> bool {
     let Some(client) = core.clients.get_mut(key.0) else { return false };
     client.checkout.reads_only = reads_only;
-    if let Some(server) = client.checkout.server {
+    if let Some(server) = client.checkout.server() {
         return align::align(core, server, key);
     }
     let Some(pool_key) = client.route.pool else { return false };
@@ -30,7 +30,7 @@ pub fn acquire(core: &mut Core, key: ClientKey, reads_only: bool) -> bool {
     let Some(client) = core.clients.get_mut(key.0) else { return false };
     let Some(pool_key) = client.route.pool else { return false };
     let Some(pool) = core.pools.get_mut(pool_key.0) else { return false };
-    client.checkout.waits = Some(client.route.waiting_since.take().unwrap_or(core.now));
+    client.checkout.wait(client.route.waiting_since.take().unwrap_or(core.now));
     client.checkout.told_to_wait = false;
     let again = client.checkout.strikes > 0;
     if !pool.limits.paused
@@ -75,10 +75,9 @@ pub fn lend(core: &mut Core, server_key: ServerKey, key: ClientKey) {
     server.state = State::Active;
     server.life.state_since = core.now;
     server.exchange.answered = false;
-    client.checkout.server = Some(server_key);
+    let since = client.checkout.take(server_key);
     client.times.request_since = core.now;
-    let waited =
-        client.checkout.waits.take().map_or_else(Default::default, |since| core.now.saturating_duration_since(since));
+    let waited = since.map_or_else(Default::default, |since| core.now.saturating_duration_since(since));
     if let Some(pool) = core.pools.get_mut(server.pool.0) {
         pool.counts.totals.wait_time += waited;
         pool.counts.stats.waited(server.at.place, waited);

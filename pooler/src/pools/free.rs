@@ -87,7 +87,7 @@ fn hand_out(core: &mut Core, key: ServerKey) {
     let Some(pool) = core.pools.get_mut(pool_key.0) else { return };
     if !pool.limits.paused {
         while let Some(next) = core.pools.get_mut(pool_key.0).and_then(|pool| pool.next_waiting(&core.clients)) {
-            if core.clients.get(next.0).is_some_and(|client| client.checkout.waits.is_some()) {
+            if core.clients.get(next.0).is_some_and(|client| client.checkout.waits().is_some()) {
                 checkout::lend(core, key, next);
                 turns::give_turn(core, Turn::Client(next));
                 return;

@@ -35,7 +35,7 @@ fn open_more(core: &mut Core, key: PoolKey) {
     }
     let mut limit = pool.limits.size;
     let oldest =
-        pool.queue.waiting.front().and_then(|key| core.clients.get(key.0)).and_then(|client| client.checkout.waits);
+        pool.queue.waiting.front().and_then(|key| core.clients.get(key.0)).and_then(|client| client.checkout.waits());
     if oldest.is_some_and(|since| core.now.saturating_duration_since(since) >= settings.reserve_pool_timeout.0) {
         limit += pool.limits.reserve;
     }

@@ -112,7 +112,7 @@ fn wind_up(core: &mut Core, key: PoolKey, code: &str, message: &str) {
         .clients
         .iter()
         .filter(|(_, client)| client.route.pool == Some(key) && !matches!(client.state, ClientState::Closing))
-        .filter(|(_, client)| client.checkout.server.is_none() && client.checkout.lane.is_none())
+        .filter(|(_, client)| client.checkout.server().is_none() && client.checkout.pipelined().is_none())
         .map(|(key, _)| ClientKey(key))
         .collect();
     for client in done {

@@ -69,7 +69,7 @@ fn serve_sharers(core: &mut Core, pool_key: PoolKey) {
         }
         let Some(key) = pool.queue.sharers.pop_front() else { return };
         let Some(client) = core.clients.get_mut(key.0) else { continue };
-        let Some(since) = client.checkout.waits.take() else { continue };
+        let Some(since) = client.checkout.stop_waiting() else { continue };
         core.pipelines.waited = core.now.saturating_duration_since(since);
         pool.counts.totals.wait_time += core.pipelines.waited;
         client.checkout.may_share = true;

@@ -54,7 +54,7 @@ pub fn client_turn(core: &mut Core, key: ClientKey) {
     let mut scratch = std::mem::take(&mut core.reactor.scratch);
     read_client(core, key, &mut scratch);
     core.reactor.scratch = scratch;
-    let server = core.clients.get(key.0).and_then(|client| client.checkout.server);
+    let server = core.clients.get(key.0).and_then(|client| client.checkout.server());
     if let Some(server) = server {
         sockets::flush_server(core, server);
     }
@@ -65,7 +65,7 @@ pub fn client_turn(core: &mut Core, key: ClientKey) {
 fn read_client(core: &mut Core, key: ClientKey, scratch: &mut [u8]) {
     // Who hangs up in the queue is not served: a connection would be made ready for nobody.
     let gone =
-        |client: &Client| client.io.hangup && client.checkout.waits.is_some() && client.checkout.server.is_none();
+        |client: &Client| client.io.hangup && client.checkout.waits().is_some() && client.checkout.server().is_none();
     if core.clients.get(key.0).is_some_and(gone) {
         return leave::client_gone(core, key, None);
     }
@@ -94,7 +94,7 @@ fn read_client(core: &mut Core, key: ClientKey, scratch: &mut [u8]) {
 /// Whether a client's input may be worked on: it does not wait, and its server keeps up.
 fn client_may_go_on(core: &Core, key: ClientKey) -> bool {
     let Some(client) = core.clients.get(key.0) else { return false };
-    if client.checkout.waits.is_some()
+    if client.checkout.waits().is_some()
         || client.checkout.behind_own
         || client.ears.as_ref().is_some_and(|ears| ears.awaits())
         || client.input.console_waits.is_some()
@@ -113,7 +113,7 @@ fn client_may_go_on(core: &Core, key: ClientKey) -> bool {
     }
     client
         .checkout
-        .server
+        .server()
         .and_then(|server| core.servers.get(server.0))
         .is_none_or(|server| server.io.pending() <= HIGH_WATER)
 }

@@ -30,7 +30,7 @@ pub fn flush_client(core: &mut Core, key: ClientKey) {
     let flushed = client.io.flush();
     match flushed.and_then(|()| client.io.watch_room(&core.reactor.registry, token_of(Turn::Client(key)))) {
         Ok(()) => {
-            let server = client.checkout.server.or(client.checkout.lane.map(|(server, _)| server));
+            let server = client.checkout.connection();
             if before > HIGH_WATER && client.io.pending() <= HIGH_WATER {
                 turns::give_turn(core, Turn::Client(key));
                 if let Some(server) = server {

@@ -107,7 +107,7 @@ fn tick_clients(core: &mut Core) {
             ClientState::Console | ClientState::Relay => continue,
             ClientState::Ready => (),
         }
-        if let Some(since) = client.checkout.waits {
+        if let Some(since) = client.checkout.waits() {
             if past(since, config.query_wait(&client.identity.user, &client.identity.database)) {
                 over.push((key, "wait", "query_wait_timeout".to_owned()));
             } else if !client.checkout.told_to_wait && past(since, settings.query_wait_notify.limit()) {
@@ -117,13 +117,13 @@ fn tick_clients(core: &mut Core) {
         }
         // Few have limits of their own.
         let limits = if config.users.is_empty() { of_all } else { config.limits(&client.identity.user) };
-        if client.checkout.lane.is_some() {
+        if client.checkout.pipelined().is_some() {
             if past(client.times.request_since, limits.query) {
                 over.push((key, "57014", "query_timeout".to_owned()));
             }
             continue;
         }
-        let Some(server) = client.checkout.server.and_then(|server| core.servers.get(server.0)) else {
+        let Some(server) = client.checkout.server().and_then(|server| core.servers.get(server.0)) else {
             // Who listens waits for what is said.
             if client.ears.is_none() && past(client.times.request_since, limits.idle) {
                 over.push((key, "57P05", "client_idle_timeout".to_owned()));
@@ -131,7 +131,7 @@ fn tick_clients(core: &mut Core) {
             continue;
         };
         if !server.exchange.requests.is_empty() && past(client.times.request_since, limits.query) {
-            cancels.extend(client.checkout.server);
+            cancels.extend(client.checkout.server());
             over.push((key, "57014", "query_timeout".to_owned()));
         } else if server.exchange.requests.is_empty()
             && server.status != wire::backend::Status::Idle
@@ -139,7 +139,7 @@ fn tick_clients(core: &mut Core) {
         {
             over.push((key, "25P03", "idle_transaction_timeout".to_owned()));
         } else if client.times.transaction_since.is_some_and(|since| past(since, limits.transaction)) {
-            cancels.extend(client.checkout.server);
+            cancels.extend(client.checkout.server());
             over.push((key, "25P04", "transaction_timeout".to_owned()));
         }
     }

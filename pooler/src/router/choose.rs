@@ -130,7 +130,7 @@ pub fn route(core: &mut Core, key: ClientKey, want: Want, stamp: u64) -> bool {
             // What failed then may do the next time.
             client.route.tried = Tried::default();
             client.route.pool = Some(home);
-            client.checkout.waits = Some(*client.route.waiting_since.get_or_insert(core.now));
+            client.checkout.wait(*client.route.waiting_since.get_or_insert(core.now));
             pool.queue.waiting.push_back(key);
             pool.cluster_of.unavailable = why;
             false

@@ -152,7 +152,7 @@ pub fn lexing(core: &Core, key: ClientKey, sql: &[u8]) -> Lexing {
         return Lexing::Conforming;
     }
     let Some(client) = core.clients.get(key.0) else { return Lexing::Unclear };
-    let server = client.checkout.server.and_then(|server| core.servers.get(server.0));
+    let server = client.checkout.server().and_then(|server| core.servers.get(server.0));
     if server.is_some_and(|server| sets_under_way(client, server)) {
         return Lexing::Unclear;
     }

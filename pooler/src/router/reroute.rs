@@ -17,7 +17,7 @@ pub fn reroute(core: &mut Core, key: PoolKey) {
     let (home, id) = pool.cluster_of.home.map_or((key, None), |(home, id)| (home, Some(id)));
     for key in waiting.into_iter().chain(sharers) {
         let Some(client) = core.clients.get_mut(key.0) else { continue };
-        let Some(since) = client.checkout.waits.take() else { continue };
+        let Some(since) = client.checkout.stop_waiting() else { continue };
         client.route.waiting_since = Some(since);
         client.checkout.needs_own = false;
         client.checkout.may_share = false;

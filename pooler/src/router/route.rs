@@ -60,7 +60,7 @@ pub fn find_server(core: &mut Core, key: ClientKey, tag: u8, input: &[u8]) -> Op
     let home = client.route.home?;
     let pool = core.pools.get(home.0)?;
     let cluster = pool.cluster_of.cluster?;
-    if client.checkout.server.is_some() || client.checkout.may_share || client.input.discard != Discard::No {
+    if client.checkout.server().is_some() || client.checkout.may_share || client.input.discard != Discard::No {
         return None;
     }
     let routing = *core.router.clusters.get(cluster)?.routing();
@@ -99,7 +99,7 @@ pub fn find_server(core: &mut Core, key: ClientKey, tag: u8, input: &[u8]) -> Op
     let splits = routing.splitting || client.route.role == Some(Role::Auto);
     let is_read = splits && sort.read && !session && !named && want != Want::Write;
     let stamp = if is_read { client.route.owed.stamp(sort.route, view) } else { 0 };
-    if client.checkout.lane.is_some() {
+    if client.checkout.pipelined().is_some() {
         let here = client.route.pool.and_then(|pool| core.pools.get(pool.0)).and_then(|pool| pool.cluster_of.home);
         let shown = |id| stamp == 0 || view.view().primary() == Some(id) || view.freshness().covers(id, stamp);
         let serves = here.is_some_and(|(_, id)| serves(view, id, want) && shown(id));

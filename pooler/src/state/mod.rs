@@ -191,7 +191,7 @@ impl Core {
     /// A client and the server connection that it has.
     pub fn pair(&mut self, key: ClientKey) -> Option<(&mut Client, &mut Server)> {
         let client = self.clients.get_mut(key.0)?;
-        let server = self.servers.get_mut(client.checkout.server?.0)?;
+        let server = self.servers.get_mut(client.checkout.connection()?.0)?;
         Some((client, server))
     }
 

@@ -220,7 +220,7 @@ impl Pool {
     /// Since when the first of all who wait has waited.
     pub fn oldest(&self, clients: &Slots<Client>) -> Option<Instant> {
         let since =
-            |key: Option<&ClientKey>| key.and_then(|key| clients.get(key.0)).and_then(|client| client.checkout.waits);
+            |key: Option<&ClientKey>| key.and_then(|key| clients.get(key.0)).and_then(|client| client.checkout.waits());
         let (one, other) = (since(self.queue.waiting.front()), since(self.queue.sharers.front()));
         one.into_iter().chain(other).min()
     }
@@ -228,7 +228,7 @@ impl Pool {
     /// Since when the one behind the first has waited.
     pub fn next_oldest(&self, clients: &Slots<Client>) -> Option<Instant> {
         let waiting = self.queue.waiting.iter().take(2).chain(self.queue.sharers.iter().take(2));
-        let mut since: Vec<Instant> = waiting.filter_map(|key| clients.get(key.0)?.checkout.waits).collect();
+        let mut since: Vec<Instant> = waiting.filter_map(|key| clients.get(key.0)?.checkout.waits()).collect();
         since.sort();
         since.get(1).copied()
     }
@@ -236,7 +236,7 @@ impl Pool {
     /// Takes the next who waits off the queues: whoever has waited longest.
     pub fn next_waiting(&mut self, clients: &Slots<Client>) -> Option<ClientKey> {
         let since =
-            |key: Option<&ClientKey>| key.and_then(|key| clients.get(key.0)).and_then(|client| client.checkout.waits);
+            |key: Option<&ClientKey>| key.and_then(|key| clients.get(key.0)).and_then(|client| client.checkout.waits());
         match (since(self.queue.waiting.front()), since(self.queue.sharers.front())) {
             (Some(one), Some(other)) if other < one => self.queue.sharers.pop_front(),
             (None, _) if self.queue.waiting.is_empty() => self.queue.sharers.pop_front(),

@@ -54,7 +54,7 @@ pub struct Plan<C, S> {
 pub fn of_client(client: &Client) -> InHand {
     let own = match client.state {
         ClientState::Ready => {
-            client.checkout.waits.is_some()
+            client.checkout.waits().is_some()
                 || client.checkout.behind_own
                 || client.ears.as_ref().is_some_and(|ears| ears.awaits())
         }
