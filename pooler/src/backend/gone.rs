@@ -17,7 +17,7 @@ use crate::state::Core;
 use crate::state::client::Discard;
 use crate::state::keys::{ClientKey, ServerKey};
 use crate::state::request::Request;
-use crate::state::server::{Apart, Passing, State};
+use crate::state::server::{Apart, Passing, Server, State};
 use crate::state::turn::After;
 use crate::state::turn::Turn;
 
@@ -39,84 +39,112 @@ pub fn server_gone(core: &mut Core, key: ServerKey, why: &str) {
     let pool_key = server.pool;
     let why = server.life.farewell.as_ref().map_or_else(|| why.to_owned(), |(_, message)| message.clone());
     let code = server.life.farewell.as_ref().map_or("08006", |(code, _)| code).to_owned();
-    if matches!(server.state, State::Connecting | State::Login(_)) {
-        let may_pass = server.may_come_back();
-        // too_many_connections
-        if code == "53300" {
-            fingerprints::leave_room(core, pool_key);
+    match server.state {
+        State::Connecting | State::Login(_) => return not_connected(core, key, &code, &why),
+        State::Lane => {
+            members::met(core, pool_key, Met::Died);
+            retry::leave_lane(core, key, &code, &why);
+            close::close_server(core, key, &why);
         }
-        close::close_server(core, key, &why);
-        down::connect_failed(core, pool_key, &why, may_pass);
-        members::met(core, pool_key, Met::NoConnection);
-        return;
-    }
-    members::met(core, pool_key, Met::Died);
-    let Some(server) = core.servers.get_mut(key.0) else { return };
-    if matches!(server.state, State::Lane) {
-        retry::leave_lane(core, key, &code, &why);
-        close::close_server(core, key, &why);
-        turns::later(core, After::Grow(pool_key));
-        return;
-    }
-    if server.known.aligning.is_some() {
-        // Nothing of its client's has been sent.
-        let client = server.client();
-        let tied = client.is_some_and(|client| checkin::is_tied(core, client));
-        checkin::detach(core, key);
-        close::close_server(core, key, &why);
-        match client {
-            Some(client) if tied => leave::fatal(core, client, &code, &format!("server connection lost: {why}")),
-            Some(client) => aligned::ask_elsewhere(core, client, &code, &why),
-            None => (),
-        }
-        turns::later(core, After::Grow(pool_key));
-        return;
-    }
-    // Its outcome is unknown: if it was committed, it is seen.
-    freshness::note_commit(core, key);
-    let Some(server) = core.servers.get_mut(key.0) else { return };
-    let client_key = server.lent.take();
-    let in_message = matches!(server.exchange.passing, (1.., Some(Passing::On)));
-    // The unit at the head has been told of an error of its own.
-    let (failed, skips) = (server.exchange.failed, server.exchange.skips);
-    let skipped = |request: &&Request| failed && !request.ends_failed_unit(skips);
-    let units =
-        server.exchange.requests.iter().skip_while(skipped).filter(|request| request.ends_clients_unit()).count();
-    // A Flush was sent as a Sync: for the client its unit goes on.
-    let open = server.exchange.requests.iter().any(|request| matches!(request, Request::HiddenSync));
-    let begun = !server.exchange.requests.is_empty();
-    let idle = server.status == Status::Idle;
-    // As in PostgreSQL, who breaks the protocol loses its connection: nobody knows what of its bytes was read as what.
-    let out_of_step = server.life.farewell.as_ref().is_some_and(|(code, _)| code == "08P01");
-    // What was being prepared or closed was not, as far as the client will know.
-    let unanswered = std::mem::take(&mut server.exchange.requests);
-    undo(server, client_key.and_then(|client| core.clients.get_mut(client.0)), unanswered.into_iter());
-    close::close_server(core, key, &why);
-    if let Some(client_key) = client_key {
-        let session = core.pools.get(pool_key.0).is_some_and(|pool| pool.limits.mode == PoolMode::Session);
-        if let Some(client) = core.clients.get_mut(client_key.0) {
-            client.checkout.give_back();
-            client.input.unsynced |= open;
-            if in_message && client.is_ready() {
-                // Half a message has been passed on: nothing more can be said.
-                leave::close_client(core, client_key, &format!("server connection lost within a message: {why}"));
-            } else if !client.is_ready() || session || client.session.pins.any() || !idle || out_of_step {
-                let message = if idle {
-                    format!("server connection lost: {why}")
-                } else {
-                    format!("server connection lost in a transaction: {why}")
-                };
-                leave::fatal(core, client_key, &code, &message);
-            } else {
-                tell_of_loss(core, client_key, &code, &why, units, begun, failed);
-            }
+        _ => {
+            let aligning = server.known.aligning.is_some();
+            members::met(core, pool_key, Met::Died);
+            if aligning { lost_in_alignment(core, key, &code, &why) } else { lost(core, key, &code, &why) }
         }
     }
     turns::later(core, After::Grow(pool_key));
 }
 
+/// A server has not let the pooler in.
+fn not_connected(core: &mut Core, key: ServerKey, code: &str, why: &str) {
+    let Some(server) = core.servers.get(key.0) else { return };
+    let (pool, may_pass) = (server.pool, server.may_come_back());
+    // too_many_connections
+    if code == "53300" {
+        fingerprints::leave_room(core, pool);
+    }
+    close::close_server(core, key, why);
+    down::connect_failed(core, pool, why, may_pass);
+    members::met(core, pool, Met::NoConnection);
+}
+
+/// A server connection is lost before anything of its client's has been sent.
+fn lost_in_alignment(core: &mut Core, key: ServerKey, code: &str, why: &str) {
+    let client = core.servers.get(key.0).and_then(|server| server.client());
+    let tied = client.is_some_and(|client| checkin::is_tied(core, client));
+    checkin::detach(core, key);
+    close::close_server(core, key, why);
+    match client {
+        Some(client) if tied => leave::fatal(core, client, code, &format!("server connection lost: {why}")),
+        Some(client) => aligned::ask_elsewhere(core, client, code, why),
+        None => (),
+    }
+}
+
+/// How far a server had come with what its client had asked when it was lost.
+struct Loss {
+    /// How many of the client's units have not been answered.
+    units: usize,
+    /// Something has been asked.
+    begun: bool,
+    /// The unit at the head has been told of an error of its own.
+    failed: bool,
+    /// The client's unit goes on: a Flush was sent as a Sync.
+    open: bool,
+    /// Half a message has been passed on.
+    in_message: bool,
+    /// No transaction was open.
+    idle: bool,
+    /// The protocol was broken. As in PostgreSQL, who does that loses its connection: nobody knows what of its bytes was
+    /// read as what.
+    out_of_step: bool,
+}
+
+impl Loss {
+    fn of(server: &Server) -> Self {
+        let (failed, skips) = (server.exchange.failed, server.exchange.skips);
+        let requests = &server.exchange.requests;
+        let skipped = |request: &&Request| failed && !request.ends_failed_unit(skips);
+        Self {
+            units: requests.iter().skip_while(skipped).filter(|request| request.ends_clients_unit()).count(),
+            begun: !requests.is_empty(),
+            failed,
+            open: requests.iter().any(|request| matches!(request, Request::HiddenSync)),
+            in_message: matches!(server.exchange.passing, (1.., Some(Passing::On))),
+            idle: server.status == Status::Idle,
+            out_of_step: server.life.farewell.as_ref().is_some_and(|(code, _)| code == "08P01"),
+        }
+    }
+}
+
+/// A server connection is lost that a client has, or nobody.
+fn lost(core: &mut Core, key: ServerKey, code: &str, why: &str) {
+    // The outcome of what it did is unknown: if it was committed, it is seen.
+    freshness::note_commit(core, key);
+    let Some(server) = core.servers.get_mut(key.0) else { return };
+    let (loss, pool_key, client_key) = (Loss::of(server), server.pool, server.lent.take());
+    // What was being prepared or closed was not, as far as the client will know.
+    let unanswered = std::mem::take(&mut server.exchange.requests);
+    undo(server, client_key.and_then(|client| core.clients.get_mut(client.0)), unanswered.into_iter());
+    close::close_server(core, key, why);
+    let session = core.pools.get(pool_key.0).is_some_and(|pool| pool.limits.mode == PoolMode::Session);
+    let Some((key, client)) = client_key.and_then(|key| Some((key, core.clients.get_mut(key.0)?))) else { return };
+    client.checkout.give_back();
+    client.input.unsynced |= loss.open;
+    if loss.in_message && client.is_ready() {
+        // Nothing more can be said that would be understood.
+        leave::close_client(core, key, &format!("server connection lost within a message: {why}"));
+    } else if !client.is_ready() || session || client.session.pins.any() || !loss.idle || loss.out_of_step {
+        let within = if loss.idle { "" } else { " in a transaction" };
+        leave::fatal(core, key, code, &format!("server connection lost{within}: {why}"));
+    } else {
+        tell_of_loss(core, key, code, why, &loss);
+    }
+}
+
 /// A client outside a transaction has lost its server: the statement in flight has failed, the client stays.
-fn tell_of_loss(core: &mut Core, key: ClientKey, code: &str, why: &str, units: usize, begun: bool, failed: bool) {
+fn tell_of_loss(core: &mut Core, key: ClientKey, code: &str, why: &str, loss: &Loss) {
+    let Loss { units, begun, failed, .. } = *loss;
     let Some(client) = core.clients.get_mut(key.0) else { return };
     client.times.transaction_since = None;
     hub_asks::ears_settle(client, true, true);

@@ -6,7 +6,7 @@ use classify::{Kind, Verdict};
 use wire::backend::{self, Status};
 use wire::frame::HEADER;
 use wire::frontend::{self, tag};
-use wire::header;
+use wire::{Header, header};
 
 use crate::backend::hub;
 use crate::config::PoolMode;
@@ -47,34 +47,10 @@ pub fn may_leave_open(verdict: &Verdict) -> bool {
     verdict.transaction && !(ends && verdict.statements == 1)
 }
 
+/// What becomes of the input of a client that has been greeted.
 pub fn ready_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
-    let Some(client) = core.clients.get_mut(key.0) else { return Step::Took(left.len()) };
-    if client.input.dropping > 0 {
-        let count = client.input.dropping.min(left.len());
-        client.input.dropping -= count;
-        return Step::Took(count);
-    }
-    if client.input.passing > 0 {
-        let server_key = client.checkout.server();
-        let step = pass_on(client, server_key.and_then(|server| core.servers.get_mut(server.0)), left);
-        if client.input.passing == 0 {
-            messages::long_query_ended(core, key);
-            // The unit may have ended while its client was still within a message.
-            if let Some(server) = server_key {
-                turns::later(core, After::Free(server));
-            }
-        }
+    if let Some(step) = rest_of_message(core, key, left).or_else(|| behind_own_errand(core, key)) {
         return step;
-    }
-    if let Some(server) = client.checkout.server().and_then(|server| core.servers.get(server.0)) {
-        if server.known.aligning.is_some() {
-            return Step::Stop;
-        }
-        // What follows is void if what was named before has failed.
-        if matches!(server.exchange.requests.back(), Some(Request::HiddenSync | Request::Restore { .. })) {
-            client.checkout.behind_own = true;
-            return Step::Stop;
-        }
     }
     let head = match header(left) {
         Ok(Some(head)) => head,
@@ -84,42 +60,106 @@ pub fn ready_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
             return Step::Took(left.len());
         }
     };
+    if let Some(step) = behind_own_units(core, key, head.tag) {
+        return step;
+    }
+    // What was judged is of this unit only: a later one may be as long, and of another client in the same place.
+    core.router.judged = None;
+    let step = finds_connection(core, key, head.tag, left)
+        .or_else(|| needs_no_server(core, key, head, left))
+        .or_else(|| is_discarded(core, key, head, left))
+        .or_else(|| is_not_there_yet(core, key, head, left));
+    if let Some(step) = step {
+        return step;
+    }
+    if matches!(head.tag, tag::QUERY | tag::EXECUTE) && hub::awaits_hub(core, key, head, left) {
+        return Step::Stop;
+    }
+    if !checkout::acquire(core, key, false) {
+        return Step::Stop;
+    }
+    match messages::pass_message(core, key, head, left) {
+        Ok(count) => Step::Took(count),
+        Err(error) => {
+            leave::fatal(core, key, "08P01", &error.to_string());
+            Step::Took(left.len())
+        }
+    }
+}
+
+/// The rest of a long message is thrown away, or passed on.
+fn rest_of_message(core: &mut Core, key: ClientKey, left: &[u8]) -> Option<Step> {
+    let Some(client) = core.clients.get_mut(key.0) else { return Some(Step::Took(left.len())) };
+    if client.input.dropping > 0 {
+        let count = client.input.dropping.min(left.len());
+        client.input.dropping -= count;
+        return Some(Step::Took(count));
+    }
+    if client.input.passing == 0 {
+        return None;
+    }
+    let server_key = client.checkout.server();
+    let step = pass_on(client, server_key.and_then(|server| core.servers.get_mut(server.0)), left);
+    if client.input.passing == 0 {
+        messages::long_query_ended(core, key);
+        // The unit may have ended while its client was still within a message.
+        if let Some(server) = server_key {
+            turns::later(core, After::Free(server));
+        }
+    }
+    Some(step)
+}
+
+/// Holds a client back while a statement of the pooler's own is under way on its connection.
+fn behind_own_errand(core: &mut Core, key: ClientKey) -> Option<Step> {
+    let client = core.clients.get_mut(key.0)?;
+    let server = core.servers.get(client.checkout.server()?.0)?;
+    if server.known.aligning.is_some() {
+        return Some(Step::Stop);
+    }
+    // What follows is void if what was named before has failed.
+    if matches!(server.exchange.requests.back(), Some(Request::HiddenSync | Request::Restore { .. })) {
+        client.checkout.behind_own = true;
+        return Some(Step::Stop);
+    }
+    None
+}
+
+/// Holds a client back while what it sends next depends on units of its own that are under way.
+fn behind_own_units(core: &mut Core, key: ClientKey, tag: u8) -> Option<Step> {
     // The data of a COPY belongs to what is under way.
-    let copied = matches!(head.tag, tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL | tag::TERMINATE);
+    let copied = matches!(tag, tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL | tag::TERMINATE);
     if !copied && must_follow(core, key) {
         if let Some(client) = core.clients.get_mut(key.0) {
             client.checkout.behind_own = true;
         }
-        return Step::Stop;
+        return Some(Step::Stop);
     }
-    let Some(client) = core.clients.get(key.0) else { return Step::Took(left.len()) };
-    let whole = left.get(HEADER..head.total());
-    let client_has_server = client.checkout.server().is_some();
-    if let Some(step) = names::behind_names(core, key, head.tag) {
-        return step;
-    }
-    let Some(client) = core.clients.get(key.0) else { return Step::Took(left.len()) };
-    // What was judged is of this unit only: a later one may be as long, and of another client in the same place.
-    core.router.judged = None;
-    if !client_has_server
+    names::behind_names(core, key, tag)
+}
+
+/// Chooses a server of the cluster for the unit at the front of a client's input, and sends it down a pipelined
+/// connection if it may go there.
+fn finds_connection(core: &mut Core, key: ClientKey, tag: u8, left: &[u8]) -> Option<Step> {
+    let client = core.clients.get(key.0)?;
+    let may_be_read = matches!(tag, tag::QUERY | tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE);
+    let begins = may_be_read || matches!(tag, tag::CLOSE | tag::FUNCTION_CALL);
+    if client.checkout.server().is_none()
         && client.route.home.is_some()
-        && matches!(
-            head.tag,
-            tag::QUERY | tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE | tag::CLOSE | tag::FUNCTION_CALL
-        )
-        && let Some(step) = route::find_server(core, key, head.tag, left)
+        && begins
+        && let Some(step) = route::find_server(core, key, tag, left)
     {
-        return step;
+        return Some(step);
     }
-    let Some(client) = core.clients.get(key.0) else { return Step::Took(left.len()) };
-    let may_be_read = matches!(head.tag, tag::QUERY | tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE);
-    if (may_be_read && !client.checkout.needs_own || client.checkout.pipelined().is_some())
-        && head.tag != tag::TERMINATE
-        && let Some(step) = send::take_lane(core, key, left)
-    {
-        return step;
-    }
-    let Some(client) = core.clients.get_mut(key.0) else { return Step::Took(left.len()) };
+    let client = core.clients.get(key.0)?;
+    let pipelines = may_be_read && !client.checkout.needs_own || client.checkout.pipelined().is_some();
+    if pipelines && tag != tag::TERMINATE { send::take_lane(core, key, left) } else { None }
+}
+
+/// Messages that end the connection, or that no server need hear of.
+fn needs_no_server(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> Option<Step> {
+    let Some(client) = core.clients.get_mut(key.0) else { return Some(Step::Took(left.len())) };
+    let has_server = client.checkout.server().is_some();
     match head.tag {
         tag::TERMINATE => {
             // What was sent before is the server's to do, though nobody waits for the answer.
@@ -127,83 +167,65 @@ pub fn ready_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
                 sockets::flush_server(core, server);
             }
             leave::close_client(core, key, "client close request");
-            return Step::Took(left.len());
+            Some(Step::Took(left.len()))
         }
-        tag::QUERY | tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE | tag::CLOSE | tag::FUNCTION_CALL => (),
+        tag::QUERY | tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE | tag::CLOSE | tag::FUNCTION_CALL => None,
         // A Sync on its own needs no server, and neither does what belongs to a COPY that has ended.
-        tag::SYNC if !client_has_server && client.input.discard == Discard::No && head.body == 0 => {
+        tag::SYNC if !has_server && client.input.discard == Discard::No && head.body == 0 => {
             client.input.unsynced = false;
             backend::write_ready_for_query(client.io.out(), Status::Idle);
-            return Step::Took(HEADER);
+            Some(Step::Took(HEADER))
         }
-        tag::FLUSH | tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL if !client_has_server => {
+        tag::FLUSH | tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL if !has_server => {
             client.input.dropping = head.body;
-            return Step::Took(HEADER);
+            Some(Step::Took(HEADER))
         }
-        tag::SYNC | tag::FLUSH | tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL => (),
+        tag::SYNC | tag::FLUSH | tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL => None,
         other => {
-            let message = format!("invalid frontend message type {other}");
-            leave::fatal(core, key, "08P01", &message);
-            return Step::Took(left.len());
+            leave::fatal(core, key, "08P01", &format!("invalid frontend message type {other}"));
+            Some(Step::Took(left.len()))
         }
     }
-    if client.input.discard == Discard::Unit {
-        client.input.dropping = head.body;
-        // As in PostgreSQL, one that fails has ended the unnamed statement before it.
-        if head.tag == tag::QUERY || head.tag == tag::PARSE && left.get(HEADER).is_none_or(|first| *first == 0) {
-            client.prepared.unnamed = None;
-        }
-        if matches!(head.tag, tag::QUERY | tag::SYNC | tag::FUNCTION_CALL) {
-            client.input.discard = Discard::No;
-            client.input.unsynced = false;
-            backend::write_ready_for_query(client.io.out(), Status::Idle);
-        }
-        return Step::Took(HEADER);
+}
+
+/// Throws away what belongs to a unit that was refused.
+fn is_discarded(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> Option<Step> {
+    let client = core.clients.get_mut(key.0).filter(|client| client.input.discard == Discard::Unit)?;
+    client.input.dropping = head.body;
+    // As in PostgreSQL, one that fails has ended the unnamed statement before it.
+    if head.tag == tag::QUERY || head.tag == tag::PARSE && left.get(HEADER).is_none_or(|first| *first == 0) {
+        client.prepared.unnamed = None;
     }
-    // What must be seen whole, or to a certain point, before it can be passed on.
+    if matches!(head.tag, tag::QUERY | tag::SYNC | tag::FUNCTION_CALL) {
+        client.input.discard = Discard::No;
+        client.input.unsynced = false;
+        backend::write_ready_for_query(client.io.out(), Status::Idle);
+    }
+    Some(Step::Took(HEADER))
+}
+
+/// Waits for what must be seen of a message before it can be passed on: all of it, or its names.
+fn is_not_there_yet(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> Option<Step> {
+    let come = left.get(HEADER..head.total()).or_else(|| left.get(HEADER..)).unwrap_or_default();
+    let is_whole = left.len() >= head.total();
     let wanted = match head.tag {
         tag::QUERY => head.body.min(LOOKED_AT),
         tag::PARSE | tag::SYNC | tag::FLUSH => head.body,
         tag::DESCRIBE | tag::CLOSE | tag::EXECUTE if head.body > NAME => {
             leave::fatal(core, key, "08P01", "the name of a statement or portal is too long");
-            return Step::Took(left.len());
+            return Some(Step::Took(left.len()));
         }
         tag::DESCRIBE | tag::CLOSE | tag::EXECUTE => head.body,
+        tag::BIND if frontend::bind(come).is_none() => {
+            if !is_whole && come.len() <= 2 * NAME {
+                return Some(Step::More);
+            }
+            leave::fatal(core, key, "08P01", "malformed Bind");
+            return Some(Step::Took(left.len()));
+        }
         _ => 0,
     };
-    if left.len() < HEADER + wanted {
-        return Step::More;
-    }
-    let names = if head.tag == tag::BIND {
-        let come = whole.or_else(|| left.get(HEADER..)).unwrap_or_default();
-        match frontend::bind(come) {
-            Some(names) => Some(names),
-            None if whole.is_none() && come.len() <= 2 * NAME => return Step::More,
-            None => {
-                leave::fatal(core, key, "08P01", "malformed Bind");
-                return Step::Took(left.len());
-            }
-        }
-    } else {
-        None
-    };
-    if matches!(head.tag, tag::QUERY | tag::EXECUTE) && hub::awaits_hub(core, key, head, left) {
-        return Step::Stop;
-    }
-    if !checkout::acquire(core, key, false) {
-        return Step::Stop;
-    }
-    let taken = match (head.tag, names) {
-        (tag::BIND, Some(names)) => messages::pass_bind(core, key, head, names),
-        _ => messages::pass_message(core, key, head, left),
-    };
-    match taken {
-        Ok(count) => Step::Took(count),
-        Err(error) => {
-            leave::fatal(core, key, "08P01", &error.to_string());
-            Step::Took(left.len())
-        }
-    }
+    (left.len() < HEADER + wanted).then_some(Step::More)
 }
 
 /// Whether the next unit of a client may be sent only when those before it on the connection that it has have been

@@ -3,12 +3,13 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Instant;
 
 use classify::{Verdict, Words};
 use wire::Header;
 use wire::backend::{self, Status};
 use wire::frame::HEADER;
-use wire::frontend::{self, Target, tag};
+use wire::frontend::{self, Parse, Target, tag};
 
 use crate::backend::replies::NO_UNNAMED;
 use crate::router::{fingerprints, members};
@@ -24,12 +25,42 @@ use crate::statement::{Statement, reading};
 /// Messages that are passed on as they are.
 fn pass_plain(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> Result<usize, wire::Error> {
     let now = core.now;
-    let Some((client, server)) = core.pair(key) else { return Ok(head.total()) };
     let whole = left.len() >= head.total();
-    let verdict = match head.tag {
+    let verdict = verdict_of(core, key, head, left);
+    if matches!(head.tag, tag::QUERY | tag::EXECUTE) {
+        fingerprints::foresee_definition(core, key, verdict.as_deref());
+    }
+    let Some((client, server)) = core.pair(key) else { return Ok(head.total()) };
+    server.exchange.writes |= match head.tag {
+        tag::QUERY | tag::EXECUTE => !whole || verdict.as_deref().is_none_or(|verdict| !verdict.read_only),
+        tag => tag == tag::FUNCTION_CALL,
+    };
+    // The server flushes at a Sync as well, and is free again: nothing has run in this unit yet.
+    if head.tag == tag::FLUSH && left.len() == head.total() && only_names(client, server) {
+        frontend::write_sync(server.io.out());
+        client.input.unsynced = false;
+        server.exchange.requests.push_back(Request::HiddenSync);
+        return Ok(head.total());
+    }
+    note(client, server, head, left, verdict, now);
+    let come = head.total().min(left.len());
+    server.io.out().extend_from_slice(left.get(..come).unwrap_or_default());
+    client.input.passing = head.total() - come;
+    if head.tag == tag::QUERY && !whole {
+        let mut words = Box::<Words>::default();
+        words.read(left.get(HEADER..).unwrap_or_default());
+        client.input.words = Some(words);
+    }
+    Ok(come)
+}
+
+/// What is known of the statement that a message runs.
+fn verdict_of(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> Option<Arc<Verdict>> {
+    let (client, server) = core.pair(key)?;
+    match head.tag {
         // What goes down a lane is known to touch nothing.
         _ if matches!(server.state, ServerState::Lane) => None,
-        tag::QUERY if whole => {
+        tag::QUERY if left.len() >= head.total() => {
             let sql = left.get(HEADER..head.total()).unwrap_or_default();
             look_at(core, key, sql.strip_suffix(b"\0").unwrap_or(sql))
         }
@@ -40,15 +71,18 @@ fn pass_plain(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> Res
             bound.and_then(|statement| look_at_statement(core, key, &statement))
         }
         _ => None,
-    };
-    if matches!(head.tag, tag::QUERY | tag::EXECUTE) {
-        fingerprints::foresee_definition(core, key, verdict.as_deref());
     }
-    let Some((client, server)) = core.pair(key) else { return Ok(head.total()) };
-    server.exchange.writes |= match head.tag {
-        tag::QUERY | tag::EXECUTE => !whole || verdict.as_deref().is_none_or(|verdict| !verdict.read_only),
-        tag => tag == tag::FUNCTION_CALL,
-    };
+}
+
+/// Takes note of what a message asks of the server.
+fn note(
+    client: &mut Client,
+    server: &mut Server,
+    head: Header,
+    left: &[u8],
+    verdict: Option<Arc<Verdict>>,
+    now: Instant,
+) {
     match head.tag {
         tag::QUERY => {
             begin(client, server, now);
@@ -67,19 +101,11 @@ fn pass_plain(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> Res
             let portal = frontend::portal(left.get(HEADER..).unwrap_or_default());
             server.exchange.requests.push_back(Request::Execute(client.portal(portal).cloned()));
         }
-        // The server flushes at a Sync as well, and is free again: nothing has run in this unit yet.
-        tag::FLUSH if left.len() == head.total() && only_names(client, server) => {
-            frontend::write_sync(server.io.out());
+        // A server that takes in a COPY ignores it.
+        tag::SYNC if !server.exchange.copying => {
             client.input.unsynced = false;
-            server.exchange.requests.push_back(Request::HiddenSync);
-            return Ok(head.total());
+            server.exchange.requests.push_back(Request::Sync);
         }
-        tag::SYNC
-            // A server that takes in a COPY ignores it.
-            if !server.exchange.copying => {
-                client.input.unsynced = false;
-                server.exchange.requests.push_back(Request::Sync);
-            }
         tag::COPY_DONE | tag::COPY_FAIL => {
             server.exchange.copying = false;
             if !server.exchange.requests.is_empty() {
@@ -88,15 +114,6 @@ fn pass_plain(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> Res
         }
         _ => (),
     }
-    let come = head.total().min(left.len());
-    server.io.out().extend_from_slice(left.get(..come).unwrap_or_default());
-    client.input.passing = head.total() - come;
-    if head.tag == tag::QUERY && !whole {
-        let mut words = Box::<Words>::default();
-        words.read(left.get(HEADER..).unwrap_or_default());
-        client.input.words = Some(words);
-    }
-    Ok(come)
 }
 
 /// Whether servers know a client's named statements by names of ours: where connections are shared, and where they
@@ -166,7 +183,49 @@ fn pass_parse(core: &mut Core, key: ClientKey, body: &[u8]) -> Result<(), wire::
     let now = core.now;
     let limit = core.config.settings.kept_statements();
     let renames = renames(core, key);
-    let Some((_, server)) = core.pair(key) else { return Ok(()) };
+    let Some(statement) = shared_statement(core, key, &parse, renames) else { return Ok(()) };
+    let Some((client, server)) = core.pair(key) else { return Ok(()) };
+    begin(client, server, now);
+    client.input.unsynced = true;
+    let name: Option<Box<[u8]>> = (!parse.name.is_empty()).then(|| parse.name.into());
+    let Some(name) = name.clone().filter(|_| renames) else {
+        frontend::write_parse(server.io.out(), parse.name, parse.definition);
+        let (unnamed, mut before) = (name.is_none(), None);
+        match &name {
+            None => {
+                server.known.unnamed = Some(statement.clone());
+                before = client.prepared.unnamed.replace(statement.clone());
+            }
+            Some(name) => drop(client.prepared.statements.insert(name.clone(), statement.clone())),
+        }
+        let statement = Some(statement);
+        let request = Request::Parse { statement, name, unnamed, hidden: false, taken: None, before };
+        server.exchange.requests.push_back(request);
+        return Ok(());
+    };
+    if let Some(has) = client.prepared.statements.get(&name).cloned() {
+        // It is the server's to refuse a name that is taken; the statement itself stays.
+        prepare(server, &has, limit);
+        frontend::write_parse(server.io.out(), &has.name(), parse.definition);
+        let (name, taken) = (Some(name), Some(has));
+        let request = Request::Parse { statement: None, name, unnamed: false, hidden: false, taken, before: None };
+        server.exchange.requests.push_back(request);
+        return Ok(());
+    }
+    client.prepared.statements.insert(name.clone(), statement.clone());
+    if server.known.statements.uses(&statement) {
+        invent(client, server, backend::tag::PARSE_COMPLETE, Some(name), None);
+    } else {
+        frontend::write_parse(server.io.out(), &statement.name(), parse.definition);
+        remember(server, &statement, limit, Some(name), false, None);
+    }
+    Ok(())
+}
+
+/// The statement of a Parse, as all clients that mean the same share it. None where it has no name and servers keep it:
+/// then it has been passed on.
+fn shared_statement(core: &mut Core, key: ClientKey, parse: &Parse<'_>, renames: bool) -> Option<Rc<Statement>> {
+    let (_, server) = core.pair(key)?;
     let member = server.pool;
     let home = members::home_of(core, member);
     let shared = renames && (!parse.name.is_empty() || keeps(core, key, home, parse.definition));
@@ -177,63 +236,17 @@ fn pass_parse(core: &mut Core, key: ClientKey, body: &[u8]) -> Result<(), wire::
         pool.counts.totals.client_parses += 1;
     }
     // Statements are known by the same names on all servers of a cluster.
-    let Some(pool) = core.pools.get_mut(home.0) else { return Ok(()) };
+    let pool = core.pools.get_mut(home.0)?;
     pool.statements.renew(renewals);
-    let mut statement = pool.statements.share(parse.definition, reading, lexing);
-    if parse.name.is_empty() && statement.is_shared() {
-        if may_keep(core, home, &statement) {
-            pass_kept(core, key, statement, parse.definition);
-            return Ok(());
-        }
-        let Some(pool) = core.pools.get_mut(home.0) else { return Ok(()) };
-        statement = pool.statements.share(parse.definition, UNCLEAR, lexing);
+    let statement = pool.statements.share(parse.definition, reading, lexing);
+    if !parse.name.is_empty() || !statement.is_shared() {
+        return Some(statement);
     }
-    let Some((client, server)) = core.pair(key) else { return Ok(()) };
-    begin(client, server, now);
-    client.input.unsynced = true;
-    let name: Option<Box<[u8]>> = (!parse.name.is_empty()).then(|| parse.name.into());
-    if name.is_none() || !renames {
-        frontend::write_parse(server.io.out(), parse.name, parse.definition);
-        let before = match &name {
-            None => {
-                server.known.unnamed = Some(statement.clone());
-                client.prepared.unnamed.replace(statement.clone())
-            }
-            Some(name) => {
-                client.prepared.statements.insert(name.clone(), statement.clone());
-                None
-            }
-        };
-        let unnamed = name.is_none();
-        let statement = Some(statement);
-        let parse = Request::Parse { statement, name, unnamed, hidden: false, taken: None, before };
-        server.exchange.requests.push_back(parse);
-        return Ok(());
+    if may_keep(core, home, &statement) {
+        pass_kept(core, key, statement, parse.definition);
+        return None;
     }
-    let Some(name) = name else { return Ok(()) };
-    if let Some(has) = client.prepared.statements.get(&name).cloned() {
-        // It is the server's to refuse a name that is taken; the statement itself stays.
-        prepare(server, &has, limit);
-        frontend::write_parse(server.io.out(), &has.name(), parse.definition);
-        let request = Request::Parse {
-            statement: None,
-            name: Some(name),
-            unnamed: false,
-            hidden: false,
-            taken: Some(has),
-            before: None,
-        };
-        server.exchange.requests.push_back(request);
-    } else {
-        client.prepared.statements.insert(name.clone(), statement.clone());
-        if server.known.statements.uses(&statement) {
-            invent(client, server, backend::tag::PARSE_COMPLETE, Some(name), None);
-        } else {
-            frontend::write_parse(server.io.out(), &statement.name(), parse.definition);
-            remember(server, &statement, limit, Some(name), false, None);
-        }
-    }
-    Ok(())
+    Some(core.pools.get_mut(home.0)?.statements.share(parse.definition, UNCLEAR, lexing))
 }
 
 /// Whether a text without a name has come so often that servers are to keep it. That is for pipelined connections alone:
@@ -387,7 +400,7 @@ pub fn pass_on(client: &mut Client, server: Option<&mut Server>, left: &[u8]) ->
 }
 
 /// Notes the time when a unit is begun.
-pub fn begin(client: &mut Client, server: &mut Server, now: std::time::Instant) {
+pub fn begin(client: &mut Client, server: &mut Server, now: Instant) {
     if server.exchange.requests.is_empty() {
         client.times.request_since = now;
         server.life.state_since = now;
@@ -498,11 +511,12 @@ pub fn pass_message(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) 
         (tag::BIND, _) => match frontend::bind(left.get(HEADER..).unwrap_or_default()) {
             Some(names) => {
                 let taken = pass_bind(core, key, head, names)?;
-                let Some(rest) = left.get(taken..).filter(|rest| !rest.is_empty()) else { return Ok(taken) };
-                let Some((client, server)) = core.pair(key) else { return Ok(left.len()) };
+                let end = head.total().min(left.len());
+                let Some(rest) = left.get(taken..end).filter(|rest| !rest.is_empty()) else { return Ok(taken) };
+                let Some((client, server)) = core.pair(key) else { return Ok(end) };
                 server.io.out().extend_from_slice(rest);
                 client.input.passing = client.input.passing.saturating_sub(rest.len());
-                Ok(left.len())
+                Ok(end)
             }
             None => Err(wire::Error::Short { tag: tag::BIND, field: "the names" }),
         },

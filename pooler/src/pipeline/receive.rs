@@ -1,25 +1,25 @@
 //! What servers answer on pipelined connections: cut apart at each ReadyForQuery, and given to the client of each unit.
 
+use std::time::Duration;
+
 use balancer::Tried;
 use wire::backend::{Report, Status};
 
-use crate::backend::replies::{shown_name, write_renamed};
+use crate::backend::replies::{emit_invented, forgets_statement, shown_name, write_renamed};
 use crate::pipeline::retry;
 use crate::reactor::turns;
 use crate::router::{freshness, members};
 use crate::state::Core;
+use crate::state::client::Client;
 use crate::state::cluster::SERIALIZABLE;
-use crate::state::keys::ServerKey;
-use crate::state::request::Request;
+use crate::state::keys::{ClientKey, ServerKey};
+use crate::state::pipeline::Unit;
 use crate::state::server::Residue;
 use crate::state::turn::After;
 use crate::state::turn::Turn;
 
 /// A unit that answers more than this has its lane to itself until it ends.
 pub const LONGEST_ANSWER: usize = 65_536;
-
-/// History that is done with is thrown away when it is this much.
-pub const COMPACT: usize = 65_536;
 
 /// How often a unit is asked again on account of its neighbours.
 pub const RETRIES: u8 = 8;
@@ -52,58 +52,33 @@ pub fn spill(core: &mut Core, key: ServerKey) {
 pub fn lane_error(core: &mut Core, key: ServerKey, message: &[u8], report: &Report) {
     let only_read = core.servers.get(key.0).is_some_and(|server| members::is_only_read(core, server));
     let Some(server) = core.servers.get_mut(key.0) else { return };
+    let is_member = core.pools.get(server.pool.0).is_some_and(|pool| pool.cluster_of.home.is_some());
+    // It wrote where nothing may: on a replica, or against what was known of its functions. Nothing is done. The
+    // session's own read-only transactions are the client's to see.
+    let refused = report.code == "25006";
+    let wrote_to_replica = refused && is_member && (server.known.standby != Some(false) || only_read);
+    let session = &server.known.session;
+    let ours = refused && session.read_only && !session.sets.concern_read_only();
+    // A serializable transaction that a standby cannot do goes to the primary from now on.
+    let misrouted = report.code == "0A000" && report.routine == SERIALIZABLE && is_member;
+    let again = forgets_statement(server, report) || wrote_to_replica || ours || misrouted;
     let Some(lane) = server.lane.as_mut() else { return };
-    let mut wrote_to_replica = false;
-    let again = match (report.code.as_str(), server.exchange.requests.front()) {
-        // It wrote where nothing may: on a replica, or against what was known of its functions. Nothing is done. The
-        // session's own read-only transactions are the client's to see.
-        ("25006", _) => {
-            let member = core.pools.get(server.pool.0).is_some_and(|pool| pool.cluster_of.home.is_some());
-            wrote_to_replica = member && (server.known.standby != Some(false) || only_read);
-            let ours = server.known.session.read_only && !server.known.session.sets.concern_read_only();
-            if (wrote_to_replica || ours)
-                && let Some(shape) = lane.units.front().and_then(|unit| unit.shape.as_ref())
-            {
-                shape.lied();
-            }
-            wrote_to_replica || ours
-        }
-        // The plan of a statement of ours is stale: it is prepared afresh.
-        (
-            "0A000",
-            Some(
-                Request::Bind(Some(statement)) | Request::Describe(Some(statement)) | Request::Execute(Some(statement)),
-            ),
-        ) if report.routine == "RevalidateCachedQuery" => {
-            statement.generation.set(statement.generation.get() + 1);
-            true
-        }
-        // Such transactions go to the primary from now on.
-        ("0A000", _) if report.routine == SERIALIZABLE => {
-            core.pools.get(server.pool.0).is_some_and(|pool| pool.cluster_of.home.is_some())
-        }
-        // It was taken for unknown here when a neighbour's Parse failed, but another's has succeeded since.
-        ("42P05", Some(Request::Parse { statement: Some(statement), unnamed: false, .. })) => {
-            statement.generation.set(statement.generation.get() + 1);
-            true
-        }
-        // A neighbour's Parse of the same statement has failed.
-        ("26000", Some(Request::Bind(Some(statement)) | Request::Describe(Some(statement)))) => {
-            server.known.statements.remove(statement);
-            true
-        }
-        _ => false,
-    };
+    if (wrote_to_replica || ours)
+        && let Some(shape) = lane.units.front().and_then(|unit| unit.shape.as_ref())
+    {
+        shape.lied();
+    }
     let Some(client_key) = lane.head() else { return };
-    match core.clients.get_mut(client_key.0) {
-        Some(client)
-            if again
-                && !lane.forwarded
-                && (client.checkout.retries < RETRIES || wrote_to_replica && client.checkout.retries < REFUSALS) =>
-        {
+    let client = core.clients.get_mut(client_key.0);
+    let may_again = |client: &Client| {
+        let retries = client.checkout.retries;
+        again && !lane.forwarded && (retries < RETRIES || wrote_to_replica && retries < REFUSALS)
+    };
+    match client {
+        Some(client) if may_again(client) => {
             client.checkout.retries = client.checkout.retries.saturating_add(1);
             // Its shape may not be remembered: what has been refused as a write is not taken for a read again.
-            client.checkout.needs_own |= report.code == "25006" && !wrote_to_replica;
+            client.checkout.needs_own |= refused && !wrote_to_replica;
             lane.again = true;
             if wrote_to_replica {
                 client.route.waiting_since.get_or_insert(client.times.request_since);
@@ -123,14 +98,10 @@ pub fn lane_error(core: &mut Core, key: ServerKey, message: &[u8], report: &Repo
 
 /// A unit in a lane has been answered: its client gets the answer, the next is at the head.
 pub fn lane_ready(core: &mut Core, key: ServerKey, message: &[u8], status: Status) {
-    let now = core.now;
-    let Some(server) = core.servers.get_mut(key.0) else { return };
-    let pool_key = server.pool;
-    let Some(lane) = server.lane.as_mut() else { return };
     if status != Status::Idle {
-        turns::doom(core, key, "a statement that was taken for a read has left a transaction open");
-        return;
+        return turns::doom(core, key, "a statement that was taken for a read has left a transaction open");
     }
+    let Some(lane) = core.servers.get_mut(key.0).and_then(|server| server.lane.as_mut()) else { return };
     if std::mem::take(&mut lane.again) {
         lane.stage.clear();
         if let Some(client) = lane.head() {
@@ -138,75 +109,63 @@ pub fn lane_ready(core: &mut Core, key: ServerKey, message: &[u8], status: Statu
         }
     }
     let Some(server) = core.servers.get_mut(key.0) else { return };
-    let Some(lane) = server.lane.as_mut() else { return };
-    let Some(unit) = lane.units.pop_front() else {
-        turns::doom(core, key, "broken protocol: an answer that nothing asked for");
-        return;
+    let Some((unit, took)) = server.lane.as_mut().and_then(|lane| lane.finish_head(core.now)) else {
+        return turns::doom(core, key, "broken protocol: an answer that nothing asked for");
     };
-    let took = now.saturating_duration_since(lane.head_since);
-    (lane.head_since, lane.looked_at, lane.failed) = (now, now, false);
-    lane.done += unit.size;
-    if lane.units.is_empty() {
-        lane.history.clear();
-        lane.done = 0;
-    } else if lane.done >= COMPACT {
-        lane.history.drain(..lane.done);
-        lane.done = 0;
+    learn(core, key, &unit, took);
+    tell(core, key, unit.client, message);
+    let Some(server) = core.servers.get_mut(key.0) else { return };
+    let pool = server.pool;
+    if server.lane.as_ref().is_none_or(|lane| lane.units.is_empty()) {
+        turns::later(core, After::Free(key));
+    } else {
+        // The next unit may begin with an answer that the server is not asked for.
+        emit_invented(server, None);
+        turns::later(core, After::Share(pool));
+        turns::later(core, After::Stop(key));
     }
+}
+
+/// Takes note of how long a unit took, and of what it may have left and have written.
+fn learn(core: &mut Core, key: ServerKey, unit: &Unit, took: Duration) {
+    let Some(server) = core.servers.get_mut(key.0) else { return };
     if let Some(shape) = &unit.shape {
-        shape.took(took, now);
+        shape.took(took, core.now);
         if let Some(kept) = unit.kept {
-            shape.keeping.took(kept, took, now);
+            shape.keeping.took(kept, took, core.now);
         }
         if shape.verdict.opaque {
             server.known.residue = server.known.residue.max(Residue::Anything);
         }
     }
-    lane.forwarded = false;
-    if let Some(pool) = core.pools.get_mut(pool_key.0) {
-        if !lane.alone {
-            pool.note_service(took);
-            pool.counts.totals.pipelined += 1;
-            pool.counts.retries.earn();
-        }
-        pool.counts.totals.queries += 1;
-        pool.counts.totals.transactions += 1;
-        pool.counts.totals.query_time += took;
-        pool.counts.stats.queried(server.at.place, took);
-        pool.counts.totals.transaction_time += took;
+    let alone = server.lane.as_ref().is_some_and(|lane| lane.alone);
+    if let Some(pool) = core.pools.get_mut(server.pool.0) {
+        pool.count_pipelined(server.at.place, took, alone);
     }
     if let Some(client) = unit.client
         && !server.known.session.read_only
     {
         freshness::owe(core, client, key);
     }
-    let Some(server) = core.servers.get_mut(key.0) else { return };
-    let Some(lane) = server.lane.as_mut() else { return };
-    match unit.client.and_then(|key| core.clients.get_mut(key.0).map(|client| (key, client))) {
-        Some((client_key, client)) => {
-            client.deeds.queries += 1;
-            client.deeds.transactions += 1;
-            client.io.out().append(&mut lane.stage);
-            client.take_news();
-            client.io.out().extend_from_slice(message);
-            (client.checkout.attempts, client.checkout.retries, client.route.tried) = (0, 0, Tried::default());
-            client.times.request_since = now;
-            client.checkout.answered(1);
-            if client.checkout.pipelined().is_none() && std::mem::take(&mut client.checkout.behind_own) {
-                turns::give_turn(core, Turn::Client(client_key));
-            }
-            core.schedule.unflushed.push(Turn::Client(client_key));
-        }
-        None => lane.stage.clear(),
-    }
-    let Some(server) = core.servers.get_mut(key.0) else { return };
-    let Some(lane) = server.lane.as_mut() else { return };
-    if lane.units.is_empty() {
-        turns::later(core, After::Free(key));
-    } else {
-        // The next unit may begin with an answer that the server is not asked for.
-        crate::backend::replies::emit_invented(server, None);
-        turns::later(core, After::Share(pool_key));
-        turns::later(core, After::Stop(key));
+}
+
+/// Gives a client the answer to its unit; what nobody waits for is thrown away.
+fn tell(core: &mut Core, key: ServerKey, client_key: Option<ClientKey>, message: &[u8]) {
+    let Some(lane) = core.servers.get_mut(key.0).and_then(|server| server.lane.as_mut()) else { return };
+    let Some((client_key, client)) = client_key.and_then(|key| Some((key, core.clients.get_mut(key.0)?))) else {
+        return lane.stage.clear();
+    };
+    client.deeds.queries += 1;
+    client.deeds.transactions += 1;
+    client.io.out().append(&mut lane.stage);
+    client.take_news();
+    client.io.out().extend_from_slice(message);
+    (client.checkout.attempts, client.checkout.retries, client.route.tried) = (0, 0, Tried::default());
+    client.times.request_since = core.now;
+    client.checkout.answered(1);
+    let goes_on = client.checkout.pipelined().is_none() && std::mem::take(&mut client.checkout.behind_own);
+    core.schedule.unflushed.push(Turn::Client(client_key));
+    if goes_on {
+        turns::give_turn(core, Turn::Client(client_key));
     }
 }

@@ -61,37 +61,54 @@ pub fn take_lane(core: &mut Core, key: ClientKey, input: &[u8]) -> Option<Step> 
     };
     let unit = size.and_then(|size| input.get(..size));
     let way = unit.map_or(Way::Lent(Why::Protocol), |unit| unit::way(core, key, pool_key, unit));
-    let (Some(unit), false) = (unit, matches!(way, Way::Lent(_))) else {
-        if let Way::Lent(why) = way {
-            unit::count_lent(core, pool_key, why);
+    match (unit, way) {
+        (Some(unit), Way::Shared(shape)) if lent.is_none() => share_lane(core, key, pool_key, unit, shape),
+        (Some(unit), Way::Shared(shape)) => send_on_own(core, key, unit, shape, (false, false)),
+        (Some(unit), Way::Alone(shape, writes)) => send_on_own(core, key, unit, shape, (true, writes)),
+        (_, way) => {
+            if let Way::Lent(why) = way {
+                unit::count_lent(core, pool_key, why);
+            }
+            if let Some(step) = lanes::behind_own(core, key) {
+                return Some(step);
+            }
+            core.clients.get_mut(key.0)?.checkout.needs_own = true;
+            None
         }
-        if let Some(step) = lanes::behind_own(core, key) {
-            return Some(step);
-        }
-        if let Some(client) = core.clients.get_mut(key.0) {
-            client.checkout.needs_own = true;
-        }
-        return None;
-    };
-    let (alone, shape, writes) = match way {
-        Way::Shared(shape) => (false, shape, false),
-        Way::Alone(shape, writes) => (true, shape, writes),
-        Way::Lent(_) => return None,
-    };
-    if !alone && lent.is_none() {
-        let client = core.clients.get_mut(key.0)?;
-        let turn = std::mem::take(&mut client.checkout.may_share) || client.checkout.pipelined().is_some();
-        let queue = core.pools.get(pool_key.0).is_some_and(|pool| !pool.queue.sharers.is_empty());
-        if (turn || !queue)
-            && let Some(server) = choose_lane(core, key, pool_key)
-        {
-            return send_down(core, key, server, unit, shape, false);
-        }
-        if core.clients.get(key.0).is_some_and(|client| client.checkout.server().is_some()) {
-            return Some(Step::Stop);
-        }
-        return lanes::behind_own(core, key).or_else(|| queue_to_share(core, key, pool_key, turn));
     }
+}
+
+/// Sends a unit down a lane that those of other clients go down, or has its client wait for room.
+fn share_lane(
+    core: &mut Core,
+    key: ClientKey,
+    pool_key: PoolKey,
+    unit: &[u8],
+    shape: Option<Rc<Shape>>,
+) -> Option<Step> {
+    let client = core.clients.get_mut(key.0)?;
+    let turn = std::mem::take(&mut client.checkout.may_share) || client.checkout.pipelined().is_some();
+    let queue = core.pools.get(pool_key.0).is_some_and(|pool| !pool.queue.sharers.is_empty());
+    if (turn || !queue)
+        && let Some(server) = choose_lane(core, key, pool_key)
+    {
+        return send_down(core, key, server, unit, shape, false);
+    }
+    if core.clients.get(key.0).is_some_and(|client| client.checkout.server().is_some()) {
+        return Some(Step::Stop);
+    }
+    lanes::behind_own(core, key).or_else(|| queue_to_share(core, key, pool_key, turn))
+}
+
+/// Makes a lane of a connection that is checked out to the client, and sends its unit down it: one that nobody else's
+/// unit follows if it is to be `alone`.
+fn send_on_own(
+    core: &mut Core,
+    key: ClientKey,
+    unit: &[u8],
+    shape: Option<Rc<Shape>>,
+    (alone, writes): (bool, bool),
+) -> Option<Step> {
     if let Some(step) = lanes::behind_own(core, key) {
         return Some(step);
     }
@@ -100,10 +117,10 @@ pub fn take_lane(core: &mut Core, key: ClientKey, input: &[u8]) -> Option<Step> 
         return Some(Step::Stop);
     }
     let client = core.clients.get_mut(key.0)?;
-    let server = client.checkout.give_back()?;
+    let (server, pool) = (client.checkout.give_back()?, client.route.pool?);
     lanes::open_lane(core, server, alone);
     let sent = send_down(core, key, server, unit, shape, writes);
-    turns::later(core, After::Share(pool_key));
+    turns::later(core, After::Share(pool));
     sent
 }
 

@@ -1,17 +1,20 @@
 //! What time brings: limits that run out, pools that shrink or fill, averages.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use wire::backend::Status;
 
 use crate::admin::obey;
 use crate::admin::show::a_second;
 use crate::backend::{addresses, cancel, close, gone, hub, relay};
+use crate::config::{Config, Limits};
 use crate::frontend::{accept, leave};
 use crate::homes::CONSOLE;
 use crate::pools::{checks, grow, handover, limits, neighbours, upkeep, welcome};
 use crate::reactor::{depart, ending, moves, sockets, suspend, workload};
 use crate::router::{fingerprints, reroute};
 use crate::state::Core;
-use crate::state::client::State as ClientState;
+use crate::state::client::{Client, State as ClientState};
 use crate::state::fingerprint::Why;
 use crate::state::keys::{ClientKey, PoolKey, ServerKey};
 use crate::state::pool::Pool;
@@ -67,98 +70,101 @@ fn tick_traffic(core: &mut Core) {
     }
 }
 
+/// What a time limit that has run out asks for.
+enum Due {
+    /// The client's wait for a server connection is over, by this limit.
+    WaitIsOver(&'static str),
+    /// The client is told that it waits.
+    Notice,
+    /// The client is closed: the SQLSTATE, the limit, and the connection on which its statement is cancelled first.
+    Close(&'static str, &'static str, Option<ServerKey>),
+    /// What was to be sent to a client that is being closed is given up.
+    GiveUp,
+}
+
+/// Whether so much time has passed since then.
+fn past(now: Instant, since: Instant, limit: Option<Duration>) -> bool {
+    limit.is_some_and(|limit| now.saturating_duration_since(since) >= limit)
+}
+
+/// Looks at the time limits of all clients.
 fn tick_clients(core: &mut Core) {
     let config = core.config.clone();
-    let settings = &config.settings;
     let of_all = config.limits("");
-    let now = core.now;
-    let past = |since: std::time::Instant, limit: Option<Duration>| {
-        limit.is_some_and(|limit| now.saturating_duration_since(since) >= limit)
+    let due = |client: &Client| match client.state {
+        ClientState::Ready => {
+            // Few have limits of their own.
+            let own = || config.limits(&client.identity.user);
+            of_ready(core, &config, client, if config.users.is_empty() { of_all } else { own() })
+        }
+        ClientState::Closing => past(core.now, client.identity.since, Some(LINGER)).then_some(Due::GiveUp),
+        ClientState::Console | ClientState::Relay => None,
+        _ => of_login(core.now, &config, client),
     };
-    let mut over: Vec<(ClientKey, &str, String)> = Vec::new();
-    let mut told = Vec::new();
-    let mut lingering = Vec::new();
-    let mut cancels = Vec::new();
-    for (number, client) in core.clients.iter() {
-        let key = ClientKey(number);
-        match client.state {
-            ClientState::Startup
-            | ClientState::Cancels
-            | ClientState::Login(..)
-            | ClientState::Proven(_)
-            | ClientState::Greeting => {
-                let waits = client.route.waiting_since.filter(|_| matches!(client.state, ClientState::Greeting));
-                if waits.is_some_and(|since| {
-                    past(since, config.query_wait(&client.identity.user, &client.identity.database))
-                }) {
-                    over.push((key, "wait", "query_wait_timeout".to_owned()));
-                } else if past(client.identity.since, settings.client_login_timeout.limit()) {
-                    let kind = if waits.is_some() { "wait" } else { "08006" };
-                    over.push((key, kind, "client_login_timeout".to_owned()));
-                }
-                continue;
+    let over = core.clients.iter().filter_map(|(key, client)| Some((ClientKey(key), due(client)?)));
+    for (key, due) in over.collect::<Vec<_>>() {
+        match due {
+            Due::WaitIsOver(limit) => wait_is_over(core, key, limit),
+            Due::Notice => tell_of_wait(core, key),
+            Due::Close(code, limit, cancels) => {
+                cancels.into_iter().for_each(|server| cancel::cancel_on_server(core, server, None));
+                leave::fatal(core, key, code, limit);
             }
-            ClientState::Closing => {
-                if past(client.identity.since, Some(LINGER)) {
-                    lingering.push(key);
-                }
-                continue;
-            }
-            ClientState::Console | ClientState::Relay => continue,
-            ClientState::Ready => (),
-        }
-        if let Some(since) = client.checkout.waits() {
-            if past(since, config.query_wait(&client.identity.user, &client.identity.database)) {
-                over.push((key, "wait", "query_wait_timeout".to_owned()));
-            } else if !client.checkout.told_to_wait && past(since, settings.query_wait_notify.limit()) {
-                told.push(key);
-            }
-            continue;
-        }
-        // Few have limits of their own.
-        let limits = if config.users.is_empty() { of_all } else { config.limits(&client.identity.user) };
-        if client.checkout.pipelined().is_some() {
-            if past(client.times.request_since, limits.query) {
-                over.push((key, "57014", "query_timeout".to_owned()));
-            }
-            continue;
-        }
-        let Some(server) = client.checkout.server().and_then(|server| core.servers.get(server.0)) else {
-            // Who listens waits for what is said.
-            if client.ears.is_none() && past(client.times.request_since, limits.idle) {
-                over.push((key, "57P05", "client_idle_timeout".to_owned()));
-            }
-            continue;
-        };
-        if !server.exchange.requests.is_empty() && past(client.times.request_since, limits.query) {
-            cancels.extend(client.checkout.server());
-            over.push((key, "57014", "query_timeout".to_owned()));
-        } else if server.exchange.requests.is_empty()
-            && server.status != wire::backend::Status::Idle
-            && past(client.times.request_since, limits.idle_transaction)
-        {
-            over.push((key, "25P03", "idle_transaction_timeout".to_owned()));
-        } else if client.times.transaction_since.is_some_and(|since| past(since, limits.transaction)) {
-            cancels.extend(client.checkout.server());
-            over.push((key, "25P04", "transaction_timeout".to_owned()));
+            Due::GiveUp => leave::close_client(core, key, "it did not close"),
         }
     }
-    for key in told {
-        let Some(client) = core.clients.get_mut(key.0) else { continue };
-        client.checkout.told_to_wait = true;
-        let text = "no server connection is free, the statement waits in the queue (query_wait_notify)";
-        wire::backend::write_notice(client.io.out(), "NOTICE", "00000", text);
-        sockets::flush_client(core, key);
+}
+
+/// The limits of a client that has not been let in.
+fn of_login(now: Instant, config: &Config, client: &Client) -> Option<Due> {
+    let waits = client.route.waiting_since.filter(|_| matches!(client.state, ClientState::Greeting));
+    let longest = config.query_wait(&client.identity.user, &client.identity.database);
+    if waits.is_some_and(|since| past(now, since, longest)) {
+        return Some(Due::WaitIsOver("query_wait_timeout"));
     }
-    for key in lingering {
-        leave::close_client(core, key, "it did not close");
+    let late = past(now, client.identity.since, config.settings.client_login_timeout.limit());
+    let limit = "client_login_timeout";
+    late.then(|| if waits.is_some() { Due::WaitIsOver(limit) } else { Due::Close("08006", limit, None) })
+}
+
+/// The limits of a client that has been let in.
+fn of_ready(core: &Core, config: &Config, client: &Client, limits: Limits) -> Option<Due> {
+    let past = |since: Instant, limit: Option<Duration>| past(core.now, since, limit);
+    if let Some(since) = client.checkout.waits() {
+        let longest = config.query_wait(&client.identity.user, &client.identity.database);
+        if past(since, longest) {
+            return Some(Due::WaitIsOver("query_wait_timeout"));
+        }
+        let tells = !client.checkout.told_to_wait && past(since, config.settings.query_wait_notify.limit());
+        return tells.then_some(Due::Notice);
     }
-    for server in cancels {
-        cancel::cancel_on_server(core, server, None);
+    let since = client.times.request_since;
+    if client.checkout.pipelined().is_some() {
+        return past(since, limits.query).then_some(Due::Close("57014", "query_timeout", None));
     }
-    for (key, code, message) in over {
-        if code == "wait" { wait_is_over(core, key, &message) } else { leave::fatal(core, key, code, &message) }
+    let Some(server) = client.checkout.server().and_then(|server| core.servers.get(server.0)) else {
+        // Who listens waits for what is said.
+        let idle = client.ears.is_none() && past(since, limits.idle);
+        return idle.then_some(Due::Close("57P05", "client_idle_timeout", None));
+    };
+    let asks = !server.exchange.requests.is_empty();
+    if asks && past(since, limits.query) {
+        return Some(Due::Close("57014", "query_timeout", client.checkout.server()));
     }
+    if !asks && server.status != Status::Idle && past(since, limits.idle_transaction) {
+        return Some(Due::Close("25P03", "idle_transaction_timeout", None));
+    }
+    let long = client.times.transaction_since.is_some_and(|since| past(since, limits.transaction));
+    long.then(|| Due::Close("25P04", "transaction_timeout", client.checkout.server()))
+}
+
+/// Tells a client that it waits.
+fn tell_of_wait(core: &mut Core, key: ClientKey) {
+    let Some(client) = core.clients.get_mut(key.0) else { return };
+    client.checkout.told_to_wait = true;
+    let text = "no server connection is free, the statement waits in the queue (query_wait_notify)";
+    wire::backend::write_notice(client.io.out(), "NOTICE", "00000", text);
+    sockets::flush_client(core, key);
 }
 
 /// A client has waited too long, by this limit. It is told why no server could be had, and stays connected if it has
@@ -194,10 +200,7 @@ fn wait_is_over(core: &mut Core, key: ClientKey, limit: &str) {
 
 fn tick_servers(core: &mut Core) {
     let settings = &core.config.settings;
-    let now = core.now;
-    let past = |since: std::time::Instant, limit: Option<Duration>| {
-        limit.is_some_and(|limit| now.saturating_duration_since(since) >= limit)
-    };
+    let past = |since: Instant, limit: Option<Duration>| past(core.now, since, limit);
     let mut gone: Vec<(ServerKey, &str)> = Vec::new();
     let mut idle = Vec::new();
     let mut aged = Vec::new();

@@ -5,7 +5,7 @@
 //! what the unit is, by what the client or a comment asks for, and by what the monitor has posted. When no server will
 //! do, the client waits in the home until one does or `query_wait_timeout` is over.
 
-use crate::config::Value;
+use crate::config::{DefaultRole, Value};
 use balancer::Want;
 use classify::{Command, Consistency, Kind, Role, Route};
 use wire::backend::{self, ColumnType, Status};
@@ -161,18 +161,7 @@ fn answer_ourselves(core: &mut Core, key: ClientKey, command: Command, routing: 
             backend::write_command_complete(out, "SELECT 1");
         }
         Command::ShowServerRole => {
-            let role = match client.route.role {
-                Some(Role::Primary) => "primary",
-                Some(Role::Replica) => "replica",
-                Some(Role::Any) => "any",
-                Some(Role::Auto) => "auto",
-                _ if routing.splitting => "auto",
-                _ => match routing.default_role {
-                    crate::config::servers::DefaultRole::Any => "any",
-                    crate::config::servers::DefaultRole::Primary => "primary",
-                    crate::config::servers::DefaultRole::Replica => "replica",
-                },
-            };
+            let role = role_word(client.route.role, &routing);
             backend::write_row_description(out, [("server role", ColumnType::Text)].into_iter());
             backend::write_data_row(out, [Some(role.as_bytes())].into_iter());
             backend::write_command_complete(out, "SELECT 1");
@@ -190,4 +179,20 @@ fn answer_ourselves(core: &mut Core, key: ClientKey, command: Command, routing: 
     }
     backend::write_ready_for_query(client.io.out(), Status::Idle);
     core.schedule.unflushed.push(Turn::Client(key));
+}
+
+/// The role that SHOW SERVER ROLE tells.
+fn role_word(role: Option<Role>, routing: &Routing) -> &'static str {
+    match role {
+        Some(Role::Primary) => "primary",
+        Some(Role::Replica) => "replica",
+        Some(Role::Any) => "any",
+        Some(Role::Auto) => "auto",
+        _ if routing.splitting => "auto",
+        _ => match routing.default_role {
+            DefaultRole::Any => "any",
+            DefaultRole::Primary => "primary",
+            DefaultRole::Replica => "replica",
+        },
+    }
 }

@@ -2,11 +2,14 @@
 
 use std::collections::VecDeque;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::state::fingerprint::Shape;
 use crate::state::keys::ClientKey;
 use crate::statement::Statement;
+
+/// History that is done with is thrown away when it is this much.
+const COMPACT: usize = 65_536;
 
 /// A unit that was sent and is not answered.
 #[derive(Debug)]
@@ -75,6 +78,22 @@ impl Lane {
             alone: false,
             unflushed: false,
         }
+    }
+
+    /// The unit at the head has been answered: it, and how long it took. The next is at the head from then on.
+    pub fn finish_head(&mut self, now: Instant) -> Option<(Unit, Duration)> {
+        let unit = self.units.pop_front()?;
+        let took = now.saturating_duration_since(self.head_since);
+        (self.head_since, self.looked_at, self.failed, self.forwarded) = (now, now, false, false);
+        self.done += unit.size;
+        if self.units.is_empty() {
+            self.history.clear();
+            self.done = 0;
+        } else if self.done >= COMPACT {
+            self.history.drain(..self.done);
+            self.done = 0;
+        }
+        Some((unit, took))
     }
 
     /// The client of the unit at the head.

@@ -26,8 +26,22 @@ impl Pool {
         ((patience / self.counts.service.max(1e-6)) as usize).clamp(1, settings.pipeline_depth.max(1))
     }
 
+    /// Counts a pipelined unit that has been answered by the server of this place in the statistics.
+    pub fn count_pipelined(&mut self, place: usize, took: Duration, alone: bool) {
+        if !alone {
+            self.note_service(took);
+            self.counts.totals.pipelined += 1;
+            self.counts.retries.earn();
+        }
+        self.counts.totals.queries += 1;
+        self.counts.totals.transactions += 1;
+        self.counts.totals.query_time += took;
+        self.counts.totals.transaction_time += took;
+        self.counts.stats.queried(place, took);
+    }
+
     /// Takes note of how long a unit took.
-    pub fn note_service(&mut self, took: Duration) {
+    fn note_service(&mut self, took: Duration) {
         self.counts.service += (took.as_secs_f64() - self.counts.service) / 64.0;
     }
 

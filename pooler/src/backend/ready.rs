@@ -1,0 +1,250 @@
+//! The end of a unit: what it has done to the session, and who is told.
+
+use std::fmt::Write;
+
+use wire::backend::{self, Status};
+
+use crate::backend::answer::answered_pair;
+use crate::backend::replies::{emit_invented, pop_copy_ends, undo};
+use crate::backend::{align, aligned, hub_asks};
+use crate::config::PoolMode;
+use crate::pipeline::receive;
+use crate::reactor::turns;
+use crate::router::freshness;
+use crate::session::{Change, Sets};
+use crate::state::Core;
+use crate::state::client::{Client, Discard};
+use crate::state::keys::ServerKey;
+use crate::state::request::Request;
+use crate::state::server::{Residue, Server, State};
+use crate::state::turn::{After, Turn};
+use crate::vars::{OWN, Tracked, assigned};
+
+/// More portals are not known beyond the units that they are of, however long a client pipelines.
+const MOST_PORTALS: usize = 1000;
+
+/// In statement pooling a transaction ends with the unit in which it began.
+const NO_BLOCKS: &str = "transaction blocks not allowed in statement pooling mode";
+
+/// A server has done what it was asked up to the end of a unit.
+pub fn answer_ready(core: &mut Core, key: ServerKey, message: &[u8], status: Status) -> Result<(), wire::Error> {
+    let Some(server) = core.servers.get_mut(key.0) else { return Ok(()) };
+    let mut client = server.client().and_then(|client| core.clients.get_mut(client.0));
+    server.status = status;
+    server.exchange.copying = false;
+    (server.exchange.finished, server.exchange.has_set) = (0, false);
+    let skips = std::mem::take(&mut server.exchange.skips);
+    let mut unanswered = Vec::new();
+    let ended = loop {
+        match server.exchange.requests.pop_front() {
+            Some(request) if request.ends_failed_unit(skips) => break request,
+            // Only after an error are there requests without an answer.
+            Some(request) => unanswered.push(request),
+            None => {
+                turns::doom(core, key, "broken protocol: ReadyForQuery that nothing asked for");
+                return Ok(());
+            }
+        }
+    };
+    undo(server, client.as_deref_mut(), unanswered.into_iter());
+    pop_copy_ends(server);
+    server.settle_definition();
+    let failed = std::mem::take(&mut server.exchange.failed);
+    match ended {
+        Request::Prelude => (),
+        Request::Restore { ends_unit: true } => unit_ended(core, key, Some(message), status, failed),
+        Request::Restore { ends_unit: false } => {
+            if let Some(client) = client
+                && std::mem::take(&mut client.checkout.behind_own)
+                && let Some(key) = server.client()
+            {
+                turns::give_turn(core, Turn::Client(key));
+            }
+        }
+        Request::Align => aligned::aligned(core, key),
+        Request::Clean if server.exchange.requests.is_empty() && std::mem::take(&mut server.known.lost_count) => {
+            align::forget_prepared(core, key);
+        }
+        Request::Clean if server.exchange.requests.is_empty() => {
+            if let Some(target) = server.known.aligning.take() {
+                (server.known.session.sets, server.known.session.read_only) = (target.sets, target.read_only);
+            }
+            turns::later(core, After::Free(key));
+        }
+        Request::Clean => (),
+        Request::Lookup => turns::later(core, After::LookedUp(key)),
+        _ if matches!(server.state, State::Lane) => receive::lane_ready(core, key, message, status),
+        Request::HiddenSync => unit_ended(core, key, None, status, failed),
+        Request::Call => {
+            // Its answer has no tag, and nobody knows what the function does.
+            server.known.residue = Residue::Anything;
+            unit_ended(core, key, Some(message), status, failed);
+        }
+        _ => unit_ended(core, key, Some(message), status, failed),
+    }
+    Ok(())
+}
+
+/// A client's unit has ended on the connection that it has: `ready` is what tells the client so.
+fn unit_ended(core: &mut Core, key: ServerKey, ready: Option<&[u8]>, status: Status, failed: bool) {
+    let Some(server) = core.servers.get_mut(key.0) else { return };
+    let blocks = core.pools.get(server.pool.0).is_none_or(|pool| pool.limits.mode != PoolMode::Statement);
+    if status != Status::Idle && !blocks {
+        // Nothing more of what the server says is passed on.
+        server.life.doomed = Some(NO_BLOCKS.to_owned());
+        if let Some(client) = server.client() {
+            turns::later(core, After::Expel(client, NO_BLOCKS));
+        }
+        return;
+    }
+    let Some(client) = server.client().and_then(|client| core.clients.get_mut(client.0)) else { return };
+    let tracked = &core.parameters.tracked;
+    if status == Status::Transaction && restores_first(server, client, tracked, ready.is_some()) {
+        return;
+    }
+    if status == Status::Idle {
+        transaction_ended(server, client, tracked, failed);
+    }
+    // A unit that ends within a transaction may have committed another before.
+    freshness::note_commit(core, key);
+    let Some((server, client)) = answered_pair(core, key) else { return };
+    match ready {
+        Some(message) => {
+            if status == Status::Idle {
+                client.take_news();
+            }
+            client.io.out().extend_from_slice(message);
+        }
+        // The client has not ended its unit: what it sends up to there is void.
+        None if failed => client.input.discard = Discard::Unit,
+        None => (),
+    }
+    emit_invented(server, Some(client));
+    let behind_own = std::mem::take(&mut client.checkout.behind_own).then_some(server.client()).flatten();
+    count_unit(core, key, status);
+    if let Some(client) = behind_own {
+        turns::give_turn(core, Turn::Client(client));
+    }
+    turns::later(core, After::Free(key));
+}
+
+/// Sets again, within the transaction, what its client has reset in it. Whether the client is told of the unit's end when
+/// that has ended.
+fn restores_first(server: &mut Server, client: &mut Client, tracked: &Tracked, tells: bool) -> bool {
+    let restore = restored(client, tracked);
+    if restore.is_empty() {
+        return false;
+    }
+    // Unless what it said behind has been sent already.
+    let ends_unit = tells && server.exchange.requests.is_empty();
+    wire::frontend::write_query(server.io.out(), &restore);
+    server.exchange.requests.push_back(Request::Restore { ends_unit });
+    server.known.unnamed = None;
+    ends_unit
+}
+
+/// A client's unit has ended outside a transaction: what it has done to the session counts, unless it has failed.
+fn transaction_ended(server: &mut Server, client: &mut Client, tracked: &Tracked, failed: bool) {
+    // What an error has ended, the server has undone.
+    if failed {
+        client.session.pending.drop_all();
+        client.session.pins.rolled_back();
+    } else {
+        client.session.pending.keep();
+    }
+    if !client.session.pending.is_empty() {
+        believe(server, client, tracked);
+    }
+    client.session.pins.committed();
+    hub_asks::ears_settle(client, failed, server.exchange.requests.is_empty());
+    // A Bind of the next unit may be on its way already, and its Execute not.
+    if server.exchange.requests.is_empty() || client.prepared.portals.len() > MOST_PORTALS {
+        client.prepared.portals.clear();
+    }
+    client.session.unclear = false;
+}
+
+/// Counts a unit that has ended, and the transaction with it.
+fn count_unit(core: &mut Core, key: ServerKey, status: Status) {
+    let now = core.now;
+    let Some(server) = core.servers.get_mut(key.0) else { return };
+    let Some(client) = server.client().and_then(|client| core.clients.get_mut(client.0)) else { return };
+    if let Some(pool) = core.pools.get_mut(server.pool.0) {
+        pool.counts.totals.queries += 1;
+        client.deeds.queries += 1;
+        let span = now.saturating_duration_since(client.times.request_since);
+        pool.counts.totals.query_time += span;
+        pool.counts.stats.queried(server.at.place, span);
+        if status == Status::Idle {
+            pool.counts.totals.transactions += 1;
+            client.deeds.transactions += 1;
+            let since = client.times.transaction_since.unwrap_or(client.times.request_since);
+            pool.counts.totals.transaction_time += now.saturating_duration_since(since);
+        }
+    }
+    client.times.request_since = now;
+    server.life.state_since = now;
+    if status == Status::Idle {
+        client.times.transaction_since = None;
+        client.checkout.attempts = 0;
+    }
+}
+
+/// Believes what transactions that have committed have changed in their session.
+fn believe(server: &mut Server, client: &mut Client, tracked: &Tracked) {
+    // What the client asked for at startup is what a reset leads back to; the server follows before the next unit.
+    for (place, name) in tracked.names().enumerate() {
+        if let Some(value) = client.session.startup.0.get(place).filter(|_| client.session.pending.resets(name))
+            && client.session.vars.get(place) != Some(value)
+        {
+            backend::write_parameter_status(client.io.out(), name, value);
+            client.session.vars.set(place, value);
+        }
+    }
+    for change in client.session.pending.take() {
+        server.known.session.sets.apply_unless(&change, &Sets::default(), tracked);
+        // Where the pooler has made transactions read-only for a write too, its client may have undone that.
+        server.known.session.read_only &= change.name().is_some_and(|name| name != OWN);
+        client.session.sets.apply_unless(&change, &client.session.startup.1, tracked);
+        // Gone with a reset is also what the configuration has set for everybody.
+        if !server.known.session.base.is_empty() && !matches!(change, Change::Set { .. }) {
+            server.known.residue = server.known.residue.max(Residue::Settings);
+        }
+    }
+}
+
+/// What sets the parameters that a client has reset in its transaction to the values that it started with; the client
+/// is told of them.
+fn restored(client: &mut Client, tracked: &Tracked) -> String {
+    if client.session.pending.is_empty() {
+        return String::new();
+    }
+    let mut statements = Vec::new();
+    for (place, name) in tracked.names().enumerate() {
+        let Some(value) = client.session.startup.0.get(place).filter(|_| client.session.pending.resets(name)) else {
+            continue;
+        };
+        statements.push((name.to_owned(), format!("SET {name}={}", assigned(name, value))));
+        if client.session.vars.get(place) != Some(value) {
+            backend::write_parameter_status(client.io.out(), name, value);
+            client.session.vars.set(place, value);
+        }
+    }
+    let sets = client.session.startup.1.iter().filter(|(name, _)| client.session.pending.resets(name));
+    statements.extend(sets.map(|(name, statement)| (name.to_owned(), statement.to_owned())));
+    let mut sql = String::new();
+    let encoding = tracked.place("client_encoding").and_then(|place| client.session.vars.get(place));
+    let plain = encoding.is_some_and(classify::lexable_encoding);
+    for (name, statement) in statements {
+        // Within a transaction the encoding is the client's own, which may take what is beyond ASCII for something else.
+        if !plain && !statement.is_ascii() {
+            continue;
+        }
+        let _ = write!(sql, "{statement};");
+        if let Some(local) = client.session.pending.local(&name) {
+            let _ = write!(sql, "{local};");
+        }
+        client.session.pending.restore(name, statement);
+    }
+    sql
+}
