@@ -103,7 +103,9 @@ impl Pooler {
         let all =
             self.workers.iter().flat_map(|worker| worker.core.servers.iter().map(move |(_, server)| (worker, server)));
         let free = all.filter(|(_, server)| {
-            matches!(server.state, State::Idle) && server.known.residue == Residue::Nothing && server.cancels.held == 0
+            matches!(server.state, State::Idle)
+                && server.known.residue == Residue::Nothing
+                && server.cancels.under_way == 0
         });
         free.map(|(worker, server)| {
             assert!(

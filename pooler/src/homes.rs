@@ -42,7 +42,7 @@ impl Homes {
     }
 
     /// How many workers may serve a database. Each must have server connections enough that reads can be pipelined on
-    /// one while another is lent; and limits that pools share are kept within one worker.
+    /// one while another is checked out; and limits that pools share are kept within one worker.
     fn bounds(&self, config: &Config, database: &str) -> Bounds {
         let size = config.pool_size(database, config.pool_user(database, ""));
         let most = if config.shares_limits(database) { 1 } else { self.workers.min(size / 2).max(1) };

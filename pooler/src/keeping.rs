@@ -1,12 +1,14 @@
 //! Texts that clients prepare without a name, again and again: when servers are asked to keep them.
 //!
-//! A driver that gives its statements no names sends Parse, Bind and Execute for each execution, and the server parses and
-//! plans each anew. On a pipelined connection a text that has come `prepare_threshold` times is prepared by a name of the
-//! pooler's own, as named statements are; from then on its Parse is answered by the pooler, and its Bind goes to that name.
+//! A driver that gives its statements no names sends Parse, Bind and Execute for each execution, and the server parses
+//! and plans each anew. On a pipelined connection a text that has come `prepare_threshold` times is prepared by a name
+//! of the pooler's own, as named statements are; from then on its Parse is answered by the pooler, and its Bind goes to
+//! that name.
 //!
 //! The server then chooses whether it plans for the values of the parameters or for any. It goes by its estimates, and
 //! where they mislead it, a statement becomes slow that was quick. So the slowest execution without a name is remembered
-//! for each shape, and one that takes several times as long as that lets its shape go without a name again for a while.
+//! for each fingerprint, and one that takes several times as long as that lets its fingerprint go without a name again
+//! for a while.
 
 use std::cell::Cell;
 use std::hash::{BuildHasher, RandomState};
@@ -18,7 +20,7 @@ const PLACES: usize = 1024;
 const FACTOR: u32 = 4;
 /// What a busy machine adds to any execution.
 const SLACK: Duration = Duration::from_millis(10);
-/// How long a shape goes without, doubled each time.
+/// How long a fingerprint goes without, doubled each time.
 const PAUSE: Duration = Duration::from_secs(10);
 /// It is doubled this often at most.
 const DOUBLINGS: u32 = 9;
@@ -46,7 +48,7 @@ impl Counts {
     }
 }
 
-/// Whether servers may keep the statements of a shape that have no name.
+/// Whether servers may keep the statements of a fingerprint that have no name.
 #[derive(Debug, Clone, Default)]
 pub struct Keeping {
     /// How long the slowest execution took whose text the server parsed anew.

@@ -1,9 +1,9 @@
 //! `howdah-pooler`: stands between clients and PostgreSQL servers, and lends a few server connections to many clients.
 //!
-//! What a worker knows is in [`state`]. What it does is in folders that use those named before them, and never those after:
-//! [`pipeline`], [`router`], [`pools`] and [`backend`] below, [`frontend`] above them, [`reactor`] on top. Around them are
-//! [`config`], the [`monitor`] of servers, the [`catalog`] of what databases hold, the console ([`admin`]) and [`metrics`].
-//! ARCHITECTURE.md follows a statement through the files.
+//! What a worker knows is in [`state`]. What it does is in folders that use those named before them, and never those
+//! after: [`pipeline`], [`router`], [`pools`] and [`backend`] below, [`frontend`] above them, [`reactor`] on top.
+//! Around them are [`config`], the [`monitor`] of servers, the [`catalog`] of what databases hold, the console
+//! ([`admin`]) and [`metrics`]. ARCHITECTURE.md follows a statement through the files.
 
 pub mod account;
 pub mod admin;

@@ -63,8 +63,8 @@ impl Stream {
         }
     }
 
-    /// Begins to connect to an address; writable means done or failed ([`Stream::connected`]). Names are looked up before,
-    /// on other threads ([`crate::resolve`]): that blocks.
+    /// Begins to connect to an address; writable means done or failed ([`Stream::connected`]). Names are looked up
+    /// before, on other threads ([`crate::resolve`]): that blocks.
     pub fn open(address: &Address, settings: &Settings) -> io::Result<Self> {
         match address {
             Address::Unix(path) => Ok(Self::Unix(UnixStream::connect(path)?)),

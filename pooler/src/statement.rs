@@ -15,7 +15,7 @@ use classify::Verdict;
 
 use crate::keeping::Counts;
 use crate::session::Sets;
-use crate::state::fingerprint::Shape;
+use crate::state::fingerprint::Fingerprint;
 use crate::state::lexing::{Lexing, Reading, UNCLEAR};
 use crate::vars::{Tracked, Vars};
 
@@ -30,8 +30,8 @@ pub struct Statement {
     pub reading: Reading,
     /// How its text is taken apart into words and literals.
     pub lexing: Lexing,
-    /// Its shape, once that was asked for.
-    pub shape: RefCell<Option<Rc<Shape>>>,
+    /// Its fingerprint, once that was asked for.
+    pub fingerprint: RefCell<Option<Rc<Fingerprint>>>,
     /// Counted up when servers must prepare it afresh.
     pub generation: Cell<u64>,
     /// How many definitions had been seen that may have changed tables when it was prepared.
@@ -95,7 +95,7 @@ impl Statement {
 
     /// What is known of it, if it has been looked at.
     pub fn verdict(&self) -> Option<Arc<Verdict>> {
-        self.shape.borrow().as_ref().map(|shape| shape.verdict.clone())
+        self.fingerprint.borrow().as_ref().map(|fingerprint| fingerprint.verdict.clone())
     }
 }
 
@@ -110,8 +110,9 @@ fn secret() -> u64 {
     })
 }
 
-/// Whether a text has a literal that PostgreSQL reads as of the moment at which it analyses the text (`'now'`, `'today'`): who
-/// prepares it later means a later moment, and cannot share it. Where a quote may be escaped, any of these words counts.
+/// Whether a text has a literal that PostgreSQL reads as of the moment at which it analyses the text (`'now'`,
+/// `'today'`): who prepares it later means a later moment, and cannot share it. Where a quote may be escaped, any of
+/// these words counts.
 fn has_moment(text: &[u8]) -> bool {
     const WORDS: [&[u8]; 4] = [b"now", b"today", b"tomorrow", b"yesterday"];
     let dollar_quotes = |pair: &[u8]| matches!(pair, [b'$', next] if !next.is_ascii_digit());
@@ -183,7 +184,7 @@ impl Statements {
             definition: definition.into(),
             reading: UNCLEAR,
             lexing,
-            shape: RefCell::new(None),
+            fingerprint: RefCell::new(None),
             generation: Cell::new(0),
             renewals: self.renewals,
         }

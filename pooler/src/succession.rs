@@ -2,8 +2,8 @@
 //!
 //! The new process asks `TAKEOVER CLIENTS` on the console again and again. The answer has the sockets of the clients that
 //! had nothing under way (SCM_RIGHTS), and rows that say what their sessions are. Clients over TLS stay, since their keys
-//! cannot be handed over, and so do those that are pinned or listen, until they can go. Should the new process end before it
-//! has asked for clients that have been made ready, they go on being served here.
+//! cannot be handed over, and so do those that are pinned or listen, until they can go. Should the new process end
+//! before it has asked for clients that have been made ready, they go on being served here.
 
 pub mod adopt;
 pub mod inherited;

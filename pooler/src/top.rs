@@ -167,14 +167,14 @@ impl Seen {
         let rows = self.totals.iter().filter(|row| text(row, "database") != "pgbouncer").map(|row| {
             let former = before.totals.iter().find(|other| text(other, "database") == text(row, "database"));
             let grown = |name: &str| (number(row, name) - former.map_or(0.0, |other| number(other, name))).max(0.0);
-            let (queries, lent) = (grown("query_count"), grown("server_assignment_count"));
+            let (queries, holder) = (grown("query_count"), grown("server_assignment_count"));
             let mean = |micros: f64, count: f64| format!("{:.3}", micros / 1000.0 / count.max(1.0));
             vec![
                 text(row, "database"),
                 format!("{:.0}", queries / seconds),
                 format!("{:.0}", grown("xact_count") / seconds),
                 mean(grown("query_time"), queries),
-                mean(grown("wait_time"), lent),
+                mean(grown("wait_time"), holder),
                 format!("{:.0}", (grown("bytes_received") + grown("bytes_sent")) / seconds / 1024.0),
             ]
         });

@@ -44,7 +44,7 @@ pub struct PoolSeen {
     pub reserve: usize,
     /// Whether the last attempt to connect to a server failed.
     pub failing: bool,
-    /// Server connections that are lent.
+    /// Server connections that are checked out.
     pub servers_active: usize,
     /// Idle ones that were used not long ago.
     pub servers_idle: usize,
@@ -123,13 +123,13 @@ impl PoolSeen {
             self.cancels += 1;
             return;
         }
-        self.servers_cancelled += usize::from(server.cancels.held > 0);
+        self.servers_cancelled += usize::from(server.cancels.under_way > 0);
         match server.state {
             State::Connecting | State::Login(_) => self.servers_login += 1,
             State::Preparing | State::Cancelling => self.servers_busy += 1,
             State::Idle if is_to_be_checked => self.servers_used += 1,
             State::Idle => self.servers_idle += 1,
-            State::Active | State::Lane | State::Relay | State::Hub => self.servers_active += 1,
+            State::Active | State::Pipelined | State::Relay | State::Hub => self.servers_active += 1,
         }
     }
 }

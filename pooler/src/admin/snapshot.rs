@@ -70,14 +70,14 @@ pub fn snapshot(core: &Core) -> Snapshot {
             kind: "S",
             user: pool.name.user.to_string(),
             database: pool.name.database.to_string(),
-            replication: replication(server.lent.and_then(|key| core.clients.get(key.0))),
+            replication: replication(server.holder.and_then(|key| core.clients.get(key.0))),
             state: match server.state {
                 _ if server.life.suspended => "suspended",
                 State::Connecting | State::Login(_) => "new",
                 State::Preparing => "tested",
                 State::Idle if checks::is_to_be_checked(core, server) => "used",
                 State::Idle => "idle",
-                State::Active | State::Lane | State::Relay | State::Hub => "active",
+                State::Active | State::Pipelined | State::Relay | State::Hub => "active",
                 State::Cancelling => "active_cancel",
             },
             address: (

@@ -79,7 +79,7 @@ pub fn align(core: &mut Core, server_key: ServerKey, key: ClientKey) -> bool {
         return true;
     }
     // A cancel request of the client's for what it did before is still on its way, and would strike the alignment.
-    if server.cancels.held > 0 {
+    if server.cancels.under_way > 0 {
         return false;
     }
     ask_all(server, &alignment, Request::Align);

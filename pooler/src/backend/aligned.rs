@@ -1,9 +1,9 @@
 //! What follows when a server has answered an alignment: the client goes on, or gets another connection.
 //!
-//! An alignment that a limit, a cancel request or a death has struck is nobody's fault: the client's statement has not been
-//! sent, and
-//! gets another connection. One that the server refuses is the client's own fault (a value that does not hold, a role that
-//! was
+//! An alignment that a limit, a cancel request or a death has struck is nobody's fault: the client's statement has not
+//! been sent, and
+//! gets another connection. One that the server refuses is the client's own fault (a value that does not hold, a role
+//! that was
 //! dropped), and the client is told.
 
 use std::rc::Rc;
@@ -134,7 +134,7 @@ pub fn startup_verified(core: &mut Core, key: ClientKey) {
     let (Some(server_key), Some(home)) = (client.checkout.server(), client.route.home) else { return };
     let asked = asked(client, &core.parameters.tracked);
     let Some(server) = core.servers.get_mut(server_key.0) else { return };
-    let told = server.known.welcome.clone();
+    let told = server.known.parameters.clone();
     let mut canonical = Vars::default();
     for place in 0..core.parameters.tracked.names().count() {
         if let (Some(_), Some(theirs)) = (client.session.startup.0.get(place), server.known.session.vars.get(place))

@@ -124,11 +124,11 @@ fn answer(
     if is_astray(core, key, tag) || tag == tag::NOTIFICATION_RESPONSE && hub_asks::is_told_otherwise(core, key, body) {
         return Ok(());
     }
-    let lane = core.servers.get(key.0).is_some_and(|server| matches!(server.state, State::Lane));
-    if tag == tag::COMMAND_COMPLETE && !lane {
+    let pipeline = core.servers.get(key.0).is_some_and(|server| matches!(server.state, State::Pipelined));
+    if tag == tag::COMMAND_COMPLETE && !pipeline {
         leaves(core, key, End::Command(backend::command_complete(body)?));
     }
-    if tag == tag::PORTAL_SUSPENDED && !lane {
+    if tag == tag::PORTAL_SUSPENDED && !pipeline {
         leaves(core, key, End::Suspended);
     }
     if tag == tag::COPY_IN_RESPONSE {
@@ -184,8 +184,8 @@ fn parameter_status(
     let value = std::str::from_utf8(value).unwrap_or_default();
     server.note_standby(name, value);
     server.note_told(name, value);
-    // In a lane it is nobody's doing: the server's configuration has changed.
-    let shared = matches!(server.state, State::Lane);
+    // In a pipelined connection it is nobody's doing: the server's configuration has changed.
+    let shared = matches!(server.state, State::Pipelined);
     let kept = core.servers.get(key.0).is_some_and(|server| welcome::is_of_the_server(core, server, name));
     let Some(server) = core.servers.get_mut(key.0) else { return Ok(()) };
     // What an error undoes is the client's, even where a statement of ours at the end of its unit met it.
@@ -248,13 +248,14 @@ fn takes_copy(core: &mut Core, key: ServerKey) {
 /// Whether a message of this type is for nobody.
 fn is_astray(core: &Core, key: ServerKey, tag: u8) -> bool {
     let Some(server) = core.servers.get(key.0) else { return true };
-    let lane = matches!(server.state, State::Lane);
-    // Who listens has a connection to itself; what comes in a lane is for nobody, whose work may be under way.
-    if lane && tag == tag::NOTIFICATION_RESPONSE {
+    let pipeline = matches!(server.state, State::Pipelined);
+    // Who listens has a connection to itself; what comes in a pipelined connection is for nobody, whose work may be
+    // under way.
+    if pipeline && tag == tag::NOTIFICATION_RESPONSE {
         return true;
     }
     // Such as that the server goes down: nobody has work there, and no client is tied to the connection.
-    stray(tag) && server.exchange.requests.is_empty() && (lane || free::may_be_given_back(core, key))
+    stray(tag) && server.exchange.requests.is_empty() && (pipeline || free::may_be_given_back(core, key))
 }
 
 pub fn answered_pair(core: &mut Core, key: ServerKey) -> Option<(&mut Server, &mut Client)> {
@@ -333,7 +334,7 @@ pub fn leaves(core: &mut Core, key: ServerKey, end: End<'_>) {
 
 /// What the command in this place of its text, which has finished with this tag, has done to the session.
 fn command_complete(core: &mut Core, key: ServerKey, text: &[u8], verdict: Option<&Verdict>, place: usize) {
-    let listener = core.servers.get(key.0).and_then(|server| server.lent);
+    let listener = core.servers.get(key.0).and_then(|server| server.holder);
     let kind = verdict.and_then(|verdict| verdict.kind_of(place));
     let heard = listener.is_some_and(|listener| hub_asks::is_heard(core, listener, text, kind));
     let Some(server) = core.servers.get_mut(key.0) else { return };

@@ -2,9 +2,10 @@
 //!
 //! PostgreSQL's cancel strikes a process and not a statement, so it must strike only what belongs to who asked. A
 //! statement that has not been sent is answered here. A read on a pipelined connection is answered here too, and its
-//! late answer dropped; the server is asked only once nobody waits for that connection any more. A connection is lent to
-//! nobody else before its server has got every cancel request that was sent for it, which the server shows by closing
-//! the connection that brought it; and the client's own cancel request ends then, not before, as with a server.
+//! late answer dropped; the server is asked only once nobody waits for that connection any more. A connection is
+//! checked out to nobody else before its server has got every cancel request that was sent for it, which the server
+//! shows by closing the connection that brought it; and the client's own cancel request ends then, not before, as with
+//! a server.
 
 use wire::startup::CancelKey;
 
@@ -12,7 +13,7 @@ use crate::backend::connect;
 use crate::config::SslMode;
 use crate::frontend::{leave, prepared};
 use crate::net::{Io, Stream};
-use crate::pipeline::{lanes, retry};
+use crate::pipeline::{connection, retry};
 use crate::pools::checkin;
 use crate::reactor::sockets;
 use crate::reactor::turns;
@@ -39,7 +40,7 @@ pub fn cancel(core: &mut Core, key: ClientKey, cancel: &CancelKey, asker: Asker)
         };
     };
     if client.checkout.pipelined().is_some() {
-        return cancel_in_lane(core, key, asker);
+        return cancel_pipelined(core, key, asker);
     }
     let aligning = client
         .checkout
@@ -66,22 +67,22 @@ fn answer_asker(core: &Core, (worker, key): Asker) {
 }
 
 /// Cancels the first of a client's units that were sent down a pipelined connection.
-fn cancel_in_lane(core: &mut Core, key: ClientKey, asker: Asker) {
+fn cancel_pipelined(core: &mut Core, key: ClientKey, asker: Asker) {
     let Some((server_key, _)) = core.clients.get(key.0).and_then(|client| client.checkout.pipelined()) else { return };
-    let Some(lane) = core.servers.get_mut(server_key.0).and_then(|server| server.lane.as_mut()) else { return };
-    let Some(place) = lane.units.iter().position(|unit| unit.client == Some(key)) else {
+    let Some(pipeline) = core.servers.get_mut(server_key.0).and_then(|server| server.pipeline.as_mut()) else { return };
+    let Some(place) = pipeline.units.iter().position(|unit| unit.client == Some(key)) else {
         return answer_asker(core, asker);
     };
-    if lane.alone {
+    if pipeline.alone {
         return cancel_on_server(core, server_key, Some(asker));
     }
-    if place == 0 && lane.forwarded {
+    if place == 0 && pipeline.forwarded {
         // Part of its answer has been passed on, so the end must be the server's; nobody may stand behind it.
         retry::rescue(core, server_key);
         return cancel_on_server(core, server_key, Some(asker));
     }
     prepared::forget_names(core, server_key, place);
-    lanes::take_from_lane(core, server_key, place);
+    connection::disown(core, server_key, place);
     retry::answer_unit(core, key, "57014", MESSAGE);
     answer_asker(core, asker);
     turns::later(core, After::Stop(server_key));
@@ -89,14 +90,14 @@ fn cancel_in_lane(core: &mut Core, key: ClientKey, asker: Asker) {
 
 /// Has the server stop what it does on a pipelined connection, if nobody waits for any of it.
 pub fn stop_unwanted(core: &mut Core, key: ServerKey) {
-    let Some(server) = core.servers.get_mut(key.0).filter(|server| matches!(server.state, State::Lane)) else {
+    let Some(server) = core.servers.get_mut(key.0).filter(|server| matches!(server.state, State::Pipelined)) else {
         return;
     };
-    let held = server.cancels.held;
-    let Some(lane) = server.lane.as_mut() else { return };
-    let wanted = lane.units.iter().any(|unit| unit.client.is_some() || unit.writes);
-    if !wanted && !lane.units.is_empty() && held == 0 {
-        lane.closed = true;
+    let held = server.cancels.under_way;
+    let Some(pipeline) = server.pipeline.as_mut() else { return };
+    let wanted = pipeline.units.iter().any(|unit| unit.client.is_some() || unit.writes);
+    if !wanted && !pipeline.units.is_empty() && held == 0 {
+        pipeline.closed = true;
         cancel_on_server(core, key, None);
     }
 }
@@ -133,7 +134,7 @@ pub fn cancel_on_server(core: &mut Core, target: ServerKey, asker: Option<Asker>
             carrier.at.sslmode = sslmode;
             core.servers.insert(carrier);
             if let Some(server) = core.servers.get_mut(target.0) {
-                server.cancels.held += 1;
+                server.cancels.under_way += 1;
             }
             connect::server_connected(core, slot);
         }
@@ -156,13 +157,13 @@ pub fn cancel_ended(core: &mut Core, key: ServerKey, got: bool) {
     };
     // It may have been read, and strike whatever the server does when the postmaster comes to it.
     target.cancels.suspect |= !got && matches!(carrier.state, State::Cancelling);
-    target.cancels.held = target.cancels.held.saturating_sub(1);
-    if target.cancels.held > 0 {
+    target.cancels.under_way = target.cancels.under_way.saturating_sub(1);
+    if target.cancels.under_way > 0 {
         return;
     }
-    if std::mem::take(&mut target.cancels.parked) {
+    if std::mem::take(&mut target.cancels.frees) {
         turns::later(core, After::Free(target_key));
-    } else if let Some(client) = target.lent {
+    } else if let Some(client) = target.holder {
         // Its alignment may wait for this.
         turns::give_turn(core, Turn::Client(client));
     }

@@ -35,7 +35,7 @@ pub const SERVER_CLOSED: &str = "the server closed the connection";
 
 /// Closes a server connection that no client uses.
 pub fn close_server(core: &mut Core, key: ServerKey, why: &str) {
-    retry::leave_lane(core, key, "57P01", why);
+    retry::leave(core, key, "57P01", why);
     debug_assert!(
         core.servers.get(key.0).is_none_or(|server| server.cancels.target.is_none()),
         "a carrier is no server"

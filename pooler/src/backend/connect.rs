@@ -184,7 +184,7 @@ fn take_up(
         close::count_server(core, &user, true);
     }
     if let Some(Apart::Relay(key)) = apart {
-        server.lent = Some(key);
+        server.holder = Some(key);
         core.clients.get_mut(key.0).into_iter().for_each(|client| _ = client.checkout.take(slot));
     }
     core.servers.insert(server);
@@ -240,7 +240,7 @@ fn login_to(core: &Core, key: ServerKey) -> Option<Login> {
     {
         parameters.extend(value.as_deref().map(|value| (name, value)));
     }
-    let relay = server.lent.and_then(|client| core.clients.get(client.0)).and_then(|client| client.relay.as_deref());
+    let relay = server.holder.and_then(|client| core.clients.get(client.0)).and_then(|client| client.relay.as_deref());
     let hub = [("client_encoding", "UTF8"), ("application_name", "howdah listen")];
     let hub = hub.into_iter().filter(|_| server.apart == Some(Apart::Hub));
     for (name, value) in relay.into_iter().flat_map(Relay::parameters).chain(hub) {
@@ -277,8 +277,8 @@ pub fn connect_otherwise(core: &mut Core, key: ServerKey, why: &str) -> bool {
     if let State::Login(login) = std::mem::replace(&mut server.state, State::Connecting) {
         server.life.again = Some(login);
     }
-    (server.life.farewell, server.life.refused) = (None, false);
-    server.known.welcome.clear();
+    (server.life.fatal_error, server.life.refused) = (None, false);
+    server.known.parameters.clear();
     sockets::unwatch(core, &mut old.stream);
     server_connected(core, key);
     true
@@ -313,7 +313,7 @@ fn login_event(core: &mut Core, key: ServerKey, event: Event<'_>) {
                 server.known.session.vars.set(place, value);
             }
             server.note_standby(name, value);
-            server.known.welcome.push((name.to_owned(), value.to_owned()));
+            server.known.parameters.push((name.to_owned(), value.to_owned()));
         }
         Event::Key(cancel_key) => server.cancels.key = cancel_key,
         Event::Ready => {
@@ -333,7 +333,7 @@ fn login_event(core: &mut Core, key: ServerKey, event: Event<'_>) {
 fn not_let_in(core: &mut Core, key: ServerKey, error: &Error) {
     let why = credentials::explain(error);
     if let Some(server) = core.servers.get_mut(key.0) {
-        server.life.farewell = Some((error.sqlstate().to_owned(), why.clone()));
+        server.life.fatal_error = Some((error.sqlstate().to_owned(), why.clone()));
     }
     turns::doom(core, key, &why);
 }

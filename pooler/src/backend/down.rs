@@ -21,7 +21,7 @@ pub fn refuse_while_down(core: &mut Core, key: PoolKey, message: &str) {
         && pool.connections.failure.as_ref().is_some_and(|failure| failure.may_pass);
     let greeting = std::mem::take(&mut pool.queue.greeting);
     let mut refused = Vec::new();
-    for queue in [&mut pool.queue.waiting, &mut pool.queue.sharers] {
+    for queue in [&mut pool.queue.waiting, &mut pool.queue.sharing] {
         queue.retain(|&key| {
             let stays = may_wait && core.clients.get(key.0).is_some_and(Client::is_ready);
             if !stays {

@@ -26,7 +26,7 @@ pub fn answer_error(
     let Some(server) = core.servers.get_mut(key.0) else { return Ok(()) };
     if matches!(report.severity.as_str(), "FATAL" | "PANIC") {
         // What the client is told depends on what it has under way; that is seen when the connection closes.
-        server.life.farewell = Some((report.code, report.message));
+        server.life.fatal_error = Some((report.code, report.message));
         return Ok(());
     }
     // Only a client's unit is told of its error.
@@ -43,8 +43,8 @@ pub fn answer_error(
         route::is_serializable_by_default(core, pool);
     }
     let Some(server) = core.servers.get_mut(key.0) else { return Ok(()) };
-    if matches!(server.state, State::Lane) {
-        receive::lane_error(core, key, message, &report);
+    if matches!(server.state, State::Pipelined) {
+        receive::error(core, key, message, &report);
         return Ok(());
     }
     leaves(core, key, End::Error);

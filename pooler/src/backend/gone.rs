@@ -37,13 +37,13 @@ pub fn server_gone(core: &mut Core, key: ServerKey, why: &str) {
         None => (),
     }
     let pool_key = server.pool;
-    let why = server.life.farewell.as_ref().map_or_else(|| why.to_owned(), |(_, message)| message.clone());
-    let code = server.life.farewell.as_ref().map_or("08006", |(code, _)| code).to_owned();
+    let why = server.life.fatal_error.as_ref().map_or_else(|| why.to_owned(), |(_, message)| message.clone());
+    let code = server.life.fatal_error.as_ref().map_or("08006", |(code, _)| code).to_owned();
     match server.state {
         State::Connecting | State::Login(_) => return not_connected(core, key, &code, &why),
-        State::Lane => {
+        State::Pipelined => {
             members::met(core, pool_key, Met::Died);
-            retry::leave_lane(core, key, &code, &why);
+            retry::leave(core, key, &code, &why);
             close::close_server(core, key, &why);
         }
         _ => {
@@ -112,7 +112,7 @@ impl Loss {
             open: requests.iter().any(|request| matches!(request, Request::HiddenSync)),
             in_message: matches!(server.exchange.passing, (1.., Some(Passing::On))),
             idle: server.status == Status::Idle,
-            out_of_step: server.life.farewell.as_ref().is_some_and(|(code, _)| code == "08P01"),
+            out_of_step: server.life.fatal_error.as_ref().is_some_and(|(code, _)| code == "08P01"),
         }
     }
 }
@@ -122,7 +122,7 @@ fn lost(core: &mut Core, key: ServerKey, code: &str, why: &str) {
     // The outcome of what it did is unknown: if it was committed, it is seen.
     freshness::note_commit(core, key);
     let Some(server) = core.servers.get_mut(key.0) else { return };
-    let (loss, pool_key, client_key) = (Loss::of(server), server.pool, server.lent.take());
+    let (loss, pool_key, client_key) = (Loss::of(server), server.pool, server.holder.take());
     // What was being prepared or closed was not, as far as the client will know.
     let unanswered = std::mem::take(&mut server.exchange.requests);
     undo(server, client_key.and_then(|client| core.clients.get_mut(client.0)), unanswered.into_iter());

@@ -229,8 +229,8 @@ pub fn part_with_deaf(core: &mut Core, key: ClientKey) {
 /// The hub is lost: those who listen are to be closed, those who wait for it go on without.
 pub fn hub_gone(core: &mut Core, key: ServerKey, why: &str) {
     let home = hub_asks::hub_of(core, key);
-    let farewell = core.servers.get_mut(key.0).and_then(|server| server.life.farewell.take());
-    let why = farewell.map_or_else(|| why.to_owned(), |(_, why)| why);
+    let fatal_error = core.servers.get_mut(key.0).and_then(|server| server.life.fatal_error.take());
+    let why = fatal_error.map_or_else(|| why.to_owned(), |(_, why)| why);
     close::close_server(core, key, &why);
     if let Some(home) = home {
         hub_failed(core, home, &why);
@@ -266,9 +266,9 @@ pub fn tick_hubs(core: &mut Core) {
     for key in keys {
         let at_rest = hub_asks::is_at_rest(core, key);
         let Some(client) = core.clients.get_mut(key.0) else { continue };
-        let lent = client.checkout.server().is_some();
+        let holder = client.checkout.server().is_some();
         let Some(ears) = client.ears.as_mut().filter(|_| at_rest) else { continue };
-        if !lent && !ears.awaits() {
+        if !holder && !ears.awaits() {
             // A LISTEN that was refused before it was sent.
             ears.arrived();
         }

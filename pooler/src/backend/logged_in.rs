@@ -25,7 +25,7 @@ pub fn logged_in(core: &mut Core, key: ServerKey) {
     let Some(server) = core.servers.get(key.0) else { return };
     freshness::doubt_replay(core, server);
     let Some(server) = core.servers.get_mut(key.0) else { return };
-    let welcome = server.known.welcome.clone();
+    let welcome = server.known.parameters.clone();
     let vars = server.known.session.vars.clone();
     let pool_key = server.pool;
     let Some(pool) = core.pools.get_mut(pool_key.0) else { return };

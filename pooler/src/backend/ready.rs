@@ -73,7 +73,7 @@ pub fn answer_ready(core: &mut Core, key: ServerKey, message: &[u8], status: Sta
         }
         Request::Clean => (),
         Request::Lookup => turns::later(core, After::LookedUp(key)),
-        _ if matches!(server.state, State::Lane) => receive::lane_ready(core, key, message, status),
+        _ if matches!(server.state, State::Pipelined) => receive::ready(core, key, message, status),
         Request::HiddenSync => unit_ended(core, key, None, status, failed),
         Request::Call => {
             // Its answer has no tag, and nobody knows what the function does.

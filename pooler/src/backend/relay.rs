@@ -2,9 +2,9 @@
 //! either side says is passed on as it is.
 //!
 //! Such a connection is no pool's: it does not count against `pool_size`, since it is never given back, but against
-//! `max_db_connections` and `max_user_connections`. It ends with its client, and its client with it. Where messages end is
-//! followed on the server's side, so that the client can be told something between two of them, and so that a drain knows
-//! what may be ended.
+//! `max_db_connections` and `max_user_connections`. It ends with its client, and its client with it. Where messages end
+//! is followed on the server's side, so that the client can be told something between two of them, and so that a drain
+//! knows what may be ended.
 
 use wire::backend::{self, Status};
 
@@ -62,10 +62,10 @@ pub fn tick_relays(core: &mut Core) {
 /// The server has let a replication client in: it is told so, and both talk to each other from here on.
 pub fn relay_ready(core: &mut Core, key: ServerKey) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
-    let Some(client_key) = server.lent else { return };
+    let Some(client_key) = server.holder else { return };
     server.state = State::Relay;
     server.life.state_since = core.now;
-    let welcome = std::mem::take(&mut server.known.welcome);
+    let welcome = std::mem::take(&mut server.known.parameters);
     if let Some(pool) = core.pools.get_mut(server.pool.0) {
         pool.counts.totals.assignments += 1;
     }
@@ -102,8 +102,8 @@ pub fn relay_to_server(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
 
 /// Passes on what the server of a replication client says.
 pub fn relay_to_client(core: &mut Core, key: ServerKey, left: &[u8]) -> Step {
-    let lent = core.servers.get(key.0).and_then(|server| server.lent);
-    if let Some(client) = lent.and_then(|client| core.clients.get_mut(client.0)) {
+    let holder = core.servers.get(key.0).and_then(|server| server.holder);
+    if let Some(client) = holder.and_then(|client| core.clients.get_mut(client.0)) {
         if let Some(relay) = &mut client.relay {
             relay.follow(left);
         }
@@ -116,8 +116,8 @@ pub fn relay_to_client(core: &mut Core, key: ServerKey, left: &[u8]) -> Step {
 pub fn relay_gone(core: &mut Core, key: ServerKey, why: &str) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
     let established = matches!(server.state, State::Relay);
-    let (code, why) = server.life.farewell.take().unwrap_or_else(|| ("08006".to_owned(), why.to_owned()));
-    let client = server.lent.take();
+    let (code, why) = server.life.fatal_error.take().unwrap_or_else(|| ("08006".to_owned(), why.to_owned()));
+    let client = server.holder.take();
     close::close_server(core, key, &why);
     let Some(client_key) = client else { return };
     if let Some(client) = core.clients.get_mut(client_key.0) {

@@ -73,24 +73,24 @@ pub fn emit_invented(server: &mut Server, client: Option<&mut Client>) {
     }
 }
 
-/// Where what a server answers goes: to the client that it is lent to, or in a lane to the stage.
+/// Where what a server answers goes: to the client that it is checked out to, or in a pipelined connection to the stage.
 pub fn sink<'a>(server: &'a mut Server, client: Option<&'a mut Client>) -> Option<&'a mut Vec<u8>> {
-    match (&server.state, &mut server.lane) {
-        (State::Lane, Some(lane)) => Some(&mut lane.stage),
+    match (&server.state, &mut server.pipeline) {
+        (State::Pipelined, Some(pipeline)) => Some(&mut pipeline.stage),
         _ => client.map(|client| client.io.out()),
     }
 }
 
 /// Forgets what requests would have done, had an error not come first: the last of them first, since each has begun with
-/// what those before it had done. The first is the one that has failed; the others were skipped. What units behind them have
-/// made of the client's statement without a name stays.
+/// what those before it had done. The first is the one that has failed; the others were skipped. What units behind them
+/// have made of the client's statement without a name stays.
 pub fn undo(
     server: &mut Server,
     mut client: Option<&mut Client>,
     requests: impl DoubleEndedIterator<Item = Request> + ExactSizeIterator,
 ) {
     let replaced = match server.state {
-        State::Lane => {
+        State::Pipelined => {
             client.as_ref().is_some_and(|client| client.checkout.pipelined().is_some_and(|(_, units)| units > 1))
         }
         _ => server.exchange.requests.iter().any(Request::is_about_unnamed),
@@ -153,8 +153,8 @@ pub fn undo_one(server: &mut Server, mut client: Option<&mut Client>, request: R
     }
 }
 
-/// What an error says about a prepared statement of the pooler's own: that the server does not have it, or has it where it
-/// was thought not to, or that its plan is stale. Whoever uses the statement next prepares it afresh.
+/// What an error says about a prepared statement of the pooler's own: that the server does not have it, or has it where
+/// it was thought not to, or that its plan is stale. Whoever uses the statement next prepares it afresh.
 pub fn forgets_statement(server: &mut Server, report: &Report) -> bool {
     let again = |statement: &Statement| statement.generation.set(statement.generation.get() + 1);
     match (report.code.as_str(), server.exchange.requests.front()) {

@@ -32,7 +32,7 @@ pub fn verify_startup(core: &mut Core, key: ClientKey) -> bool {
         return false;
     }
     let Some(server) = checkout::take_idle(core, home, key) else { return false };
-    checkout::lend(core, server, key);
+    checkout::assign(core, server, key);
     true
 }
 

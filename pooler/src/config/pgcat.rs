@@ -1,8 +1,8 @@
 //! `pgcat.toml`, for what of it is supported: pools of one shard, its primary and its replicas.
 //!
 //! Roles in it are what PgCat believed; here servers are asked. So its `primary` is written to while it says that it is
-//! one, and preferred where two have equal claims; its `replica` is never written to, as in PgCat. `auto`, which PgCat does
-//! not know, is for a server that is to be followed when it is promoted.
+//! one, and preferred where two have equal claims; its `replica` is never written to, as in PgCat. `auto`, which PgCat
+//! does not know, is for a server that is to be followed when it is promoted.
 
 use std::time::Duration;
 

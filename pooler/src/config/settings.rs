@@ -134,8 +134,8 @@ settings! {
     server_lifetime: Seconds = Seconds::whole(3600), true;
     /// Close each server connection up to this many percent earlier, so that not all are replaced at once.
     server_lifetime_jitter: usize = 10, true;
-    /// The SQL that checks a server connection before its use, when it was idle for `server_check_delay`; `<empty>` is the
-    /// empty statement. Empty: no check.
+    /// The SQL that checks a server connection before its use, when it was idle for `server_check_delay`; `<empty>` is
+    /// the empty statement. Empty: no check.
     server_check_query: String = "<empty>".to_owned(), true;
     /// How long a server connection may be idle and still be used unchecked, in seconds.
     server_check_delay: Seconds = Seconds::whole(30), true;
@@ -187,8 +187,8 @@ settings! {
     /// Named prepared statements that a server connection keeps in transaction pooling; 0 counts as 1. The names of
     /// different clients are always kept apart.
     max_prepared_statements: usize = 200, true;
-    /// How many times a text without a name is prepared on pipelined connections before servers keep it, as they keep named
-    /// statements; 0: never.
+    /// How many times a text without a name is prepared on pipelined connections before servers keep it, as they keep
+    /// named statements; 0: never.
     prepare_threshold: usize = 0, true;
     /// How the server for a read is chosen among several: `random`, `round_robin`, `least_outstanding` or `weighted`.
     load_balancing: Strategy = Strategy::Random, true;
@@ -199,8 +199,8 @@ settings! {
     /// Where statements go while `read_write_splitting` is off: `any` server, the `primary` or a `replica`.
     default_role: DefaultRole = DefaultRole::Primary, true;
     /// Which commits a read must see that a replica serves: those of its own `session`; those of all sessions, when they
-    /// have been acknowledged through this pooler (`database`); or none (`off`). The read goes to a server that has replayed
-    /// those commits.
+    /// have been acknowledged through this pooler (`database`); or none (`off`). The read goes to a server that has
+    /// replayed those commits.
     read_your_writes: Consistency = Consistency::Session, true;
     /// How long a read waits until a replica has replayed the commits that `read_your_writes` demands, before the primary
     /// is asked, in seconds. The read does not wait where replicas are known to take longer.
@@ -220,8 +220,8 @@ settings! {
     /// How long a worker with a single active client looks for new data before it sleeps, in seconds (0.0001 is 100
     /// microseconds): shorter waits, at the price of CPU; 0 for off.
     busy_poll: Seconds = Seconds::whole(0), true;
-    /// Where connections are shared, have one more server connection of a pool listen for all clients of the pool, so that
-    /// LISTEN keeps no server connection for its client.
+    /// Where connections are shared, have one more server connection of a pool listen for all clients of the pool, so
+    /// that LISTEN keeps no server connection for its client.
     shared_listen: bool = true, true;
     /// Send reads of different clients down one server connection one behind another (transaction pooling only).
     pipelining: bool = true, true;
@@ -287,7 +287,8 @@ settings! {
     syslog_ident: String = "howdah-pooler".to_owned(), false;
     /// The facility of the lines in the system's log: `auth`, `authpriv`, `daemon`, `user`, or `local0` to `local7`.
     syslog_facility: String = "daemon".to_owned(), true;
-    /// How often the pooler looks for changes of the configuration's files, and reads them again, in seconds; 0 for never.
+    /// How often the pooler looks for changes of the configuration's files, and reads them again, in seconds; 0 for
+    /// never.
     autoreload: Seconds = Seconds::whole(0), true;
     /// Keep idle TCP connections alive.
     tcp_keepalive: bool = true, true;

@@ -1,5 +1,5 @@
-//! Clients arrive: sockets are taken from the listeners and dealt out to the workers, and those that nobody logs in on are
-//! bounded.
+//! Clients arrive: sockets are taken from the listeners and dealt out to the workers, and those that nobody logs in on
+//! are bounded.
 //!
 //! An event tells of arrivals once. So a worker that stops accepting before the backlog is empty comes back by itself:
 //! after the other turns when there are many, with the next tick when the system has nothing left for a socket.

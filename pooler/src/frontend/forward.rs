@@ -153,7 +153,7 @@ fn finds_connection(core: &mut Core, key: ClientKey, tag: u8, left: &[u8]) -> Op
     }
     let client = core.clients.get(key.0)?;
     let pipelines = may_be_read && !client.checkout.needs_own || client.checkout.pipelined().is_some();
-    if pipelines && tag != tag::TERMINATE { send::take_lane(core, key, left) } else { None }
+    if pipelines && tag != tag::TERMINATE { send::pipeline(core, key, left) } else { None }
 }
 
 /// Messages that end the connection, or that no server need hear of.
@@ -229,8 +229,8 @@ fn is_not_there_yet(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) 
 }
 
 /// Whether the next unit of a client may be sent only when those before it on the connection that it has have been
-/// answered: where these may open a transaction block, in statement pooling; and on a replica, since it may write where no
-/// transaction is open.
+/// answered: where these may open a transaction block, in statement pooling; and on a replica, since it may write where
+/// no transaction is open.
 fn must_follow(core: &Core, key: ClientKey) -> bool {
     let Some(client) = core.clients.get(key.0) else { return false };
     let Some(server) = client.checkout.server().and_then(|server| core.servers.get(server.0)) else { return false };

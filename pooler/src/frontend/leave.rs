@@ -4,7 +4,7 @@ use std::io;
 
 use wire::backend::{self, Status};
 
-use crate::pipeline::lanes;
+use crate::pipeline::connection;
 use crate::pools::checkin;
 use crate::reactor::sockets;
 use crate::reactor::turns;
@@ -115,7 +115,7 @@ fn drop_client(core: &mut Core, key: ClientKey) {
 fn leave(core: &mut Core, key: ClientKey) {
     let Some(client) = core.clients.get_mut(key.0) else { return };
     client.checkout.stop_waiting();
-    lanes::forget_in_lane(core, key);
+    connection::forget_client(core, key);
     let Some(client) = core.clients.get_mut(key.0) else { return };
     let pool_key = client.route.pool.take();
     let home = client.route.home.take();

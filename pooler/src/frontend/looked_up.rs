@@ -13,7 +13,7 @@ use crate::state::login::Phase;
 use crate::state::request::Request;
 use crate::state::turn::Turn;
 
-/// Asks the server that was lent to a client for its password.
+/// Asks the server that was checked out to a client for its password.
 pub fn lookup(core: &mut Core, key: ClientKey) {
     let Some(client) = core.clients.get(key.0) else { return };
     let (Some(Phase::Lookup(lookup)), Some(server_key)) = (client.login_phase(), client.checkout.server()) else {

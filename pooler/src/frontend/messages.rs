@@ -1,5 +1,5 @@
-//! Messages of clients, passed on to the server connection that they have. Names of prepared statements become names of the
-//! pooler's where connections are shared, and a server that does not know a statement is told it first.
+//! Messages of clients, passed on to the server connection that they have. Names of prepared statements become names of
+//! the pooler's where connections are shared, and a server that does not know a statement is told it first.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -58,8 +58,8 @@ fn pass_plain(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> Res
 fn verdict_of(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> Option<Arc<Verdict>> {
     let (client, server) = core.pair(key)?;
     match head.tag {
-        // What goes down a lane is known to touch nothing.
-        _ if matches!(server.state, ServerState::Lane) => None,
+        // What goes down a pipelined connection is known to touch nothing.
+        _ if matches!(server.state, ServerState::Pipelined) => None,
         tag::QUERY if left.len() >= head.total() => {
             let sql = left.get(HEADER..head.total()).unwrap_or_default();
             look_at(core, key, sql.strip_suffix(b"\0").unwrap_or(sql))
@@ -131,7 +131,7 @@ fn renames(core: &mut Core, key: ClientKey) -> bool {
 /// What is known of the text of a Query.
 pub fn look_at(core: &mut Core, key: ClientKey, sql: &[u8]) -> Option<Arc<Verdict>> {
     let pool = core.clients.get(key.0)?.route.pool?;
-    fingerprints::shape(core, key, pool, sql).ok().map(|shape| shape.verdict.clone())
+    fingerprints::fingerprint(core, key, pool, sql).ok().map(|fingerprint| fingerprint.verdict.clone())
 }
 
 /// The whole of a long Query has come: what its words allow is added to what its beginning allows, before the server
@@ -149,13 +149,13 @@ pub fn long_query_ended(core: &mut Core, key: ClientKey) {
 /// What the words at the beginning of a long Query allow.
 fn look_at_part(core: &mut Core, key: ClientKey, sql: &[u8]) -> Option<Arc<Verdict>> {
     let pool = core.clients.get(key.0)?.route.pool?;
-    fingerprints::shape_read(core, pool, sql, Lexing::Unclear).ok().map(|shape| shape.verdict.clone())
+    fingerprints::fingerprint_read(core, pool, sql, Lexing::Unclear).ok().map(|fingerprint| fingerprint.verdict.clone())
 }
 
 /// What is known of a prepared statement.
 pub fn look_at_statement(core: &mut Core, key: ClientKey, statement: &Rc<Statement>) -> Option<Arc<Verdict>> {
     let pool = core.clients.get(key.0)?.route.pool?;
-    fingerprints::shape_of_statement(core, pool, statement).ok().map(|shape| shape.verdict.clone())
+    fingerprints::fingerprint_of_statement(core, pool, statement).ok().map(|fingerprint| fingerprint.verdict.clone())
 }
 
 /// Sees to it that a statement which a server is to parse anew is read as the client's session reads now: sessions
@@ -231,7 +231,7 @@ fn shared_statement(core: &mut Core, key: ClientKey, parse: &Parse<'_>, renames:
     let shared = renames && (!parse.name.is_empty() || keeps(core, key, home, parse.definition));
     let reading = if shared { session_reading(core, key) } else { UNCLEAR };
     let lexing = fingerprints::lexing(core, key, parse.query);
-    let renewals = fingerprints::shapes_of(core, home).map(|shapes| shapes.knowledge().renewals());
+    let renewals = fingerprints::fingerprints_of(core, home).map(|fingerprints| fingerprints.knowledge().renewals());
     if let Some(pool) = core.pools.get_mut(member.0) {
         pool.counts.totals.client_parses += 1;
     }
@@ -253,15 +253,16 @@ fn shared_statement(core: &mut Core, key: ClientKey, parse: &Parse<'_>, renames:
 /// in a transaction, what stands before the text may change what it means.
 fn keeps(core: &mut Core, key: ClientKey, home: PoolKey, definition: &[u8]) -> bool {
     let threshold = core.config.settings.prepare_threshold;
-    let in_lane = core.pair(key).is_some_and(|(_, server)| matches!(server.state, ServerState::Lane));
-    let Some(pool) = core.pools.get_mut(home.0).filter(|_| in_lane && threshold > 0) else { return false };
+    let is_pipelined = core.pair(key).is_some_and(|(_, server)| matches!(server.state, ServerState::Pipelined));
+    let Some(pool) = core.pools.get_mut(home.0).filter(|_| is_pipelined && threshold > 0) else { return false };
     pool.statements.unnamed.count(definition) as usize >= threshold
 }
 
 /// Whether nothing speaks against it that servers keep a statement that has no name.
 fn may_keep(core: &mut Core, home: PoolKey, statement: &Rc<Statement>) -> bool {
     let now = core.now;
-    fingerprints::shape_of_statement(core, home, statement).is_ok_and(|shape| shape.keeping.may_keep(now))
+    fingerprints::fingerprint_of_statement(core, home, statement)
+        .is_ok_and(|fingerprint| fingerprint.keeping.may_keep(now))
 }
 
 /// Passes on a Parse without a name of a statement that servers keep: one that knows it is not asked.
@@ -382,7 +383,7 @@ pub fn only_names(client: &Client, server: &Server) -> bool {
         && !client.session.pins.any()
         && server.status == Status::Idle
         && !server.exchange.failed
-        && !matches!(server.state, ServerState::Lane)
+        && !matches!(server.state, ServerState::Pipelined)
         && server.exchange.requests.iter().all(names)
 }
 
@@ -533,7 +534,7 @@ fn session_reading(core: &mut Core, key: ClientKey) -> Reading {
         || client.session.pins.any()
         || server.status == Status::Failed
         || fingerprints::sets_under_way(client, server);
-    if !matches!(server.state, ServerState::Lane) && unclear {
+    if !matches!(server.state, ServerState::Pipelined) && unclear {
         return UNCLEAR;
     }
     if let Some((vars, sets, reading)) = &client.session.reading

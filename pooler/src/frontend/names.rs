@@ -3,8 +3,8 @@
 //! A name is taken note of when its Parse is sent, since what follows in the same unit relies on it. Whether it holds is
 //! known only when that has been answered: a unit that fails takes with it whatever of it had not been done. So a unit
 //! of the extended protocol waits for those of its client before it that prepare or forget statements, and so does one
-//! behind a Parse of ours that its server connection needed. Only the first use of a statement ever waits, and what stands
-//! behind a statement that forgets names in the unit of the two.
+//! behind a Parse of ours that its server connection needed. Only the first use of a statement ever waits, and what
+//! stands behind a statement that forgets names in the unit of the two.
 
 use classify::{Discard, Kind, Value, Verdict};
 use wire::backend::Status;
@@ -51,9 +51,9 @@ pub fn behind_names(core: &mut Core, key: ClientKey, tag: u8) -> Option<Step> {
     if client.input.unsynced {
         return behind_forgetting(core, key);
     }
-    let depends = if let Some((lane, _)) = client.checkout.pipelined() {
-        let lane = core.servers.get(lane.0)?.lane.as_ref()?;
-        lane.units.iter().any(|unit| unit.client == Some(key) && !unit.names.is_empty())
+    let depends = if let Some((pipeline, _)) = client.checkout.pipelined() {
+        let pipeline = core.servers.get(pipeline.0)?.pipeline.as_ref()?;
+        pipeline.units.iter().any(|unit| unit.client == Some(key) && !unit.names.is_empty())
     } else {
         let server = core.servers.get(client.checkout.server()?.0)?;
         server.exchange.requests.iter().any(|request| request.is_about_names(server.status))
@@ -86,9 +86,10 @@ fn behind_forgetting(core: &mut Core, key: ClientKey) -> Option<Step> {
     Some(Step::Stop)
 }
 
-/// Lets a client go on that waits within a unit for the answer to a part of it. In a lane only whole units wait.
+/// Lets a client go on that waits within a unit for the answer to a part of it. In a pipelined connection only whole
+/// units wait.
 pub fn look_again(core: &mut Core, key: ServerKey) {
-    let Some(client_key) = core.servers.get(key.0).and_then(|server| server.lent) else { return };
+    let Some(client_key) = core.servers.get(key.0).and_then(|server| server.holder) else { return };
     if core.clients.get_mut(client_key.0).is_some_and(|client| std::mem::take(&mut client.checkout.behind_own)) {
         turns::give_turn(core, Turn::Client(client_key));
     }

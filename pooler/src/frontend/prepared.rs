@@ -4,12 +4,12 @@ use crate::state::Core;
 use crate::state::keys::ServerKey;
 use crate::state::request::Request;
 
-/// Forgets the names that a client gave in a unit of a lane whose answer it will not see.
+/// Forgets the names that a client gave in a unit of a pipelined connection whose answer it will not see.
 pub fn forget_names(core: &mut Core, key: ServerKey, place: usize) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
-    let Some(lane) = &mut server.lane else { return };
-    let forwarded = place == 0 && lane.forwarded;
-    let Some(unit) = lane.units.get_mut(place) else { return };
+    let Some(pipeline) = &mut server.pipeline else { return };
+    let forwarded = place == 0 && pipeline.forwarded;
+    let Some(unit) = pipeline.units.get_mut(place) else { return };
     let Some(client) = unit.client.and_then(|client| core.clients.get_mut(client.0)) else { return };
     for name in unit.names.drain(..) {
         // Its client has seen the answers that were passed on already.

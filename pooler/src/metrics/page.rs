@@ -30,7 +30,7 @@ const COUNTS: &[Count] = &[
     ("client_parses_total", "Named statements that clients have prepared.", |totals| totals.client_parses as f64),
     ("server_parses_total", "Named statements that were prepared on servers.", |totals| totals.server_parses as f64),
     ("asked_again_total", "Pipelined statements that were repeated on another server connection.", |totals| {
-        totals.asked_again as f64
+        totals.retried as f64
     }),
     (
         "reads_awaiting_replay_total",

@@ -13,7 +13,7 @@ pub struct ServerStats {
     pub port: u16,
     /// How long statements took on it: from the moment it had them to the end of the answer.
     pub query: Times,
-    /// How long clients had waited when they were lent a connection to it.
+    /// How long clients had waited when they were checked out a connection to it.
     pub wait: Times,
 }
 

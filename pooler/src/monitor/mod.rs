@@ -4,8 +4,8 @@
 //! a `balancer::Cluster` on the [`Board`]. A decision that changes is posted there for all threads, and the workers are
 //! woken. A worker holds a [`ClusterView`] for each cluster: it looks at one atomic number to see whether its copy is
 //! still the last, and chooses a server for a statement without a lock. What a worker meets in its own connections (a
-//! refusal, a server that dies, a write that meets a replica) it tells by [`crate::shared::Shared::met`], and the server is asked at
-//! once. Names of servers are looked up on a thread of their own ([`resolve`]).
+//! refusal, a server that dies, a write that meets a replica) it tells by [`crate::shared::Shared::met`], and the
+//! server is asked at once. Names of servers are looked up on a thread of their own ([`resolve`]).
 
 pub mod address;
 mod board;

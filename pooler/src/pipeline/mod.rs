@@ -1,6 +1,6 @@
 //! Pipelining across clients: units of several clients on one server connection.
 
-pub mod lanes;
+pub mod connection;
 pub mod receive;
 pub mod retry;
 pub mod send;

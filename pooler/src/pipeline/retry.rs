@@ -1,11 +1,11 @@
-//! Units of lanes that are asked again, or answered in their server's place: when servers die, clients cancel or leave,
-//! and neighbours take long.
+//! Units of pipelined connections that are asked again, or answered in their server's place: when servers die, clients
+//! cancel or leave, and neighbours take long.
 
 use wire::backend::{self, Status};
 
 use crate::frontend::{leave, prepared};
 use crate::monitor::Met;
-use crate::pipeline::lanes;
+use crate::pipeline::connection;
 use crate::reactor::turns;
 use crate::router::{freshness, members};
 use crate::state::Core;
@@ -16,19 +16,19 @@ use crate::state::turn::Turn;
 /// How often a unit that was at the head when its server died is asked again.
 pub const ATTEMPTS: u8 = 1;
 
-/// Takes back a client's units from the one at `from` on (in the lane's order), to be asked again: the lane's
-/// late answers to them are dropped.
-pub fn ask_again(core: &mut Core, key: ServerKey, client_key: ClientKey, from: usize) {
-    let Some(lane) = core.servers.get_mut(key.0).and_then(|server| server.lane.as_mut()) else { return };
-    let mut start = lane.done;
+/// Takes back a client's units from the one at `from` on (in the pipelined connection's order), to be asked again: the
+/// pipelined connection's late answers to them are dropped.
+pub fn retry_units(core: &mut Core, key: ServerKey, client_key: ClientKey, from: usize) {
+    let Some(pipeline) = core.servers.get_mut(key.0).and_then(|server| server.pipeline.as_mut()) else { return };
+    let mut start = pipeline.done;
     let mut bytes = Vec::new();
     let mut count = 0;
     let mut unnamed = None;
     let mut names = Vec::new();
-    for (place, unit) in lane.units.iter_mut().enumerate() {
+    for (place, unit) in pipeline.units.iter_mut().enumerate() {
         let end = start + unit.size;
         if place >= from && unit.client == Some(client_key) {
-            bytes.extend_from_slice(lane.history.get(start..end).unwrap_or_default());
+            bytes.extend_from_slice(pipeline.history.get(start..end).unwrap_or_default());
             unit.client = None;
             let before = unit.unnamed.take();
             names.append(&mut unit.names);
@@ -54,27 +54,27 @@ pub fn ask_again(core: &mut Core, key: ServerKey, client_key: ClientKey, from: u
         client.checkout.behind_own = client.checkout.pipelined().is_some();
     }
     if let Some(pool) = core.servers.get(key.0).and_then(|server| core.pools.get_mut(server.pool.0)) {
-        pool.counts.totals.asked_again += count as u64;
+        pool.counts.totals.retried += count as u64;
     }
     turns::give_turn(core, Turn::Client(client_key));
 }
 
-/// A lane's connection is being closed: who waits for an answer is answered by another server, or told.
-pub fn leave_lane(core: &mut Core, key: ServerKey, code: &str, why: &str) {
+/// A pipelined connection's connection is being closed: who waits for an answer is answered by another server, or told.
+pub fn leave(core: &mut Core, key: ServerKey, code: &str, why: &str) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
-    if !matches!(server.state, State::Lane) {
+    if !matches!(server.state, State::Pipelined) {
         return;
     }
     let in_message = server.exchange.passing.0 > 0;
     let member = core.pools.get(server.pool.0).and_then(|pool| pool.cluster_of.home);
-    let Some(lane) = core.servers.get_mut(key.0).and_then(|server| server.lane.as_mut()) else { return };
-    let (forwarded, failed) = (lane.forwarded, lane.failed && lane.forwarded);
-    let writes = lane.units.front().is_some_and(|unit| unit.writes);
-    if let Some(head) = lane.head() {
+    let Some(pipeline) = core.servers.get_mut(key.0).and_then(|server| server.pipeline.as_mut()) else { return };
+    let (forwarded, failed) = (pipeline.forwarded, pipeline.failed && pipeline.forwarded);
+    let writes = pipeline.units.front().is_some_and(|unit| unit.writes);
+    if let Some(head) = pipeline.head() {
         let tried = core.clients.get(head.0).map_or(0, |client| client.checkout.attempts);
         if failed {
             // It has been told of an error already.
-            lanes::take_from_lane(core, key, 0);
+            connection::disown(core, key, 0);
             end_unit(core, head);
         } else if forwarded && in_message {
             leave::close_client(core, head, &format!("server connection lost within a message: {why}"));
@@ -94,8 +94,8 @@ pub fn leave_lane(core: &mut Core, key: ServerKey, code: &str, why: &str) {
         }
     }
     if let Some((_, id)) = member {
-        let lane = core.servers.get(key.0).and_then(|server| server.lane.as_ref());
-        for client in lane.into_iter().flat_map(|lane| &lane.units).filter_map(|unit| unit.client) {
+        let pipeline = core.servers.get(key.0).and_then(|server| server.pipeline.as_ref());
+        for client in pipeline.into_iter().flat_map(|pipeline| &pipeline.units).filter_map(|unit| unit.client) {
             if let Some(client) = core.clients.get_mut(client.0) {
                 client.route.tried.add(id);
             }
@@ -104,31 +104,31 @@ pub fn leave_lane(core: &mut Core, key: ServerKey, code: &str, why: &str) {
     while let Some(client) = core
         .servers
         .get(key.0)
-        .and_then(|server| server.lane.as_ref())
-        .and_then(|lane| lane.units.iter().find_map(|unit| unit.client))
+        .and_then(|server| server.pipeline.as_ref())
+        .and_then(|pipeline| pipeline.units.iter().find_map(|unit| unit.client))
     {
-        ask_again(core, key, client, 0);
+        retry_units(core, key, client, 0);
     }
-    lanes::end_lane(core, key);
+    connection::end(core, key);
 }
 
 /// Answers the unit at the head with an error in the server's place; its late answer is dropped.
 fn answer_head(core: &mut Core, key: ServerKey, code: &str, message: &str) {
-    let Some(lane) = core.servers.get_mut(key.0).and_then(|server| server.lane.as_mut()) else { return };
-    lane.stage.clear();
+    let Some(pipeline) = core.servers.get_mut(key.0).and_then(|server| server.pipeline.as_mut()) else { return };
+    pipeline.stage.clear();
     prepared::forget_names(core, key, 0);
-    let Some(client_key) = lanes::take_from_lane(core, key, 0) else { return };
+    let Some(client_key) = connection::disown(core, key, 0) else { return };
     answer_unit(core, client_key, code, message);
 }
 
-/// Answers a unit of a client, the first that it has in its lane, with an error.
+/// Answers a unit of a client, the first that it has in its pipelined connection, with an error.
 pub fn answer_unit(core: &mut Core, client_key: ClientKey, code: &str, message: &str) {
     let Some(client) = core.clients.get_mut(client_key.0) else { return };
     backend::write_error(client.io.out(), "ERROR", code, message);
     end_unit(core, client_key);
 }
 
-/// Ends a unit of a client, the first that it has in its lane.
+/// Ends a unit of a client, the first that it has in its pipelined connection.
 fn end_unit(core: &mut Core, client_key: ClientKey) {
     let Some(client) = core.clients.get_mut(client_key.0) else { return };
     backend::write_ready_for_query(client.io.out(), Status::Idle);
@@ -140,17 +140,17 @@ fn end_unit(core: &mut Core, client_key: ClientKey) {
     core.schedule.unflushed.push(Turn::Client(client_key));
 }
 
-/// Has those who stand behind the head of a lane asked elsewhere. They run in read-only transactions: what the lane
-/// still does of them changes nothing.
+/// Has those who stand behind the head of a pipelined connection asked elsewhere. They run in read-only transactions:
+/// what the pipelined connection still does of them changes nothing.
 pub fn rescue(core: &mut Core, key: ServerKey) {
-    let Some(lane) = core.servers.get_mut(key.0).and_then(|server| server.lane.as_mut()) else { return };
-    (lane.closed, lane.rescued) = (true, true);
-    let head = lane.head();
+    let Some(pipeline) = core.servers.get_mut(key.0).and_then(|server| server.pipeline.as_mut()) else { return };
+    (pipeline.closed, pipeline.rescued) = (true, true);
+    let head = pipeline.head();
     let mut place = 0;
-    while let Some(lane) = core.servers.get(key.0).and_then(|server| server.lane.as_ref()) {
-        let Some(unit) = lane.units.get(place) else { return };
+    while let Some(pipeline) = core.servers.get(key.0).and_then(|server| server.pipeline.as_ref()) {
+        let Some(unit) = pipeline.units.get(place) else { return };
         if let Some(client) = unit.client.filter(|client| Some(*client) != head) {
-            ask_again(core, key, client, place);
+            retry_units(core, key, client, place);
         }
         place += 1;
     }

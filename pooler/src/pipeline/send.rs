@@ -2,8 +2,8 @@
 //!
 //! A *unit* is a Query, or messages of the extended protocol up to their Sync. A unit that is proven to be a read and to
 //! leave the session alone needs no connection to itself: each is a transaction of its own, so it can neither see nor
-//! disturb its neighbours. A server connection that carries such units is a *lane*; answers come in the order in which
-//! the units were sent, and are cut apart at each ReadyForQuery.
+//! disturb its neighbours. A server connection that carries such units is a *pipelined connection*; answers come in the
+//! order in which the units were sent, and are cut apart at each ReadyForQuery.
 //!
 //! What a unit answers is staged until it is whole, so that until then it can be asked again somewhere else, which its
 //! reader does not notice: when the server dies, when a neighbour's cancel request hits it, when a neighbour takes too
@@ -19,14 +19,14 @@ use wire::header;
 use crate::backend::align;
 use crate::frontend::names::new_name;
 use crate::frontend::{leave, messages};
-use crate::pipeline::lanes;
+use crate::pipeline::connection;
 use crate::pools::checkout;
 use crate::reactor::turns;
 use crate::router::unit::{self, Way};
 use crate::state::Core;
 use crate::state::client::{Client, Discard};
 use crate::state::extent::{Extent, extent};
-use crate::state::fingerprint::{Shape, Why};
+use crate::state::fingerprint::{Fingerprint, Why};
 use crate::state::keys::{ClientKey, PoolKey, ServerKey};
 use crate::state::pipeline::Unit;
 use crate::state::request::Request;
@@ -34,24 +34,24 @@ use crate::state::server::Server;
 use crate::state::turn::After;
 use crate::state::turn::{Step, Turn};
 
-/// Sends the unit at the front of a client's input down a lane, if it is a read. `None` when it is none: then the
-/// client must be lent a connection.
-pub fn take_lane(core: &mut Core, key: ClientKey, input: &[u8]) -> Option<Step> {
+/// Sends the unit at the front of a client's input down a pipelined connection, if it is a read. `None` when it is
+/// none: then the client must be given a connection.
+pub fn pipeline(core: &mut Core, key: ClientKey, input: &[u8]) -> Option<Step> {
     let client = core.clients.get_mut(key.0)?;
     let pool_key = client.route.pool?;
     if client.session.pins.any() || client.input.unsynced || client.input.discard != Discard::No {
         return None;
     }
     if !core.pools.get(pool_key.0)?.limits.pipelining {
-        // Its units of before are in a lane still, when the configuration has changed.
-        return lanes::behind_own(core, key);
+        // Its units of before are in a pipelined connection still, when the configuration has changed.
+        return connection::behind_own(core, key);
     }
-    let lent = client.checkout.server();
-    // While a cancel request of its client is on its way, a lent connection stays its own.
+    let holder = client.checkout.server();
+    // While a cancel request of its client is on its way, a checked out connection stays its own.
     let untouched = |server: &Server| {
-        server.status == Status::Idle && server.cancels.held == 0 && server.exchange.requests.is_empty()
+        server.status == Status::Idle && server.cancels.under_way == 0 && server.exchange.requests.is_empty()
     };
-    if lent.is_some_and(|lent| !core.servers.get(lent.0).is_some_and(untouched)) {
+    if holder.is_some_and(|holder| !core.servers.get(holder.0).is_some_and(untouched)) {
         return None;
     }
     let size = match extent(input) {
@@ -60,16 +60,16 @@ pub fn take_lane(core: &mut Core, key: ClientKey, input: &[u8]) -> Option<Step> 
         Extent::Never => None,
     };
     let unit = size.and_then(|size| input.get(..size));
-    let way = unit.map_or(Way::Lent(Why::Protocol), |unit| unit::way(core, key, pool_key, unit));
+    let way = unit.map_or(Way::Unpipelined(Why::Protocol), |unit| unit::way(core, key, pool_key, unit));
     match (unit, way) {
-        (Some(unit), Way::Shared(shape)) if lent.is_none() => share_lane(core, key, pool_key, unit, shape),
-        (Some(unit), Way::Shared(shape)) => send_on_own(core, key, unit, shape, (false, false)),
-        (Some(unit), Way::Alone(shape, writes)) => send_on_own(core, key, unit, shape, (true, writes)),
+        (Some(unit), Way::Shared(fingerprint)) if holder.is_none() => share(core, key, pool_key, unit, fingerprint),
+        (Some(unit), Way::Shared(fingerprint)) => send_on_own(core, key, unit, fingerprint, (false, false)),
+        (Some(unit), Way::Alone(fingerprint, writes)) => send_on_own(core, key, unit, fingerprint, (true, writes)),
         (_, way) => {
-            if let Way::Lent(why) = way {
-                unit::count_lent(core, pool_key, why);
+            if let Way::Unpipelined(why) = way {
+                unit::count_unpipelined(core, pool_key, why);
             }
-            if let Some(step) = lanes::behind_own(core, key) {
+            if let Some(step) = connection::behind_own(core, key) {
                 return Some(step);
             }
             core.clients.get_mut(key.0)?.checkout.needs_own = true;
@@ -78,38 +78,38 @@ pub fn take_lane(core: &mut Core, key: ClientKey, input: &[u8]) -> Option<Step> 
     }
 }
 
-/// Sends a unit down a lane that those of other clients go down, or has its client wait for room.
-fn share_lane(
+/// Sends a unit down a pipelined connection that those of other clients go down, or has its client wait for room.
+fn share(
     core: &mut Core,
     key: ClientKey,
     pool_key: PoolKey,
     unit: &[u8],
-    shape: Option<Rc<Shape>>,
+    fingerprint: Option<Rc<Fingerprint>>,
 ) -> Option<Step> {
     let client = core.clients.get_mut(key.0)?;
     let turn = std::mem::take(&mut client.checkout.may_share) || client.checkout.pipelined().is_some();
-    let queue = core.pools.get(pool_key.0).is_some_and(|pool| !pool.queue.sharers.is_empty());
+    let queue = core.pools.get(pool_key.0).is_some_and(|pool| !pool.queue.sharing.is_empty());
     if (turn || !queue)
-        && let Some(server) = choose_lane(core, key, pool_key)
+        && let Some(server) = choose(core, key, pool_key)
     {
-        return send_down(core, key, server, unit, shape, false);
+        return send_down(core, key, server, unit, fingerprint, false);
     }
     if core.clients.get(key.0).is_some_and(|client| client.checkout.server().is_some()) {
         return Some(Step::Stop);
     }
-    lanes::behind_own(core, key).or_else(|| queue_to_share(core, key, pool_key, turn))
+    connection::behind_own(core, key).or_else(|| queue_to_share(core, key, pool_key, turn))
 }
 
-/// Makes a lane of a connection that is checked out to the client, and sends its unit down it: one that nobody else's
-/// unit follows if it is to be `alone`.
+/// Makes a pipelined connection of a connection that is checked out to the client, and sends its unit down it: one that
+/// nobody else's unit follows if it is to be `alone`.
 fn send_on_own(
     core: &mut Core,
     key: ClientKey,
     unit: &[u8],
-    shape: Option<Rc<Shape>>,
+    fingerprint: Option<Rc<Fingerprint>>,
     (alone, writes): (bool, bool),
 ) -> Option<Step> {
-    if let Some(step) = lanes::behind_own(core, key) {
+    if let Some(step) = connection::behind_own(core, key) {
         return Some(step);
     }
     // What may be asked again runs in a read-only transaction: a wrong guess fails, and has done nothing.
@@ -118,29 +118,29 @@ fn send_on_own(
     }
     let client = core.clients.get_mut(key.0)?;
     let (server, pool) = (client.checkout.give_back()?, client.route.pool?);
-    lanes::open_lane(core, server, alone);
-    let sent = send_down(core, key, server, unit, shape, writes);
+    connection::open(core, server, alone);
+    let sent = send_down(core, key, server, unit, fingerprint, writes);
     turns::later(core, After::Share(pool));
     sent
 }
 
-/// There is room in no lane: the client waits for it, those before it first.
+/// There is room in no pipelined connection: the client waits for it, those before it first.
 fn queue_to_share(core: &mut Core, key: ClientKey, pool_key: PoolKey, first: bool) -> Option<Step> {
     let client = core.clients.get_mut(key.0)?;
     client.checkout.reads_only = true;
     client.checkout.wait(client.route.waiting_since.take().unwrap_or(core.now));
     let pool = core.pools.get_mut(pool_key.0)?;
     if first {
-        pool.queue.sharers.push_front(key)
+        pool.queue.sharing.push_front(key)
     } else {
-        pool.queue.sharers.push_back(key)
+        pool.queue.sharing.push_back(key)
     }
     turns::later(core, After::Grow(pool_key));
     Some(Step::Stop)
 }
 
-/// The lane that a client's unit goes down, made of an idle connection where that is better.
-fn choose_lane(core: &mut Core, key: ClientKey, pool_key: PoolKey) -> Option<ServerKey> {
+/// The pipelined connection that a client's unit goes down, made of an idle connection where that is better.
+fn choose(core: &mut Core, key: ClientKey, pool_key: PoolKey) -> Option<ServerKey> {
     core.clients.get_mut(key.0)?.checkout.reads_only = true;
     let client = core.clients.get(key.0)?;
     let pool = core.pools.get(pool_key.0)?;
@@ -151,36 +151,37 @@ fn choose_lane(core: &mut Core, key: ClientKey, pool_key: PoolKey) -> Option<Ser
     let depth = pool.depth(settings);
     if let Some((own, _)) = client.checkout.pipelined() {
         let server = core.servers.get(own.0)?;
-        let lane = server.lane.as_ref()?;
-        let room = lane.units.len() < settings.pipeline_depth.max(1) * 4;
-        return (room && !lane.closed && !server.life.retire && in_line(client, server)).then_some(own);
+        let pipeline = server.pipeline.as_ref()?;
+        let room = pipeline.units.len() < settings.pipeline_depth.max(1) * 4;
+        return (room && !pipeline.closed && !server.life.retire && in_line(client, server)).then_some(own);
     }
-    // While others wait for a connection to themselves, lanes keep no more than their share, and never all.
+    // While others wait for a connection to themselves, pipelined connections keep no more than their share, and never
+    // all.
     let usual = if settings.pipeline_connections > 0 { settings.pipeline_connections } else { core.reactor.cores };
     let usual = usual.div_ceil(pool.common.count());
     let queue = !pool.queue.waiting.is_empty() || pool.connections.owes;
     let room = pool.room();
     let share = if queue { usual.min(room.saturating_sub(1)) } else { usize::MAX };
     let mut best: Option<(ServerKey, usize)> = None;
-    for &lane_key in pool.connections.lanes.iter().take(share) {
-        let Some(server) = core.servers.get(lane_key.0) else { continue };
-        let Some(lane) = server.lane.as_ref() else { continue };
-        let used = lane.units.len();
+    for &pipeline_key in pool.connections.pipelined.iter().take(share) {
+        let Some(server) = core.servers.get(pipeline_key.0) else { continue };
+        let Some(pipeline) = server.pipeline.as_ref() else { continue };
+        let used = pipeline.units.len();
         if used < depth
-            && !lane.closed
+            && !pipeline.closed
             && !server.life.retire
             && in_line(client, server)
             && best.is_none_or(|(_, least)| used < least)
         {
-            best = Some((lane_key, used));
+            best = Some((pipeline_key, used));
         }
     }
-    let few = pool.connections.lanes.len() < usual.min(room);
+    let few = pool.connections.pipelined.len() < usual.min(room);
     if queue || (best.is_some() && !few) {
-        return best.map(|(lane, _)| lane);
+        return best.map(|(pipeline, _)| pipeline);
     }
     let grows = few && best.is_some() && pool.connections.connecting == 0 && pool.connections.servers.len() < room;
-    let best = best.map(|(lane, _)| lane);
+    let best = best.map(|(pipeline, _)| pipeline);
     if pool.connections.idle.is_empty() {
         if grows {
             turns::later(core, After::Widen(pool_key));
@@ -190,24 +191,24 @@ fn choose_lane(core: &mut Core, key: ClientKey, pool_key: PoolKey) -> Option<Ser
     let Some(server) = checkout::take_idle(core, pool_key, key) else { return best };
     let target = align::target(core, key)?;
     if core.servers.get(server.0)?.known.session.meets(&target) {
-        lanes::open_lane(core, server, false);
+        connection::open(core, server, false);
         return Some(server);
     }
-    // Its session is brought in line first: until then it is lent, and this client waits for it.
+    // Its session is brought in line first: until then it is checked out, and this client waits for it.
     if let Some(client) = core.clients.get_mut(key.0) {
         client.checkout.wait(client.route.waiting_since.take().unwrap_or(core.now));
     }
-    checkout::lend(core, server, key);
+    checkout::assign(core, server, key);
     None
 }
 
-/// Sends a unit down a lane.
+/// Sends a unit down a pipelined connection.
 fn send_down(
     core: &mut Core,
     key: ClientKey,
     server_key: ServerKey,
     unit: &[u8],
-    shape: Option<Rc<Shape>>,
+    fingerprint: Option<Rc<Fingerprint>>,
     writes: bool,
 ) -> Option<Step> {
     let now = core.now;
@@ -234,11 +235,11 @@ fn send_down(
     }
     let server = core.servers.get_mut(server_key.0)?;
     let client = core.clients.get_mut(key.0);
-    let lane = server.lane.as_mut()?;
-    if lane.units.is_empty() {
-        (lane.head_since, lane.looked_at) = (now, now);
+    let pipeline = server.pipeline.as_mut()?;
+    if pipeline.units.is_empty() {
+        (pipeline.head_since, pipeline.looked_at) = (now, now);
     }
-    lane.history.extend_from_slice(unit);
+    pipeline.history.extend_from_slice(unit);
     let mut owner = None;
     let mut kept = None;
     // It has left if it could not be sent.
@@ -248,15 +249,15 @@ fn send_down(
         client.times.transaction_since = None;
         owner = Some(key);
     }
-    // Who is alone in a lane was lent it, and has been counted then.
-    if !lane.alone
+    // Who is alone in a pipelined connection got the connection as its own, and has been counted then.
+    if !pipeline.alone
         && let Some(pool) = core.pools.get_mut(server.pool.0)
     {
         pool.counts.stats.waited(server.at.place, std::mem::take(&mut core.pipelines.waited));
     }
     let size = unit.len();
-    lane.units.push_back(Unit { client: owner, shape, size, writes, unnamed, names, kept });
-    if !std::mem::replace(&mut lane.unflushed, true) {
+    pipeline.units.push_back(Unit { client: owner, fingerprint, size, writes, unnamed, names, kept });
+    if !std::mem::replace(&mut pipeline.unflushed, true) {
         core.schedule.unflushed.push(Turn::Server(server_key));
     }
     Some(Step::Took(unit.len()))

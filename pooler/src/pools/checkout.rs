@@ -37,7 +37,7 @@ pub fn acquire(core: &mut Core, key: ClientKey, reads_only: bool) -> bool {
         && pool.queue.waiting.is_empty()
         && let Some(server) = take_idle(core, pool_key, key)
     {
-        lend(core, server, key);
+        assign(core, server, key);
         let server = core.servers.get(server.0);
         return server.is_some_and(|server| server.client() == Some(key) && server.known.aligning.is_none());
     }
@@ -66,12 +66,12 @@ pub fn take_idle(core: &mut Core, pool_key: PoolKey, key: ClientKey) -> Option<S
     (!checks::check(core, server)).then_some(server)
 }
 
-/// Lends this server connection to this client, and brings its session in line.
-pub fn lend(core: &mut Core, server_key: ServerKey, key: ClientKey) {
+/// Checks this server connection out for this client, and brings its session in line.
+pub fn assign(core: &mut Core, server_key: ServerKey, key: ClientKey) {
     let (Some(server), Some(client)) = (core.servers.get_mut(server_key.0), core.clients.get_mut(key.0)) else {
         return;
     };
-    server.lent = Some(key);
+    server.holder = Some(key);
     server.state = State::Active;
     server.life.state_since = core.now;
     server.exchange.answered = false;

@@ -77,7 +77,7 @@ pub fn resolved(core: &mut Core, host: &str, changed: bool) {
     let keys: Vec<PoolKey> = core.pools.iter().map(|(key, _)| PoolKey(key)).collect();
     for key in keys {
         let waits = |pool: &crate::state::pool::Pool| {
-            !pool.queue.waiting.is_empty() || !pool.queue.sharers.is_empty() || !pool.queue.greeting.is_empty()
+            !pool.queue.waiting.is_empty() || !pool.queue.sharing.is_empty() || !pool.queue.greeting.is_empty()
         };
         if core.pools.get(key.0).is_some_and(waits) {
             grow::grow(core, key);

@@ -4,7 +4,7 @@ use wire::backend::Status;
 
 use crate::backend::{align, close};
 use crate::config::PoolMode;
-use crate::pipeline::lanes;
+use crate::pipeline::connection;
 use crate::pools::{checkin, checkout, checks, grow, handover, neighbours};
 use crate::reactor::turns;
 use crate::router::fingerprints;
@@ -18,7 +18,9 @@ pub fn free(core: &mut Core, key: ServerKey) {
     let Some(server) = core.servers.get(key.0) else { return };
     let used = !matches!(server.state, State::Preparing);
     match server.state {
-        State::Lane if server.lane.as_ref().is_some_and(|lane| lane.units.is_empty()) => lanes::end_lane(core, key),
+        State::Pipelined if server.pipeline.as_ref().is_some_and(|pipeline| pipeline.units.is_empty()) => {
+            connection::end(core, key)
+        }
         State::Active if server.client().is_none() => (),
         State::Active if may_be_given_back(core, key) => checkin::detach(core, key),
         State::Preparing => (),
@@ -32,9 +34,9 @@ pub fn free(core: &mut Core, key: ServerKey) {
         return;
     }
     // A cancel request that is on its way must hit nothing that comes next.
-    if server.cancels.held > 0 {
+    if server.cancels.under_way > 0 {
         server.state = State::Preparing;
-        server.cancels.parked = true;
+        server.cancels.frees = true;
         return;
     }
     if server.status != Status::Idle || server.exchange.own_error.is_some() {
@@ -78,7 +80,7 @@ fn offer(core: &mut Core, key: ServerKey) {
     hand_out(core, key);
 }
 
-/// Lends a free server connection to the next who waits, or puts it into the pool.
+/// Checks a free server connection out for the next who waits, or puts it into the pool.
 fn hand_out(core: &mut Core, key: ServerKey) {
     let Some(pool_key) = core.servers.get(key.0).map(|server| server.pool) else { return };
     if handover::gives_away(core, key) {
@@ -88,7 +90,7 @@ fn hand_out(core: &mut Core, key: ServerKey) {
     if !pool.limits.paused {
         while let Some(next) = core.pools.get_mut(pool_key.0).and_then(|pool| pool.next_waiting(&core.clients)) {
             if core.clients.get(next.0).is_some_and(|client| client.checkout.waits().is_some()) {
-                checkout::lend(core, key, next);
+                checkout::assign(core, key, next);
                 turns::give_turn(core, Turn::Client(next));
                 return;
             }
@@ -101,7 +103,7 @@ fn hand_out(core: &mut Core, key: ServerKey) {
     handover::balance(core, pool_key);
 }
 
-/// Lends free connections to those who wait, as after RESUME.
+/// Checks free connections out for those who wait, as after RESUME.
 pub fn serve_queue(core: &mut Core, key: PoolKey) {
     while let Some(pool) = core.pools.get_mut(key.0) {
         if pool.limits.paused || pool.is_unwanted() {

@@ -65,7 +65,7 @@ pub fn wanted(core: &mut Core, name: &PoolName) {
     grow(core, key);
 }
 
-/// Opens one more connection, for a lane, where nothing speaks against it.
+/// Opens one more connection, for a pipelined connection, where nothing speaks against it.
 pub fn grow_by_one(core: &mut Core, key: PoolKey) {
     let failing = core.pools.get(key.0).is_none_or(|pool| {
         let failure = pool.connections.failure.as_ref();

@@ -1,8 +1,8 @@
 //! Server connections that are handed from one worker to another, where clients have waited longer.
 //!
-//! [`pooling::Ledger`] decides which and when. Handed over is only what is free: nothing is asked, no transaction is open,
-//! no cancel request is on its way, nothing is left of the client before. What is known of the session goes with it; the
-//! statements that are prepared there do not, they are deallocated when it has arrived.
+//! [`pooling::Ledger`] decides which and when. Handed over is only what is free: nothing is asked, no transaction is
+//! open, no cancel request is on its way, nothing is left of the client before. What is known of the session goes with
+//! it; the statements that are prepared there do not, they are deallocated when it has arrived.
 
 use std::rc::Rc;
 
@@ -83,7 +83,7 @@ fn send_over(core: &mut Core, key: ServerKey, to: WorkerId) {
         vars: vars.carry(),
         read_only,
         base: (&*base).into(),
-        welcome: known.welcome,
+        welcome: known.parameters,
         cancel_key: cancels.key,
         since: life.since,
         standby: known.standby,
@@ -115,7 +115,7 @@ pub fn take_over_server(core: &mut Core, parcel: Parcel) {
     pool.connections.servers.push(slot);
     let vars = Vars::carried(vars, &pool.greetings.defaults);
     server.known.session = Confirmed { sets: Sets::carried(sets), vars, read_only, base: Rc::from(base) };
-    (server.permit, server.known.welcome) = (Some(permit), welcome);
+    (server.permit, server.known.parameters) = (Some(permit), welcome);
     (server.cancels.key, server.life.since, server.known.standby) = (cancel_key, since, standby);
     (server.at.sslmode, server.known.mark) = (sslmode, mark);
     // What was ordered meanwhile has not reached it: it may be of the configuration before.

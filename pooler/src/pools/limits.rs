@@ -87,7 +87,7 @@ pub fn make_room_apart(core: &mut Core, key: PoolKey) -> bool {
     true
 }
 
-/// Whether the limits are not full of connections that are lent to nobody when there is another. Those of a user
+/// Whether the limits are not full of connections that are checked out to nobody when there is another. Those of a user
 /// whose databases other workers serve are not counted, so each worker has its share.
 pub fn leaves_room(core: &Core, key: PoolKey) -> bool {
     let Some(pool) = core.pools.get(key.0) else { return false };
@@ -157,7 +157,8 @@ pub fn relieve_starving(core: &mut Core) {
         }
         let busy = core.servers.iter().filter_map(|(key, server)| {
             let pool = covered(server)?;
-            let lasts = pool.limits.mode == PoolMode::Session || !matches!(server.state, State::Active | State::Lane);
+            let lasts =
+                pool.limits.mode == PoolMode::Session || !matches!(server.state, State::Active | State::Pipelined);
             (!lasts && pool.connections.servers.len() > fewer).then_some((
                 pool.connections.servers.len(),
                 std::cmp::Reverse(server.life.since),

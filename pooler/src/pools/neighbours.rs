@@ -16,7 +16,7 @@ use crate::state::server::{Residue, Server, State};
 pub fn waiting_for_more(core: &Core, key: PoolKey) -> usize {
     let Some(pool) = core.pools.get(key.0) else { return 0 };
     // However many wait to share, one more connection is enough for now.
-    let sharing = usize::from(!pool.queue.sharers.is_empty());
+    let sharing = usize::from(!pool.queue.sharing.is_empty());
     let waiting = pool.queue.waiting.len()
         + sharing
         + usize::from(!pool.queue.greeting.is_empty() && pool.greetings.welcome.is_none());
@@ -30,7 +30,7 @@ pub fn may_travel(server: &Server) -> bool {
         && server.status == Status::Idle
         && server.known.residue == Residue::Nothing
         && server.known.definition.is_none()
-        && server.cancels.held == 0
+        && server.cancels.under_way == 0
         && !server.cancels.suspect
         && !server.life.retire
         && !server.life.suspended
@@ -112,7 +112,7 @@ fn soon_free(core: &Core, key: PoolKey) -> usize {
     let Some(pool) = core.pools.get(key.0) else { return 0 };
     let soon = |server: &Server| {
         matches!(server.state, State::Preparing)
-            && server.cancels.held == 0
+            && server.cancels.under_way == 0
             && core.now.saturating_duration_since(server.life.state_since) < PATIENCE
     };
     pool.connections.servers.iter().filter(|key| core.servers.get(key.0).is_some_and(soon)).count()

@@ -92,7 +92,7 @@ pub fn greets_with<'a>(
     if ACCESS.contains(&name) && may_write(core, pool) && of_a_standby() { "off" } else { value }
 }
 
-/// Whether a parameter that this server reports is kept from the client that it is lent to.
+/// Whether a parameter that this server reports is kept from the client that it is checked out to.
 pub fn is_of_the_server(core: &Core, server: &Server, name: &str) -> bool {
     let home = members::home_of(core, server.pool);
     home != server.pool

@@ -57,17 +57,17 @@ pub fn run_after(core: &mut Core) {
     core.schedule.in_after = false;
 }
 
-/// Lets those who wait for room in a lane have it, in order, while there is any.
+/// Lets those who wait for room in a pipelined connection have it, in order, while there is any.
 fn serve_sharers(core: &mut Core, pool_key: PoolKey) {
     loop {
         let Some(pool) = core.pools.get_mut(pool_key.0) else { return };
         let depth = pool.depth(&core.config.settings);
         let servers = &core.servers;
-        let room = pool.connections.lanes.iter().filter_map(|lane| servers.get(lane.0)?.lane.as_ref());
-        if pool.limits.paused || !room.clone().any(|lane| !lane.closed && lane.units.len() < depth) {
+        let room = pool.connections.pipelined.iter().filter_map(|pipeline| servers.get(pipeline.0)?.pipeline.as_ref());
+        if pool.limits.paused || !room.clone().any(|pipeline| !pipeline.closed && pipeline.units.len() < depth) {
             return;
         }
-        let Some(key) = pool.queue.sharers.pop_front() else { return };
+        let Some(key) = pool.queue.sharing.pop_front() else { return };
         let Some(client) = core.clients.get_mut(key.0) else { continue };
         let Some(since) = client.checkout.stop_waiting() else { continue };
         core.pipelines.waited = core.now.saturating_duration_since(since);
@@ -75,8 +75,8 @@ fn serve_sharers(core: &mut Core, pool_key: PoolKey) {
         client.checkout.may_share = true;
         feed::feed_client(core, key, &[]);
         core.pipelines.waited = Duration::ZERO;
-        // It found no lane whose session is like its own: the others must not overtake it for long.
-        if core.pools.get(pool_key.0).is_some_and(|pool| pool.queue.sharers.front() == Some(&key)) {
+        // It found no pipelined connection whose session is like its own: the others must not overtake it for long.
+        if core.pools.get(pool_key.0).is_some_and(|pool| pool.queue.sharing.front() == Some(&key)) {
             return;
         }
     }

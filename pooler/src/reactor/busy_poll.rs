@@ -14,7 +14,7 @@ pub const COMPANY: Duration = Duration::from_millis(1);
 
 /// Who has spoken of late.
 #[derive(Debug)]
-pub struct Lone {
+pub struct BusyPoll {
     last: Option<ClientKey>,
     /// When a client spoke last.
     spoken: Instant,
@@ -23,7 +23,7 @@ pub struct Lone {
     crowded_until: Instant,
 }
 
-impl Lone {
+impl BusyPoll {
     /// Nobody has spoken.
     pub fn new(now: Instant) -> Self {
         Self { last: None, spoken: now, heard: now, crowded_until: now }
@@ -56,9 +56,9 @@ mod tests {
     const BUSY: Duration = Duration::from_micros(100);
 
     /// The clients that speak, and how many microseconds after the one before.
-    fn after(said: &[(u64, usize)]) -> (Lone, Instant) {
+    fn after(said: &[(u64, usize)]) -> (BusyPoll, Instant) {
         let mut now = Instant::now();
-        let mut lone = Lone::new(now);
+        let mut lone = BusyPoll::new(now);
         for &(pause, client) in said {
             now += Duration::from_micros(pause);
             lone.hear(now);

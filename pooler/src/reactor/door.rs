@@ -12,5 +12,5 @@ pub const DOOR: Token = Token(2);
 
 /// Lets clients in by these sockets from now on; another process has those that were there.
 pub fn replace_door(core: &mut Core, listeners: Vec<Listener>) -> io::Result<()> {
-    core.entrance.door.replace(&core.reactor.registry, DOOR, listeners)
+    core.entrance.door.replace(core.reactor.poll.registry(), DOOR, listeners)
 }

@@ -54,7 +54,7 @@ pub fn begin_to_end(core: &mut Core, way: Ending) {
         let mut most_urgent = lock(&core.shared.way);
         *most_urgent = way.max(*most_urgent);
     }
-    core.entrance.door.close(&core.reactor.registry);
+    core.entrance.door.close(core.reactor.poll.registry());
     // What is waited for could not end.
     crate::state::suspension::end(&core.shared);
     suspend::end_suspension(core);

@@ -27,7 +27,7 @@ fn server_input(core: &mut Core, key: ServerKey, input: &[u8]) -> usize {
             ServerState::Login(_) => connect::login_input(core, key, left),
             ServerState::Relay => relay::relay_to_client(core, key, left),
             ServerState::Hub => hub::hub_input(core, key, left),
-            ServerState::Preparing | ServerState::Idle | ServerState::Active | ServerState::Lane => {
+            ServerState::Preparing | ServerState::Idle | ServerState::Active | ServerState::Pipelined => {
                 answer::answer_input(core, key, left)
             }
         };
@@ -36,7 +36,7 @@ fn server_input(core: &mut Core, key: ServerKey, input: &[u8]) -> usize {
             Step::More | Step::Stop => break,
         }
     }
-    if core.servers.get(key.0).is_some_and(|server| matches!(server.state, ServerState::Lane)) {
+    if core.servers.get(key.0).is_some_and(|server| matches!(server.state, ServerState::Pipelined)) {
         receive::spill(core, key);
     }
     at.min(input.len())

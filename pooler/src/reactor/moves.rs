@@ -144,7 +144,8 @@ pub fn settle_in(core: &mut Core, traveller: Traveller) -> Option<ClientKey> {
         size::size_pool(core, pool_key);
     }
     // Else what it has prepared would be taken for older than all that is prepared here, and be shared with nobody.
-    let renewals = fingerprints::shapes_of(core, pool_key).map(|shapes| shapes.knowledge().renewals());
+    let renewals =
+        fingerprints::fingerprints_of(core, pool_key).map(|fingerprints| fingerprints.knowledge().renewals());
     let mut client = Client::new(io, seat, traveller.since, id);
     client.state = State::Ready;
     (client.identity.user, client.identity.database, client.identity.place) = (user, database, Some(place));

@@ -17,7 +17,7 @@ use crate::state::turn::{HIGH_WATER, Turn};
 pub const READ: usize = 65_536;
 
 pub fn client_event(core: &mut Core, key: ClientKey, event: &Event) {
-    core.reactor.lone.speak(key, core.now);
+    core.reactor.busy_poll.speak(key, core.now);
     let Some(client) = core.clients.get_mut(key.0) else { return };
     client.io.hangup |= event.is_read_closed() || event.is_error();
     client.io.readable |= event.is_readable() || client.io.hangup;
@@ -130,8 +130,8 @@ pub fn server_turn(core: &mut Core, key: ServerKey) {
         sockets::flush_client(core, client);
         hub_asks::tell_news(core, client);
     }
-    // What goes down a lane is gathered until the turn ends: clients that are still to be read add to it.
-    if core.servers.get(key.0).and_then(|server| server.lane.as_ref()).is_none_or(|lane| !lane.unflushed) {
+    // What goes down a pipelined connection is gathered until the turn ends: clients that are still to be read add to it.
+    if core.servers.get(key.0).and_then(|server| server.pipeline.as_ref()).is_none_or(|pipeline| !pipeline.unflushed) {
         sockets::flush_server(core, key);
     }
     after::run_after(core);

@@ -28,7 +28,7 @@ pub fn flush_client(core: &mut Core, key: ClientKey) {
         return;
     }
     let flushed = client.io.flush();
-    match flushed.and_then(|()| client.io.watch_room(&core.reactor.registry, token_of(Turn::Client(key)))) {
+    match flushed.and_then(|()| client.io.watch_room(core.reactor.poll.registry(), token_of(Turn::Client(key)))) {
         Ok(()) => {
             let server = client.checkout.connection();
             if before > HIGH_WATER && client.io.pending() <= HIGH_WATER {
@@ -50,7 +50,7 @@ pub fn flush_server(core: &mut Core, key: ServerKey) {
         return;
     }
     let flushed = server.io.flush();
-    match flushed.and_then(|()| server.io.watch_room(&core.reactor.registry, token_of(Turn::Server(key)))) {
+    match flushed.and_then(|()| server.io.watch_room(core.reactor.poll.registry(), token_of(Turn::Server(key)))) {
         Ok(()) => {
             let client = server.client();
             if let (true, Some(client)) = (before > HIGH_WATER && server.io.pending() <= HIGH_WATER, client) {
@@ -68,29 +68,29 @@ pub fn flush_server(core: &mut Core, key: ServerKey) {
 
 /// Watches a client's socket under its key.
 pub fn watch_client(core: &Core, key: ClientKey, io: &mut Io) -> io::Result<()> {
-    io.watch(&core.reactor.registry, token_of(Turn::Client(key)), false)
+    io.watch(core.reactor.poll.registry(), token_of(Turn::Client(key)), false)
 }
 
 /// Watches a server's socket, which is being connected, under its key.
 pub fn watch_server(core: &Core, key: ServerKey, io: &mut Io) -> io::Result<()> {
-    io.watch(&core.reactor.registry, token_of(Turn::Server(key)), true)
+    io.watch(core.reactor.poll.registry(), token_of(Turn::Server(key)), true)
 }
 
 /// Watches the socket of a server connection that comes from another worker, under its key.
 pub fn watch_taken(core: &Core, key: ServerKey, io: &mut Io) -> io::Result<()> {
-    io.watch(&core.reactor.registry, token_of(Turn::Server(key)), false)
+    io.watch(core.reactor.poll.registry(), token_of(Turn::Server(key)), false)
 }
 
 /// Watches a socket no longer.
 pub fn unwatch(core: &Core, stream: &mut Stream) {
     // It fails only for a socket that is not watched.
-    let _ = stream.deregister(&core.reactor.registry);
+    let _ = stream.deregister(core.reactor.poll.registry());
 }
 
 /// Sends a client that is being closed what it can; whether it can be sent more.
 pub fn flush_last(core: &mut Core, key: ClientKey) -> bool {
     let Some(client) = core.clients.get_mut(key.0) else { return false };
     client.io.flush().is_ok()
-        && client.io.watch_room(&core.reactor.registry, token_of(Turn::Client(key))).is_ok()
+        && client.io.watch_room(core.reactor.poll.registry(), token_of(Turn::Client(key))).is_ok()
         && (client.io.pending() > 0 || client.io.half_close().is_ok())
 }

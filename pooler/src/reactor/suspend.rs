@@ -55,7 +55,7 @@ fn close_late(core: &mut Core, plan: Plan<ClientKey, ServerKey>) {
     }
     for key in plan.busy_clients {
         let closing = core.clients.get(key.0).is_some_and(|client| matches!(client.state, ClientState::Closing));
-        // Who does not take what it was sent takes no farewell either.
+        // Who does not take what it was sent takes no fatal_error either.
         if closing { leave::close_client(core, key, LATE) } else { leave::fatal(core, key, "57P01", LATE) }
     }
 }

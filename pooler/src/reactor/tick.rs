@@ -64,7 +64,7 @@ fn tick_traffic(core: &mut Core) {
         core.schedule.next_upkeep = core.now + UPKEEP;
         upkeep::keep_pools(core);
         addresses::refresh_names(core);
-        fingerprints::forget_shapes(core);
+        fingerprints::forget_unused(core);
         workload::tell_workload(core);
         moves::mark_movers(core);
     }
@@ -187,7 +187,7 @@ fn wait_is_over(core: &mut Core, key: ClientKey, limit: &str) {
         let met = pool.connections.failure.as_ref().map(|failure| format!(": {}", failure.why)).unwrap_or_default();
         ("57P03", format!("database \"{database}\": no server connection could be had{met}"))
     } else {
-        let waiting = pool.queue.waiting.len() + pool.queue.sharers.len();
+        let waiting = pool.queue.waiting.len() + pool.queue.sharing.len();
         let why = format!(
             "the pool of database \"{database}\" and user \"{user}\" is full: {} server connections, all in use, \
              {waiting} clients waiting",
@@ -214,7 +214,7 @@ fn tick_servers(core: &mut Core) {
                 gone.push((key, "server_connect_timeout"));
             }
             State::Preparing
-                if server.cancels.held == 0
+                if server.cancels.under_way == 0
                     && past(server.life.state_since, settings.server_connect_timeout.limit()) =>
             {
                 gone.push((key, "resetting the session took too long"));
@@ -226,7 +226,7 @@ fn tick_servers(core: &mut Core) {
                 gone.push((key, "bringing its session in line took too long"));
             }
             // It would never be idle if others always followed.
-            State::Lane if server.life.retire || checks::is_old(core, server) => aged.push(key),
+            State::Pipelined if server.life.retire || checks::is_old(core, server) => aged.push(key),
             State::Idle => {
                 let pool = core.pools.get(server.pool.0);
                 let spare = |pool: &Pool| {
@@ -243,8 +243,8 @@ fn tick_servers(core: &mut Core) {
         }
     }
     for key in aged {
-        if let Some(lane) = core.servers.get_mut(key.0).and_then(|server| server.lane.as_mut()) {
-            lane.closed = true;
+        if let Some(pipeline) = core.servers.get_mut(key.0).and_then(|server| server.pipeline.as_mut()) {
+            pipeline.closed = true;
         }
     }
     for (key, why) in gone {
@@ -308,7 +308,7 @@ fn end_period(core: &mut Core) {
             sum.pipelined,
             sum.queries,
             if reasons.is_empty() { "none".to_owned() } else { reasons.join(", ") },
-            sum.asked_again,
+            sum.retried,
         );
     }
 }

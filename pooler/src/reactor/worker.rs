@@ -1,7 +1,7 @@
 //! A worker: one thread, one event loop, the clients and server connections of the databases that it serves.
 //!
 //! The loop polls, marks what is readable, and works through a list of connections until none has anything to do.
-//! Whoever gives somebody else work (a server lent, a buffer drained) puts them on the list, so nothing recurses.
+//! Whoever gives somebody else work (a server checked out, a buffer drained) puts them on the list, so nothing recurses.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
@@ -12,8 +12,8 @@ use mio::{Events, Poll};
 
 use crate::frontend::accept;
 use crate::listen::Listener;
-use crate::pipeline::{lanes, stall};
-use crate::reactor::busy_poll::Lone;
+use crate::pipeline::{connection, stall};
+use crate::reactor::busy_poll::BusyPoll;
 use crate::reactor::door::DOOR;
 use crate::reactor::read::{self, READ};
 use crate::reactor::{after, ending, mail, tick};
@@ -30,13 +30,13 @@ use crate::vars::Tracked;
 /// How often time limits are looked at.
 pub const TICK: Duration = Duration::from_millis(100);
 
-/// With so many units in flight in lanes, servers and clients that want this core go first: more of what they say is
-/// there then, and is done with fewer wakeups. On a core that nobody else wants it changes nothing.
+/// With so many units in flight in pipelined connections, servers and clients that want this core go first: more of
+/// what they say is there then, and is done with fewer wakeups. On a core that nobody else wants it changes nothing.
 pub const GATHER: usize = 16;
 
 /// A worker.
 pub struct Worker {
-    poll: Poll,
+    /// What it knows.
     pub core: Core,
 }
 
@@ -73,32 +73,32 @@ impl Worker {
             hubs: Hubs::new(),
             entrance: Entrance { door: Door::new(listeners), strangers: Strangers::default() },
             reactor: Reactor {
-                registry: poll.registry().try_clone()?,
-                lone: Lone::new(now),
+                poll,
+                busy_poll: BusyPoll::new(now),
                 scratch: vec![0; READ],
                 cores: std::thread::available_parallelism().map_or(1, usize::from),
             },
             config,
             shared,
         };
-        core.entrance.door.watch(&core.reactor.registry, DOOR)?;
-        Ok(Self { poll, core })
+        core.entrance.door.watch(core.reactor.poll.registry(), DOOR)?;
+        Ok(Self { core })
     }
 
     /// Runs until it is told to end.
     pub fn run(mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(1024);
         while !ending::is_over(&self.core) {
-            let awake = self.core.reactor.lone.stays_awake(self.core.now, self.core.config.settings.busy_poll.0);
+            let awake = self.core.reactor.busy_poll.stays_awake(self.core.now, self.core.config.settings.busy_poll.0);
             let wait = if self.has_work() || awake {
                 Duration::ZERO
             } else {
-                let moments = [stall::lane_deadline(&self.core), self.core.router.replay_due];
+                let moments = [stall::deadline(&self.core), self.core.router.replay_due];
                 let moments = moments.into_iter().flatten().filter(|_| !self.core.is_suspended());
                 let until = moments.fold(self.core.schedule.next_tick, Instant::min);
                 until.saturating_duration_since(Instant::now())
             };
-            if awake || lanes::in_flight(&self.core) >= GATHER {
+            if awake || connection::in_flight(&self.core) >= GATHER {
                 std::thread::yield_now();
             }
             self.turn(&mut events, wait)?;
@@ -116,7 +116,7 @@ impl Worker {
 
     /// Waits so long for events, and does what there is to do.
     pub fn turn(&mut self, events: &mut Events, wait: Duration) -> io::Result<()> {
-        match self.poll.poll(events, Some(wait)) {
+        match self.core.reactor.poll.poll(events, Some(wait)) {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
             _ => (),
         }
@@ -126,7 +126,7 @@ impl Worker {
 
     /// As [`Self::turn`], without waiting, at a time that a simulation gives.
     pub fn turn_at(&mut self, events: &mut Events, now: Instant) -> io::Result<()> {
-        self.poll.poll(events, Some(Duration::ZERO))?;
+        self.core.reactor.poll.poll(events, Some(Duration::ZERO))?;
         work(&mut self.core, events, now);
         Ok(())
     }
@@ -140,7 +140,7 @@ fn work(core: &mut Core, events: &Events, now: Instant) {
         after::run_after(core);
     }
     if !events.is_empty() {
-        core.reactor.lone.hear(core.now);
+        core.reactor.busy_poll.hear(core.now);
     }
     for event in events.iter() {
         let (slot, kind) = Slot::of_token(event.token().0);
@@ -164,11 +164,11 @@ fn work(core: &mut Core, events: &Events, now: Instant) {
         accept::accept(core);
     }
     after::run_after(core);
-    if !core.pipelines.active_lanes.is_empty() && !core.is_suspended() {
-        stall::look_after_lanes(core);
+    if !core.pipelines.active.is_empty() && !core.is_suspended() {
+        stall::look_for_stalls(core);
     }
     if !core.schedule.unflushed.is_empty() {
-        lanes::flush_lanes(core);
+        connection::flush(core);
     }
     if core.router.replayed || core.router.replay_due.is_some() {
         reroute::look_at_replay(core);

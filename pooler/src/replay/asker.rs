@@ -20,8 +20,8 @@ use crate::shared::{Message, Shared};
 
 /// Between rounds while nobody waits, and at most between questions to a replica that is behind.
 const CALM: Duration = Duration::from_millis(20);
-/// Between questions to a replica while somebody waits, and at least otherwise: from here the pause doubles for as long as
-/// the replica comes no nearer, so that its delay is measured, and not the pause.
+/// Between questions to a replica while somebody waits, and at least otherwise: from here the pause doubles for as long
+/// as the replica comes no nearer, so that its delay is measured, and not the pause.
 const HURRY: Duration = Duration::from_millis(1);
 /// A server that takes longer to answer is not relied upon.
 const LIMIT: Duration = Duration::from_secs(1);

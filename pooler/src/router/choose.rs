@@ -10,7 +10,7 @@ use crate::monitor::ClusterView;
 use crate::router::freshness;
 use crate::router::members::{self, ACCESS, SHUN};
 use crate::state::Core;
-use crate::state::fingerprint::Shape;
+use crate::state::fingerprint::Fingerprint;
 use crate::state::keys::ClientKey;
 
 /// What a unit is, for the choice of a server.
@@ -28,20 +28,20 @@ pub struct Sort {
 
 impl Sort {
     /// What these statements are as a unit, in a session whose transactions are serializable unless they say otherwise.
-    pub fn of(shapes: &[Rc<Shape>], serializable: bool) -> Self {
-        let binds = shapes.iter().any(|shape| binds(shape, serializable));
+    pub fn of(fingerprints: &[Rc<Fingerprint>], serializable: bool) -> Self {
+        let binds = fingerprints.iter().any(|fingerprint| binds(fingerprint, serializable));
         Self {
-            read: !shapes.is_empty() && !binds && shapes.iter().all(|shape| harmless(shape)),
+            read: !fingerprints.is_empty() && !binds && fingerprints.iter().all(|fingerprint| harmless(fingerprint)),
             binds,
-            writes: shapes.is_empty() || !shapes.iter().all(|shape| shape.is_read()),
-            route: shapes.iter().find_map(|shape| shape.verdict.route),
+            writes: fingerprints.is_empty() || !fingerprints.iter().all(|fingerprint| fingerprint.is_read()),
+            route: fingerprints.iter().find_map(|fingerprint| fingerprint.verdict.route),
         }
     }
 }
 
 /// Whether any server may do this statement.
-pub fn harmless(shape: &Shape) -> bool {
-    let verdict = &shape.verdict;
+pub fn harmless(fingerprint: &Fingerprint) -> bool {
+    let verdict = &fingerprint.verdict;
     let tells = |name: &str| ACCESS.contains(&name);
     let kind = match &verdict.kind {
         Kind::Begin(modes) => modes.read_only == Some(true),
@@ -51,14 +51,14 @@ pub fn harmless(shape: &Shape) -> bool {
         Kind::Discard(_) | Kind::Deallocate(_) | Kind::Commit { .. } | Kind::Rollback { .. } => true,
         _ => false,
     };
-    kind && verdict.statements <= 1 || shape.is_read()
+    kind && verdict.statements <= 1 || fingerprint.is_read()
 }
 
 /// Whether this statement needs the primary though it writes nothing. A session that it pins stays where it is, and shall
 /// be able to write there; so shall a transaction that says that it will write; a standby refuses serializable
 /// transactions, read-only ones too (SQLSTATE 0A000).
-pub fn binds(shape: &Shape, serializable: bool) -> bool {
-    let verdict = &shape.verdict;
+pub fn binds(fingerprint: &Fingerprint, serializable: bool) -> bool {
+    let verdict = &fingerprint.verdict;
     verdict.pins
         || match &verdict.kind {
             Kind::Begin(modes) => {
@@ -89,14 +89,18 @@ pub fn route(core: &mut Core, key: ClientKey, want: Want, stamp: u64) -> bool {
             tried.add(id);
         }
         if counts {
-            let lanes = member.connections.lanes.iter().filter_map(|lane| core.servers.get(lane.0)?.lane.as_ref());
-            let shared: usize = lanes.map(|lane| lane.units.len()).sum();
-            let lent = member
+            let connections = member
+                .connections
+                .pipelined
+                .iter()
+                .filter_map(|pipeline| core.servers.get(pipeline.0)?.pipeline.as_ref());
+            let shared: usize = connections.map(|pipeline| pipeline.units.len()).sum();
+            let holder = member
                 .connections
                 .servers
                 .len()
-                .saturating_sub(member.connections.idle.len() + member.connections.lanes.len());
-            view.count(id, shared + lent + member.queue.waiting.len() + member.queue.sharers.len());
+                .saturating_sub(member.connections.idle.len() + member.connections.pipelined.len());
+            view.count(id, shared + holder + member.queue.waiting.len() + member.queue.sharing.len());
         }
     }
     let behind = view.behind(stamp);

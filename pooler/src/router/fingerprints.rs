@@ -1,5 +1,5 @@
-//! Shapes: statements that differ only in their literals. What a statement is, is found out once for its shape, and how
-//! long statements of a shape take is remembered with it.
+//! Fingerprints: statements that differ only in their literals. What a statement is, is found out once for its
+//! fingerprint, and how long statements of a fingerprint take is remembered with it.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use wire::backend::Status;
 use crate::catalog::{Definition, Knowledge, Place, Way};
 use crate::state::Core;
 use crate::state::client::Client;
-use crate::state::fingerprint::{Shape, Shapes, Why};
+use crate::state::fingerprint::{Fingerprint, Fingerprints, Why};
 use crate::state::keys::{ClientKey, PoolKey, ServerKey};
 use crate::state::lexing::Lexing;
 use crate::state::request::Request;
@@ -20,19 +20,19 @@ use crate::statement::Statement;
 use crate::sync::lock;
 
 /// What is known of the statements of a pool's database.
-pub fn shapes_of(core: &mut Core, pool: PoolKey) -> Option<&mut Shapes> {
+pub fn fingerprints_of(core: &mut Core, pool: PoolKey) -> Option<&mut Fingerprints> {
     let database = core.pools.get(pool.0)?.name.database.clone();
-    if !core.router.shapes.contains_key(&database) {
+    if !core.router.fingerprints.contains_key(&database) {
         let place = Place::of(&core.config, &database)?;
-        core.router.shapes.insert(database.clone(), Shapes::new(core.shared.library.knowledge(place)));
+        core.router.fingerprints.insert(database.clone(), Fingerprints::new(core.shared.library.knowledge(place)));
     }
-    core.router.shapes.get_mut(&database)
+    core.router.fingerprints.get_mut(&database)
 }
 
 /// What all workers know of a pool's database.
 fn knowledge(core: &Core, pool: PoolKey) -> Option<&Arc<Knowledge>> {
     let database = &core.pools.get(pool.0)?.name.database;
-    core.router.shapes.get(database).map(Shapes::knowledge)
+    core.router.fingerprints.get(database).map(Fingerprints::knowledge)
 }
 
 /// Whether nothing can be relied on that is known of the statements of a pool's database.
@@ -52,7 +52,9 @@ pub fn note_way(core: &mut Core, key: ServerKey) {
     let (host, port, address) = (server.at.host.clone(), server.at.port, server.at.address.clone());
     let way = Way { host, port, address, account };
     let (pool, now) = (server.pool, core.now);
-    let Some(knowledge) = shapes_of(core, pool).map(|shapes| shapes.knowledge().clone()) else { return };
+    let Some(knowledge) = fingerprints_of(core, pool).map(|fingerprints| fingerprints.knowledge().clone()) else {
+        return;
+    };
     knowledge.reached(way, now);
     if let Some(server) = core.servers.get_mut(key.0) {
         server.known.mark = knowledge.mark();
@@ -74,12 +76,14 @@ pub fn foresee_definition(core: &mut Core, key: ClientKey, verdict: Option<&Verd
     if !defines && !commits {
         return;
     }
-    let Some((_, server)) = core.pair(key).filter(|(_, server)| !matches!(server.state, State::Lane)) else {
+    let Some((_, server)) = core.pair(key).filter(|(_, server)| !matches!(server.state, State::Pipelined)) else {
         return;
     };
     let pool = server.pool;
     if defines && server.known.definition.is_none() {
-        let Some(knowledge) = shapes_of(core, pool).map(|shapes| shapes.knowledge().clone()) else { return };
+        let Some(knowledge) = fingerprints_of(core, pool).map(|fingerprints| fingerprints.knowledge().clone()) else {
+            return;
+        };
         let Some((_, server)) = core.pair(key) else { return };
         let definition = server.known.definition.insert(Definition::new(knowledge));
         if server.status == Status::Transaction && server.exchange.requests.is_empty() {
@@ -123,26 +127,27 @@ pub fn doubt_session(core: &mut Core, key: ServerKey) {
 
 /// Forgets what is known of databases that have no pool any more, or that lead elsewhere since the configuration was
 /// read again.
-pub fn forget_shapes(core: &mut Core) {
+pub fn forget_unused(core: &mut Core) {
     let used: HashSet<&Rc<str>> = core.pools.iter().map(|(_, pool)| &pool.name.database).collect();
     let config = &core.config;
-    core.router.shapes.retain(|database, shapes| {
-        used.contains(database) && Place::of(config, database).is_some_and(|place| place == shapes.knowledge().place)
+    core.router.fingerprints.retain(|database, fingerprints| {
+        used.contains(database)
+            && Place::of(config, database).is_some_and(|place| place == fingerprints.knowledge().place)
     });
 }
 
-/// The shape of a statement that a client's session is to read now.
-pub fn shape(core: &mut Core, key: ClientKey, pool: PoolKey, sql: &[u8]) -> Result<Rc<Shape>, Why> {
+/// The fingerprint of a statement that a client's session is to read now.
+pub fn fingerprint(core: &mut Core, key: ClientKey, pool: PoolKey, sql: &[u8]) -> Result<Rc<Fingerprint>, Why> {
     let lexing = lexing(core, key, sql);
-    shape_read(core, pool, sql, lexing)
+    fingerprint_read(core, pool, sql, lexing)
 }
 
 /// Likewise, for a session that takes it apart in this way.
-pub fn shape_read(core: &mut Core, pool: PoolKey, sql: &[u8], lexing: Lexing) -> Result<Rc<Shape>, Why> {
+pub fn fingerprint_read(core: &mut Core, pool: PoolKey, sql: &[u8], lexing: Lexing) -> Result<Rc<Fingerprint>, Why> {
     let now = core.now;
-    let shapes = shapes_of(core, pool).ok_or(Why::Catalog)?;
-    shapes.refresh(now);
-    Ok(shapes.shape(sql, lexing))
+    let fingerprints = fingerprints_of(core, pool).ok_or(Why::Catalog)?;
+    fingerprints.refresh(now);
+    Ok(fingerprints.fingerprint(sql, lexing))
 }
 
 /// How a client's session takes this text apart now.
@@ -166,28 +171,33 @@ pub fn lexing(core: &Core, key: ClientKey, sql: &[u8]) -> Lexing {
     }
 }
 
-/// The shape of a statement that a client has prepared.
-pub fn shape_of_prepared(core: &mut Core, key: ClientKey, pool: PoolKey, name: &[u8]) -> Result<Rc<Shape>, Why> {
+/// The fingerprint of a statement that a client has prepared.
+pub fn fingerprint_of_prepared(
+    core: &mut Core,
+    key: ClientKey,
+    pool: PoolKey,
+    name: &[u8],
+) -> Result<Rc<Fingerprint>, Why> {
     let client = core.clients.get(key.0).ok_or(Why::Protocol)?;
     let known = if name.is_empty() { client.prepared.unnamed.as_ref() } else { client.prepared.statements.get(name) };
     let statement = known.ok_or(Why::Protocol)?.clone();
-    shape_of_statement(core, pool, &statement)
+    fingerprint_of_statement(core, pool, &statement)
 }
 
 /// Likewise, of a statement that is known.
-pub fn shape_of_statement(core: &mut Core, pool: PoolKey, statement: &Statement) -> Result<Rc<Shape>, Why> {
+pub fn fingerprint_of_statement(core: &mut Core, pool: PoolKey, statement: &Statement) -> Result<Rc<Fingerprint>, Why> {
     let now = core.now;
-    let shapes = shapes_of(core, pool).ok_or(Why::Catalog)?;
-    shapes.refresh(now);
-    let generation = shapes.generation();
-    if let Some(shape) = &*statement.shape.borrow()
-        && shape.verdict.generation == generation
+    let fingerprints = fingerprints_of(core, pool).ok_or(Why::Catalog)?;
+    fingerprints.refresh(now);
+    let generation = fingerprints.generation();
+    if let Some(fingerprint) = &*statement.fingerprint.borrow()
+        && fingerprint.verdict.generation == generation
     {
-        return Ok(shape.clone());
+        return Ok(fingerprint.clone());
     }
-    let shape = shape_read(core, pool, statement.text(), statement.lexing)?;
-    *statement.shape.borrow_mut() = Some(shape.clone());
-    Ok(shape)
+    let fingerprint = fingerprint_read(core, pool, statement.text(), statement.lexing)?;
+    *statement.fingerprint.borrow_mut() = Some(fingerprint.clone());
+    Ok(fingerprint)
 }
 
 /// Whether settings of a client's session may be changing: by a statement that has not been answered, or by the end of

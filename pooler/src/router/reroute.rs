@@ -13,9 +13,9 @@ use crate::state::turn::Turn;
 pub fn reroute(core: &mut Core, key: PoolKey) {
     let Some(pool) = core.pools.get_mut(key.0) else { return };
     let waiting = std::mem::take(&mut pool.queue.waiting);
-    let sharers = std::mem::take(&mut pool.queue.sharers);
+    let sharing = std::mem::take(&mut pool.queue.sharing);
     let (home, id) = pool.cluster_of.home.map_or((key, None), |(home, id)| (home, Some(id)));
-    for key in waiting.into_iter().chain(sharers) {
+    for key in waiting.into_iter().chain(sharing) {
         let Some(client) = core.clients.get_mut(key.0) else { continue };
         let Some(since) = client.checkout.stop_waiting() else { continue };
         client.route.waiting_since = Some(since);

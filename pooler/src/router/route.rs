@@ -1,9 +1,9 @@
 //! Which server of a cluster a client's next statement goes to.
 //!
 //! A database on several servers has a pool for its clients, the *home*, and behind it one for each server, the
-//! *members*: queues, lanes and server connections are the members'. Before each unit a client's pool is chosen anew, by
-//! what the unit is, by what the client or a comment asks for, and by what the monitor has posted. When no server will
-//! do, the client waits in the home until one does or `query_wait_timeout` is over.
+//! *members*: queues, pipelined connections and server connections are the members'. Before each unit a client's pool
+//! is chosen anew, by what the unit is, by what the client or a comment asks for, and by what the monitor has posted.
+//! When no server will do, the client waits in the home until one does or `query_wait_timeout` is over.
 
 use crate::config::{DefaultRole, Value};
 use balancer::Want;
@@ -12,7 +12,7 @@ use wire::backend::{self, ColumnType, Status};
 use wire::frontend::tag;
 
 use crate::config::{PoolMode, Routing};
-use crate::pipeline::lanes;
+use crate::pipeline::connection;
 use crate::router::choose::{self, Sort, serves, want};
 use crate::router::{members, unit};
 use crate::state::Core;
@@ -24,8 +24,9 @@ use crate::state::turn::{Step, Turn};
 /// A unit longer than this is not waited for until it can be judged as a whole.
 pub const LONGEST_JUDGED: usize = 65_536;
 
-/// How far the unit at the front of an input goes, for the choice of a server: a longer one than goes down a lane is
-/// waited for too, since a write may stand at its end. `Never` where that cannot be known before it is sent.
+/// How far the unit at the front of an input goes, for the choice of a server: a longer one than goes down a pipelined
+/// connection is waited for too, since a write may stand at its end. `Never` where that cannot be known before it is
+/// sent.
 pub fn reach(input: &[u8]) -> Extent {
     let found = extent(input);
     if !matches!(found, Extent::Never) {
@@ -70,11 +71,11 @@ pub fn find_server(core: &mut Core, key: ClientKey, tag: u8, input: &[u8]) -> Op
         Extent::More => return Some(Step::More),
         Extent::Whole(at) => {
             let judged = unit::judge(core, key, home, input.get(..at)?);
-            if let [shape] = &judged[..]
-                && let Kind::Pooler(command) = shape.verdict.kind
+            if let [fingerprint] = &judged[..]
+                && let Kind::Pooler(command) = fingerprint.verdict.kind
                 && tag == tag::QUERY
             {
-                if let Some(step) = lanes::behind_own(core, key) {
+                if let Some(step) = connection::behind_own(core, key) {
                     return Some(step);
                 }
                 answer_ourselves(core, key, command, routing, cluster);
@@ -103,7 +104,7 @@ pub fn find_server(core: &mut Core, key: ClientKey, tag: u8, input: &[u8]) -> Op
         let here = client.route.pool.and_then(|pool| core.pools.get(pool.0)).and_then(|pool| pool.cluster_of.home);
         let shown = |id| stamp == 0 || view.view().primary() == Some(id) || view.freshness().covers(id, stamp);
         let serves = here.is_some_and(|(_, id)| serves(view, id, want) && shown(id));
-        return if serves { None } else { lanes::behind_own(core, key) };
+        return if serves { None } else { connection::behind_own(core, key) };
     }
     core.clients.get_mut(key.0)?.route.owed.writes = sort.writes;
     if choose::route(core, key, want, stamp) { None } else { Some(Step::Stop) }

@@ -121,15 +121,15 @@ pub struct Checkout {
     pub told_to_wait: bool,
     /// What it sent last cannot follow its units that are in flight: it waits until they are answered.
     pub behind_own: bool,
-    /// It has waited for room in a lane, and it is its turn.
+    /// It has waited for room in a pipelined connection, and it is its turn.
     pub may_share: bool,
     /// The unit at the front of its input needs a connection to itself.
     pub needs_own: bool,
     /// Whether the statement that it waits to send is to run in a read-only transaction.
     pub reads_only: bool,
-    /// How often its unit was at the head of a lane whose server died.
+    /// How often its unit was at the head of a pipelined connection whose server died.
     pub attempts: u8,
-    /// How often its unit was asked again on account of its neighbours in a lane.
+    /// How often its unit was asked again on account of its neighbours in a pipelined connection.
     pub retries: u8,
     /// How often a server connection was lost, or could not be aligned, before its statement could be sent.
     pub strikes: u8,

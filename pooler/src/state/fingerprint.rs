@@ -16,19 +16,20 @@ use crate::state::lexing::Lexing;
 /// A statement that takes this long is not one to stand behind.
 pub const SLOW: Duration = Duration::from_millis(50);
 
-/// How long a shape leaves the shared lanes when a statement of it was slow; doubled each time it happens again.
-pub const EXILE: Duration = Duration::from_millis(100);
+/// How long a fingerprint leaves the shared pipelined connections when a statement of it was slow; doubled each time it
+/// happens again.
+pub const BACK_OFF: Duration = Duration::from_millis(100);
 
 /// It is doubled this often at most.
 pub const DOUBLINGS: u32 = 9;
 
-/// Statements of a shape that run alone before the others share.
+/// Statements of a fingerprint that run alone before the others share.
 pub const TRIALS: u32 = 2;
 
 /// So many quick ones let the slow ones be forgotten.
-pub const FORGIVEN: u32 = 1000;
+pub const RESET_AFTER: u32 = 1000;
 
-/// Shapes that are remembered for one database.
+/// Fingerprints that are remembered for one database.
 pub const REMEMBERED: usize = 10_000;
 
 /// Why a unit did not share a server connection. Metrics count by these.
@@ -37,9 +38,9 @@ pub const REMEMBERED: usize = 10_000;
 pub enum Why {
     /// Its messages are not those of a plain read: COPY, Flush, too long, a portal that was not bound.
     Protocol,
-    /// The first statements of a shape run alone.
+    /// The first statements of a fingerprint run alone.
     New,
-    /// Statements of its shape were slow of late.
+    /// Statements of its fingerprint were slow of late.
     Slow,
     /// The server died when it was asked last.
     Failed,
@@ -111,34 +112,34 @@ impl From<&Reason> for Why {
     }
 }
 
-/// What is known of the statements of one shape.
+/// What is known of the statements of one fingerprint.
 #[derive(Debug)]
-pub struct Shape {
+pub struct Fingerprint {
     /// What they are.
     pub verdict: Arc<Verdict>,
     ran: Cell<u32>,
     quick: Cell<u32>,
     slow: Cell<u32>,
-    exiled: Cell<Option<Instant>>,
+    backs_off_until: Cell<Option<Instant>>,
     lies: Cell<bool>,
     /// Whether servers may keep statements of it that have no name.
     pub keeping: Keeping,
 }
 
-impl Shape {
+impl Fingerprint {
     fn new(verdict: Arc<Verdict>, before: Option<&Self>) -> Self {
         Self {
             verdict,
-            ran: Cell::new(before.map_or(0, |shape| shape.ran.get())),
-            quick: Cell::new(before.map_or(0, |shape| shape.quick.get())),
-            slow: Cell::new(before.map_or(0, |shape| shape.slow.get())),
-            exiled: Cell::new(before.and_then(|shape| shape.exiled.get())),
-            lies: Cell::new(before.is_some_and(|shape| shape.lies.get())),
-            keeping: before.map_or_else(Keeping::default, |shape| shape.keeping.clone()),
+            ran: Cell::new(before.map_or(0, |fingerprint| fingerprint.ran.get())),
+            quick: Cell::new(before.map_or(0, |fingerprint| fingerprint.quick.get())),
+            slow: Cell::new(before.map_or(0, |fingerprint| fingerprint.slow.get())),
+            backs_off_until: Cell::new(before.and_then(|fingerprint| fingerprint.backs_off_until.get())),
+            lies: Cell::new(before.is_some_and(|fingerprint| fingerprint.lies.get())),
+            keeping: before.map_or_else(Keeping::default, |fingerprint| fingerprint.keeping.clone()),
         }
     }
 
-    /// How a statement of this shape may be sent: shared, or as a read of its own for a reason, or not as a read.
+    /// How a statement of this fingerprint may be sent: shared, or as a read of its own for a reason, or not as a read.
     pub fn way(&self, now: Instant) -> Result<Option<Why>, Why> {
         if self.lies.get() {
             return Err(Why::Write);
@@ -152,11 +153,11 @@ impl Shape {
         if self.ran.get() < TRIALS {
             return Ok(Some(Why::New));
         }
-        Ok(self.exiled.get().is_some_and(|until| now < until).then_some(Why::Slow))
+        Ok(self.backs_off_until.get().is_some_and(|until| now < until).then_some(Why::Slow))
     }
 
     /// A replica has refused it as a write, whatever it was taken for: a function that it calls is not what it says.
-    pub fn lied(&self) {
+    pub fn was_misjudged(&self) {
         self.lies.set(true);
     }
 
@@ -175,17 +176,17 @@ impl Shape {
             && !verdict.dirties
     }
 
-    /// Takes note of how long a statement of this shape took.
+    /// Takes note of how long a statement of this fingerprint took.
     pub fn took(&self, took: Duration, now: Instant) {
         self.ran.set(self.ran.get().saturating_add(1));
         if took >= SLOW {
             let times = self.slow.get();
             self.slow.set((times + 1).min(DOUBLINGS));
             self.quick.set(0);
-            self.exiled.set(Some(now + EXILE * (1 << times)));
+            self.backs_off_until.set(Some(now + BACK_OFF * (1 << times)));
         } else if self.slow.get() > 0 {
             self.quick.set(self.quick.get() + 1);
-            if self.quick.get() >= FORGIVEN {
+            if self.quick.get() >= RESET_AFTER {
                 self.slow.set(0);
             }
         }
@@ -194,15 +195,15 @@ impl Shape {
 
 /// What a worker knows of the statements of one database.
 #[derive(Debug)]
-pub struct Shapes {
+pub struct Fingerprints {
     knowledge: Arc<Knowledge>,
     /// The number of the catalog that statements are judged by.
     number: u64,
     classifier: Classifier,
-    by_key: HashMap<u128, Rc<Shape>>,
+    by_key: HashMap<u128, Rc<Fingerprint>>,
 }
 
-impl Shapes {
+impl Fingerprints {
     /// Makes it empty: without a catalog nothing is a read.
     pub fn new(knowledge: Arc<Knowledge>) -> Self {
         Self { knowledge, number: 0, classifier: Classifier::new(REMEMBERED), by_key: HashMap::new() }
@@ -229,32 +230,32 @@ impl Shapes {
         self.classifier.catalog().generation()
     }
 
-    /// The shape of a statement.
-    pub fn shape(&mut self, sql: &[u8], lexing: Lexing) -> Rc<Shape> {
+    /// The fingerprint of a statement.
+    pub fn fingerprint(&mut self, sql: &[u8], lexing: Lexing) -> Rc<Fingerprint> {
         let verdict = match lexing {
             Lexing::Unclear => self.classifier.opaque(sql, Reason::Encoding),
             lexing => self.classifier.classify(sql, lexing == Lexing::Conforming),
         };
         let known = verdict.shape.and_then(|key| self.by_key.get(&key));
-        if let Some(shape) = known
-            && Arc::ptr_eq(&shape.verdict, verdict)
+        if let Some(fingerprint) = known
+            && Arc::ptr_eq(&fingerprint.verdict, verdict)
         {
-            return shape.clone();
+            return fingerprint.clone();
         }
         if verdict.stale {
             self.knowledge.want();
         }
-        let shape = Rc::new(Shape::new(verdict.clone(), known.map(Rc::as_ref)));
+        let fingerprint = Rc::new(Fingerprint::new(verdict.clone(), known.map(Rc::as_ref)));
         if let Some(key) = verdict.shape {
             if self.by_key.len() >= REMEMBERED {
                 // Those that nobody has prepared come again if they are used again.
-                self.by_key.retain(|_, shape| Rc::strong_count(shape) > 1);
+                self.by_key.retain(|_, fingerprint| Rc::strong_count(fingerprint) > 1);
             }
             if self.by_key.len() < REMEMBERED {
-                self.by_key.insert(key, shape.clone());
+                self.by_key.insert(key, fingerprint.clone());
             }
         }
-        shape
+        fingerprint
     }
 }
 
@@ -262,35 +263,35 @@ impl Shapes {
 mod tests {
     use super::*;
 
-    fn shape(sql: &str) -> Shape {
-        Shape::new(Classifier::new(1).classify(sql.as_bytes(), true).clone(), None)
+    fn fingerprint(sql: &str) -> Fingerprint {
+        Fingerprint::new(Classifier::new(1).classify(sql.as_bytes(), true).clone(), None)
     }
 
     #[test]
     fn without_a_catalog_nothing_is_a_read() {
-        assert_eq!(shape("SELECT 1").way(Instant::now()), Err(Why::Catalog));
+        assert_eq!(fingerprint("SELECT 1").way(Instant::now()), Err(Why::Catalog));
     }
 
     #[test]
     fn a_slow_shape_leaves_for_a_while_and_longer_each_time() {
-        let mut shape = shape("SELECT 1");
-        shape.verdict = Arc::new(Verdict { pipelinable: Ok(()), ..(*shape.verdict).clone() });
+        let mut fingerprint = fingerprint("SELECT 1");
+        fingerprint.verdict = Arc::new(Verdict { pipelinable: Ok(()), ..(*fingerprint.verdict).clone() });
         let mut now = Instant::now();
-        assert_eq!(shape.way(now), Ok(Some(Why::New)));
-        shape.took(Duration::ZERO, now);
-        shape.took(Duration::ZERO, now);
-        assert_eq!(shape.way(now), Ok(None));
-        shape.took(SLOW, now);
-        assert_eq!(shape.way(now), Ok(Some(Why::Slow)));
-        now += EXILE;
-        assert_eq!(shape.way(now), Ok(None));
-        shape.took(SLOW, now);
-        assert_eq!(shape.way(now + EXILE), Ok(Some(Why::Slow)));
-        assert_eq!(shape.way(now + 2 * EXILE), Ok(None));
-        for _ in 0..FORGIVEN {
-            shape.took(Duration::ZERO, now);
+        assert_eq!(fingerprint.way(now), Ok(Some(Why::New)));
+        fingerprint.took(Duration::ZERO, now);
+        fingerprint.took(Duration::ZERO, now);
+        assert_eq!(fingerprint.way(now), Ok(None));
+        fingerprint.took(SLOW, now);
+        assert_eq!(fingerprint.way(now), Ok(Some(Why::Slow)));
+        now += BACK_OFF;
+        assert_eq!(fingerprint.way(now), Ok(None));
+        fingerprint.took(SLOW, now);
+        assert_eq!(fingerprint.way(now + BACK_OFF), Ok(Some(Why::Slow)));
+        assert_eq!(fingerprint.way(now + 2 * BACK_OFF), Ok(None));
+        for _ in 0..RESET_AFTER {
+            fingerprint.took(Duration::ZERO, now);
         }
-        shape.took(SLOW, now);
-        assert_eq!(shape.way(now + EXILE), Ok(None));
+        fingerprint.took(SLOW, now);
+        assert_eq!(fingerprint.way(now + BACK_OFF), Ok(None));
     }
 }

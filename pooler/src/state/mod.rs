@@ -33,17 +33,17 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mio::Registry;
+use mio::Poll;
 
 use crate::admin::console::Console;
 use crate::config::Config;
 use crate::log::Subject;
 use crate::monitor::ClusterView;
-use crate::reactor::busy_poll::Lone;
+use crate::reactor::busy_poll::BusyPoll;
 use crate::shared::Shared;
 use crate::state::client::Client;
 use crate::state::door::{Door, Strangers};
-use crate::state::fingerprint::{Shape, Shapes};
+use crate::state::fingerprint::{Fingerprint, Fingerprints};
 use crate::state::hub::Hubs;
 use crate::state::keys::{ClientKey, PoolKey, ServerKey, WorkerId};
 use crate::state::pool::Pool;
@@ -95,17 +95,17 @@ pub struct Router {
     /// A replica has come nearer to what reads wait for.
     pub replayed: bool,
     /// What is known of statements, by database.
-    pub shapes: HashMap<Rc<str>, Shapes>,
+    pub fingerprints: HashMap<Rc<str>, Fingerprints>,
     /// The statements of the unit that was looked at last, whose it is and how long: it is looked at twice.
-    pub judged: Option<(ClientKey, usize, Vec<Rc<Shape>>)>,
+    pub judged: Option<(ClientKey, usize, Vec<Rc<Fingerprint>>)>,
 }
 
 /// The pipelined connections.
 #[derive(Debug, Default)]
 pub struct Pipelines {
-    /// Server connections that are lanes.
-    pub active_lanes: Vec<ServerKey>,
-    /// How long the client that is being served has waited for room in a lane.
+    /// Server connections that are pipelined connections.
+    pub active: Vec<ServerKey>,
+    /// How long the client that is being served has waited for room in a pipelined connection.
     pub waited: Duration,
 }
 
@@ -114,8 +114,8 @@ pub struct Pipelines {
 pub struct Lifecycle {
     /// Set when it shall end: when that was ordered.
     pub ending: Option<Instant>,
-    /// How many orders it has carried out that all workers get, the console's and those to reload: what comes from a worker
-    /// that had carried out fewer has missed some.
+    /// How many orders it has carried out that all workers get, the console's and those to reload: what comes from a
+    /// worker that had carried out fewer has missed some.
     pub orders: u64,
     /// How often it has carried out KILL.
     pub kills: u64,
@@ -142,9 +142,9 @@ pub struct Entrance {
 /// What the event loop needs.
 pub struct Reactor {
     /// Where sockets are watched.
-    pub registry: Registry,
+    pub poll: Poll,
     /// Whether one client alone is served.
-    pub lone: Lone,
+    pub busy_poll: BusyPoll,
     /// What is read goes here first.
     pub scratch: Vec<u8>,
     /// Cores of the machine.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use crate::state::fingerprint::Shape;
+use crate::state::fingerprint::Fingerprint;
 use crate::state::keys::ClientKey;
 use crate::statement::Statement;
 
@@ -17,7 +17,7 @@ pub struct Unit {
     /// Whose it is; `None` when nobody waits for its answer any more.
     pub client: Option<ClientKey>,
     /// What kind of statement it is.
-    pub shape: Option<Rc<Shape>>,
+    pub fingerprint: Option<Rc<Fingerprint>>,
     /// Bytes as the client sent them.
     pub size: usize,
     /// It is no read: it is asked again only where the server did not do it.
@@ -30,9 +30,9 @@ pub struct Unit {
     pub kept: Option<bool>,
 }
 
-/// What a server connection needs to know as a lane.
+/// What a server connection needs to know as a pipelined connection.
 #[derive(Debug)]
-pub struct Lane {
+pub struct Pipeline {
     /// The units in flight, in the order in which they were sent.
     pub units: VecDeque<Unit>,
     /// What the unit at the head has answered so far.
@@ -61,7 +61,7 @@ pub struct Lane {
     pub unflushed: bool,
 }
 
-impl Lane {
+impl Pipeline {
     pub fn new(now: Instant) -> Self {
         Self {
             units: VecDeque::new(),

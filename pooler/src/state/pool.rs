@@ -20,7 +20,7 @@ use crate::statement::Statements;
 use crate::vars::Vars;
 
 impl Pool {
-    /// How many units a lane of this pool may carry: so many as a client can wait behind.
+    /// How many units a pipelined connection of this pool may carry: so many as a client can wait behind.
     pub fn depth(&self, settings: &crate::config::Settings) -> usize {
         let patience = settings.pipeline_stall.0.as_secs_f64() / 4.0;
         ((patience / self.counts.service.max(1e-6)) as usize).clamp(1, settings.pipeline_depth.max(1))
@@ -90,12 +90,12 @@ pub struct Limits {
 pub struct Connections {
     /// All server connections, those being made too.
     pub servers: Vec<ServerKey>,
-    /// How many there are beside these that are lent to nobody: of replication, and to listen for all.
+    /// How many there are beside these that are checked out to nobody: of replication, and to listen for all.
     pub apart: usize,
     /// Those that nobody uses; the one used last at the back.
     pub idle: VecDeque<ServerKey>,
     /// Those that carry units of several clients.
-    pub lanes: Vec<ServerKey>,
+    pub pipelined: Vec<ServerKey>,
     /// Connections being made.
     pub connecting: usize,
     /// The next of several hosts to try.
@@ -109,8 +109,8 @@ pub struct Connections {
 /// The clients of a pool, and those of them that wait.
 #[derive(Debug, Default)]
 pub struct Queue {
-    /// Clients that wait for room in a lane, in order.
-    pub sharers: VecDeque<ClientKey>,
+    /// Clients that wait for room in a pipelined connection, in order.
+    pub sharing: VecDeque<ClientKey>,
     /// Clients that wait for a server, in order.
     pub waiting: VecDeque<ClientKey>,
     /// Clients that wait to be greeted.
@@ -228,20 +228,20 @@ impl Pool {
 
     /// Whether nobody waits for a server connection.
     pub fn is_unwanted(&self) -> bool {
-        self.queue.waiting.is_empty() && self.queue.sharers.is_empty()
+        self.queue.waiting.is_empty() && self.queue.sharing.is_empty()
     }
 
     /// Since when the first of all who wait has waited.
     pub fn oldest(&self, clients: &Slots<Client>) -> Option<Instant> {
         let since =
             |key: Option<&ClientKey>| key.and_then(|key| clients.get(key.0)).and_then(|client| client.checkout.waits());
-        let (one, other) = (since(self.queue.waiting.front()), since(self.queue.sharers.front()));
+        let (one, other) = (since(self.queue.waiting.front()), since(self.queue.sharing.front()));
         one.into_iter().chain(other).min()
     }
 
     /// Since when the one behind the first has waited.
     pub fn next_oldest(&self, clients: &Slots<Client>) -> Option<Instant> {
-        let waiting = self.queue.waiting.iter().take(2).chain(self.queue.sharers.iter().take(2));
+        let waiting = self.queue.waiting.iter().take(2).chain(self.queue.sharing.iter().take(2));
         let mut since: Vec<Instant> = waiting.filter_map(|key| clients.get(key.0)?.checkout.waits()).collect();
         since.sort();
         since.get(1).copied()
@@ -251,9 +251,9 @@ impl Pool {
     pub fn next_waiting(&mut self, clients: &Slots<Client>) -> Option<ClientKey> {
         let since =
             |key: Option<&ClientKey>| key.and_then(|key| clients.get(key.0)).and_then(|client| client.checkout.waits());
-        match (since(self.queue.waiting.front()), since(self.queue.sharers.front())) {
-            (Some(one), Some(other)) if other < one => self.queue.sharers.pop_front(),
-            (None, _) if self.queue.waiting.is_empty() => self.queue.sharers.pop_front(),
+        match (since(self.queue.waiting.front()), since(self.queue.sharing.front())) {
+            (Some(one), Some(other)) if other < one => self.queue.sharing.pop_front(),
+            (None, _) if self.queue.waiting.is_empty() => self.queue.sharing.pop_front(),
             _ => self.queue.waiting.pop_front(),
         }
     }
@@ -261,6 +261,6 @@ impl Pool {
     /// Takes a client off the queues.
     pub fn forget(&mut self, key: ClientKey) {
         self.queue.waiting.retain(|waiting| *waiting != key);
-        self.queue.sharers.retain(|waiting| *waiting != key);
+        self.queue.sharing.retain(|waiting| *waiting != key);
     }
 }

@@ -10,7 +10,8 @@ use crate::statement::Statement;
 /// What was asked of the server and has not been answered, in order.
 #[derive(Debug)]
 pub enum Request {
-    /// A client's Query, what is known of it, and the client's statement without a name, which it ends unless it is skipped.
+    /// A client's Query, what is known of it, and the client's statement without a name, which it ends unless it is
+    /// skipped.
     Query(Option<Arc<Verdict>>, Option<Rc<Statement>>),
     /// A client's FunctionCall.
     Call,

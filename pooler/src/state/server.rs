@@ -15,7 +15,7 @@ use crate::monitor::address::Address;
 use crate::net::Io;
 use crate::session::{Confirmed, Target};
 use crate::state::keys::{ClientKey, PoolKey, ServerKey, WorkerId};
-use crate::state::pipeline::Lane;
+use crate::state::pipeline::Pipeline;
 use crate::state::request::Request;
 use crate::statement::{Known, Statement};
 
@@ -30,10 +30,10 @@ pub enum State {
     Preparing,
     /// It waits in its pool.
     Idle,
-    /// It is lent to a client.
+    /// It is checked out to a client.
     Active,
     /// It carries reads of several clients, or one read that may be asked again.
-    Lane,
+    Pipelined,
     /// It is the other side of a replication connection.
     Relay,
     /// It listens for all clients of its pool.
@@ -56,7 +56,7 @@ pub enum Residue {
     Session,
 }
 
-/// What a server connection is made for that is no connection of its pool, and is lent to nobody.
+/// What a server connection is made for that is no connection of its pool, and is checked out to nobody.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Apart {
     /// For a replication connection, of this client.
@@ -137,7 +137,7 @@ pub struct Session {
     /// Its unnamed statement, when it is known whose.
     pub unnamed: Option<Rc<Statement>>,
     /// The parameters that it has told of in its login, as they are now.
-    pub welcome: Vec<(String, String)>,
+    pub parameters: Vec<(String, String)>,
     /// Whether it says that it is a standby; none before PostgreSQL 14, which does not say.
     pub standby: Option<bool>,
 }
@@ -148,9 +148,9 @@ pub struct Cancels {
     /// By what its statements are cancelled.
     pub key: CancelKey,
     /// Cancel requests for it that are on their way.
-    pub held: usize,
+    pub under_way: usize,
     /// It is free as soon as these have arrived.
-    pub parked: bool,
+    pub frees: bool,
     /// The connection that a cancel request on this one is about.
     pub target: Option<ServerKey>,
     /// Who asked for that, to be told when the server has it.
@@ -164,14 +164,14 @@ pub struct Cancels {
 pub struct Life {
     /// When it was connected.
     pub since: Instant,
-    /// When it was last lent, given back, or began what it does.
+    /// When it was last checked out, given back, or began what it does.
     pub state_since: Instant,
     /// It shall be closed when it is given back.
     pub retire: bool,
     /// Why it is to be closed, once its input has been worked on.
     pub doomed: Option<String>,
     /// The error with which it said that it ends, or by which its login has failed: SQLSTATE and message.
-    pub farewell: Option<(String, String)>,
+    pub fatal_error: Option<(String, String)>,
     /// TLS could not be agreed on, which another attempt will not mend.
     pub refused: bool,
     /// A login that is tried once more over the connection that is being made.
@@ -193,8 +193,9 @@ pub struct Server {
     pub pool: PoolKey,
     /// Where it stands.
     pub state: State,
-    /// The client that it is lent to; nobody where it is a lane. Whose answers come is [`Server::client`].
-    pub lent: Option<ClientKey>,
+    /// The client that it is checked out to; nobody where it is a pipelined connection. Whose answers come is
+    /// [`Server::client`].
+    pub holder: Option<ClientKey>,
     /// What a server was asked, and how far it has answered.
     pub exchange: Exchange,
     /// The transaction status that it told last.
@@ -205,8 +206,8 @@ pub struct Server {
     pub life: Life,
     /// Cancel requests for what a server connection does, and the one that it brings itself.
     pub cancels: Cancels,
-    /// What it needs to know as a lane; kept for the next time.
-    pub lane: Option<Box<Lane>>,
+    /// What it needs to know as a pipelined connection; kept for the next time.
+    pub pipeline: Option<Box<Pipeline>>,
     /// What it is made for, if it is no connection of its pool.
     pub apart: Option<Apart>,
     /// By what it is counted as one of its pool's.
@@ -214,12 +215,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// The client whose answers come next: it has the connection to itself, or its unit is at the head of the lane.
-    /// Nobody, once it has been answered otherwise or has left.
+    /// The client whose answers come next: it has the connection to itself, or its unit is at the head of the pipelined
+    /// connection. Nobody, once it has been answered otherwise or has left.
     pub fn client(&self) -> Option<ClientKey> {
-        match (&self.state, &self.lane) {
-            (State::Lane, Some(lane)) => lane.head(),
-            _ => self.lent,
+        match (&self.state, &self.pipeline) {
+            (State::Pipelined, Some(pipeline)) => pipeline.head(),
+            _ => self.holder,
         }
     }
 
@@ -244,7 +245,7 @@ impl Server {
     /// Whether a server that does not let us in may do so later: it cannot be reached, it is starting or stopping
     /// (57P0x), or it is full (53xxx).
     pub fn may_come_back(&self) -> bool {
-        match &self.life.farewell {
+        match &self.life.fatal_error {
             Some((code, _)) => code.starts_with("57P0") || code.starts_with("53"),
             None => !self.life.refused,
         }
@@ -252,7 +253,7 @@ impl Server {
 
     /// Takes note of the value of a parameter that the server has told of.
     pub fn note_told(&mut self, name: &str, value: &str) {
-        if let Some((_, told)) = self.known.welcome.iter_mut().find(|(of, _)| of == name)
+        if let Some((_, told)) = self.known.parameters.iter_mut().find(|(of, _)| of == name)
             && told != value
         {
             value.clone_into(told);
@@ -267,15 +268,15 @@ impl Server {
             at: Endpoint { host, port, address, sslmode: SslMode::Disable, place: 0 },
             pool,
             state: State::Connecting,
-            lent: None,
-            lane: None,
+            holder: None,
+            pipeline: None,
             exchange: Exchange::default(),
             status: Status::Idle,
             known: Session::default(),
             cancels: Cancels {
                 key: CancelKey { pid: 0, secret: Vec::new() },
-                held: 0,
-                parked: false,
+                under_way: 0,
+                frees: false,
                 target: None,
                 asker: None,
                 suspect: false,
@@ -285,7 +286,7 @@ impl Server {
                 state_since: now,
                 retire: false,
                 doomed: None,
-                farewell: None,
+                fatal_error: None,
                 refused: false,
                 again: None,
                 suspended: false,

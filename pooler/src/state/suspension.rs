@@ -75,14 +75,14 @@ pub fn of_server(server: &Server) -> InHand {
             Request::Prelude | Request::Restore { .. } | Request::Align | Request::Clean | Request::Lookup
         )
     };
-    let lane = server.lane.as_ref().filter(|_| matches!(server.state, State::Lane));
-    let staged = lane.map_or(0, |lane| lane.stage.len());
+    let pipeline = server.pipeline.as_ref().filter(|_| matches!(server.state, State::Pipelined));
+    let staged = pipeline.map_or(0, |pipeline| pipeline.stage.len());
     InHand {
         bytes: server.io.rest.len() + server.io.pending() + staged,
         within_message: server.exchange.passing.0 > 0,
-        errand: !matches!(server.state, State::Idle | State::Active | State::Lane | State::Relay | State::Hub)
+        errand: !matches!(server.state, State::Idle | State::Active | State::Pipelined | State::Relay | State::Hub)
             || server.cancels.target.is_some()
-            || server.cancels.held > 0
+            || server.cancels.under_way > 0
             || server.known.aligning.is_some()
             || server.exchange.requests.iter().any(asks),
     }

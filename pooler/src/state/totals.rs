@@ -27,14 +27,14 @@ pub struct Totals {
     pub query_time: Duration,
     /// Time that clients waited for a server.
     pub wait_time: Duration,
-    /// Times that a server was lent.
+    /// Times that a server was checked out.
     pub assignments: u64,
     /// Units that shared a server connection with those of others.
     pub pipelined: u64,
     /// Units that did not, by the reason why.
     pub unpipelined: [u64; Why::COUNT],
     /// Units that were asked again, of another server connection.
-    pub asked_again: u64,
+    pub retried: u64,
     /// Reads that waited for a replica to replay what they must see.
     pub awaited_replay: u64,
     /// Reads that went to the primary since no replica had.
@@ -64,7 +64,7 @@ impl Totals {
             assignments: self.assignments - earlier.assignments,
             pipelined: self.pipelined - earlier.pipelined,
             unpipelined: std::array::from_fn(|why| self.unpipelined[why] - earlier.unpipelined[why]),
-            asked_again: self.asked_again - earlier.asked_again,
+            retried: self.retried - earlier.retried,
             awaited_replay: self.awaited_replay - earlier.awaited_replay,
             read_on_primary: self.read_on_primary - earlier.read_on_primary,
             refused: self.refused - earlier.refused,
@@ -89,7 +89,7 @@ impl Totals {
             assignments: self.assignments + other.assignments,
             pipelined: self.pipelined + other.pipelined,
             unpipelined: std::array::from_fn(|why| self.unpipelined[why] + other.unpipelined[why]),
-            asked_again: self.asked_again + other.asked_again,
+            retried: self.retried + other.retried,
             awaited_replay: self.awaited_replay + other.awaited_replay,
             read_on_primary: self.read_on_primary + other.read_on_primary,
             refused: self.refused + other.refused,

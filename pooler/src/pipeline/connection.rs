@@ -4,18 +4,18 @@ use crate::reactor::sockets;
 use crate::reactor::turns;
 use crate::state::Core;
 use crate::state::keys::{ClientKey, ServerKey};
-use crate::state::pipeline::Lane;
+use crate::state::pipeline::Pipeline;
 use crate::state::server::State;
 use crate::state::turn::After;
 use crate::state::turn::{Step, Turn};
 
 /// Nobody waits any more for the answer of the unit in this place; whose it was.
-pub fn take_from_lane(core: &mut Core, key: ServerKey, place: usize) -> Option<ClientKey> {
-    core.servers.get_mut(key.0)?.lane.as_mut()?.units.get_mut(place)?.client.take()
+pub fn disown(core: &mut Core, key: ServerKey, place: usize) -> Option<ClientKey> {
+    core.servers.get_mut(key.0)?.pipeline.as_mut()?.units.get_mut(place)?.client.take()
 }
 
-/// Takes a client that is leaving out of its lane: nobody waits for its answers.
-pub fn forget_in_lane(core: &mut Core, key: ClientKey) {
+/// Takes a client that is leaving out of its pipelined connection: nobody waits for its answers.
+pub fn forget_client(core: &mut Core, key: ClientKey) {
     let Some(server_key) = core.clients.get_mut(key.0).and_then(|client| client.checkout.leave_pipeline()) else {
         return;
     };
@@ -24,18 +24,18 @@ pub fn forget_in_lane(core: &mut Core, key: ClientKey) {
     if head {
         server.io.readable = true;
     }
-    if let Some(lane) = &mut server.lane {
-        for unit in lane.units.iter_mut().filter(|unit| unit.client == Some(key)) {
+    if let Some(pipeline) = &mut server.pipeline {
+        for unit in pipeline.units.iter_mut().filter(|unit| unit.client == Some(key)) {
             unit.client = None;
         }
     }
     turns::later(core, After::Stop(server_key));
-    // It may have been the one whose slowness held the lane.
+    // It may have been the one whose slowness held the pipelined connection.
     turns::give_turn(core, Turn::Server(server_key));
 }
 
-/// Units of one client are answered in order: what may not follow the others down their lane waits until they are
-/// answered.
+/// Units of one client are answered in order: what may not follow the others down their pipelined connection waits
+/// until they are answered.
 pub fn behind_own(core: &mut Core, key: ClientKey) -> Option<Step> {
     let client = core.clients.get_mut(key.0)?;
     client.checkout.pipelined()?;
@@ -43,31 +43,31 @@ pub fn behind_own(core: &mut Core, key: ClientKey) -> Option<Step> {
     Some(Step::Stop)
 }
 
-/// Makes a lane of a server connection that nobody uses.
-pub fn open_lane(core: &mut Core, server_key: ServerKey, alone: bool) {
+/// Makes a pipelined connection of a server connection that nobody uses.
+pub fn open(core: &mut Core, server_key: ServerKey, alone: bool) {
     let now = core.now;
     let Some(server) = core.servers.get_mut(server_key.0) else { return };
-    server.state = State::Lane;
+    server.state = State::Pipelined;
     server.life.state_since = now;
-    server.lent = None;
-    let lane = server.lane.get_or_insert_with(|| Box::new(Lane::new(now)));
-    lane.restart(now);
-    lane.closed = alone;
-    lane.alone = alone;
+    server.holder = None;
+    let pipeline = server.pipeline.get_or_insert_with(|| Box::new(Pipeline::new(now)));
+    pipeline.restart(now);
+    pipeline.closed = alone;
+    pipeline.alone = alone;
     if !alone && let Some(pool) = core.pools.get_mut(server.pool.0) {
-        pool.connections.lanes.push(server_key);
+        pool.connections.pipelined.push(server_key);
         pool.counts.totals.assignments += 1;
     }
-    core.pipelines.active_lanes.push(server_key);
+    core.pipelines.active.push(server_key);
 }
 
 /// Sends what the turn has gathered: to servers first, who have work to do with it.
-pub fn flush_lanes(core: &mut Core) {
+pub fn flush(core: &mut Core) {
     let mut unflushed = std::mem::take(&mut core.schedule.unflushed);
     for turn in &unflushed {
         if let Turn::Server(key) = *turn {
-            if let Some(lane) = core.servers.get_mut(key.0).and_then(|server| server.lane.as_mut()) {
-                lane.unflushed = false;
+            if let Some(pipeline) = core.servers.get_mut(key.0).and_then(|server| server.pipeline.as_mut()) {
+                pipeline.unflushed = false;
             }
             sockets::flush_server(core, key);
         }
@@ -83,19 +83,19 @@ pub fn flush_lanes(core: &mut Core) {
     }
 }
 
-/// A server connection is no lane any more.
-pub fn end_lane(core: &mut Core, key: ServerKey) {
-    core.pipelines.active_lanes.retain(|lane| *lane != key);
+/// A server connection is no pipelined connection any more.
+pub fn end(core: &mut Core, key: ServerKey) {
+    core.pipelines.active.retain(|pipeline| *pipeline != key);
     let Some(server) = core.servers.get_mut(key.0) else { return };
     server.state = State::Active;
-    server.lent = None;
+    server.holder = None;
     if let Some(pool) = core.pools.get_mut(server.pool.0) {
-        pool.connections.lanes.retain(|lane| *lane != key);
+        pool.connections.pipelined.retain(|pipeline| *pipeline != key);
     }
 }
 
-/// How many units are in flight in lanes.
+/// How many units are in flight in pipelined connections.
 pub fn in_flight(core: &Core) -> usize {
-    let lanes = core.pipelines.active_lanes.iter().filter_map(|key| core.servers.get(key.0)?.lane.as_ref());
-    lanes.map(|lane| lane.units.len()).sum()
+    let connections = core.pipelines.active.iter().filter_map(|key| core.servers.get(key.0)?.pipeline.as_ref());
+    connections.map(|pipeline| pipeline.units.len()).sum()
 }
