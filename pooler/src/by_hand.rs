@@ -13,9 +13,9 @@ use crate::derive::Secrets;
 use crate::listen::Listener;
 use crate::reactor::worker::Worker;
 use crate::shared::{Mailbox, Shared};
-use crate::state::keys::WorkerId;
 use crate::state::server::{Residue, State};
 use crate::succession::inherited::Inherited;
+use pooling::keys::WorkerId;
 
 /// A pooler, whose workers take turns. Clients reach it by the Unix socket of port 6 in its folder, and it
 /// reaches the server of its one database, `d`, by that of port 5. No statement but those without functions and

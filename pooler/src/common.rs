@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, Weak};
 use balancer::ServerId;
 use pooling::{Ledger, Micros, Standing, Step};
 
-use crate::state::keys::WorkerId;
 use crate::sync::lock;
+use pooling::keys::WorkerId;
 
 /// What tells a pool from others, on any worker.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

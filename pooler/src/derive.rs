@@ -14,8 +14,8 @@ use wire::scram::Secret;
 
 use crate::config::{AuthType, Config};
 use crate::password::{Stored, Usual};
-use crate::state::keys::{ClientKey, WorkerId};
 use crate::sync::lock;
+use pooling::keys::{ClientKey, WorkerId};
 
 /// A password whose secret somebody waits for.
 pub struct Job {

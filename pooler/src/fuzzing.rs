@@ -12,13 +12,13 @@ use wire::startup::Startup;
 
 use crate::config::{Config, Settings, SslMode, Value, userlist as users};
 use crate::hba::{Hba, Visitor};
-use crate::session::Pending;
 use crate::startup;
-use crate::state::lexing::Lexing;
 use crate::state::login::Introduction;
-use crate::statement::Statements;
 use crate::tls::{Acceptor, Certificate, Connector, Contexts, Session};
-use crate::vars::assigned;
+use pooling::lexing::Lexing;
+use pooling::session::Pending;
+use pooling::statement::Statements;
+use pooling::vars::assigned;
 
 /// A startup packet's parameters.
 pub fn startup(startup: &Startup<'_>) {

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex};
 use pooling::{Bounds, Excess, Full, Spread};
 
 use crate::config::Config;
-use crate::state::keys::WorkerId;
 use crate::sync::lock;
+use pooling::keys::WorkerId;
 
 /// Where clients of the console live.
 pub const CONSOLE: WorkerId = WorkerId(0);

@@ -12,12 +12,12 @@ use howdah_pooler::derive::Secrets;
 use howdah_pooler::listen::Listener;
 use howdah_pooler::reactor::worker::Worker;
 use howdah_pooler::shared::{Ending, Mailbox, Message, Shared};
-use howdah_pooler::state::keys::WorkerId;
 use howdah_pooler::sync::lock;
 use howdah_pooler::takeover::{Failed, Predecessor};
 use howdah_pooler::{
     account, deriver, info, log, metrics, monitor, notify, pause, reload, replay, succession, warning, watch,
 };
+use pooling::keys::WorkerId;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
 mod command;

@@ -2,9 +2,9 @@
 
 use crate::admin::order::Order;
 use crate::shared::{Message, Shared};
-use crate::state::keys::WorkerId;
 use crate::state::suspension;
 use crate::sync::lock;
+use pooling::keys::WorkerId;
 
 /// Whether a pool is paused.
 pub fn is_paused(shared: &Shared, database: &str, user: &str) -> bool {

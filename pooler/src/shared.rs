@@ -26,11 +26,11 @@ use crate::resolve::Resolver;
 use crate::seat::Counts;
 use crate::state::adopted::Adopted;
 use crate::state::arrival::Arrival;
-use crate::state::keys::{ClientKey, WorkerId};
-use crate::state::totals::Totals;
 use crate::state::traveller::{Parcel, Traveller};
 use crate::succession::inherited::Succession;
 use crate::sync::lock;
+use pooling::keys::{ClientKey, WorkerId};
+use pooling::totals::Totals;
 
 /// What became of the last attempt.
 #[derive(Debug, Clone, Default)]

@@ -31,10 +31,10 @@ use crate::net::Stream;
 use crate::shared::{Message, Shared};
 use crate::state::adopted::{Described, Row};
 use crate::state::client::Client;
-use crate::state::keys::{ClientKey, WorkerId};
-use crate::state::slots::Slots;
 use crate::succession::inherited::{Inherited, Kind};
 use crate::sync::lock;
+use pooling::keys::{ClientKey, WorkerId};
+use pooling::slots::Slots;
 
 /// Sockets that are handed over at most; the system allows 253.
 pub const MOST: usize = 64;

@@ -12,8 +12,32 @@
 //!
 //! `docs/design/2026-11-23-cores.md` has the reasons and the costs.
 
+pub mod busy_poll;
+pub mod channels;
+pub mod checkout;
+pub mod client;
+pub mod exchange;
+pub mod extent;
+pub mod failure;
+pub mod fingerprint;
+pub mod hub;
+pub mod keeping;
+pub mod keys;
 mod ledger;
+pub mod lexing;
+pub mod pins;
+pub mod pipeline;
+pub mod quota;
+pub mod relay;
+pub mod request;
+pub mod session;
+pub mod slots;
 mod spread;
+pub mod statement;
+pub mod totals;
+pub mod turn;
+pub mod vars;
+pub mod workload;
 
 pub use ledger::{Ledger, Micros, Standing, Step};
 pub use spread::{Bounds, Excess, Full, Spread};

@@ -7,7 +7,7 @@ use crate::admin::console::Asked;
 use crate::admin::order::Order;
 use crate::shared::Message;
 use crate::state::Core;
-use crate::state::keys::ClientKey;
+use pooling::keys::ClientKey;
 
 /// Asks all workers on behalf of a console client, which waits for the result.
 pub fn ask(core: &mut Core, client: ClientKey, command: Command, order: Order) {

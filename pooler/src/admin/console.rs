@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crate::admin::command::Command;
 use crate::admin::order::Answer;
-use crate::state::keys::ClientKey;
+use pooling::keys::ClientKey;
 
 /// The questions that are under way.
 #[derive(Debug, Default)]

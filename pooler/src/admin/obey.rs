@@ -16,9 +16,9 @@ use crate::reactor::{sockets, suspend, turns};
 use crate::shared::Message;
 use crate::state::Core;
 use crate::state::client::{Client, State as ClientState};
-use crate::state::keys::{ClientKey, PoolKey, ServerKey};
 use crate::state::server::State;
 use crate::sync::lock;
+use pooling::keys::{ClientKey, PoolKey, ServerKey};
 
 /// How often a PAUSE looks again.
 pub const AGAIN: Duration = Duration::from_millis(50);
@@ -51,7 +51,7 @@ pub fn console_answer(core: &mut Core, number: u64, answer: Answer) {
         command => session::console_result(core, asked.client, command, asked.answers),
     }
     sockets::flush_client(core, asked.client);
-    turns::give_turn(core, crate::state::turn::Turn::Client(asked.client));
+    turns::give_turn(core, pooling::turn::Turn::Client(asked.client));
 }
 
 /// Asks again what was not finished.

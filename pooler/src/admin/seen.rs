@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::state::client::{Client, State as ClientState};
 use crate::state::server::{Server, State};
-use crate::state::totals::Totals;
 use crate::state::traveller::Deeds;
+use pooling::totals::Totals;
 
 /// Which part of a database's pool it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -17,13 +17,13 @@ use crate::frontend::leave;
 use crate::pause::mark_paused;
 use crate::reactor::{sockets, succeed};
 use crate::shared::Message;
-use crate::state::client::Discard;
-use crate::state::keys::ClientKey;
-use crate::state::lexing::{Lexing, UNCLEAR};
-use crate::state::turn::Step;
 use crate::state::{Core, suspension};
-use crate::statement::Statements;
 use crate::sync::lock;
+use pooling::client::Discard;
+use pooling::keys::ClientKey;
+use pooling::lexing::{Lexing, UNCLEAR};
+use pooling::statement::Statements;
+use pooling::turn::Step;
 
 /// A message to the console is not longer than this.
 const MAX_MESSAGE: usize = 65_536;
@@ -398,7 +398,7 @@ fn binary(text: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// The text of a statement.
-fn text_of(statement: &Rc<crate::statement::Statement>) -> String {
+fn text_of(statement: &Rc<pooling::statement::Statement>) -> String {
     let text = statement.definition.split(|&byte| byte == 0).next().unwrap_or_default();
     String::from_utf8_lossy(text).into_owned()
 }

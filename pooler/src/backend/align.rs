@@ -10,13 +10,13 @@ use wire::frontend;
 
 use crate::reactor::sockets;
 use crate::router::members;
-use crate::session::{Alignment, Sets, Target};
 use crate::state::Core;
 use crate::state::client::State as ClientState;
-use crate::state::keys::{ClientKey, ServerKey};
-use crate::state::request::Request;
 use crate::state::server::{Residue, Server, State};
-use crate::vars::Vars;
+use pooling::keys::{ClientKey, ServerKey};
+use pooling::request::Request;
+use pooling::session::{Alignment, Sets, Target};
+use pooling::vars::Vars;
 
 /// Undoes what a function may have left beside settings. DISCARD ALL would also drop the prepared statements, and cannot
 /// stand beside others.

@@ -17,12 +17,12 @@ use crate::pools::{checkin, checkout, free};
 use crate::reactor::turns;
 use crate::state::Core;
 use crate::state::client::State as ClientState;
-use crate::state::keys::{ClientKey, ServerKey};
-use crate::state::login::Verified;
 use crate::state::server::Residue;
-use crate::state::turn::After;
-use crate::state::turn::Turn;
-use crate::vars::Vars;
+use pooling::client::Verified;
+use pooling::keys::{ClientKey, ServerKey};
+use pooling::turn::After;
+use pooling::turn::Turn;
+use pooling::vars::Vars;
 
 /// How often a statement that could not be sent gets another server connection.
 pub const STRIKES: u8 = 20;
@@ -145,7 +145,7 @@ pub fn startup_verified(core: &mut Core, key: ClientKey) {
     }
     let verified = Rc::new(Verified { vars: canonical, told });
     if let Some(client) = core.clients.get_mut(key.0) {
-        client.take_verified(verified.clone());
+        client.session.take_verified(verified.clone());
     }
     if let (Some(asked), Some(pool)) = (asked, core.pools.get_mut(home.0)) {
         if pool.greetings.verified.len() >= MOST_VERIFIED {

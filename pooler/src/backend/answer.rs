@@ -1,23 +1,22 @@
 //! What servers answer, passed on to their clients.
 
-use classify::{Discard as Discards, Kind, Verdict};
 use wire::backend::{self, tag};
 use wire::frame::HEADER;
 use wire::{Header, header};
 
-use crate::backend::replies::{emit_invented, pop_copy_ends, sink};
+use crate::backend::effects::{self, End};
+use crate::backend::replies::{emit_invented, sink};
 use crate::backend::{errors, hub_asks, ready};
 use crate::frontend::{lookup, names};
 use crate::pools::{free, welcome};
 use crate::reactor::turns;
 use crate::router::fingerprints::may_set;
-use crate::session::Outcome;
 use crate::state::Core;
-use crate::state::client::Client;
-use crate::state::keys::ServerKey;
-use crate::state::request::Request;
-use crate::state::server::{Passing, Residue, Server, State};
-use crate::state::turn::Step;
+use crate::state::server::{Residue, State};
+use pooling::exchange::Passing;
+use pooling::keys::ServerKey;
+use pooling::request::Request;
+use pooling::turn::Step;
 
 /// A message that must be seen whole is not longer than this.
 pub const WHOLE: usize = 64 * 1024 * 1024;
@@ -126,10 +125,10 @@ fn answer(
     }
     let pipeline = core.servers.get(key.0).is_some_and(|server| matches!(server.state, State::Pipelined));
     if tag == tag::COMMAND_COMPLETE && !pipeline {
-        leaves(core, key, End::Command(backend::command_complete(body)?));
+        effects::leaves(core, key, End::Command(backend::command_complete(body)?));
     }
     if tag == tag::PORTAL_SUSPENDED && !pipeline {
-        leaves(core, key, End::Suspended);
+        effects::leaves(core, key, End::Suspended);
     }
     if tag == tag::COPY_IN_RESPONSE {
         takes_copy(core, key);
@@ -228,19 +227,8 @@ fn row_of_ours(core: &mut Core, key: ServerKey, body: &[u8]) -> Result<(), wire:
 
 /// A server takes in a COPY.
 fn takes_copy(core: &mut Core, key: ServerKey) {
-    let Some((server, client)) = answered_pair(core, key) else { return };
-    // The server ignores the Syncs that it finds in the stream of a COPY, which ends where its client ended it.
-    let end = server.exchange.requests.iter().position(|request| matches!(request, Request::CopyEnd));
-    server.exchange.copying = end.is_none();
-    let mut at = 0;
-    server.exchange.requests.retain(|request| {
-        at += 1;
-        !matches!(request, Request::Sync) || end.is_some_and(|end| at > end)
-    });
-    // The unit goes on, unless the client has ended it behind the COPY; what it has begun since goes on too.
-    let extended = matches!(server.exchange.requests.front(), Some(Request::Execute(_)));
-    client.input.unsynced |=
-        extended && !server.exchange.requests.iter().any(|request| matches!(request, Request::Sync));
+    let Some((server, client)) = core.answered_pair(key) else { return };
+    client.input.unsynced |= server.exchange.take_copy();
     // What has been waiting for the end of the unit may be of the unit.
     names::look_again(core, key);
 }
@@ -258,28 +246,14 @@ fn is_astray(core: &Core, key: ServerKey, tag: u8) -> bool {
     stray(tag) && server.exchange.requests.is_empty() && (pipeline || free::may_be_given_back(core, key))
 }
 
-pub fn answered_pair(core: &mut Core, key: ServerKey) -> Option<(&mut Server, &mut Client)> {
-    let server = core.servers.get_mut(key.0)?;
-    let client = core.clients.get_mut(server.client()?.0)?;
-    Some((server, client))
-}
-
 /// Notes that the request at the head has been answered, if this type of message answers it.
 fn answered(core: &mut Core, key: ServerKey, tag: u8) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
-    let done = matches!(
-        (server.exchange.requests.front(), tag),
-        (Some(Request::Parse { .. }), tag::PARSE_COMPLETE)
-            | (Some(Request::Bind(_)), tag::BIND_COMPLETE)
-            | (Some(Request::Close | Request::Evict(..)), tag::CLOSE_COMPLETE)
-            | (Some(Request::Describe(_)), tag::ROW_DESCRIPTION | tag::NO_DATA)
-            | (Some(Request::Execute(_)), tag::COMMAND_COMPLETE | tag::EMPTY_QUERY_RESPONSE | tag::PORTAL_SUSPENDED)
-    );
-    if done {
+    if server.exchange.is_answered_by(tag) {
         let done = server.exchange.requests.pop_front();
         server.exchange.has_set |= done.as_ref().is_some_and(may_set);
         server.exchange.finished = 0;
-        pop_copy_ends(server);
+        server.exchange.pop_copy_ends();
         if tag == tag::PARSE_COMPLETE
             && let Some(pool) = core.pools.get_mut(server.pool.0)
         {
@@ -291,95 +265,6 @@ fn answered(core: &mut Core, key: ServerKey, tag: u8) {
             names::look_again(core, key);
         }
     }
-}
-
-/// Takes note of what the request at the head may have left in its session, now that it has run: to its end, to
-/// the last row that was asked for, or into an error, which undoes neither locks of the session nor what a function
-/// has prepared.
-pub fn leaves(core: &mut Core, key: ServerKey, end: End<'_>) {
-    let Some(server) = core.servers.get_mut(key.0) else { return };
-    let verdict = match server.exchange.requests.front() {
-        Some(Request::Query(verdict, _)) => verdict.clone(),
-        Some(Request::Execute(Some(statement))) => statement.verdict(),
-        Some(Request::Execute(None)) => None,
-        _ => return,
-    };
-    let known = verdict.as_deref();
-    let undone = matches!(end, End::Error) && known.is_some_and(|verdict| verdict.pins);
-    let residue = if undone || known.is_none_or(|verdict| verdict.opaque) {
-        Residue::Anything
-    } else if known.is_some_and(|verdict| verdict.dirties) {
-        Residue::Settings
-    } else {
-        Residue::Nothing
-    };
-    server.known.residue = server.known.residue.max(residue);
-    server.life.retire |= known.is_some_and(|verdict| verdict.lasting);
-    let Some(client) = server.client().and_then(|client| core.clients.get_mut(client.0)) else { return };
-    client.session.unclear |= known.is_none_or(|verdict| verdict.opaque);
-    let place = server.exchange.finished;
-    match end {
-        End::Command(text) => {
-            server.exchange.finished += 1;
-            command_complete(core, key, text, known, place);
-        }
-        End::Suspended => client.session.pins.finished(b"", known),
-        // Cancelled while it empties temporary tables, it has dropped statements, and no error brings them back.
-        End::Error if known.and_then(|verdict| verdict.kind_of(place)) == Some(&Kind::Discard(Discards::All)) => {
-            server.known.statements.doubt();
-        }
-        End::Error => (),
-    }
-}
-
-/// What the command in this place of its text, which has finished with this tag, has done to the session.
-fn command_complete(core: &mut Core, key: ServerKey, text: &[u8], verdict: Option<&Verdict>, place: usize) {
-    let listener = core.servers.get(key.0).and_then(|server| server.holder);
-    let kind = verdict.and_then(|verdict| verdict.kind_of(place));
-    let heard = listener.is_some_and(|listener| hub_asks::is_heard(core, listener, text, kind));
-    let Some(server) = core.servers.get_mut(key.0) else { return };
-    let Some(client) = server.client().and_then(|client| core.clients.get_mut(client.0)) else { return };
-    match client.session.pending.finished(text, kind) {
-        Outcome::Noted => (),
-        Outcome::Unknown => server.known.residue = server.known.residue.max(Residue::Settings),
-        Outcome::Unread => {
-            server.known.residue = server.known.residue.max(Residue::Settings);
-            client.session.pins.hold();
-        }
-        Outcome::Discarded => {
-            client.prepared.statements.clear();
-            server.known.statements.clear();
-            server.known.residue = Residue::Nothing;
-        }
-    }
-    if let Some(ears) = client.ears.as_mut().filter(|_| heard || text != b"LISTEN") {
-        ears.finished(text, kind);
-    }
-    if heard {
-        // It is undone before others get the connection.
-        server.known.residue = server.known.residue.max(Residue::Anything);
-    } else {
-        client.session.pins.finished(text, verdict);
-    }
-    if verdict.is_none_or(|verdict| verdict.is_ddl) && client.creates_temporary() {
-        client.session.pins.hold();
-    }
-    client.session.unclear |= matches!(text, b"SET" | b"RESET");
-    if text == b"DEALLOCATE ALL" {
-        client.prepared.statements.clear();
-        server.known.statements.clear();
-    }
-}
-
-/// How far a statement has run.
-#[derive(Clone, Copy)]
-pub enum End<'a> {
-    /// To its end, which has this tag.
-    Command(&'a [u8]),
-    /// To the last row that was asked for.
-    Suspended,
-    /// Into an error.
-    Error,
 }
 
 /// Whether a message can come without having been asked for.

@@ -20,11 +20,11 @@ use crate::reactor::turns;
 use crate::shared::Message;
 use crate::state::Core;
 use crate::state::cancel::Asker;
-use crate::state::keys::{ClientKey, ServerKey};
 use crate::state::server::{Server, State};
-use crate::state::turn::After;
-use crate::state::turn::Turn;
 use crate::sync::lock;
+use pooling::keys::{ClientKey, ServerKey};
+use pooling::turn::After;
+use pooling::turn::Turn;
 
 /// What a client is told whose statement is cancelled before a server had it.
 pub const MESSAGE: &str = "canceling statement due to user request";

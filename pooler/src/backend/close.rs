@@ -4,9 +4,9 @@ use crate::pipeline::retry;
 use crate::pools::neighbours;
 use crate::reactor::sockets;
 use crate::state::Core;
-use crate::state::keys::ServerKey;
 use crate::state::server::State;
 use crate::sync::lock;
+use pooling::keys::ServerKey;
 
 /// Closes these server connections, each when nobody uses it.
 pub fn retire(core: &mut Core, servers: &[ServerKey]) {

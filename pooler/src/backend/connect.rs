@@ -17,13 +17,13 @@ use crate::reactor::turns;
 use crate::resolve::Found;
 use crate::router::members;
 use crate::state::Core;
-use crate::state::keys::{ClientKey, PoolKey, ServerKey};
-use crate::state::relay::Relay;
 use crate::state::server::{Apart, Server, State};
-use crate::state::turn::After;
-use crate::state::turn::Step;
 use crate::sync::lock;
 use crate::tls::Link;
+use pooling::keys::{ClientKey, PoolKey, ServerKey};
+use pooling::relay::Relay;
+use pooling::turn::After;
+use pooling::turn::Step;
 
 /// What a connection is made for.
 pub enum Purpose {

@@ -5,8 +5,8 @@ use crate::frontend::leave;
 use crate::router::reroute;
 use crate::state::Core;
 use crate::state::client::Client;
-use crate::state::failure::Failure;
-use crate::state::keys::PoolKey;
+use pooling::failure::Failure;
+use pooling::keys::PoolKey;
 
 /// Tells those who wait in a pool whose server is down that there is none. Those who have logged in may go on waiting,
 /// if the configuration says so and time may mend it.

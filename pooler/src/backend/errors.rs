@@ -2,17 +2,17 @@
 
 use wire::backend::{self, Report};
 
-use crate::backend::answer::{End, answered_pair, leaves};
-use crate::backend::replies::{forgets_statement, shown_name, write_renamed};
+use crate::backend::effects::{self, End};
+use crate::backend::replies::{shown_name, write_renamed};
 use crate::frontend::names;
 use crate::pipeline::receive;
 use crate::reactor::turns;
 use crate::router::route;
 use crate::state::Core;
 use crate::state::cluster::SERIALIZABLE;
-use crate::state::keys::ServerKey;
-use crate::state::request::Request;
 use crate::state::server::State;
+use pooling::keys::ServerKey;
+use pooling::request::Request;
 
 /// A server has answered with an error.
 pub fn answer_error(
@@ -47,10 +47,10 @@ pub fn answer_error(
         receive::error(core, key, message, &report);
         return Ok(());
     }
-    leaves(core, key, End::Error);
+    effects::leaves(core, key, End::Error);
     let Some(server) = core.servers.get_mut(key.0) else { return Ok(()) };
-    forgets_statement(server, &report);
-    let Some((server, client)) = answered_pair(core, key) else { return Ok(()) };
+    server.exchange.forgets_statement(&mut server.known.statements, &report);
+    let Some((server, client)) = core.answered_pair(key) else { return Ok(()) };
     match shown_name(&server.exchange.requests, client, &report.code) {
         Some((internal, shown)) => write_renamed(client.io.out(), message, &internal, &shown),
         None => client.io.out().extend_from_slice(message),
@@ -64,7 +64,7 @@ fn error_of_ours(core: &mut Core, key: ServerKey, message: &[u8], report: Report
     let Some(server) = core.servers.get_mut(key.0) else { return };
     match server.exchange.requests.front() {
         Some(Request::Restore { ends_unit: true }) => {
-            if let Some((_, client)) = answered_pair(core, key) {
+            if let Some((_, client)) = core.answered_pair(key) {
                 client.io.out().extend_from_slice(message);
             }
         }

@@ -12,14 +12,15 @@ use crate::pipeline::retry;
 use crate::pools::checkin;
 use crate::reactor::turns;
 use crate::router::{fingerprints, freshness, members};
-use crate::session::Pending;
 use crate::state::Core;
-use crate::state::client::Discard;
-use crate::state::keys::{ClientKey, ServerKey};
-use crate::state::request::Request;
-use crate::state::server::{Apart, Passing, Server, State};
-use crate::state::turn::After;
-use crate::state::turn::Turn;
+use crate::state::server::{Apart, Server, State};
+use pooling::client::Discard;
+use pooling::exchange::Passing;
+use pooling::keys::{ClientKey, ServerKey};
+use pooling::request::Request;
+use pooling::session::Pending;
+use pooling::turn::After;
+use pooling::turn::Turn;
 
 /// A server connection is gone, or cannot go on: its client is told what that means for it.
 pub fn server_gone(core: &mut Core, key: ServerKey, why: &str) {

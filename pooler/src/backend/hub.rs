@@ -17,18 +17,18 @@ use wire::{Header, frontend};
 
 use crate::backend::hub_asks::{self, TEXT, channel_told};
 use crate::backend::{close, connect};
-use crate::channels::{Ask, Fault, Hears, Want};
 use crate::frontend::{leave, messages};
 use crate::pools::limits;
 use crate::reactor::sockets;
 use crate::reactor::turns;
 use crate::router::members;
 use crate::state::Core;
-use crate::state::hub::Listening;
-use crate::state::keys::{ClientKey, PoolKey, ServerKey};
 use crate::state::server::State;
-use crate::state::turn::After;
-use crate::state::turn::{Step, Turn};
+use pooling::channels::{Ask, Fault, Hears, Want};
+use pooling::hub::Listening;
+use pooling::keys::{ClientKey, PoolKey, ServerKey};
+use pooling::turn::After;
+use pooling::turn::{Step, Turn};
 
 /// A text with a LISTEN that is longer pins.
 pub const LONGEST: usize = 1024;
@@ -61,7 +61,7 @@ pub fn awaits_hub(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) ->
             messages::look_at(core, key, body.strip_suffix(b"\0").unwrap_or(body))
         }
         frontend::tag::EXECUTE => {
-            let bound = client.portal(frontend::portal(body)).cloned();
+            let bound = client.prepared.portal(frontend::portal(body)).cloned();
             let bound = bound.filter(|statement| may_listen(statement.text()));
             bound.and_then(|statement| messages::look_at_statement(core, key, &statement))
         }

@@ -5,15 +5,16 @@ use wire::backend::{Status, tag};
 use wire::frame::{Fields, HEADER};
 use wire::frontend;
 
-use crate::channels::{Ask, Hears};
 use crate::reactor::sockets;
 use crate::reactor::turns;
 use crate::router::members;
 use crate::state::Core;
-use crate::state::client::{Client, Discard};
-use crate::state::keys::{ClientKey, PoolKey, ServerKey};
+use crate::state::client::Client;
 use crate::state::server::{Apart, Server, State};
-use crate::state::turn::After;
+use pooling::channels::{Ask, Hears};
+use pooling::client::Discard;
+use pooling::keys::{ClientKey, PoolKey, ServerKey};
+use pooling::turn::After;
 
 /// Where the channel and the payload of a NotificationResponse begin.
 pub const TEXT: usize = HEADER + size_of::<i32>();

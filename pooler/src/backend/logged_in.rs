@@ -5,9 +5,9 @@ use crate::pools::{grow, welcome};
 use crate::reactor::turns;
 use crate::router::{fingerprints, freshness, members};
 use crate::state::Core;
-use crate::state::keys::ServerKey;
 use crate::state::server::Apart;
-use crate::state::turn::After;
+use pooling::keys::ServerKey;
+use pooling::turn::After;
 
 /// A server has let us in: those who wait for it are told.
 pub fn logged_in(core: &mut Core, key: ServerKey) {

@@ -8,6 +8,7 @@ pub mod cancel;
 pub mod close;
 pub mod connect;
 pub mod down;
+pub mod effects;
 pub mod errors;
 pub mod gone;
 pub mod hub;

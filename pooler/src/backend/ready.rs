@@ -1,27 +1,21 @@
 //! The end of a unit: what it has done to the session, and who is told.
 
-use std::fmt::Write;
+use wire::backend::Status;
 
-use wire::backend::{self, Status};
-
-use crate::backend::answer::answered_pair;
-use crate::backend::replies::{emit_invented, pop_copy_ends, undo};
+use crate::backend::replies::{emit_invented, undo};
 use crate::backend::{align, aligned, hub_asks};
 use crate::config::PoolMode;
 use crate::pipeline::receive;
 use crate::reactor::turns;
 use crate::router::freshness;
-use crate::session::{Change, Sets};
 use crate::state::Core;
-use crate::state::client::{Client, Discard};
-use crate::state::keys::ServerKey;
-use crate::state::request::Request;
+use crate::state::client::Client;
 use crate::state::server::{Residue, Server, State};
-use crate::state::turn::{After, Turn};
-use crate::vars::{OWN, Tracked, assigned};
-
-/// More portals are not known beyond the units that they are of, however long a client pipelines.
-const MOST_PORTALS: usize = 1000;
+use pooling::client::Discard;
+use pooling::keys::ServerKey;
+use pooling::request::Request;
+use pooling::turn::{After, Turn};
+use pooling::vars::Tracked;
 
 /// In statement pooling a transaction ends with the unit in which it began.
 const NO_BLOCKS: &str = "transaction blocks not allowed in statement pooling mode";
@@ -31,23 +25,12 @@ pub fn answer_ready(core: &mut Core, key: ServerKey, message: &[u8], status: Sta
     let Some(server) = core.servers.get_mut(key.0) else { return Ok(()) };
     let mut client = server.client().and_then(|client| core.clients.get_mut(client.0));
     server.status = status;
-    server.exchange.copying = false;
-    (server.exchange.finished, server.exchange.has_set) = (0, false);
-    let skips = std::mem::take(&mut server.exchange.skips);
-    let mut unanswered = Vec::new();
-    let ended = loop {
-        match server.exchange.requests.pop_front() {
-            Some(request) if request.ends_failed_unit(skips) => break request,
-            // Only after an error are there requests without an answer.
-            Some(request) => unanswered.push(request),
-            None => {
-                turns::doom(core, key, "broken protocol: ReadyForQuery that nothing asked for");
-                return Ok(());
-            }
-        }
+    let Some((ended, unanswered)) = server.exchange.end_unit() else {
+        turns::doom(core, key, "broken protocol: ReadyForQuery that nothing asked for");
+        return Ok(());
     };
     undo(server, client.as_deref_mut(), unanswered.into_iter());
-    pop_copy_ends(server);
+    server.exchange.pop_copy_ends();
     server.settle_definition();
     let failed = std::mem::take(&mut server.exchange.failed);
     match ended {
@@ -107,7 +90,7 @@ fn unit_ended(core: &mut Core, key: ServerKey, ready: Option<&[u8]>, status: Sta
     }
     // A unit that ends within a transaction may have committed another before.
     freshness::note_commit(core, key);
-    let Some((server, client)) = answered_pair(core, key) else { return };
+    let Some((server, client)) = core.answered_pair(key) else { return };
     match ready {
         Some(message) => {
             if status == Status::Idle {
@@ -131,7 +114,7 @@ fn unit_ended(core: &mut Core, key: ServerKey, ready: Option<&[u8]>, status: Sta
 /// Sets again, within the transaction, what its client has reset in it. Whether the client is told of the unit's end when
 /// that has ended.
 fn restores_first(server: &mut Server, client: &mut Client, tracked: &Tracked, tells: bool) -> bool {
-    let restore = restored(client, tracked);
+    let restore = client.session.restored(tracked, client.io.out());
     if restore.is_empty() {
         return false;
     }
@@ -145,23 +128,13 @@ fn restores_first(server: &mut Server, client: &mut Client, tracked: &Tracked, t
 
 /// A client's unit has ended outside a transaction: what it has done to the session counts, unless it has failed.
 fn transaction_ended(server: &mut Server, client: &mut Client, tracked: &Tracked, failed: bool) {
-    // What an error has ended, the server has undone.
-    if failed {
-        client.session.pending.drop_all();
-        client.session.pins.rolled_back();
-    } else {
-        client.session.pending.keep();
+    let (session, told) = (&mut server.known.session, client.io.out());
+    if client.session.transaction_ended(session, tracked, failed, told) {
+        server.known.residue = server.known.residue.max(Residue::Settings);
     }
-    if !client.session.pending.is_empty() {
-        believe(server, client, tracked);
-    }
-    client.session.pins.committed();
-    hub_asks::ears_settle(client, failed, server.exchange.requests.is_empty());
-    // A Bind of the next unit may be on its way already, and its Execute not.
-    if server.exchange.requests.is_empty() || client.prepared.portals.len() > MOST_PORTALS {
-        client.prepared.portals.clear();
-    }
-    client.session.unclear = false;
+    let last = server.exchange.requests.is_empty();
+    hub_asks::ears_settle(client, failed, last);
+    client.prepared.transaction_ended(last);
 }
 
 /// Counts a unit that has ended, and the transaction with it.
@@ -188,63 +161,4 @@ fn count_unit(core: &mut Core, key: ServerKey, status: Status) {
         client.times.transaction_since = None;
         client.checkout.attempts = 0;
     }
-}
-
-/// Believes what transactions that have committed have changed in their session.
-fn believe(server: &mut Server, client: &mut Client, tracked: &Tracked) {
-    // What the client asked for at startup is what a reset leads back to; the server follows before the next unit.
-    for (place, name) in tracked.names().enumerate() {
-        if let Some(value) = client.session.startup.0.get(place).filter(|_| client.session.pending.resets(name))
-            && client.session.vars.get(place) != Some(value)
-        {
-            backend::write_parameter_status(client.io.out(), name, value);
-            client.session.vars.set(place, value);
-        }
-    }
-    for change in client.session.pending.take() {
-        server.known.session.sets.apply_unless(&change, &Sets::default(), tracked);
-        // Where the pooler has made transactions read-only for a write too, its client may have undone that.
-        server.known.session.read_only &= change.name().is_some_and(|name| name != OWN);
-        client.session.sets.apply_unless(&change, &client.session.startup.1, tracked);
-        // Gone with a reset is also what the configuration has set for everybody.
-        if !server.known.session.base.is_empty() && !matches!(change, Change::Set { .. }) {
-            server.known.residue = server.known.residue.max(Residue::Settings);
-        }
-    }
-}
-
-/// What sets the parameters that a client has reset in its transaction to the values that it started with; the client
-/// is told of them.
-fn restored(client: &mut Client, tracked: &Tracked) -> String {
-    if client.session.pending.is_empty() {
-        return String::new();
-    }
-    let mut statements = Vec::new();
-    for (place, name) in tracked.names().enumerate() {
-        let Some(value) = client.session.startup.0.get(place).filter(|_| client.session.pending.resets(name)) else {
-            continue;
-        };
-        statements.push((name.to_owned(), format!("SET {name}={}", assigned(name, value))));
-        if client.session.vars.get(place) != Some(value) {
-            backend::write_parameter_status(client.io.out(), name, value);
-            client.session.vars.set(place, value);
-        }
-    }
-    let sets = client.session.startup.1.iter().filter(|(name, _)| client.session.pending.resets(name));
-    statements.extend(sets.map(|(name, statement)| (name.to_owned(), statement.to_owned())));
-    let mut sql = String::new();
-    let encoding = tracked.place("client_encoding").and_then(|place| client.session.vars.get(place));
-    let plain = encoding.is_some_and(classify::lexable_encoding);
-    for (name, statement) in statements {
-        // Within a transaction the encoding is the client's own, which may take what is beyond ASCII for something else.
-        if !plain && !statement.is_ascii() {
-            continue;
-        }
-        let _ = write!(sql, "{statement};");
-        if let Some(local) = client.session.pending.local(&name) {
-            let _ = write!(sql, "{local};");
-        }
-        client.session.pending.restore(name, statement);
-    }
-    sql
 }

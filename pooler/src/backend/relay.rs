@@ -15,12 +15,12 @@ use crate::reactor::{sockets, turns};
 use crate::refusal::Refusal;
 use crate::router::members;
 use crate::state::client::State as ClientState;
-use crate::state::keys::{ClientKey, PoolKey, ServerKey};
 use crate::state::login::Introduction;
-use crate::state::relay::Relay;
 use crate::state::server::State;
-use crate::state::turn::{Step, Turn};
 use crate::state::{Core, cancel};
+use pooling::keys::{ClientKey, PoolKey, ServerKey};
+use pooling::relay::Relay;
+use pooling::turn::{Step, Turn};
 
 /// Gives a client that has proven who it is a place as a replication connection.
 pub fn enter_relay(core: &mut Core, key: ClientKey, pool_key: PoolKey, introduction: Introduction) {

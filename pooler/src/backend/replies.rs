@@ -3,20 +3,12 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use wire::backend::{self, Report, tag};
+use wire::backend::{self, tag};
 use wire::frame::HEADER;
 
 use crate::state::client::Client;
-use crate::state::request::Request;
 use crate::state::server::{Server, State};
-use crate::statement::Statement;
-
-/// Ends of COPYs that no request stands before any more: the server has ignored them.
-pub fn pop_copy_ends(server: &mut Server) {
-    while matches!(server.exchange.requests.front(), Some(Request::CopyEnd)) {
-        server.exchange.requests.pop_front();
-    }
-}
+use pooling::request::Request;
 
 /// What an error shows of a statement's name on the server, and what its client is shown instead.
 pub fn shown_name(requests: &VecDeque<Request>, client: &Client, code: &str) -> Option<(Vec<u8>, Box<[u8]>)> {
@@ -151,24 +143,4 @@ pub fn undo_one(server: &mut Server, mut client: Option<&mut Client>, request: R
         }
         _ => (),
     }
-}
-
-/// What an error says about a prepared statement of the pooler's own: that the server does not have it, or has it where
-/// it was thought not to, or that its plan is stale. Whoever uses the statement next prepares it afresh.
-pub fn forgets_statement(server: &mut Server, report: &Report) -> bool {
-    let again = |statement: &Statement| statement.generation.set(statement.generation.get() + 1);
-    match (report.code.as_str(), server.exchange.requests.front()) {
-        ("26000", Some(Request::Bind(Some(statement)) | Request::Describe(Some(statement)))) => {
-            server.known.statements.remove(statement);
-        }
-        ("42P05", Some(Request::Parse { statement: Some(statement), unnamed: false, .. })) => again(statement),
-        (
-            "0A000",
-            Some(
-                Request::Bind(Some(statement)) | Request::Describe(Some(statement)) | Request::Execute(Some(statement)),
-            ),
-        ) if report.routine == "RevalidateCachedQuery" => again(statement),
-        _ => return false,
-    }
-    true
 }

@@ -3,8 +3,8 @@
 use crate::pools::checkout;
 use crate::state::Core;
 use crate::state::client::Client;
-use crate::state::keys::ClientKey;
-use crate::vars::{Tracked, assigned};
+use pooling::keys::ClientKey;
+use pooling::vars::{Tracked, assigned};
 use std::fmt::Write;
 
 /// Has a server look at what a client asked for in its startup packet, before the client is greeted, if that is
@@ -25,7 +25,7 @@ pub fn verify_startup(core: &mut Core, key: ClientKey) -> bool {
     let (Some(home), Some(asked)) = (client.route.home, asked(client, &core.parameters.tracked)) else { return false };
     let Some(pool) = core.pools.get(home.0) else { return false };
     if let Some(verified) = pool.greetings.verified.get(asked.as_str()).cloned() {
-        client.take_verified(verified);
+        client.session.take_verified(verified);
         return false;
     }
     if client.checkout.strikes > 0 || pool.limits.paused || pool.cluster_of.cluster.is_some() || !pool.is_unwanted() {

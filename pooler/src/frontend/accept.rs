@@ -15,8 +15,8 @@ use crate::state::Core;
 use crate::state::arrival::Arrival;
 use crate::state::client::{Client, State};
 use crate::state::door::{Accepted, BATCH, CALM, Next, RESERVE};
-use crate::state::keys::ClientKey;
-use crate::state::turn::Turn;
+use pooling::keys::ClientKey;
+use pooling::turn::Turn;
 
 /// Takes in those who have arrived.
 pub fn accept(core: &mut Core) {

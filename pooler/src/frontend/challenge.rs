@@ -15,10 +15,10 @@ use crate::reactor::{sockets, turns};
 use crate::refusal::Refusal;
 use crate::state::Core;
 use crate::state::client::State;
-use crate::state::keys::ClientKey;
 use crate::state::login::{Challenge, Derivation, Login, MAX_PASSWORD, Phase, Proven};
-use crate::state::turn::{Step, Turn};
 use crate::tls::Session;
+use pooling::keys::ClientKey;
+use pooling::turn::{Step, Turn};
 
 /// Goes on with a login when it is known what is stored of the user's password.
 pub fn looked_up(core: &mut Core, key: ClientKey, login: Box<Login>, stored: Stored) -> Result<(), Refusal> {

@@ -17,14 +17,14 @@ use crate::refusal::Refusal;
 use crate::shared::Message;
 use crate::state::arrival::Arrival;
 use crate::state::client::{Client, Identity, State};
-use crate::state::keys::{ClientKey, WorkerId};
 use crate::state::login::{Introduction, Proven};
-use crate::state::relay::Replication;
-use crate::state::turn::After;
-use crate::state::turn::Turn;
 use crate::state::{Core, cancel};
 use crate::sync::lock;
-use crate::vars::{OWN, assigned};
+use pooling::keys::{ClientKey, WorkerId};
+use pooling::relay::Replication;
+use pooling::turn::After;
+use pooling::turn::Turn;
+use pooling::vars::{OWN, assigned};
 
 /// Sends a client to another worker.
 pub fn move_client(core: &mut Core, key: ClientKey, worker: WorkerId, proven: Option<Box<Proven>>) {

@@ -18,12 +18,12 @@ use crate::reactor::sockets;
 use crate::reactor::turns;
 use crate::router::route;
 use crate::state::Core;
-use crate::state::client::Discard;
-use crate::state::keys::ClientKey;
-use crate::state::request::Request;
 use crate::state::server::Server;
-use crate::state::turn::After;
-use crate::state::turn::Step;
+use pooling::client::Discard;
+use pooling::keys::ClientKey;
+use pooling::request::Request;
+use pooling::turn::After;
+use pooling::turn::Step;
 
 /// A Query up to this size is looked at before it is passed on; of a longer one the beginning is.
 pub const LOOKED_AT: usize = 65_536;

@@ -10,12 +10,13 @@ use crate::reactor::sockets;
 use crate::reactor::turns;
 use crate::refusal::Refusal;
 use crate::state::Core;
-use crate::state::client::{Discard, State as ClientState};
-use crate::state::keys::ClientKey;
-use crate::state::relay::Relay;
-use crate::state::turn::After;
-use crate::state::turn::Turn;
+use crate::state::client::State as ClientState;
 use crate::sync::lock;
+use pooling::client::Discard;
+use pooling::keys::ClientKey;
+use pooling::relay::Relay;
+use pooling::turn::After;
+use pooling::turn::Turn;
 
 /// Answers the statement that a client waits to send with an error; the client stays connected.
 pub fn refuse(core: &mut Core, key: ClientKey, code: &str, message: &str) {

@@ -17,10 +17,10 @@ use crate::password::Stored;
 use crate::refusal::Refusal;
 use crate::state::Core;
 use crate::state::client::Client;
-use crate::state::keys::{ClientKey, WorkerId};
 use crate::state::login::{Introduction, Login, Lookup};
-use crate::state::relay::Replication;
 use crate::tls::{self, Certificate, Session};
+use pooling::keys::{ClientKey, WorkerId};
+use pooling::relay::Replication;
 
 /// Begins a client's login; the worker that it has to go to for that, if it is another one.
 pub fn begin_login(core: &mut Core, key: ClientKey, startup: &Startup<'_>) -> Result<Option<WorkerId>, Refusal> {

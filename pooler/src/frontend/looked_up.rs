@@ -8,10 +8,10 @@ use crate::pools::{checkin, free};
 use crate::reactor::{sockets, turns};
 use crate::refusal::Refusal;
 use crate::state::Core;
-use crate::state::keys::{ClientKey, ServerKey};
 use crate::state::login::Phase;
-use crate::state::request::Request;
-use crate::state::turn::Turn;
+use pooling::keys::{ClientKey, ServerKey};
+use pooling::request::Request;
+use pooling::turn::Turn;
 
 /// Asks the server that was checked out to a client for its password.
 pub fn lookup(core: &mut Core, key: ClientKey) {

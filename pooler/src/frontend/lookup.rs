@@ -10,8 +10,8 @@ use crate::password::Stored;
 use crate::pools::{checkout, size};
 use crate::refusal::Refusal;
 use crate::state::Core;
-use crate::state::keys::{ClientKey, ServerKey, WorkerId};
 use crate::state::login::{Login, Lookup, Phase};
+use pooling::keys::{ClientKey, ServerKey, WorkerId};
 
 /// Pools for look-ups in databases that nobody has proven to exist.
 pub const UNPROVEN: usize = 16;

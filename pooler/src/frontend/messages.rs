@@ -15,12 +15,12 @@ use crate::backend::replies::NO_UNNAMED;
 use crate::router::{fingerprints, members};
 use crate::state::Core;
 use crate::state::client::Client;
-use crate::state::keys::{ClientKey, PoolKey};
-use crate::state::lexing::{Lexing, Reading, UNCLEAR};
-use crate::state::request::Request;
 use crate::state::server::{Server, State as ServerState};
-use crate::state::turn::Step;
-use crate::statement::{Statement, reading};
+use pooling::keys::{ClientKey, PoolKey};
+use pooling::lexing::{Lexing, Reading, UNCLEAR};
+use pooling::request::Request;
+use pooling::statement::{Statement, reading};
+use pooling::turn::Step;
 
 /// Messages that are passed on as they are.
 fn pass_plain(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> Result<usize, wire::Error> {
@@ -67,7 +67,7 @@ fn verdict_of(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> Opt
         // Too long to be kept: the words that have come tell what it may do.
         tag::QUERY => look_at_part(core, key, left.get(HEADER..).unwrap_or_default()),
         tag::EXECUTE => {
-            let bound = client.portal(frontend::portal(left.get(HEADER..).unwrap_or_default())).cloned();
+            let bound = client.prepared.portal(frontend::portal(left.get(HEADER..).unwrap_or_default())).cloned();
             bound.and_then(|statement| look_at_statement(core, key, &statement))
         }
         _ => None,
@@ -99,7 +99,7 @@ fn note(
             begin(client, server, now);
             client.input.unsynced = true;
             let portal = frontend::portal(left.get(HEADER..).unwrap_or_default());
-            server.exchange.requests.push_back(Request::Execute(client.portal(portal).cloned()));
+            server.exchange.requests.push_back(Request::Execute(client.prepared.portal(portal).cloned()));
         }
         // A server that takes in a COPY ignores it.
         tag::SYNC if !server.exchange.copying => {

@@ -6,33 +6,13 @@
 //! behind a Parse of ours that its server connection needed. Only the first use of a statement ever waits, and what
 //! stands behind a statement that forgets names in the unit of the two.
 
-use classify::{Discard, Kind, Value, Verdict};
-use wire::backend::Status;
-use wire::frame::HEADER;
-use wire::frontend::{self, tag};
+use wire::frontend::tag;
 
 use crate::reactor::turns;
 use crate::state::Core;
-use crate::state::client::Client;
-use crate::state::keys::{ClientKey, ServerKey};
-use crate::state::request::Request;
-use crate::state::turn::{Step, Turn};
-
-impl Request {
-    /// Whether names of statements depend on how it is answered.
-    fn is_about_names(&self, status: Status) -> bool {
-        match self {
-            // The unnamed statement is prepared again wherever that is not certain, which a failed transaction refuses.
-            Self::Parse { unnamed, .. } => !unnamed || status == Status::Failed,
-            Self::Invented { .. } => true,
-            Self::Query(verdict, _) => verdict.as_deref().is_none_or(forgets),
-            Self::Execute(statement) => {
-                statement.as_ref().and_then(|statement| statement.verdict()).as_deref().is_none_or(forgets)
-            }
-            _ => false,
-        }
-    }
-}
+use pooling::keys::{ClientKey, ServerKey};
+use pooling::request::Request;
+use pooling::turn::{Step, Turn};
 
 /// Holds back a client whose next unit may use names that depend on how those before it are answered.
 pub fn behind_names(core: &mut Core, key: ClientKey, tag: u8) -> Option<Step> {
@@ -102,38 +82,11 @@ fn behind_reset(core: &mut Core, key: ClientKey) -> Option<Step> {
     if client.input.unsynced || client.session.startup.1.is_empty() && client.session.startup.0.is_empty() {
         return None;
     }
-    let resets = |request: &Request| match request {
-        Request::Query(verdict, _) => verdict.as_deref().is_some_and(resets),
-        Request::Execute(statement) => {
-            statement.as_ref().and_then(|known| known.verdict()).as_deref().is_some_and(resets)
-        }
-        _ => false,
-    };
     let requests = &core.servers.get(client.checkout.server()?.0)?.exchange.requests;
     // A RESET that has finished is restored when its unit has ended, which is told by another message.
-    if !requests.iter().any(resets) && (requests.is_empty() || !client.session.pending.has_resets()) {
+    if !requests.iter().any(Request::resets) && (requests.is_empty() || !client.session.pending.has_resets()) {
         return None;
     }
     client.checkout.behind_own = true;
     Some(Step::Stop)
-}
-
-/// Whether a statement may forget prepared statements.
-pub fn forgets(verdict: &Verdict) -> bool {
-    matches!(verdict.kind, Kind::Deallocate(_) | Kind::Discard(_)) || verdict.statements > 1 && verdict.dirties
-}
-
-/// Whether a statement may lead parameters back to what they were at startup.
-pub fn resets(verdict: &Verdict) -> bool {
-    match &verdict.kind {
-        Kind::Reset { .. } | Kind::Discard(Discard::All) => true,
-        Kind::Set(sets) => sets.iter().any(|set| set.value == Value::Default),
-        _ => verdict.statements > 1 && verdict.dirties,
-    }
-}
-
-/// The name that a Parse gives, when it is one that the client does not have yet.
-pub fn new_name(client: &Client, message: &[u8]) -> Option<Box<[u8]>> {
-    let parse = frontend::parse(message.get(HEADER..)?).ok()?;
-    (!parse.name.is_empty() && !client.prepared.statements.contains_key(parse.name)).then(|| parse.name.into())
 }

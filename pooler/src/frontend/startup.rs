@@ -10,11 +10,11 @@ use crate::refusal::Refusal;
 use crate::shared::Message;
 use crate::state::Core;
 use crate::state::client::State;
-use crate::state::keys::ClientKey;
-use crate::state::turn::{Step, Turn};
 use crate::sync::lock;
 use crate::takeover::pass_on;
 use crate::tls::{self, Session};
+use pooling::keys::ClientKey;
+use pooling::turn::{Step, Turn};
 
 /// Works on what a client sends before it has said who it is.
 pub fn startup_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {

@@ -11,9 +11,9 @@ use crate::metrics::measured::Measured;
 use crate::metrics::times::Times;
 use crate::monitor::{Board, ServerSeen};
 use crate::shared::Shared;
-use crate::state::fingerprint::Why;
-use crate::state::totals::Totals;
 use crate::sync::lock;
+use pooling::fingerprint::Why;
+use pooling::totals::Totals;
 
 /// A count that a pool keeps: its name, its meaning, how it is had.
 type Count = (&'static str, &'static str, fn(&Totals) -> f64);

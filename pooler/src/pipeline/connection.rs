@@ -3,11 +3,11 @@
 use crate::reactor::sockets;
 use crate::reactor::turns;
 use crate::state::Core;
-use crate::state::keys::{ClientKey, ServerKey};
-use crate::state::pipeline::Pipeline;
 use crate::state::server::State;
-use crate::state::turn::After;
-use crate::state::turn::{Step, Turn};
+use pooling::keys::{ClientKey, ServerKey};
+use pooling::pipeline::Pipeline;
+use pooling::turn::After;
+use pooling::turn::{Step, Turn};
 
 /// Nobody waits any more for the answer of the unit in this place; whose it was.
 pub fn disown(core: &mut Core, key: ServerKey, place: usize) -> Option<ClientKey> {

@@ -5,18 +5,18 @@ use std::time::Duration;
 use balancer::Tried;
 use wire::backend::{Report, Status};
 
-use crate::backend::replies::{emit_invented, forgets_statement, shown_name, write_renamed};
+use crate::backend::replies::{emit_invented, shown_name, write_renamed};
 use crate::pipeline::retry;
 use crate::reactor::turns;
 use crate::router::{freshness, members};
 use crate::state::Core;
 use crate::state::client::Client;
 use crate::state::cluster::SERIALIZABLE;
-use crate::state::keys::{ClientKey, ServerKey};
-use crate::state::pipeline::Unit;
 use crate::state::server::Residue;
-use crate::state::turn::After;
-use crate::state::turn::Turn;
+use pooling::keys::{ClientKey, ServerKey};
+use pooling::pipeline::Unit;
+use pooling::turn::After;
+use pooling::turn::Turn;
 
 /// A unit that answers more than this has its pipelined connection to itself until it ends.
 pub const LONGEST_ANSWER: usize = 65_536;
@@ -61,7 +61,10 @@ pub fn error(core: &mut Core, key: ServerKey, message: &[u8], report: &Report) {
     let ours = refused && session.read_only && !session.sets.concern_read_only();
     // A serializable transaction that a standby cannot do goes to the primary from now on.
     let misrouted = report.code == "0A000" && report.routine == SERIALIZABLE && is_member;
-    let again = forgets_statement(server, report) || wrote_to_replica || ours || misrouted;
+    let again = server.exchange.forgets_statement(&mut server.known.statements, report)
+        || wrote_to_replica
+        || ours
+        || misrouted;
     let Some(pipeline) = server.pipeline.as_mut() else { return };
     if (wrote_to_replica || ours)
         && let Some(fingerprint) = pipeline.units.front().and_then(|unit| unit.fingerprint.as_ref())

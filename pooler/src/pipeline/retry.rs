@@ -9,9 +9,9 @@ use crate::pipeline::connection;
 use crate::reactor::turns;
 use crate::router::{freshness, members};
 use crate::state::Core;
-use crate::state::keys::{ClientKey, PoolKey, ServerKey};
 use crate::state::server::State;
-use crate::state::turn::Turn;
+use pooling::keys::{ClientKey, PoolKey, ServerKey};
+use pooling::turn::Turn;
 
 /// How often a unit that was at the head when its server died is asked again.
 pub const ATTEMPTS: u8 = 1;

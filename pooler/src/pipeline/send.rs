@@ -13,26 +13,27 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use wire::backend::Status;
+use wire::frame::HEADER;
 use wire::frontend::tag;
-use wire::header;
+use wire::{frontend, header};
 
 use crate::backend::align;
-use crate::frontend::names::new_name;
 use crate::frontend::{leave, messages};
 use crate::pipeline::connection;
 use crate::pools::checkout;
 use crate::reactor::turns;
 use crate::router::unit::{self, Way};
 use crate::state::Core;
-use crate::state::client::{Client, Discard};
-use crate::state::extent::{Extent, extent};
-use crate::state::fingerprint::{Fingerprint, Why};
-use crate::state::keys::{ClientKey, PoolKey, ServerKey};
-use crate::state::pipeline::Unit;
-use crate::state::request::Request;
+use crate::state::client::Client;
 use crate::state::server::Server;
-use crate::state::turn::After;
-use crate::state::turn::{Step, Turn};
+use pooling::client::Discard;
+use pooling::extent::{Extent, extent};
+use pooling::fingerprint::{Fingerprint, Why};
+use pooling::keys::{ClientKey, PoolKey, ServerKey};
+use pooling::pipeline::Unit;
+use pooling::request::Request;
+use pooling::turn::After;
+use pooling::turn::{Step, Turn};
 
 /// Sends the unit at the front of a client's input down a pipelined connection, if it is a read. `None` when it is
 /// none: then the client must be given a connection.
@@ -225,7 +226,9 @@ fn send_down(
     while let Ok(Some(head)) = header(unit.get(at..).unwrap_or_default()) {
         let left = unit.get(at..at + head.total()).unwrap_or_default();
         if head.tag == tag::PARSE {
-            names.extend(core.clients.get(key.0).and_then(|client| new_name(client, left)));
+            let parse = left.get(HEADER..).and_then(|body| frontend::parse(body).ok());
+            let client = core.clients.get(key.0);
+            names.extend(client.zip(parse).and_then(|(client, parse)| client.prepared.new_name(&parse)));
         }
         if let Err(error) = messages::pass_message(core, key, head, left) {
             leave::fatal(core, key, "08P01", &error.to_string());

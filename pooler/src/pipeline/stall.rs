@@ -5,8 +5,8 @@ use std::time::Instant;
 use crate::backend::cancel;
 use crate::pipeline::retry;
 use crate::state::Core;
-use crate::state::keys::ServerKey;
-use crate::state::pipeline::Pipeline;
+use pooling::keys::ServerKey;
+use pooling::pipeline::Pipeline;
 
 /// Looks for units at the head that take long, to be answered or to be read: who stands behind them is asked again
 /// elsewhere, and a head that nobody waits for is stopped.

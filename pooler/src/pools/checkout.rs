@@ -8,9 +8,9 @@ use crate::reactor::turns;
 use crate::router::{choose, members};
 use crate::state::Core;
 use crate::state::client::State as ClientState;
-use crate::state::keys::{ClientKey, PoolKey, ServerKey};
 use crate::state::server::State;
-use crate::state::turn::After;
+use pooling::keys::{ClientKey, PoolKey, ServerKey};
+use pooling::turn::After;
 
 /// Idle connections that are looked at for one whose session is in line.
 pub const LOOKED_AT: usize = 16;

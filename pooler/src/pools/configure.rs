@@ -6,7 +6,7 @@ use crate::net::Peer;
 use crate::pools::{free, grow, size, upkeep};
 use crate::router::reroute;
 use crate::state::Core;
-use crate::state::keys::{PoolKey, ServerKey};
+use pooling::keys::{PoolKey, ServerKey};
 
 /// Gives a pool the sizes that the configuration says. Those who wait choose a server again, where the database has
 /// come to be on several servers, or on one.

@@ -9,9 +9,9 @@ use crate::pools::{checkin, checkout, checks, grow, handover, neighbours};
 use crate::reactor::turns;
 use crate::router::fingerprints;
 use crate::state::Core;
-use crate::state::keys::{PoolKey, ServerKey};
 use crate::state::server::State;
-use crate::state::turn::Turn;
+use pooling::keys::{PoolKey, ServerKey};
+use pooling::turn::Turn;
 
 /// A server connection may be free: it is taken from its client, cleaned, and offered to the next.
 pub fn free(core: &mut Core, key: ServerKey) {

@@ -6,8 +6,8 @@ use crate::pools::{handover, limits, neighbours, size, welcome};
 use crate::reactor::turns;
 use crate::router::members;
 use crate::state::Core;
-use crate::state::keys::PoolKey;
-use crate::state::turn::After;
+use pooling::keys::PoolKey;
+use pooling::turn::After;
 
 /// Opens connections for those who wait, as far as the limits allow, and has other workers know who waits still.
 pub fn grow(core: &mut Core, key: PoolKey) {

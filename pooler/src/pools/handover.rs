@@ -14,15 +14,15 @@ use crate::pools::{checks, size, welcome};
 use crate::reactor::sockets;
 use crate::reactor::turns;
 use crate::router::members;
-use crate::session::{Confirmed, Sets};
 use crate::shared::Message;
 use crate::state::Core;
-use crate::state::keys::{PoolKey, ServerKey, WorkerId};
 use crate::state::server::{Server, State};
 use crate::state::traveller::Parcel;
-use crate::state::turn::After;
-use crate::state::turn::Turn;
-use crate::vars::Vars;
+use pooling::keys::{PoolKey, ServerKey, WorkerId};
+use pooling::session::{Confirmed, Sets};
+use pooling::turn::After;
+use pooling::turn::Turn;
+use pooling::vars::Vars;
 
 /// Tells the other workers of a pool how it stands here, and does what follows from that.
 pub fn balance(core: &mut Core, key: PoolKey) {

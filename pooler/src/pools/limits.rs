@@ -15,11 +15,11 @@ use crate::config::PoolMode;
 use crate::pools::neighbours;
 use crate::shared::Message;
 use crate::state::Core;
-use crate::state::keys::{PoolKey, ServerKey};
 use crate::state::pool::Pool;
-use crate::state::quota::Quota;
 use crate::state::server::{Server, State};
 use crate::sync::lock;
+use pooling::keys::{PoolKey, ServerKey};
+use pooling::quota::Quota;
 
 /// How long a client waits before its pool gets a connection at the cost of a pool that has more.
 pub const STARVING: Duration = Duration::from_secs(1);

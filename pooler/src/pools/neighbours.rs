@@ -8,9 +8,9 @@ use wire::backend::Status;
 use crate::common::PoolName;
 use crate::shared::Message;
 use crate::state::Core;
-use crate::state::keys::{PoolKey, WorkerId};
 use crate::state::pool::Pool;
 use crate::state::server::{Residue, Server, State};
+use pooling::keys::{PoolKey, WorkerId};
 
 /// How many connections those who wait would have, beside those that will soon be free.
 pub fn waiting_for_more(core: &Core, key: PoolKey) -> usize {

@@ -5,9 +5,9 @@ use std::rc::Rc;
 use crate::common::PoolName;
 use crate::monitor::ClusterView;
 use crate::state::Core;
-use crate::state::keys::PoolKey;
 use crate::state::pool::Pool;
-use crate::state::quota::Quota;
+use pooling::keys::PoolKey;
+use pooling::quota::Quota;
 
 /// The pool of this database and user, made on first use. Clients of a database whose entry gives a user share that
 /// user's pool ([`crate::config::Config::pool_user`]).

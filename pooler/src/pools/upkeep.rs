@@ -14,11 +14,11 @@ use crate::pools::size;
 use crate::shared::Message;
 use crate::state::Core;
 use crate::state::client::State as ClientState;
-use crate::state::keys::{ClientKey, PoolKey, ServerKey};
 use crate::state::pool::Pool;
 use crate::state::server::Server;
-use crate::state::totals::Totals;
 use crate::sync::lock;
+use pooling::keys::{ClientKey, PoolKey, ServerKey};
+use pooling::totals::Totals;
 
 /// How long such a pool is kept: it remembers a failure, and spares the next client a new connection.
 pub const UNPROVEN_KEPT: Duration = Duration::from_secs(10);

@@ -17,11 +17,11 @@ use crate::pools::limits;
 use crate::reactor::turns;
 use crate::router::members::{self, ACCESS, SHUN};
 use crate::state::Core;
-use crate::state::keys::PoolKey;
 use crate::state::pool::Pool;
 use crate::state::server::Server;
-use crate::state::turn::After;
-use crate::vars::Vars;
+use pooling::keys::PoolKey;
+use pooling::turn::After;
+use pooling::vars::Vars;
 
 /// Whether sessions of a pool of clients may write.
 fn may_write(core: &Core, home: &Pool) -> bool {

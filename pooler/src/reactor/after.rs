@@ -11,8 +11,8 @@ use crate::frontend::{enter, leave, looked_up};
 use crate::pools::{free, grow};
 use crate::reactor::feed;
 use crate::state::Core;
-use crate::state::keys::PoolKey;
-use crate::state::turn::After;
+use pooling::keys::PoolKey;
+use pooling::turn::After;
 
 /// Does what was put off.
 pub fn run_after(core: &mut Core) {

@@ -5,9 +5,9 @@ use crate::shared::Message;
 use crate::state::Core;
 use crate::state::adopted::{Described, Row};
 use crate::state::client::Client;
-use crate::state::keys::ClientKey;
 use crate::state::traveller::{Bound, Traveller};
 use crate::sync::lock;
+use pooling::keys::ClientKey;
 
 /// Sends a client to where it is to go, if it can go now.
 pub fn moves_away(core: &mut Core, key: ClientKey) -> bool {

@@ -9,8 +9,8 @@ use crate::reactor::suspend;
 use crate::shared::Ending;
 use crate::state::Core;
 use crate::state::client::{self, Client, State as ClientState};
-use crate::state::keys::ClientKey;
 use crate::sync::lock;
+use pooling::keys::ClientKey;
 
 /// What clients hear when the pooler ends.
 pub const SHUTTING_DOWN: &str = "the pooler is shutting down";

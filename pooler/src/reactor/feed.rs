@@ -7,9 +7,9 @@ use crate::pipeline::receive;
 use crate::reactor::turns;
 use crate::state::Core;
 use crate::state::client::State;
-use crate::state::keys::{ClientKey, ServerKey};
 use crate::state::server::State as ServerState;
-use crate::state::turn::{Step, Turn};
+use pooling::keys::{ClientKey, ServerKey};
+use pooling::turn::{Step, Turn};
 
 /// Works on a server's input; how many bytes are done with.
 fn server_input(core: &mut Core, key: ServerKey, input: &[u8]) -> usize {

@@ -1,7 +1,6 @@
 //! The event loop of a worker: turns, time, other threads, and how it ends.
 
 pub mod after;
-pub mod busy_poll;
 pub mod depart;
 pub mod door;
 pub mod ending;

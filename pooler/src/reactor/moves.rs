@@ -11,15 +11,15 @@ use crate::frontend::leave;
 use crate::pools::{size, welcome};
 use crate::reactor::{sockets, turns};
 use crate::router::fingerprints;
-use crate::session::Sets;
 use crate::state::Core;
 use crate::state::client::{Client, State};
-use crate::state::keys::{ClientKey, WorkerId};
 use crate::state::traveller::{Bound, Traveller};
-use crate::state::turn::Turn;
-use crate::statement::Statement;
 use crate::sync::lock;
-use crate::vars::Vars;
+use pooling::keys::{ClientKey, WorkerId};
+use pooling::session::Sets;
+use pooling::statement::Statement;
+use pooling::turn::Turn;
+use pooling::vars::Vars;
 
 /// Whether nothing of a client's is under way, and nothing keeps it where it is.
 pub fn may_travel(client: &Client) -> bool {

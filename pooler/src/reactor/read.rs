@@ -10,8 +10,8 @@ use crate::net::Got;
 use crate::reactor::{after, depart, feed, sockets, turns};
 use crate::state::Core;
 use crate::state::client::{self, Client};
-use crate::state::keys::{ClientKey, ServerKey};
-use crate::state::turn::{HIGH_WATER, Turn};
+use pooling::keys::{ClientKey, ServerKey};
+use pooling::turn::{HIGH_WATER, Turn};
 
 /// Read at once.
 pub const READ: usize = 65_536;

@@ -8,9 +8,9 @@ use mio::Token;
 use crate::net::{Io, Stream};
 use crate::reactor::turns;
 use crate::state::Core;
-use crate::state::keys::{ClientKey, ServerKey};
-use crate::state::turn::After;
-use crate::state::turn::{HIGH_WATER, Turn};
+use pooling::keys::{ClientKey, ServerKey};
+use pooling::turn::After;
+use pooling::turn::{HIGH_WATER, Turn};
 
 /// By what events name a connection; the listeners and the mailbox have the numbers between.
 pub fn token_of(turn: Turn) -> Token {

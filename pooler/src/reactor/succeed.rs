@@ -9,12 +9,12 @@ use crate::listen::Listener;
 use crate::reactor::{depart, door, moves};
 use crate::shared::{Ending, Message};
 use crate::state::adopted::Row;
-use crate::state::keys::ClientKey;
 use crate::state::traveller::Traveller;
 use crate::state::{Core, suspension};
 use crate::succession::inherited::{AFTERWARDS, Kind};
 use crate::sync::lock;
 use crate::takeover::{MOST, answer_to_takeover, own_path, send_with, write_plain_rows, write_rows};
+use pooling::keys::ClientKey;
 
 /// Gives the listening sockets to who asks for them on the console.
 pub fn hand_over(core: &mut Core, key: ClientKey) -> Result<(), String> {

@@ -12,10 +12,10 @@ use crate::reactor::turns;
 use crate::shared::Message;
 use crate::state::Core;
 use crate::state::client::State as ClientState;
-use crate::state::keys::{ClientKey, PoolKey, ServerKey, WorkerId};
 use crate::state::suspension::{LATE, Plan, Suspension, end, is_suspended, of_client, of_server};
-use crate::state::turn::Turn;
 use crate::sync::lock;
+use pooling::keys::{ClientKey, PoolKey, ServerKey, WorkerId};
+use pooling::turn::Turn;
 
 /// Holds what is at rest; how much is not. The others are closed when they have had their time.
 pub fn suspend(core: &mut Core) -> usize {

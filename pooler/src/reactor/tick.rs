@@ -15,12 +15,12 @@ use crate::reactor::{depart, ending, moves, sockets, suspend, workload};
 use crate::router::{fingerprints, reroute};
 use crate::state::Core;
 use crate::state::client::{Client, State as ClientState};
-use crate::state::fingerprint::Why;
-use crate::state::keys::{ClientKey, PoolKey, ServerKey};
 use crate::state::pool::Pool;
 use crate::state::server::State;
-use crate::state::totals::Totals;
 use crate::succession;
+use pooling::fingerprint::Why;
+use pooling::keys::{ClientKey, PoolKey, ServerKey};
+use pooling::totals::Totals;
 
 /// How long a closed client may take to notice.
 pub const LINGER: Duration = Duration::from_secs(2);

@@ -5,9 +5,9 @@
 //! and looks anew at how things stand then.
 
 use crate::state::Core;
-use crate::state::keys::ServerKey;
-use crate::state::turn::After;
-use crate::state::turn::Turn;
+use pooling::keys::ServerKey;
+use pooling::turn::After;
+use pooling::turn::Turn;
 
 /// Puts something off until the input at hand has been worked on.
 pub fn later(core: &mut Core, what: After) {

@@ -13,19 +13,19 @@ use mio::{Events, Poll};
 use crate::frontend::accept;
 use crate::listen::Listener;
 use crate::pipeline::{connection, stall};
-use crate::reactor::busy_poll::BusyPoll;
 use crate::reactor::door::DOOR;
 use crate::reactor::read::{self, READ};
 use crate::reactor::{after, ending, mail, tick};
 use crate::router::reroute;
 use crate::shared::Shared;
 use crate::state::door::{Door, Strangers};
-use crate::state::hub::Hubs;
-use crate::state::keys::{ClientKey, ServerKey, WorkerId};
-use crate::state::slots::{Slot, Slots};
-use crate::state::turn::Turn;
 use crate::state::{Core, Entrance, Lifecycle, Parameters, Pipelines, Reactor, Router, Schedule};
-use crate::vars::Tracked;
+use pooling::busy_poll::BusyPoll;
+use pooling::hub::Hubs;
+use pooling::keys::{ClientKey, ServerKey, WorkerId};
+use pooling::slots::{Slot, Slots};
+use pooling::turn::Turn;
+use pooling::vars::Tracked;
 
 /// How often time limits are looked at.
 pub const TICK: Duration = Duration::from_millis(100);

@@ -7,7 +7,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::homes::CONSOLE;
 use crate::state::Core;
-use crate::state::workload::Workload;
+use pooling::workload::Workload;
 
 /// The processor time that this thread has used.
 pub fn processor_time() -> Duration {

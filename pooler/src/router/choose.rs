@@ -10,8 +10,8 @@ use crate::monitor::ClusterView;
 use crate::router::freshness;
 use crate::router::members::{self, ACCESS, SHUN};
 use crate::state::Core;
-use crate::state::fingerprint::Fingerprint;
-use crate::state::keys::ClientKey;
+use pooling::fingerprint::Fingerprint;
+use pooling::keys::ClientKey;
 
 /// What a unit is, for the choice of a server.
 #[derive(Default)]

@@ -11,13 +11,14 @@ use wire::backend::Status;
 use crate::catalog::{Definition, Knowledge, Place, Way};
 use crate::state::Core;
 use crate::state::client::Client;
-use crate::state::fingerprint::{Fingerprint, Fingerprints, Why};
-use crate::state::keys::{ClientKey, PoolKey, ServerKey};
-use crate::state::lexing::Lexing;
-use crate::state::request::Request;
+use crate::state::fingerprints::Fingerprints;
 use crate::state::server::{Residue, Server, State};
-use crate::statement::Statement;
 use crate::sync::lock;
+use pooling::fingerprint::{Fingerprint, Why};
+use pooling::keys::{ClientKey, PoolKey, ServerKey};
+use pooling::lexing::Lexing;
+use pooling::request::Request;
+use pooling::statement::Statement;
 
 /// What is known of the statements of a pool's database.
 pub fn fingerprints_of(core: &mut Core, pool: PoolKey) -> Option<&mut Fingerprints> {

@@ -8,9 +8,9 @@ use crate::common::PoolName;
 use crate::monitor::Met;
 use crate::pools::size;
 use crate::state::Core;
-use crate::state::keys::PoolKey;
 use crate::state::pool::Pool;
 use crate::state::server::Server;
+use pooling::keys::PoolKey;
 
 /// The pool of the server that is written to; none while there is no primary.
 pub fn primary_pool(core: &mut Core, home: PoolKey) -> Option<PoolKey> {

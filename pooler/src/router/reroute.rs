@@ -5,8 +5,8 @@ use crate::monitor::Refreshed;
 use crate::pools::{checkout, welcome};
 use crate::reactor::turns;
 use crate::state::Core;
-use crate::state::keys::PoolKey;
-use crate::state::turn::Turn;
+use pooling::keys::PoolKey;
+use pooling::turn::Turn;
 
 /// Lets the clients who wait in a pool choose again: those of a member because its server will not do, those of a
 /// home because another may.

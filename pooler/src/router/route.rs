@@ -16,10 +16,10 @@ use crate::pipeline::connection;
 use crate::router::choose::{self, Sort, serves, want};
 use crate::router::{members, unit};
 use crate::state::Core;
-use crate::state::client::Discard;
-use crate::state::extent::{Extent, extent, is_sound};
-use crate::state::keys::{ClientKey, PoolKey};
-use crate::state::turn::{Step, Turn};
+use pooling::client::Discard;
+use pooling::extent::{Extent, extent, is_sound};
+use pooling::keys::{ClientKey, PoolKey};
+use pooling::turn::{Step, Turn};
 
 /// A unit longer than this is not waited for until it can be judged as a whole.
 pub const LONGEST_JUDGED: usize = 65_536;

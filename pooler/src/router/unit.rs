@@ -7,8 +7,8 @@ use wire::frontend::{self, tag};
 
 use crate::router::fingerprints;
 use crate::state::Core;
-use crate::state::fingerprint::{Fingerprint, Why};
-use crate::state::keys::{ClientKey, PoolKey};
+use pooling::fingerprint::{Fingerprint, Why};
+use pooling::keys::{ClientKey, PoolKey};
 
 /// How a unit may be sent.
 pub enum Way {

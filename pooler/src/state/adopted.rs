@@ -8,7 +8,7 @@ use crate::homes::Place;
 use crate::net::{Io, Stream};
 use crate::seat::Seat;
 use crate::state::traveller::Traveller;
-use crate::vars::Tracked;
+use pooling::vars::Tracked;
 
 /// A row of the answer: its first column says what it is.
 pub type Row = Vec<Vec<u8>>;

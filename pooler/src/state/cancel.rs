@@ -3,8 +3,8 @@
 use wire::startup::CancelKey;
 
 use crate::state::Core;
-use crate::state::keys::{ClientKey, WorkerId};
 use crate::sync::lock;
+use pooling::keys::{ClientKey, WorkerId};
 
 /// Who asked to cancel: the connection that brought the request.
 pub type Asker = (WorkerId, ClientKey);

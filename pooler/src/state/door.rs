@@ -10,8 +10,8 @@ use mio::{Interest, Registry, Token};
 
 use crate::listen::Listener;
 use crate::net::Stream;
-use crate::state::keys::{ClientKey, WorkerId};
 use crate::succession::inherited::Kind;
+use pooling::keys::{ClientKey, WorkerId};
 
 /// Accepted at most before others get their turns.
 pub const BATCH: usize = 64;

@@ -9,8 +9,7 @@ use crate::config::{self, AuthType, Config, Settings};
 use crate::homes::Place;
 use crate::password::Stored;
 use crate::refusal::Refusal;
-use crate::state::relay::Replication;
-use crate::vars::Vars;
+use pooling::relay::Replication;
 
 /// A client that has proven who it is and has not been given a place at its database.
 #[derive(Debug)]
@@ -126,15 +125,6 @@ impl Lookup {
     }
 }
 
-/// What a server has made of the settings in a startup packet.
-#[derive(Debug)]
-pub struct Verified {
-    /// The tracked ones as the server writes them.
-    pub vars: Vars,
-    /// The others that it has told of, by name.
-    pub told: Vec<(String, String)>,
-}
-
 /// Longer names of users and databases are no names: PostgreSQL cuts its own off at 63 bytes.
 pub const MAX_NAME: usize = 128;
 
@@ -159,7 +149,8 @@ impl Introduction {
     /// Reads a startup packet.
     pub fn read(startup: &Startup<'_>, settings: &Settings) -> Result<Self, Refusal> {
         let user = startup.get("user").filter(|user| !user.is_empty()).ok_or(Refusal::NoUser)?;
-        let replication = startup.get("replication").map(Replication::read).transpose()?.flatten();
+        let replication =
+            startup.get("replication").map(Replication::read).transpose().map_err(Refusal::Replication)?.flatten();
         // Physical replication is of no database: this name stands for it, as libpq has it.
         let unnamed = if replication == Some(Replication::Physical) { "replication" } else { user };
         let database = startup.get("database").filter(|name| !name.is_empty()).unwrap_or(unnamed);

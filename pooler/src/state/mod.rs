@@ -8,25 +8,12 @@ pub mod cancel;
 pub mod client;
 pub mod cluster;
 pub mod door;
-pub mod extent;
-pub mod failure;
-pub mod fingerprint;
-pub mod hub;
-pub mod keys;
-pub mod lexing;
+pub mod fingerprints;
 pub mod login;
-pub mod pipeline;
 pub mod pool;
-pub mod quota;
-pub mod relay;
-pub mod request;
 pub mod server;
-pub mod slots;
 pub mod suspension;
-pub mod totals;
 pub mod traveller;
-pub mod turn;
-pub mod workload;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::rc::Rc;
@@ -39,21 +26,22 @@ use crate::admin::console::Console;
 use crate::config::Config;
 use crate::log::Subject;
 use crate::monitor::ClusterView;
-use crate::reactor::busy_poll::BusyPoll;
 use crate::shared::Shared;
 use crate::state::client::Client;
 use crate::state::door::{Door, Strangers};
-use crate::state::fingerprint::{Fingerprint, Fingerprints};
-use crate::state::hub::Hubs;
-use crate::state::keys::{ClientKey, PoolKey, ServerKey, WorkerId};
+use crate::state::fingerprints::Fingerprints;
 use crate::state::pool::Pool;
 use crate::state::server::Server;
-use crate::state::slots::Slots;
 use crate::state::suspension::Suspension;
-use crate::state::turn::After;
-use crate::state::turn::Turn;
-use crate::state::workload::Workload;
-use crate::vars::Tracked;
+use pooling::busy_poll::BusyPoll;
+use pooling::fingerprint::Fingerprint;
+use pooling::hub::Hubs;
+use pooling::keys::{ClientKey, PoolKey, ServerKey, WorkerId};
+use pooling::slots::Slots;
+use pooling::turn::After;
+use pooling::turn::Turn;
+use pooling::vars::Tracked;
+use pooling::workload::Workload;
 
 /// The parameters whose values servers tell.
 #[derive(Debug)]
@@ -193,6 +181,13 @@ impl Core {
         let client = self.clients.get_mut(key.0)?;
         let server = self.servers.get_mut(client.checkout.connection()?.0)?;
         Some((client, server))
+    }
+
+    /// A server connection and the client whose answers come on it.
+    pub fn answered_pair(&mut self, key: ServerKey) -> Option<(&mut Server, &mut Client)> {
+        let server = self.servers.get_mut(key.0)?;
+        let client = self.clients.get_mut(server.client()?.0)?;
+        Some((server, client))
     }
 
     /// Whether nothing is read or begun here, but for the console.

@@ -10,14 +10,14 @@ use crate::common::Membership;
 use crate::config::PoolMode;
 use crate::metrics::Stats;
 use crate::state::client::Client;
-use crate::state::failure::{Failure, Retries};
-use crate::state::keys::{ClientKey, PoolKey, ServerKey};
-use crate::state::login::Verified;
-use crate::state::quota::Quota;
-use crate::state::slots::Slots;
-use crate::state::totals::Totals;
-use crate::statement::Statements;
-use crate::vars::Vars;
+use pooling::client::Verified;
+use pooling::failure::{Failure, Retries};
+use pooling::keys::{ClientKey, PoolKey, ServerKey};
+use pooling::quota::Quota;
+use pooling::slots::Slots;
+use pooling::statement::Statements;
+use pooling::totals::Totals;
+use pooling::vars::Vars;
 
 impl Pool {
     /// How many units a pipelined connection of this pool may carry: so many as a client can wait behind.

@@ -1,10 +1,9 @@
 //! A connection to a PostgreSQL server.
 
-use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Instant;
 
-use wire::backend::{Report, Status};
+use wire::backend::Status;
 use wire::login::Login;
 use wire::startup::CancelKey;
 
@@ -13,11 +12,11 @@ use crate::common::Permit;
 use crate::config::SslMode;
 use crate::monitor::address::Address;
 use crate::net::Io;
-use crate::session::{Confirmed, Target};
-use crate::state::keys::{ClientKey, PoolKey, ServerKey, WorkerId};
-use crate::state::pipeline::Pipeline;
-use crate::state::request::Request;
-use crate::statement::{Known, Statement};
+use pooling::exchange::Exchange;
+use pooling::keys::{ClientKey, PoolKey, ServerKey, WorkerId};
+use pooling::pipeline::Pipeline;
+use pooling::session::{Confirmed, Target};
+use pooling::statement::{Known, Statement};
 
 /// Where a server connection stands.
 #[derive(Debug)]
@@ -65,15 +64,6 @@ pub enum Apart {
     Hub,
 }
 
-/// Where the body of a long message goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Passing {
-    /// To the client.
-    On,
-    /// Nowhere.
-    Off,
-}
-
 /// Where a server connection leads.
 #[derive(Debug)]
 pub struct Endpoint {
@@ -87,32 +77,6 @@ pub struct Endpoint {
     pub sslmode: SslMode,
     /// The place of its host and port in the statistics of its pool.
     pub place: usize,
-}
-
-/// What a server was asked, and how far it has answered.
-#[derive(Debug, Default)]
-pub struct Exchange {
-    /// What was asked and not answered.
-    pub requests: VecDeque<Request>,
-    /// An error has ended the unit at the head: what was asked up to its end will not be answered.
-    pub failed: bool,
-    /// What was asked up to the next Sync will not be answered, not even a Query.
-    pub skips: bool,
-    /// How many statements of the request at the head have finished.
-    pub finished: usize,
-    /// A statement of the unit at the head that may have changed settings has finished; the server tells of them when the
-    /// unit ends.
-    pub has_set: bool,
-    /// Whether part of a unit's answer has been passed on.
-    pub answered: bool,
-    /// It takes in a COPY.
-    pub copying: bool,
-    /// Bytes of a long message that are still to come, and where they go.
-    pub passing: (usize, Option<Passing>),
-    /// The error that a statement of ours has met.
-    pub own_error: Option<Report>,
-    /// What has been sent may have written, and its end has not been seen.
-    pub writes: bool,
 }
 
 /// What is known of the session on a server connection.

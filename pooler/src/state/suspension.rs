@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use crate::shared::Shared;
 use crate::state::client::{Client, State as ClientState};
-use crate::state::request::Request;
 use crate::state::server::{Server, State};
 use crate::sync::lock;
+use pooling::request::Request;
 
 /// What those hear who are not at rest in time.
 pub const LATE: &str = "the pooler is suspended, and the connection was not at rest in time (suspend_timeout)";

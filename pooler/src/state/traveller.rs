@@ -12,8 +12,8 @@ use crate::monitor::address::Address;
 use crate::net::Io;
 use crate::replay::Owed;
 use crate::seat::Seat;
-use crate::state::keys::WorkerId;
-use crate::statement::Carried;
+use pooling::keys::WorkerId;
+use pooling::statement::Carried;
 
 /// What a client has done.
 #[derive(Debug, Clone, Copy, Default)]

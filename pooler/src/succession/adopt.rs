@@ -14,13 +14,13 @@ use crate::seat::Seat;
 use crate::shared::{Message, Shared};
 use crate::state::Core;
 use crate::state::adopted::{Adopted, CONSISTENCIES, Described, ROLES, value_of};
-use crate::state::lexing::Lexing;
 use crate::state::traveller::{Deeds, Settings, Traveller};
-use crate::statement::Carried;
 use crate::succession::{BUSY, LATER, SOON};
 use crate::sync::lock;
 use crate::takeover::Predecessor;
-use crate::vars::{Tracked, Vars, assigned};
+use pooling::lexing::Lexing;
+use pooling::statement::Carried;
+use pooling::vars::{Tracked, Vars, assigned};
 
 /// Takes the clients of the process before over, until it has none or ends.
 pub fn adopt(mut before: Predecessor, shared: &Arc<Shared>) {

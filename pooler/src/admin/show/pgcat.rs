@@ -7,7 +7,7 @@ use super::Show;
 use crate::admin::seen::{Part, PoolSeen, whole_pools};
 use crate::admin::show::view::{Columns, Row, Table, View, number, text};
 use crate::metrics::server_name;
-use crate::state::totals::Totals;
+use pooling::totals::Totals;
 
 /// The columns and rows of what PgCat shows in a way of its own.
 pub fn of(show: Show) -> Option<Table> {

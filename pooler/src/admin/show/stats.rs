@@ -6,7 +6,7 @@ use std::time::Duration;
 use wire::backend::ColumnType::{Int8, Text};
 
 use crate::admin::show::view::{Columns, Row, View, number, text};
-use crate::state::totals::Totals;
+use pooling::totals::Totals;
 
 pub const COLUMNS: Columns = &[
     ("database", Text),

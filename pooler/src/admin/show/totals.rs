@@ -5,7 +5,7 @@ use wire::backend::ColumnType::{Int8, Text};
 use super::stats;
 
 use crate::admin::show::view::{Columns, Row, View, number, text};
-use crate::state::totals::Totals;
+use pooling::totals::Totals;
 
 pub const COLUMNS: Columns = &[("name", Text), ("value", Int8)];
 

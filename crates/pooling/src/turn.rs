@@ -1,6 +1,6 @@
 //! Turns of connections, and what became of the bytes at the front of an input.
 
-use crate::state::keys::{ClientKey, PoolKey, ServerKey};
+use crate::keys::{ClientKey, PoolKey, ServerKey};
 
 /// A receiver with more than this unsent makes its sender wait.
 pub const HIGH_WATER: usize = 262_144;

@@ -3,8 +3,6 @@
 use wire::backend::tag;
 use wire::frame::HEADER;
 
-use crate::refusal::Refusal;
-
 /// Which kind of replication a client asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Replication {
@@ -16,7 +14,7 @@ pub enum Replication {
 
 impl Replication {
     /// What stands for it in a startup packet, as PostgreSQL reads it: `database`, or a Boolean in any of its spellings.
-    pub fn read(value: &str) -> Result<Option<Self>, Refusal> {
+    pub fn read(value: &str) -> Result<Option<Self>, String> {
         if value == "database" {
             return Ok(Some(Self::Logical));
         }
@@ -27,7 +25,7 @@ impl Replication {
         } else if begins("false", 1) || begins("no", 1) || begins("off", 2) || word == "0" {
             Ok(None)
         } else {
-            Err(Refusal::Replication(value.to_owned()))
+            Err(value.to_owned())
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::state::fingerprint::Why;
+use crate::fingerprint::Why;
 
 /// Counts of what has gone through a pool.
 #[derive(Debug, Clone, Copy, Default)]

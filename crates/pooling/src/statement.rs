@@ -13,10 +13,10 @@ use std::sync::{Arc, OnceLock};
 
 use classify::Verdict;
 
+use crate::fingerprint::Fingerprint;
 use crate::keeping::Counts;
+use crate::lexing::{Lexing, Reading, UNCLEAR};
 use crate::session::Sets;
-use crate::state::fingerprint::Fingerprint;
-use crate::state::lexing::{Lexing, Reading, UNCLEAR};
 use crate::vars::{Tracked, Vars};
 
 /// A definition: a text with its parameter types.

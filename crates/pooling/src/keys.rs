@@ -1,6 +1,6 @@
 //! The keys of clients, server connections, pools and workers: types of their own, so that none is taken for another.
 
-use crate::state::slots::Slot;
+use crate::slots::Slot;
 
 /// Names a client within its worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use crate::channels::Hub;
-use crate::state::keys::{ClientKey, PoolKey, ServerKey};
+use crate::keys::{ClientKey, PoolKey, ServerKey};
 
 /// The hub of a pool.
 #[derive(Debug)]

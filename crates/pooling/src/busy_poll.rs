@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::state::keys::ClientKey;
+use crate::keys::ClientKey;
 
 /// A client is not alone for so long after another has spoken.
 pub const COMPANY: Duration = Duration::from_millis(1);
@@ -51,7 +51,7 @@ impl BusyPoll {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::slots::Slot;
+    use crate::slots::Slot;
 
     const BUSY: Duration = Duration::from_micros(100);
 

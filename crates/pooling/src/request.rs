@@ -3,7 +3,8 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use classify::Verdict;
+use classify::{Discard, Kind, Value, Verdict};
+use wire::backend::Status;
 
 use crate::statement::Statement;
 
@@ -105,5 +106,46 @@ impl Request {
     /// everything up to the next Sync, a Query too.
     pub fn ends_failed_unit(&self, skips: bool) -> bool {
         if skips { matches!(self, Self::Sync | Self::HiddenSync) } else { self.ends_unit() }
+    }
+}
+
+impl Request {
+    /// Whether names of statements depend on how it is answered.
+    pub fn is_about_names(&self, status: Status) -> bool {
+        match self {
+            // The unnamed statement is prepared again wherever that is not certain, which a failed transaction refuses.
+            Self::Parse { unnamed, .. } => !unnamed || status == Status::Failed,
+            Self::Invented { .. } => true,
+            Self::Query(verdict, _) => verdict.as_deref().is_none_or(forgets),
+            Self::Execute(statement) => {
+                statement.as_ref().and_then(|statement| statement.verdict()).as_deref().is_none_or(forgets)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether it may lead parameters back to what they were at startup.
+    pub fn resets(&self) -> bool {
+        match self {
+            Self::Query(verdict, _) => verdict.as_deref().is_some_and(resets),
+            Self::Execute(statement) => {
+                statement.as_ref().and_then(|known| known.verdict()).as_deref().is_some_and(resets)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Whether a statement may forget prepared statements.
+fn forgets(verdict: &Verdict) -> bool {
+    matches!(verdict.kind, Kind::Deallocate(_) | Kind::Discard(_)) || verdict.statements > 1 && verdict.dirties
+}
+
+/// Whether a statement may lead parameters back to what they were at startup.
+fn resets(verdict: &Verdict) -> bool {
+    match &verdict.kind {
+        Kind::Reset { .. } | Kind::Discard(Discard::All) => true,
+        Kind::Set(sets) => sets.iter().any(|set| set.value == Value::Default),
+        _ => verdict.statements > 1 && verdict.dirties,
     }
 }

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use crate::state::fingerprint::Fingerprint;
-use crate::state::keys::ClientKey;
+use crate::fingerprint::Fingerprint;
+use crate::keys::ClientKey;
 use crate::statement::Statement;
 
 /// History that is done with is thrown away when it is this much.

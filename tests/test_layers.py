@@ -1,0 +1,73 @@
+"""The files of the pooler use each other in one direction: there is no circle of files."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+IMPORT = re.compile(r"\buse ((?:crate|super)::[^;]+);|\b((?:crate|super)(?:::\w+)+)")
+
+
+def flat(tree: str) -> list[str]:
+    """The paths of a `use` tree."""
+    tree = tree.strip()
+    if not (group := re.fullmatch(r"(.*?)\{(.*)\}", tree, re.S)):
+        return [re.sub(r" as \w+", "", tree)]
+    paths, depth, part = [], 0, ""
+    for letter in group[2] + ",":
+        depth += (letter == "{") - (letter == "}")
+        if letter == "," and depth == 0:
+            paths += flat(group[1] + part.strip()) if part.strip() else []
+            part = ""
+        else:
+            part += letter
+    return paths
+
+
+def imports(folder: Path) -> dict[str, set[str]]:
+    """The modules that each module of a crate names. A module that only declares and re-exports is none."""
+    files = {path.relative_to(folder) for path in folder.rglob("*.rs")}
+    names = {"::".join(f.parts[:-1] if f.stem == "mod" else (*f.parts[:-1], f.stem)): f for f in files}
+    graph: dict[str, set[str]] = {}
+    for name, file in names.items():
+        text = re.sub(r"#\[cfg\(test\)\]\s*mod tests \{.*", "", (folder / file).read_text(), flags=re.S)
+        text = re.sub(r"//.*", "", text)
+        found = [path for use, path in IMPORT.findall(text) for path in (flat(use) if use else [path])]
+        graph[name] = set()
+        for path in found:
+            parts = path.split("::")
+            parts = [*name.split("::")[:-1], *parts[1:]] if parts[0] == "super" else parts[1:]
+            known = ["::".join(parts[:end]) for end in range(len(parts), 0, -1)]
+            graph[name] |= {next((module for module in known if module in names), name)} - {name}
+    return graph
+
+
+def circle(graph: dict[str, set[str]]) -> list[str] | None:
+    """Modules that use each other in a circle, if there are any."""
+    done: set[str] = set()
+
+    def walk(name: str, way: list[str]) -> list[str] | None:
+        if name in way:
+            return [*way[way.index(name) :], name]
+        if name in done:
+            return None
+        for used in sorted(graph[name]):
+            if found := walk(used, [*way, name]):
+                return found
+        done.add(name)
+        return None
+
+    return next((found for name in sorted(graph) if (found := walk(name, []))), None)
+
+
+@pytest.mark.parametrize("crate", ["pooler", "crates/pooling"])
+def test_files_use_each_other_in_one_direction(crate: str) -> None:
+    graph = imports(ROOT / crate / "src")
+    assert len(graph) > 20 and sum(map(len, graph.values())) > 20, "the imports were read"
+    assert not (found := circle(graph)), f"a circle of files: {' -> '.join(found)}"
+
+
+def test_a_circle_is_found() -> None:
+    assert circle({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": set()}) == ["a", "b", "c", "a"]
+    assert circle({"a": {"b", "c"}, "b": {"c"}, "c": set()}) is None
