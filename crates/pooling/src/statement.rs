@@ -203,6 +203,11 @@ impl Statements {
     pub fn len(&self) -> usize {
         self.count
     }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
 }
 
 /// In which way a session with these settings reads statements.
@@ -290,6 +295,11 @@ impl Known {
     /// How many it knows.
     pub fn len(&self) -> usize {
         self.by_id.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 }
 

@@ -89,7 +89,7 @@ fn send_over(core: &mut Core, key: ServerKey, to: WorkerId) {
         standby: known.standby,
         sslmode: at.sslmode,
         mark: known.mark,
-        prepared: known.statements.len() > 0,
+        prepared: !known.statements.is_empty(),
         unchecked,
         orders: core.lifecycle.orders,
     };

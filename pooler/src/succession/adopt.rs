@@ -80,8 +80,7 @@ pub fn receive(core: &mut Core, adopted: Adopted) {
     let ([values, startup_values], [sets, startup_sets]) = (described.values, described.sets);
     let carried = |lexing: &[u8], definition: Vec<u8>| Carried::anew(definition.into(), Lexing::of_word(lexing));
     let statements = described.statements.into_iter();
-    let mut owed = Owed::default();
-    owed.chosen = value_of(&CONSISTENCIES, &described.read_your_writes);
+    let owed = Owed { chosen: value_of(&CONSISTENCIES, &described.read_your_writes), ..Owed::default() };
     let traveller = Traveller {
         io,
         id: core.shared.next_id(),
