@@ -1,66 +1,76 @@
-//! The account that the pooler runs as.
+//! Accounts and groups of the operating system: the pooler's own, and those at the other end of Unix sockets.
 
 use std::ffi::CString;
+use std::io;
+use std::os::fd::AsFd;
+
+use nix::sys::socket::{getsockopt, sockopt};
+use nix::unistd::{self, Gid, Group, Uid, User};
 
 /// Becomes a user, for good, when the pooler was started as root; anybody else stays who they are.
 ///
-/// To be called before there are threads: the user database is read into memory that all share.
+/// To be called before there are threads, so that none of them runs as root.
 pub fn become_user(name: &str) -> Result<(), String> {
-    // SAFETY: geteuid has no arguments, touches no memory and cannot fail.
-    if name.is_empty() || unsafe { libc::geteuid() } != 0 {
+    if name.is_empty() || !Uid::effective().is_root() {
         return Ok(());
     }
-    let fail = |what: &str| Err(format!("user = {name}: {what}: {}", std::io::Error::last_os_error()));
-    let text = CString::new(name).map_err(|_| "user: a name has no zero bytes".to_owned())?;
-    // SAFETY: `text` is a string that ends with a zero byte; no other thread reads the user database.
-    let entry = unsafe { libc::getpwnam(text.as_ptr()) };
-    if entry.is_null() {
-        return Err(format!("user = {name}: there is no such account"));
-    }
-    // SAFETY: the entry is not null, and stays as it is until the user database is read again.
-    let (uid, gid) = unsafe { ((*entry).pw_uid, (*entry).pw_gid) };
-    // SAFETY: `text` is a string that ends with a zero byte.
-    if unsafe { libc::initgroups(text.as_ptr(), gid) } != 0 {
-        return fail("cannot take over the groups");
-    }
-    // SAFETY: a number is all that is passed. The group goes first: afterwards it could not be changed.
-    if unsafe { libc::setgid(gid) } != 0 {
-        return fail("cannot change the group");
-    }
-    // SAFETY: a number is all that is passed.
-    if unsafe { libc::setuid(uid) } != 0 {
-        return fail("cannot change the user");
-    }
-    Ok(())
+    let fail = |what: &str, why: &dyn std::fmt::Display| format!("user = {name}: {what}: {why}");
+    let found = User::from_name(name).map_err(|error| fail("cannot look the account up", &io::Error::from(error)))?;
+    let Some(user) = found else { return Err(format!("user = {name}: there is no such account")) };
+    let text = CString::new(name).map_err(|error| fail("cannot take over the groups", &error))?;
+    unistd::initgroups(&text, user.gid)
+        .map_err(|error| fail("cannot take over the groups", &io::Error::from(error)))?;
+    // The group goes first: afterwards it could not be changed.
+    unistd::setgid(user.gid).map_err(|error| fail("cannot change the group", &io::Error::from(error)))?;
+    unistd::setuid(user.uid).map_err(|error| fail("cannot change the user", &io::Error::from(error)))
+}
+
+/// The account that the pooler runs as.
+pub fn own() -> Uid {
+    Uid::effective()
+}
+
+/// The account of the process at the other end of a Unix socket.
+pub fn peer(socket: impl AsFd) -> io::Result<Uid> {
+    Ok(Uid::from_raw(getsockopt(&socket, sockopt::PeerCredentials)?.uid()))
 }
 
 /// The name of an account.
-pub fn name(uid: libc::uid_t) -> Option<String> {
-    let mut text = vec![0; 16_384];
-    // SAFETY: a passwd is made of pointers and numbers, for which zeros are values.
-    let mut entry: libc::passwd = unsafe { std::mem::zeroed() };
-    let mut found = std::ptr::null_mut();
-    // SAFETY: the buffer is as long as is said, and all that is pointed to lives until the name has been copied.
-    let outcome = unsafe { libc::getpwuid_r(uid, &raw mut entry, text.as_mut_ptr(), text.len(), &raw mut found) };
-    if outcome != 0 || found.is_null() {
-        return None;
-    }
-    // SAFETY: the name is a string in the buffer that ends with a zero byte.
-    let name = unsafe { std::ffi::CStr::from_ptr(entry.pw_name) };
-    name.to_str().ok().map(str::to_owned)
+pub fn name(account: Uid) -> Option<String> {
+    User::from_uid(account).ok()?.map(|user| user.name)
 }
 
 /// The number of a group.
-pub fn group(name: &str) -> Result<libc::gid_t, String> {
+pub fn group(name: &str) -> Result<Gid, String> {
     if let Ok(number) = name.parse() {
-        return Ok(number);
+        return Ok(Gid::from_raw(number));
     }
-    let text = CString::new(name).map_err(|_| "a name has no zero bytes".to_owned())?;
-    // SAFETY: `text` is a string that ends with a zero byte; this is called before there are threads.
-    let entry = unsafe { libc::getgrnam(text.as_ptr()) };
-    if entry.is_null() {
-        return Err(format!("there is no group {name}"));
+    match Group::from_name(name) {
+        Ok(Some(group)) => Ok(group.gid),
+        Ok(None) => Err(format!("there is no group {name}")),
+        Err(error) => Err(format!("cannot look the group {name} up: {}", io::Error::from(error))),
     }
-    // SAFETY: the entry is not null, and stays as it is until the group database is read again.
-    Ok(unsafe { (*entry).gr_gid })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn both_ends_of_a_socket_of_ones_own_have_ones_account() {
+        let (left, right) = UnixStream::pair().unwrap();
+        assert_eq!(peer(&left).unwrap(), own());
+        assert_eq!(peer(&right).unwrap(), own());
+    }
+
+    #[test]
+    fn root_and_its_group_have_their_names_and_numbers() {
+        assert_eq!(name(Uid::from_raw(0)).as_deref(), Some("root"));
+        assert_eq!(name(Uid::from_raw(3_999_999_999)), None);
+        assert_eq!(group("root"), Ok(Gid::from_raw(0)));
+        assert_eq!(group("17"), Ok(Gid::from_raw(17)));
+        assert_eq!(group("no such group"), Err("there is no group no such group".to_owned()));
+    }
 }

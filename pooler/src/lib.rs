@@ -5,6 +5,8 @@
 //! Around them are [`config`], the [`monitor`] of servers, the [`catalog`] of what databases hold, the console
 //! ([`admin`]) and [`metrics`]. ARCHITECTURE.md follows a statement through the files.
 
+#![forbid(unsafe_code)]
+
 pub mod account;
 pub mod admin;
 mod backend;
@@ -44,6 +46,7 @@ pub mod shared;
 pub mod state;
 pub mod succession;
 pub mod sync;
+mod syslog;
 pub mod takeover;
 mod tls;
 pub mod watch;

@@ -154,7 +154,7 @@ fn unix(path: PathBuf, settings: &Settings, inherited: &mut Inherited) -> io::Re
     let listener = UnixListener::bind(&path)?;
     if !settings.unix_socket_group.is_empty() {
         let group = account::group(&settings.unix_socket_group).map_err(io::Error::other)?;
-        std::os::unix::fs::chown(&path, None, Some(group))?;
+        std::os::unix::fs::chown(&path, None, Some(group.as_raw()))?;
     }
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(settings.unix_socket_mode.0))?;
     Ok(Listener::Unix(listener, path))

@@ -3,17 +3,19 @@
 //! Nothing on the way of a statement logs, so a lock and one write a line are enough. A line that would have to wait,
 //! since whoever reads a pipe does not keep up, is dropped and counted: the threads that log carry everybody's traffic.
 
-use std::ffi::CString;
 use std::fmt::{Arguments, Display, Formatter};
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::{AsRawFd, RawFd};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::os::fd::AsFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::pipe::PIPE_BUF;
 use serde_json::{Map, Value};
 
 use crate::config::{LogFormat, Settings};
+use crate::syslog::{Severity, Syslog};
 
 /// How much something matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,8 +67,7 @@ struct Log {
     /// The standard error gets nothing.
     quiet: bool,
     file: Option<File>,
-    /// The facility of the system's log.
-    syslog: Option<libc::c_int>,
+    syslog: Option<Syslog>,
     /// Lines that were dropped since the last that was written.
     lost: u64,
     /// The last one was written in part.
@@ -75,8 +76,6 @@ struct Log {
 
 static LOG: Mutex<Log> =
     Mutex::new(Log { format: LogFormat::Plain, quiet: false, file: None, syslog: None, lost: 0, cut: false });
-/// The system's log keeps a pointer to the name that it was opened with, so that is kept for ever.
-static IDENT: OnceLock<CString> = OnceLock::new();
 
 fn log() -> MutexGuard<'static, Log> {
     LOG.lock().unwrap_or_else(PoisonError::into_inner)
@@ -92,16 +91,11 @@ pub fn configure(settings: &Settings) -> io::Result<()> {
         })?;
         Some(opened)
     };
-    let facility = settings.syslog.then(|| facility(&settings.syslog_facility)).flatten();
-    if let Some(facility) = facility {
-        let ident = IDENT.get_or_init(|| CString::new(settings.syslog_ident.as_str()).unwrap_or_default());
-        // SAFETY: `ident` is a string that ends with a zero byte and is never freed.
-        unsafe { libc::openlog(ident.as_ptr(), libc::LOG_PID, facility) };
-    }
+    let syslog = settings.syslog.then(|| Syslog::new(&settings.syslog_ident, settings.syslog_facility)).transpose()?;
     let mut log = log();
     log.format = settings.log_format;
     log.file = file;
-    log.syslog = facility;
+    log.syslog = syslog;
     Ok(())
 }
 
@@ -110,41 +104,16 @@ pub fn be_quiet() {
     log().quiet = true;
 }
 
-/// The number of a facility of the system's log.
-fn facility(name: &str) -> Option<libc::c_int> {
-    let locals = [
-        libc::LOG_LOCAL0,
-        libc::LOG_LOCAL1,
-        libc::LOG_LOCAL2,
-        libc::LOG_LOCAL3,
-        libc::LOG_LOCAL4,
-        libc::LOG_LOCAL5,
-        libc::LOG_LOCAL6,
-        libc::LOG_LOCAL7,
-    ];
-    Some(match name {
-        "auth" => libc::LOG_AUTH,
-        "authpriv" => libc::LOG_AUTHPRIV,
-        "daemon" => libc::LOG_DAEMON,
-        "user" => libc::LOG_USER,
-        other => *locals.get(other.strip_prefix("local")?.parse::<usize>().ok()?)?,
-    })
-}
-
 /// Writes one line.
 pub fn line(level: Level, subject: Option<&Subject>, text: Arguments<'_>) {
     let mut log = log();
     let line = log.form(level, subject, text);
     log.write(&line);
-    if let Some(facility) = log.syslog {
-        let priority = if level == Level::Log { libc::LOG_INFO } else { libc::LOG_WARNING };
-        let whole = match subject {
-            Some(subject) => format!("{subject}: {text}"),
-            None => text.to_string(),
-        };
-        if let Ok(whole) = CString::new(whole.replace('\0', " ")) {
-            // SAFETY: both strings end with a zero byte; the format takes one string.
-            unsafe { libc::syslog(facility | priority, c"%s".as_ptr(), whole.as_ptr()) };
+    if let Some(syslog) = &mut log.syslog {
+        let severity = if level == Level::Log { Severity::Informational } else { Severity::Warning };
+        match subject {
+            Some(subject) => syslog.send(severity, format_args!("{subject}: {text}")),
+            None => syslog.send(severity, text),
         }
     }
 }
@@ -173,9 +142,9 @@ impl Log {
     /// Whether all of a text could be written. There is nobody who could be told why not.
     fn put(&mut self, text: &str) -> bool {
         let written = match &self.file {
-            Some(file) => write_without_waiting(file.as_raw_fd(), file, text.as_bytes()),
+            Some(file) => write_without_waiting(file, text.as_bytes()),
             None if self.quiet => return true,
-            None => write_without_waiting(libc::STDERR_FILENO, io::stderr(), text.as_bytes()),
+            None => write_without_waiting(io::stderr(), text.as_bytes()),
         };
         let whole = written == text.len();
         self.cut = !whole && (written > 0 || self.cut);
@@ -184,12 +153,11 @@ impl Log {
 }
 
 /// Writes as much as there is room for; how many bytes. A pipe that has room at all takes PIPE_BUF bytes.
-fn write_without_waiting(fd: RawFd, mut to: impl Write, bytes: &[u8]) -> usize {
+fn write_without_waiting(mut to: impl Write + AsFd, bytes: &[u8]) -> usize {
     let mut written = 0;
-    for piece in bytes.chunks(libc::PIPE_BUF) {
-        let mut poll = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
-        // SAFETY: there is one structure, which lives as long as the call.
-        let has_room = unsafe { libc::poll(&raw mut poll, 1, 0) } > 0;
+    for piece in bytes.chunks(PIPE_BUF) {
+        let found = poll(&mut [PollFd::new(&to, PollFlags::OUT)], Some(&Timespec::default()));
+        let has_room = found.is_ok_and(|ready| ready > 0);
         if !has_room || to.write_all(piece).is_err() {
             break;
         }
@@ -308,13 +276,5 @@ mod tests {
             assert_eq!(read[name], value);
         }
         assert!(read.get("server").is_none());
-    }
-
-    #[test]
-    fn facilities_have_syslogs_names() {
-        assert_eq!(facility("daemon"), Some(libc::LOG_DAEMON));
-        assert_eq!(facility("local7"), Some(libc::LOG_LOCAL7));
-        assert_eq!(facility("local8"), None);
-        assert_eq!(facility("nonsense"), None);
     }
 }

@@ -1,5 +1,7 @@
 //! `howdah-pooler CONFIG` runs the pooler in the foreground; `command.rs` has the other commands.
 
+#![forbid(unsafe_code)]
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
@@ -18,6 +20,7 @@ use howdah_pooler::{
     account, deriver, info, log, metrics, monitor, notify, pause, reload, replay, succession, warning, watch,
 };
 use pooling::keys::WorkerId;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
 mod command;
@@ -190,14 +193,9 @@ fn ordered(signal: i32, sigterm: Shutdown) -> Ending {
 
 /// Raises the limit of open files as far as the system lets anybody: a client is one, and so is a server connection.
 fn open_many_files() {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is an rlimit that the call fills in.
-    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == 0 {
-        limit.rlim_cur = limit.rlim_max;
-        // SAFETY: `limit` is an initialised rlimit, which the call only reads.
-        if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) } != 0 {
-            warning!("the limit of open files could not be raised");
-        }
+    let most = getrlimit(Resource::Nofile).maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: most, maximum: most }) {
+        warning!("the limit of open files could not be raised: {error}");
     }
 }
 

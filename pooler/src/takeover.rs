@@ -25,6 +25,7 @@ use wire::backend::{self, ColumnType, Status, tag};
 use wire::frame::{self, HEADER};
 use wire::startup::{self, CancelKey};
 
+use crate::account;
 use crate::config::Settings;
 use crate::listen::socket_path;
 use crate::net::Stream;
@@ -116,7 +117,7 @@ impl Predecessor {
             }
             Err(error) => return Err(told(&error)),
         };
-        let (own, theirs) = (rustix::process::geteuid(), peer(&stream).map_err(|error| told(&error))?);
+        let (own, theirs) = (account::own(), account::peer(&stream).map_err(|error| told(&error))?);
         if theirs != own {
             // Whoever may write to the folder may have made it, and would keep the sockets that it hands over.
             let whose = format!("the process that listens there runs as the user {theirs}, and this one as {own}");
@@ -153,11 +154,6 @@ impl Predecessor {
         }
         Ok((described, sockets))
     }
-}
-
-/// The account of the process that listens at the other end.
-fn peer(stream: &UnixStream) -> std::io::Result<rustix::process::Uid> {
-    Ok(rustix::net::sockopt::socket_peercred(stream)?.uid)
 }
 
 /// What keeps from an answer.

@@ -267,7 +267,11 @@ def test_root_becomes_the_user_that_the_file_names(server):
     made = Pooler(server, user=account.pw_name)
     os.chown(made.folder, account.pw_uid, account.pw_gid)
     with made as pooler:
-        assert Path(f"/proc/{pooler.process.pid}").stat().st_uid == account.pw_uid
+        told = Path(f"/proc/{pooler.process.pid}/status").read_text()
+        status = {name: value.split() for name, value in re.findall(r"^(\w+):(.*)$", told, re.M)}
+        assert status["Uid"] == [str(account.pw_uid)] * 4
+        assert status["Gid"] == [str(account.pw_gid)] * 4
+        assert set(map(int, status["Groups"])) == set(os.getgrouplist(account.pw_name, account.pw_gid))
         assert pooler.psql("SELECT 1") == "1"
 
 

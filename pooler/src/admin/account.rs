@@ -1,5 +1,6 @@
 //! The account of the operating system that a client on a Unix socket belongs to.
 
+use crate::account;
 use crate::net::Stream;
 use crate::state::client::Client;
 
@@ -9,17 +10,11 @@ pub fn is_own_user(client: &Client) -> bool {
     if &*client.identity.user != "pgbouncer" && &*client.identity.user != "howdah" {
         return false;
     }
-    let Ok(peer) = stream.peer_cred_uid() else { return false };
-    // SAFETY: getuid has no arguments, touches no memory and cannot fail.
-    peer == unsafe { libc::getuid() }
+    account::peer(stream).is_ok_and(|peer| peer == account::own())
 }
 
 /// The name of the account that a client runs as, where it came by a Unix socket.
 pub fn account_of(client: &Client) -> Option<String> {
     let Stream::Unix(stream) = &client.io.stream else { return None };
-    crate::account::name(stream.peer_cred_uid().ok()?)
-}
-
-pub trait PeerUid {
-    fn peer_cred_uid(&self) -> std::io::Result<u32>;
+    account::name(account::peer(stream).ok()?)
 }

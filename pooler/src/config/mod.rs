@@ -28,7 +28,8 @@ pub use reference::page as reference_page;
 pub use servers::{DefaultRole, PrimaryReads, Routing};
 pub use settings::{Settings, Shown};
 pub use value::{
-    AuthType, ChannelBinding, FileMode, HostOrder, List, LogFormat, PoolMode, Seconds, Shutdown, SslMode, Value,
+    AuthType, ChannelBinding, FileMode, HostOrder, List, LogFormat, PoolMode, Seconds, Shutdown, SslMode,
+    SyslogFacility, Value,
 };
 
 /// Whether a database is the console.

@@ -5,7 +5,9 @@ use balancer::Strategy;
 use classify::Consistency;
 
 use super::servers::{DefaultRole, PrimaryReads};
-use super::value::{AuthType, ChannelBinding, FileMode, List, LogFormat, PoolMode, Seconds, Shutdown, SslMode, Value};
+use super::value::{
+    AuthType, ChannelBinding, FileMode, List, LogFormat, PoolMode, Seconds, Shutdown, SslMode, SyslogFacility, Value,
+};
 
 /// A setting as people see it.
 #[derive(Debug, Clone)]
@@ -286,7 +288,7 @@ settings! {
     /// The program's name in the system's log.
     syslog_ident: String = "howdah-pooler".to_owned(), false;
     /// The facility of the lines in the system's log: `auth`, `authpriv`, `daemon`, `user`, or `local0` to `local7`.
-    syslog_facility: String = "daemon".to_owned(), true;
+    syslog_facility: SyslogFacility = SyslogFacility::Daemon, true;
     /// How often the pooler looks for changes of the configuration's files, and reads them again, in seconds; 0 for
     /// never.
     autoreload: Seconds = Seconds::whole(0), true;

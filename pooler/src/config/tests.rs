@@ -78,6 +78,10 @@ fn what_an_ini_cannot_mean_is_an_error_that_says_where() {
             "[pgbouncer]\ndefault_pool_size = 18446744073709551615",
             "line 2: default_pool_size = 18446744073709551615: expected a whole number from 0 to 2147483647",
         ),
+        (
+            "[pgbouncer]\nsyslog_facility = mail",
+            "line 2: syslog_facility = mail: expected auth, authpriv, daemon, user, or local0 to local7",
+        ),
         ("[pgbouncer]\ndns_max_ttl = -1", "line 2: dns_max_ttl = -1: expected a number of seconds, 0 or more"),
         ("[nothing]\na = b", "line 2: there is no section [nothing]"),
         ("[pgbouncer]\nnonsense", "line 2: expected key = value"),

@@ -158,6 +158,53 @@ impl Value for LogFormat {
     }
 }
 
+/// The part of the system that lines in the system's log come from, in syslog's numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names are syslog's own")]
+pub enum SyslogFacility {
+    User = 1,
+    Daemon = 3,
+    Auth = 4,
+    AuthPriv = 10,
+    Local0 = 16,
+    Local1,
+    Local2,
+    Local3,
+    Local4,
+    Local5,
+    Local6,
+    Local7,
+}
+
+impl SyslogFacility {
+    const ALL: [(Self, &'static str); 12] = [
+        (Self::Auth, "auth"),
+        (Self::AuthPriv, "authpriv"),
+        (Self::Daemon, "daemon"),
+        (Self::User, "user"),
+        (Self::Local0, "local0"),
+        (Self::Local1, "local1"),
+        (Self::Local2, "local2"),
+        (Self::Local3, "local3"),
+        (Self::Local4, "local4"),
+        (Self::Local5, "local5"),
+        (Self::Local6, "local6"),
+        (Self::Local7, "local7"),
+    ];
+}
+
+impl Value for SyslogFacility {
+    fn read(text: &str) -> Result<Self, &'static str> {
+        let found = Self::ALL.iter().find(|(_, name)| *name == text);
+        found.map(|(facility, _)| *facility).ok_or("auth, authpriv, daemon, user, or local0 to local7")
+    }
+
+    fn show(&self) -> String {
+        let found = Self::ALL.iter().find(|(facility, _)| facility == self);
+        found.map_or_else(String::new, |(_, name)| (*name).to_owned())
+    }
+}
+
 /// Whom a graceful end waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shutdown {

@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use balancer::Moment;
+use rustix::param::page_size;
+use rustix::process::{Resource, getrlimit};
+use rustix::time::{ClockId, clock_gettime};
 
 use super::text::{Kind, Page};
 use crate::admin::seen::{Part, PoolSeen, pool_parts};
@@ -289,28 +292,19 @@ fn process(page: &mut Page, shared: &Shared) {
     let started = now.saturating_sub(shared.started.elapsed()).as_secs_f64();
     page.metric("process_start_time_seconds", Kind::Gauge, "Start time of the process, in seconds since 1970.");
     page.sample(&[], started);
-    // SAFETY: sysconf takes a number and gives one.
-    let page_size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     if let Some(pages) = word_of("/proc/self/statm", 1) {
         page.metric("process_resident_memory_bytes", Kind::Gauge, "Resident memory of the process.");
-        page.sample(&[], pages * page_size.max(0) as f64);
+        page.sample(&[], pages * page_size() as f64);
     }
-    let mut used = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `used` is a timespec that the call fills in.
-    if unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut used) } == 0 {
-        page.metric("process_cpu_seconds_total", Kind::Counter, "Processor time that the process has used.");
-        page.sample(&[], used.tv_sec as f64 + used.tv_nsec as f64 / 1e9);
-    }
+    let used = clock_gettime(ClockId::ProcessCPUTime);
+    page.metric("process_cpu_seconds_total", Kind::Counter, "Processor time that the process has used.");
+    page.sample(&[], used.tv_sec as f64 + used.tv_nsec as f64 / 1e9);
     if let Ok(open) = std::fs::read_dir("/proc/self/fd") {
         page.metric("process_open_fds", Kind::Gauge, "Open files and sockets of the process.");
         page.sample(&[], open.count());
     }
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is an rlimit that the call fills in.
-    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == 0 {
-        page.metric("process_max_fds", Kind::Gauge, "Open files and sockets that the process may have.");
-        page.sample(&[], limit.rlim_cur);
-    }
+    page.metric("process_max_fds", Kind::Gauge, "Open files and sockets that the process may have.");
+    page.sample(&[], getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX));
 }
 
 fn word_of(path: &str, place: usize) -> Option<f64> {
