@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use classify::Catalog;
 use mio::{Events, Poll, Token, Waker};
+use pooling::keys::WorkerId;
 
 use crate::catalog::{Knowledge, Place};
 use crate::config::Config;
@@ -15,7 +16,6 @@ use crate::reactor::worker::Worker;
 use crate::shared::{Mailbox, Shared};
 use crate::state::server::{Residue, State};
 use crate::succession::inherited::Inherited;
-use pooling::keys::WorkerId;
 
 /// A pooler, whose workers take turns. Clients reach it by the Unix socket of port 6 in its folder, and it
 /// reaches the server of its one database, `d`, by that of port 5. No statement but those without functions and

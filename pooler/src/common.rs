@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use balancer::ServerId;
+use pooling::keys::WorkerId;
 use pooling::{Ledger, Micros, Standing, Step};
 
 use crate::sync::lock;
-use pooling::keys::WorkerId;
 
 /// What tells a pool from others, on any worker.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

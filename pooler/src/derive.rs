@@ -10,12 +10,12 @@ use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, Weak};
 
+use pooling::keys::{ClientKey, WorkerId};
 use wire::scram::Secret;
 
 use crate::config::{AuthType, Config};
 use crate::password::{Stored, Usual};
 use crate::sync::lock;
-use pooling::keys::{ClientKey, WorkerId};
 
 /// A password whose secret somebody waits for.
 pub struct Job {

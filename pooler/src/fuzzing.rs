@@ -8,6 +8,10 @@ use std::process::Command;
 use std::sync::{Arc, OnceLock};
 
 use classify::Classifier;
+use pooling::lexing::Lexing;
+use pooling::session::Pending;
+use pooling::statement::Statements;
+use pooling::vars::assigned;
 use wire::startup::Startup;
 
 use crate::config::{Config, Settings, SslMode, Value, userlist as users};
@@ -15,10 +19,6 @@ use crate::hba::{Hba, Visitor};
 use crate::startup;
 use crate::state::login::Introduction;
 use crate::tls::{Acceptor, Certificate, Connector, Contexts, Session};
-use pooling::lexing::Lexing;
-use pooling::session::Pending;
-use pooling::statement::Statements;
-use pooling::vars::assigned;
 
 /// A startup packet's parameters.
 pub fn startup(startup: &Startup<'_>) {

@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
+use pooling::keys::WorkerId;
 use pooling::{Bounds, Excess, Full, Spread};
 
 use crate::config::Config;
 use crate::sync::lock;
-use pooling::keys::WorkerId;
 
 /// Where clients of the console live.
 pub const CONSOLE: WorkerId = WorkerId(0);

@@ -6,8 +6,7 @@ use std::io::{self, BufRead, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use howdah_pooler::config::Config;
-use howdah_pooler::config::is_console;
+use howdah_pooler::config::{Config, is_console};
 
 const POSTGRES_PORT: u16 = 5432;
 

@@ -144,7 +144,7 @@ fn run(path: &Path, takes_over: bool) -> Result<(), String> {
                 number => {
                     // By an earlier signal, or by the console.
                     let ends_already =
-                        ending || watched.ending.load(Ordering::Relaxed) && !watched.succession.is_handed_over();
+                        ending || watched.orders.ending.load(Ordering::Relaxed) && !watched.succession.is_handed_over();
                     let way =
                         if ends_already { Ending::AtOnce } else { ordered(number, watched.config().settings.sigterm) };
                     info!("ending {}", way.when());

@@ -1,11 +1,10 @@
 //! What a supervisor is told: systemd's protocol of `Type=notify`, a datagram to the socket of `NOTIFY_SOCKET`.
 
-use std::env;
 use std::ffi::OsStr;
-use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::{env, io};
 
 /// The pooler takes clients, after its start or after a reload.
 pub const READY: &str = "READY=1\n";

@@ -1,19 +1,20 @@
 //! PAUSE: which databases get no server connections.
 
+use pooling::keys::WorkerId;
+
 use crate::admin::order::Order;
 use crate::shared::{Message, Shared};
 use crate::state::suspension;
 use crate::sync::lock;
-use pooling::keys::WorkerId;
 
 /// Whether a pool is paused.
 pub fn is_paused(shared: &Shared, database: &str, user: &str) -> bool {
-    lock(&shared.paused).iter().any(|paused| paused.is_empty() || names(paused, database, user))
+    lock(&shared.orders.paused).iter().any(|paused| paused.is_empty() || names(paused, database, user))
 }
 
 /// Marks databases as paused or not, for pools that are made later.
 pub fn mark_paused(shared: &Shared, database: Option<&str>, paused: bool) {
-    let mut marks = lock(&shared.paused);
+    let mut marks = lock(&shared.orders.paused);
     match (database, paused) {
         (Some(name), true) => {
             marks.insert(name.to_owned());

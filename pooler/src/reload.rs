@@ -14,7 +14,7 @@ pub fn reload(shared: &Shared) -> Result<(), String> {
 }
 
 fn read_again(shared: &Shared) -> Result<(), String> {
-    let mut outcome = lock(&shared.reloads);
+    let mut outcome = lock(&shared.orders.reloads);
     let old = shared.config();
     let path = &old.path;
     let mut config = match Config::read(path) {
@@ -35,7 +35,7 @@ fn read_again(shared: &Shared) -> Result<(), String> {
     }
     shared.adopt(config);
     // What SET has given lasts until here.
-    lock(&shared.waiting_settings).clear();
+    lock(&shared.orders.waiting_settings).clear();
     outcome.good += 1;
     outcome.trouble = None;
     // Tools that move the log away ask for a reload next.

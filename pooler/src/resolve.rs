@@ -5,8 +5,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::IpAddr;
-use std::net::ToSocketAddrs;
+use std::net::{IpAddr, ToSocketAddrs};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 

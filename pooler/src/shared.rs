@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Instant;
 
 use balancer::ServerId;
+use pooling::keys::{ClientKey, WorkerId};
+use pooling::totals::Totals;
 use wire::scram::Secret;
 use wire::startup::CancelKey;
 
@@ -29,8 +31,6 @@ use crate::state::arrival::Arrival;
 use crate::state::traveller::{Parcel, Traveller};
 use crate::succession::inherited::Succession;
 use crate::sync::lock;
-use pooling::keys::{ClientKey, WorkerId};
-use pooling::totals::Totals;
 
 /// What became of the last attempt.
 #[derive(Debug, Clone, Default)]
@@ -85,9 +85,10 @@ pub enum Message {
 }
 
 /// How the pooler ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Ending {
     /// It does not.
+    #[default]
     No,
     /// When the last client has left by itself.
     WaitForClients,
@@ -118,6 +119,25 @@ pub struct Mailbox {
     pub waker: mio::Waker,
 }
 
+/// What was ordered of all workers.
+#[derive(Debug, Default)]
+pub struct Orders {
+    /// Databases that DISABLE has closed.
+    pub disabled: Mutex<HashSet<String>>,
+    /// Databases that PAUSE has stopped; the empty name is all.
+    pub paused: Mutex<HashSet<String>>,
+    /// Since when SUSPEND holds everything, if it does.
+    pub suspended: Mutex<Option<Instant>>,
+    /// Whether no new clients are taken.
+    pub ending: AtomicBool,
+    /// How it ends: what was ordered last, or more urgently before.
+    pub way: Mutex<Ending>,
+    /// How the configuration was read again.
+    pub reloads: Mutex<crate::shared::Outcome>,
+    /// Settings of TLS that SET has given and that wait for others beside them.
+    pub waiting_settings: Mutex<Vec<(String, String)>>,
+}
+
 /// What the workers share.
 #[derive(Debug)]
 pub struct Shared {
@@ -143,24 +163,12 @@ pub struct Shared {
     pub counts: Arc<Counts>,
     /// What clients' logins have taught, for logins to servers.
     pub learnt: Mutex<Learnt>,
-    /// Databases that DISABLE has closed.
-    pub disabled: Mutex<HashSet<String>>,
-    /// Databases that PAUSE has stopped; the empty name is all.
-    pub paused: Mutex<HashSet<String>>,
-    /// Since when SUSPEND holds everything, if it does.
-    pub suspended: Mutex<Option<Instant>>,
+    /// What was ordered of all workers.
+    pub orders: Orders,
     /// The process before this one, and the one after it.
     pub succession: Succession,
     /// The names of servers.
     pub resolver: Resolver,
-    /// How the configuration was read again.
-    pub reloads: Mutex<crate::shared::Outcome>,
-    /// Settings of TLS that SET has given and that wait for others beside them.
-    pub waiting_settings: Mutex<Vec<(String, String)>>,
-    /// Whether no new clients are taken.
-    pub ending: AtomicBool,
-    /// How it ends: what was ordered last, or more urgently before.
-    pub way: Mutex<Ending>,
     /// When the pooler started.
     pub started: Instant,
 }
@@ -186,18 +194,12 @@ impl Shared {
             commons: Commons::default(),
             secrets,
             cancels: Mutex::default(),
+            orders: Orders::default(),
             counts: Arc::default(),
             last_id: AtomicU64::new(0),
             learnt: Mutex::default(),
-            disabled: Mutex::default(),
-            paused: Mutex::default(),
-            suspended: Mutex::default(),
             succession: Succession::default(),
             resolver: Resolver::default(),
-            reloads: Mutex::default(),
-            waiting_settings: Mutex::default(),
-            ending: AtomicBool::new(false),
-            way: Mutex::new(Ending::No),
             started: Instant::now(),
         }
     }

@@ -9,8 +9,7 @@ pub mod adopt;
 pub mod inherited;
 
 use std::fmt;
-use std::os::fd::AsFd;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use crate::net::Stream;
@@ -41,7 +40,7 @@ pub fn take_back(core: &mut Core) {
         return;
     }
     for mut traveller in core.shared.succession.disinherit() {
-        traveller.place.change(core.id);
+        traveller.identity.place.change(core.id);
         moves::settle_in(core, traveller);
     }
 }

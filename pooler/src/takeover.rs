@@ -7,8 +7,7 @@
 //! requests for its clients are passed on to, since these arrive at the new one. Should the new process fail before,
 //! nothing has changed.
 
-use std::io::{IoSlice, IoSliceMut};
-use std::io::{Read, Write};
+use std::io::{IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -17,6 +16,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use pooling::keys::{ClientKey, WorkerId};
+use pooling::slots::Slots;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
     recvmsg, sendmsg,
@@ -34,8 +35,6 @@ use crate::state::adopted::{Described, Row};
 use crate::state::client::Client;
 use crate::succession::inherited::{Inherited, Kind};
 use crate::sync::lock;
-use pooling::keys::{ClientKey, WorkerId};
-use pooling::slots::Slots;
 
 /// Sockets that are handed over at most; the system allows 253.
 pub const MOST: usize = 64;

@@ -5,12 +5,11 @@
 //! a network, where the kernel's notices do not come. A file that is being written is left until it has been still for
 //! one more look.
 
-use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
+use std::{io, thread};
 
 use crate::reload::reload;
 use crate::shared::Shared;

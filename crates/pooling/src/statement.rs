@@ -6,8 +6,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::hash::BuildHasher;
-use std::hash::RandomState;
+use std::hash::{BuildHasher, RandomState};
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 

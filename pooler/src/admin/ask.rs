@@ -1,5 +1,6 @@
 //! Asking all workers on behalf of a client of the console.
 
+use pooling::keys::ClientKey;
 use wire::backend;
 
 use crate::admin::command::Command;
@@ -7,7 +8,6 @@ use crate::admin::console::Asked;
 use crate::admin::order::Order;
 use crate::shared::Message;
 use crate::state::Core;
-use pooling::keys::ClientKey;
 
 /// Asks all workers on behalf of a console client, which waits for the result.
 pub fn ask(core: &mut Core, client: ClientKey, command: Command, order: Order) {

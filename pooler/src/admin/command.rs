@@ -4,7 +4,6 @@ use wire::backend::ColumnType::Text;
 
 use super::show::Show;
 use crate::admin::order::Order;
-
 use crate::admin::show::view::{Columns, Dialect};
 use crate::shared::Ending;
 

@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
+use pooling::keys::ClientKey;
+
 use crate::admin::command::Command;
 use crate::admin::order::Answer;
-use pooling::keys::ClientKey;
 
 /// The questions that are under way.
 #[derive(Debug, Default)]

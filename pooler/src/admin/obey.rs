@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
+use pooling::keys::{ClientKey, PoolKey, ServerKey};
+
 use crate::admin::command::Command;
 use crate::admin::order::{Answer, Order};
 use crate::admin::{session, snapshot};
 use crate::backend::{close, hub_asks};
 use crate::frontend::leave;
-use crate::pause::is_paused;
-use crate::pause::names;
-use crate::pools::size;
-use crate::pools::{free, grow};
+use crate::pause::{is_paused, names};
+use crate::pools::{free, grow, size};
 use crate::reactor::moves::KILLED;
 use crate::reactor::{sockets, suspend, turns};
 use crate::shared::Message;
@@ -18,7 +18,6 @@ use crate::state::Core;
 use crate::state::client::{Client, State as ClientState};
 use crate::state::server::State;
 use crate::sync::lock;
-use pooling::keys::{ClientKey, PoolKey, ServerKey};
 
 /// How often a PAUSE looks again.
 pub const AGAIN: Duration = Duration::from_millis(50);
@@ -43,7 +42,8 @@ pub fn console_answer(core: &mut Core, number: u64, answer: Answer) {
     };
     let Some(client) = core.clients.get_mut(asked.client.0).filter(waits) else { return };
     client.input.console_waits = None;
-    let resumed = |name: &Option<String>| !lock(&core.shared.paused).contains(name.as_deref().unwrap_or_default());
+    let resumed =
+        |name: &Option<String>| !lock(&core.shared.orders.paused).contains(name.as_deref().unwrap_or_default());
     match &asked.command {
         Command::Pause(name) if resumed(name) => {
             session::console_refused(core, asked.client, "57014", "RESUME came before PAUSE was done");

@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 
+use pooling::keys::PoolKey;
+
 use crate::admin::seen::{Part, PoolSeen};
 use crate::metrics::server_name;
 use crate::pools::checks;
 use crate::state::Core;
 use crate::state::pool::Pool;
-use pooling::keys::PoolKey;
 
 /// The pools of this worker, in the order of their keys.
 pub fn pools_seen(core: &Core) -> Vec<PoolSeen> {

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::time::{Duration, Instant};
 
+use pooling::totals::Totals;
+
 use crate::state::client::{Client, State as ClientState};
 use crate::state::server::{Server, State};
 use crate::state::traveller::Deeds;
-use pooling::totals::Totals;
 
 /// Which part of a database's pool it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -3,11 +3,16 @@
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
-use super::show::Show;
+use pooling::client::Discard;
+use pooling::keys::ClientKey;
+use pooling::lexing::{Lexing, UNCLEAR};
+use pooling::statement::Statements;
+use pooling::turn::Step;
 use wire::backend::{self, ColumnType, Status};
 use wire::frame::{self, HEADER};
 use wire::frontend::{self, Target, tag};
 
+use super::show::Show;
 use crate::admin::ask;
 use crate::admin::command::Command;
 use crate::admin::order::Answer;
@@ -19,11 +24,6 @@ use crate::reactor::{sockets, succeed};
 use crate::shared::Message;
 use crate::state::{Core, suspension};
 use crate::sync::lock;
-use pooling::client::Discard;
-use pooling::keys::ClientKey;
-use pooling::lexing::{Lexing, UNCLEAR};
-use pooling::statement::Statements;
-use pooling::turn::Step;
 
 /// A message to the console is not longer than this.
 const MAX_MESSAGE: usize = 65_536;
@@ -214,25 +214,27 @@ fn console_begin(core: &mut Core, key: ClientKey, command: Command) -> Result<()
         }
         _ => (),
     }
-    let mark = |name: &Option<String>| lock(&core.shared.paused).contains(name.as_deref().unwrap_or_default());
+    let mark = |name: &Option<String>| lock(&core.shared.orders.paused).contains(name.as_deref().unwrap_or_default());
     match &command {
         Command::Pause(_) | Command::Kill(_) | Command::Suspend if suspension::is_suspended(&core.shared) => {
             return Err("already suspended".to_owned());
         }
         Command::Pause(_) | Command::Kill(_) if mark(&None) => return Err("already paused".to_owned()),
-        Command::Suspend if !lock(&core.shared.paused).is_empty() => {
+        Command::Suspend if !lock(&core.shared.orders.paused).is_empty() => {
             return Err("cannot suspend while databases are paused".to_owned());
         }
-        Command::Resume(_) if core.shared.ending.load(Ordering::Relaxed) => {
+        Command::Resume(_) if core.shared.orders.ending.load(Ordering::Relaxed) => {
             return Err("the pooler is shutting down".to_owned());
         }
         Command::Resume(Some(name)) if !mark(&Some(name.clone())) => {
             return Err(format!("database {name} is not paused"));
         }
-        Command::Suspend if core.shared.ending.load(Ordering::Relaxed) => {
+        Command::Suspend if core.shared.orders.ending.load(Ordering::Relaxed) => {
             return Err("the pooler is shutting down".to_owned());
         }
-        Command::Resume(None) if lock(&core.shared.paused).is_empty() && !suspension::is_suspended(&core.shared) => {
+        Command::Resume(None)
+            if lock(&core.shared.orders.paused).is_empty() && !suspension::is_suspended(&core.shared) =>
+        {
             return Err("the pooler is neither paused nor suspended".to_owned());
         }
         _ => (),
@@ -245,10 +247,10 @@ fn console_begin(core: &mut Core, key: ClientKey, command: Command) -> Result<()
         Command::Resume(None) if suspension::end(&core.shared) => (),
         Command::Resume(name) => mark_paused(&core.shared, name.as_deref(), false),
         Command::Disable(name) => {
-            lock(&core.shared.disabled).insert(name.clone());
+            lock(&core.shared.orders.disabled).insert(name.clone());
         }
         Command::Enable(name) => {
-            lock(&core.shared.disabled).remove(name);
+            lock(&core.shared.orders.disabled).remove(name);
         }
         Command::Reload => ask::reload(core)?,
         // The answer carries the sockets, and has been sent.
@@ -277,7 +279,7 @@ fn console_begin(core: &mut Core, key: ClientKey, command: Command) -> Result<()
 fn set(core: &Core, name: &str, value: &str) -> Result<Option<String>, String> {
     let mut changed = (*core.shared.config()).clone();
     let changeable = changed.settings.show().iter().any(|shown| shown.name == name && shown.changeable);
-    let mut waiting = lock(&core.shared.waiting_settings);
+    let mut waiting = lock(&core.shared.orders.waiting_settings);
     let of_tls = name.contains("_tls_");
     for (name, value) in waiting.iter().filter(|_| of_tls) {
         // It was read when it was set.

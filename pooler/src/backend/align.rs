@@ -5,6 +5,10 @@
 //! connection. One that the server refuses is the client's own fault (a value that does not hold, a role that was
 //! dropped), and the client is told.
 
+use pooling::keys::{ClientKey, ServerKey};
+use pooling::request::Request;
+use pooling::session::{Alignment, Sets, Target};
+use pooling::vars::Vars;
 use wire::backend::Status;
 use wire::frontend;
 
@@ -13,10 +17,6 @@ use crate::router::members;
 use crate::state::Core;
 use crate::state::client::State as ClientState;
 use crate::state::server::{Residue, Server, State};
-use pooling::keys::{ClientKey, ServerKey};
-use pooling::request::Request;
-use pooling::session::{Alignment, Sets, Target};
-use pooling::vars::Vars;
 
 /// Undoes what a function may have left beside settings. DISCARD ALL would also drop the prepared statements, and cannot
 /// stand beside others.

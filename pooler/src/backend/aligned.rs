@@ -8,6 +8,10 @@
 
 use std::rc::Rc;
 
+use pooling::client::Verified;
+use pooling::keys::{ClientKey, ServerKey};
+use pooling::turn::{After, Turn};
+use pooling::vars::Vars;
 use wire::backend::{self, Status};
 
 use crate::backend::close;
@@ -18,11 +22,6 @@ use crate::reactor::turns;
 use crate::state::Core;
 use crate::state::client::State as ClientState;
 use crate::state::server::Residue;
-use pooling::client::Verified;
-use pooling::keys::{ClientKey, ServerKey};
-use pooling::turn::After;
-use pooling::turn::Turn;
-use pooling::vars::Vars;
 
 /// How often a statement that could not be sent gets another server connection.
 pub const STRIKES: u8 = 20;

@@ -1,5 +1,9 @@
 //! What servers answer, passed on to their clients.
 
+use pooling::exchange::Passing;
+use pooling::keys::ServerKey;
+use pooling::request::Request;
+use pooling::turn::Step;
 use wire::backend::{self, tag};
 use wire::frame::HEADER;
 use wire::{Header, header};
@@ -13,10 +17,6 @@ use crate::reactor::turns;
 use crate::router::fingerprints::may_set;
 use crate::state::Core;
 use crate::state::server::{Residue, State};
-use pooling::exchange::Passing;
-use pooling::keys::ServerKey;
-use pooling::request::Request;
-use pooling::turn::Step;
 
 /// A message that must be seen whole is not longer than this.
 pub const WHOLE: usize = 64 * 1024 * 1024;

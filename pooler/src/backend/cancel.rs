@@ -7,6 +7,8 @@
 //! shows by closing the connection that brought it; and the client's own cancel request ends then, not before, as with
 //! a server.
 
+use pooling::keys::{ClientKey, ServerKey};
+use pooling::turn::{After, Turn};
 use wire::startup::CancelKey;
 
 use crate::backend::connect;
@@ -15,16 +17,12 @@ use crate::frontend::{leave, prepared};
 use crate::net::{Io, Stream};
 use crate::pipeline::{connection, retry};
 use crate::pools::checkin;
-use crate::reactor::sockets;
-use crate::reactor::turns;
+use crate::reactor::{sockets, turns};
 use crate::shared::Message;
 use crate::state::Core;
 use crate::state::cancel::Asker;
 use crate::state::server::{Server, State};
 use crate::sync::lock;
-use pooling::keys::{ClientKey, ServerKey};
-use pooling::turn::After;
-use pooling::turn::Turn;
 
 /// What a client is told whose statement is cancelled before a server had it.
 pub const MESSAGE: &str = "canceling statement due to user request";

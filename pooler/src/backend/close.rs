@@ -1,12 +1,13 @@
 //! How server connections are closed.
 
+use pooling::keys::ServerKey;
+
 use crate::pipeline::retry;
 use crate::pools::neighbours;
 use crate::reactor::sockets;
 use crate::state::Core;
 use crate::state::server::State;
 use crate::sync::lock;
-use pooling::keys::ServerKey;
 
 /// Closes these server connections, each when nobody uses it.
 pub fn retire(core: &mut Core, servers: &[ServerKey]) {

@@ -1,6 +1,9 @@
 //! Connections to servers: made, logged in, greeted by.
 
 use balancer::ServerId;
+use pooling::keys::{ClientKey, PoolKey, ServerKey};
+use pooling::relay::Relay;
+use pooling::turn::{After, Step};
 use wire::backend::Status;
 use wire::login::{Error, Event, Login, Terms};
 
@@ -12,18 +15,13 @@ use crate::frontend::leave;
 use crate::monitor::Met;
 use crate::monitor::address::Address;
 use crate::net::{Io, Stream};
-use crate::reactor::sockets;
-use crate::reactor::turns;
+use crate::reactor::{sockets, turns};
 use crate::resolve::Found;
 use crate::router::members;
 use crate::state::Core;
 use crate::state::server::{Apart, Server, State};
 use crate::sync::lock;
 use crate::tls::Link;
-use pooling::keys::{ClientKey, PoolKey, ServerKey};
-use pooling::relay::Relay;
-use pooling::turn::After;
-use pooling::turn::Step;
 
 /// What a connection is made for.
 pub enum Purpose {

@@ -1,12 +1,13 @@
 //! What the clients of a pool are told whose server cannot be reached.
 
+use pooling::failure::Failure;
+use pooling::keys::PoolKey;
+
 use crate::config::HostOrder;
 use crate::frontend::leave;
 use crate::router::reroute;
 use crate::state::Core;
 use crate::state::client::Client;
-use pooling::failure::Failure;
-use pooling::keys::PoolKey;
 
 /// Tells those who wait in a pool whose server is down that there is none. Those who have logged in may go on waiting,
 /// if the configuration says so and time may mend it.

@@ -1,12 +1,13 @@
 //! What statements that have run have done to their session.
 
-use crate::backend::hub_asks;
-use crate::state::Core;
-use crate::state::server::Residue;
 use classify::{Discard as Discards, Kind, Verdict};
 use pooling::keys::ServerKey;
 use pooling::request::Request;
 use pooling::session::Outcome;
+
+use crate::backend::hub_asks;
+use crate::state::Core;
+use crate::state::server::Residue;
 
 /// How far a statement has run.
 #[derive(Clone, Copy)]

@@ -1,5 +1,7 @@
 //! Errors of servers: whose they are, and what they say about the pooler's own statements.
 
+use pooling::keys::ServerKey;
+use pooling::request::Request;
 use wire::backend::{self, Report};
 
 use crate::backend::effects::{self, End};
@@ -11,8 +13,6 @@ use crate::router::route;
 use crate::state::Core;
 use crate::state::cluster::SERIALIZABLE;
 use crate::state::server::State;
-use pooling::keys::ServerKey;
-use pooling::request::Request;
 
 /// A server has answered with an error.
 pub fn answer_error(

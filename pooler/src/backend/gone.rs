@@ -1,5 +1,11 @@
 //! What the loss of a server connection means for the client that has it.
 
+use pooling::client::Discard;
+use pooling::exchange::Passing;
+use pooling::keys::{ClientKey, ServerKey};
+use pooling::request::Request;
+use pooling::session::Pending;
+use pooling::turn::{After, Turn};
 use wire::backend::{self, Status};
 
 use crate::backend::close::{self, SERVER_CLOSED};
@@ -14,13 +20,6 @@ use crate::reactor::turns;
 use crate::router::{fingerprints, freshness, members};
 use crate::state::Core;
 use crate::state::server::{Apart, Server, State};
-use pooling::client::Discard;
-use pooling::exchange::Passing;
-use pooling::keys::{ClientKey, ServerKey};
-use pooling::request::Request;
-use pooling::session::Pending;
-use pooling::turn::After;
-use pooling::turn::Turn;
 
 /// A server connection is gone, or cannot go on: its client is told what that means for it.
 pub fn server_gone(core: &mut Core, key: ServerKey, why: &str) {

@@ -11,6 +11,10 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use classify::{Kind, Verdict};
+use pooling::channels::{Ask, Fault, Hears, Want};
+use pooling::hub::Listening;
+use pooling::keys::{ClientKey, PoolKey, ServerKey};
+use pooling::turn::{After, Step, Turn};
 use wire::backend::tag;
 use wire::frame::{self, HEADER};
 use wire::{Header, frontend};
@@ -19,16 +23,10 @@ use crate::backend::hub_asks::{self, TEXT, channel_told};
 use crate::backend::{close, connect};
 use crate::frontend::{leave, messages};
 use crate::pools::limits;
-use crate::reactor::sockets;
-use crate::reactor::turns;
+use crate::reactor::{sockets, turns};
 use crate::router::members;
 use crate::state::Core;
 use crate::state::server::State;
-use pooling::channels::{Ask, Fault, Hears, Want};
-use pooling::hub::Listening;
-use pooling::keys::{ClientKey, PoolKey, ServerKey};
-use pooling::turn::After;
-use pooling::turn::{Step, Turn};
 
 /// A text with a LISTEN that is longer pins.
 pub const LONGEST: usize = 1024;
@@ -93,7 +91,7 @@ fn may_hear(core: &mut Core, key: ClientKey) -> bool {
 fn prepare(core: &mut Core, key: ClientKey, channels: &[Rc<str>]) {
     let Some(home) = core.clients.get(key.0).and_then(|client| client.route.home) else { return };
     for channel in channels {
-        let Some(listening) = core.hubs.get_mut(&home) else { return };
+        let Some(listening) = core.pipelines.hubs.get_mut(&home) else { return };
         let want = listening.hub.want(channel, key);
         if let Some(client) = core.clients.get_mut(key.0) {
             client.ears.get_or_insert_default().send(channel, want == Want::Heard);
@@ -107,7 +105,7 @@ fn prepare(core: &mut Core, key: ClientKey, channels: &[Rc<str>]) {
 /// Whether a pool has a hub, or is about to have one.
 fn has_hub(core: &mut Core, home: PoolKey) -> bool {
     let now = core.now;
-    let listening = core.hubs.entry(home).or_insert_with(|| Listening::new(now, None));
+    let listening = core.pipelines.hubs.entry(home).or_insert_with(|| Listening::new(now, None));
     if listening.server.is_some() || listening.wanted.is_some() {
         return true;
     }
@@ -121,7 +119,7 @@ fn has_hub(core: &mut Core, home: PoolKey) -> bool {
 
 /// Makes the hub that a pool wants. While the name of its host is being looked up it is tried again.
 pub fn make_hub(core: &mut Core, home: PoolKey) {
-    let Some(since) = core.hubs.get(&home).and_then(|listening| listening.wanted) else { return };
+    let Some(since) = core.pipelines.hubs.get(&home).and_then(|listening| listening.wanted) else { return };
     let limit = core.config.settings.server_connect_timeout.limit();
     if limit.is_some_and(|limit| core.now.saturating_duration_since(since) >= limit) {
         return hub_failed(core, home, "it cannot be made (server_connect_timeout)");
@@ -139,7 +137,7 @@ pub fn make_hub(core: &mut Core, home: PoolKey) {
 fn hub_begun(core: &mut Core, key: ServerKey) {
     let Some(member) = core.servers.get(key.0).map(|server| server.pool) else { return };
     let home = members::home_of(core, member);
-    if let Some(listening) = core.hubs.get_mut(&home) {
+    if let Some(listening) = core.pipelines.hubs.get_mut(&home) {
         (listening.server, listening.wanted) = (Some(key), None);
     }
 }
@@ -150,7 +148,7 @@ pub fn hub_ready(core: &mut Core, key: ServerKey) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
     server.state = State::Hub;
     server.life.state_since = core.now;
-    let Some(listening) = core.hubs.get_mut(&home) else { return };
+    let Some(listening) = core.pipelines.hubs.get_mut(&home) else { return };
     listening.spoke = core.now;
     for ask in listening.hub.asked() {
         frontend::write_query(server.io.out(), &ask.statement());
@@ -170,7 +168,7 @@ pub fn hub_input(core: &mut Core, key: ServerKey, left: &[u8]) -> Step {
     };
     let total = HEADER + message.body.len();
     let Some(home) = hub_asks::hub_of(core, key) else { return Step::Took(total) };
-    if let Some(listening) = core.hubs.get_mut(&home) {
+    if let Some(listening) = core.pipelines.hubs.get_mut(&home) {
         (listening.spoke, listening.owes_since) = (core.now, None);
     }
     match message.tag {
@@ -191,7 +189,7 @@ pub fn hub_input(core: &mut Core, key: ServerKey, left: &[u8]) -> Step {
 
 /// The hub has done what it was asked first: those who have waited for that go on.
 fn hub_answered(core: &mut Core, home: PoolKey) {
-    let answered = core.hubs.get_mut(&home).and_then(|listening| listening.hub.answered());
+    let answered = core.pipelines.hubs.get_mut(&home).and_then(|listening| listening.hub.answered());
     let Some((channel, listeners)) = answered else { return };
     for key in listeners {
         let ears = core.clients.get_mut(key.0).and_then(|client| client.ears.as_mut());
@@ -203,7 +201,7 @@ fn hub_answered(core: &mut Core, home: PoolKey) {
 
 /// Tells those who listen to a channel what has come on it, or keeps it for them.
 fn tell(core: &mut Core, home: PoolKey, channel: &str, message: &[u8]) {
-    let audience = core.hubs.get(&home).map(|listening| listening.hub.audience(channel)).unwrap_or_default();
+    let audience = core.pipelines.hubs.get(&home).map(|listening| listening.hub.audience(channel)).unwrap_or_default();
     let (channel, message): (Rc<str>, Rc<[u8]>) = (channel.into(), message.into());
     for key in audience {
         let readable =
@@ -241,7 +239,7 @@ pub fn hub_gone(core: &mut Core, key: ServerKey, why: &str) {
 pub fn hub_failed(core: &mut Core, member: PoolKey, why: &str) {
     crate::warning!(of core.name_pool(member); "the connection that listens for all clients of the pool: {why}");
     let home = members::home_of(core, member);
-    let lost = core.hubs.insert(home, Listening::new(core.now, Some(core.now)));
+    let lost = core.pipelines.hubs.insert(home, Listening::new(core.now, Some(core.now)));
     for key in lost.map(|listening| listening.hub.everybody()).unwrap_or_default() {
         if let Some(ears) = core.clients.get_mut(key.0).and_then(|client| client.ears.as_mut()) {
             ears.lose();
@@ -252,7 +250,7 @@ pub fn hub_failed(core: &mut Core, member: PoolKey, why: &str) {
 
 /// Looks after the hubs and those who listen: who has lost what it heard is closed when it is idle.
 pub fn tick_hubs(core: &mut Core) {
-    let homes: Vec<PoolKey> = core.hubs.keys().copied().collect();
+    let homes: Vec<PoolKey> = core.pipelines.hubs.keys().copied().collect();
     for home in homes {
         leave_old_primary(core, home);
         make_hub(core, home);
@@ -279,7 +277,7 @@ pub fn tick_hubs(core: &mut Core) {
 
 /// Sees whether a hub that has said nothing for long is there still: a connection that is dead does not tell.
 fn look_for_hub(core: &mut Core, home: PoolKey) {
-    let Some(listening) = core.hubs.get_mut(&home) else { return };
+    let Some(listening) = core.pipelines.hubs.get_mut(&home) else { return };
     let Some(key) = listening.server else { return };
     if !core.servers.get(key.0).is_some_and(|server| matches!(server.state, State::Hub)) {
         return;
@@ -299,7 +297,7 @@ fn look_for_hub(core: &mut Core, home: PoolKey) {
 
 /// Gives up what nobody listens to any more.
 fn sweep_hub(core: &mut Core, home: PoolKey) {
-    let Some(listening) = core.hubs.get_mut(&home) else { return };
+    let Some(listening) = core.pipelines.hubs.get_mut(&home) else { return };
     let clients = &core.clients;
     let ears = |key: ClientKey| clients.get(key.0).and_then(|client| client.ears.as_deref());
     let asks = listening.hub.sweep(|key, channel| ears(key).is_some_and(|ears| ears.needs(channel)));
@@ -311,7 +309,7 @@ fn sweep_hub(core: &mut Core, home: PoolKey) {
     }
     let server = listening.server.take();
     if listening.failed.is_none_or(|failed| core.now.saturating_duration_since(failed) >= RETRY) {
-        core.hubs.remove(&home);
+        core.pipelines.hubs.remove(&home);
     }
     if let Some(server) = server {
         close::close_server(core, server, "nobody listens any more");
@@ -320,7 +318,7 @@ fn sweep_hub(core: &mut Core, home: PoolKey) {
 
 /// After a failover the hub is lost, even if its server lives on.
 fn leave_old_primary(core: &mut Core, home: PoolKey) {
-    let server = core.hubs.get(&home).and_then(|listening| listening.server);
+    let server = core.pipelines.hubs.get(&home).and_then(|listening| listening.server);
     let Some((key, member)) = server.and_then(|key| Some((key, core.servers.get(key.0)?.pool))) else { return };
     let moved = member != home && members::primary_pool(core, home).is_some_and(|primary| primary != member);
     let stale = core.servers.get(key.0).is_some_and(|server| server.life.retire);

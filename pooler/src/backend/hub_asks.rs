@@ -1,20 +1,19 @@
 //! What the connection that listens for all clients of a pool is asked, and what its clients are told.
 
 use classify::Kind;
-use wire::backend::{Status, tag};
-use wire::frame::{Fields, HEADER};
-use wire::frontend;
-
-use crate::reactor::sockets;
-use crate::reactor::turns;
-use crate::router::members;
-use crate::state::Core;
-use crate::state::client::Client;
-use crate::state::server::{Apart, Server, State};
 use pooling::channels::{Ask, Hears};
 use pooling::client::Discard;
 use pooling::keys::{ClientKey, PoolKey, ServerKey};
 use pooling::turn::After;
+use wire::backend::{Status, tag};
+use wire::frame::{Fields, HEADER};
+use wire::frontend;
+
+use crate::reactor::{sockets, turns};
+use crate::router::members;
+use crate::state::Core;
+use crate::state::client::Client;
+use crate::state::server::{Apart, Server, State};
 
 /// Where the channel and the payload of a NotificationResponse begin.
 pub const TEXT: usize = HEADER + size_of::<i32>();
@@ -52,12 +51,12 @@ pub fn encoding_of(core: &Core, key: ClientKey) -> Option<&str> {
 /// The pool of clients that a connection listens for.
 pub fn hub_of(core: &Core, key: ServerKey) -> Option<PoolKey> {
     let home = members::home_of(core, core.servers.get(key.0)?.pool);
-    core.hubs.get(&home).filter(|listening| listening.server == Some(key)).map(|_| home)
+    core.pipelines.hubs.get(&home).filter(|listening| listening.server == Some(key)).map(|_| home)
 }
 
 /// Asks the hub something; when it is there, if it is not yet.
 pub fn ask_hub(core: &mut Core, home: PoolKey, ask: &Ask) {
-    let Some(key) = core.hubs.get(&home).and_then(|listening| listening.server) else { return };
+    let Some(key) = core.pipelines.hubs.get(&home).and_then(|listening| listening.server) else { return };
     let Some(server) = core.servers.get_mut(key.0).filter(|server| matches!(server.state, State::Hub)) else {
         return;
     };
@@ -87,7 +86,7 @@ pub fn is_heard(core: &Core, key: ClientKey, tag: &[u8], kind: Option<&Kind>) ->
     let Some(home) = client.filter(|client| client.ears.is_some()).and_then(|client| client.route.home) else {
         return false;
     };
-    core.hubs.get(&home).is_some_and(|listening| listening.hub.is_heard(channel, key))
+    core.pipelines.hubs.get(&home).is_some_and(|listening| listening.hub.is_heard(channel, key))
 }
 
 /// Whether a notification that comes on a client's own connection is told to it by the hub.

@@ -1,13 +1,14 @@
 //! What follows when a server has let the pooler in.
 
+use pooling::keys::ServerKey;
+use pooling::turn::After;
+
 use crate::backend::{align, hub, relay};
 use crate::pools::{grow, welcome};
 use crate::reactor::turns;
 use crate::router::{fingerprints, freshness, members};
 use crate::state::Core;
 use crate::state::server::Apart;
-use pooling::keys::ServerKey;
-use pooling::turn::After;
 
 /// A server has let us in: those who wait for it are told.
 pub fn logged_in(core: &mut Core, key: ServerKey) {

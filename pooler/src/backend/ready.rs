@@ -1,5 +1,10 @@
 //! The end of a unit: what it has done to the session, and who is told.
 
+use pooling::client::Discard;
+use pooling::keys::ServerKey;
+use pooling::request::Request;
+use pooling::turn::{After, Turn};
+use pooling::vars::Tracked;
 use wire::backend::Status;
 
 use crate::backend::replies::{emit_invented, undo};
@@ -11,11 +16,6 @@ use crate::router::freshness;
 use crate::state::Core;
 use crate::state::client::Client;
 use crate::state::server::{Residue, Server, State};
-use pooling::client::Discard;
-use pooling::keys::ServerKey;
-use pooling::request::Request;
-use pooling::turn::{After, Turn};
-use pooling::vars::Tracked;
 
 /// In statement pooling a transaction ends with the unit in which it began.
 const NO_BLOCKS: &str = "transaction blocks not allowed in statement pooling mode";

@@ -6,6 +6,9 @@
 //! is followed on the server's side, so that the client can be told something between two of them, and so that a drain
 //! knows what may be ended.
 
+use pooling::keys::{ClientKey, PoolKey, ServerKey};
+use pooling::relay::Relay;
+use pooling::turn::{Step, Turn};
 use wire::backend::{self, Status};
 
 use crate::backend::{close, connect};
@@ -18,9 +21,6 @@ use crate::state::client::State as ClientState;
 use crate::state::login::Introduction;
 use crate::state::server::State;
 use crate::state::{Core, cancel};
-use pooling::keys::{ClientKey, PoolKey, ServerKey};
-use pooling::relay::Relay;
-use pooling::turn::{Step, Turn};
 
 /// Gives a client that has proven who it is a place as a replication connection.
 pub fn enter_relay(core: &mut Core, key: ClientKey, pool_key: PoolKey, introduction: Introduction) {

@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+use pooling::request::Request;
 use wire::backend::{self, tag};
 use wire::frame::HEADER;
 
 use crate::state::client::Client;
 use crate::state::server::{Server, State};
-use pooling::request::Request;
 
 /// What an error shows of a statement's name on the server, and what its client is shown instead.
 pub fn shown_name(requests: &VecDeque<Request>, client: &Client, code: &str) -> Option<(Vec<u8>, Box<[u8]>)> {

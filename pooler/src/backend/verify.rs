@@ -1,11 +1,13 @@
 //! What a client asks for in its startup packet is looked at by a server before the client is greeted.
 
+use std::fmt::Write;
+
+use pooling::keys::ClientKey;
+use pooling::vars::{Tracked, assigned};
+
 use crate::pools::checkout;
 use crate::state::Core;
 use crate::state::client::Client;
-use pooling::keys::ClientKey;
-use pooling::vars::{Tracked, assigned};
-use std::fmt::Write;
 
 /// Has a server look at what a client asked for in its startup packet, before the client is greeted, if that is
 /// not known to hold and a server connection is free. Whether the client waits for that.

@@ -6,6 +6,9 @@
 
 use std::sync::atomic::Ordering;
 
+use pooling::keys::ClientKey;
+use pooling::turn::Turn;
+
 use crate::frontend::leave;
 use crate::net::{Io, Stream};
 use crate::reactor::{sockets, turns};
@@ -15,8 +18,6 @@ use crate::state::Core;
 use crate::state::arrival::Arrival;
 use crate::state::client::{Client, State};
 use crate::state::door::{Accepted, BATCH, CALM, Next, RESERVE};
-use pooling::keys::ClientKey;
-use pooling::turn::Turn;
 
 /// Takes in those who have arrived.
 pub fn accept(core: &mut Core) {

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use pooling::keys::ClientKey;
+use pooling::turn::{Step, Turn};
 use wire::backend::{self, Authentication};
 use wire::frame::{self, HEADER};
 use wire::frontend;
@@ -17,8 +19,6 @@ use crate::state::Core;
 use crate::state::client::State;
 use crate::state::login::{Challenge, Derivation, Login, MAX_PASSWORD, Phase, Proven};
 use crate::tls::Session;
-use pooling::keys::ClientKey;
-use pooling::turn::{Step, Turn};
 
 /// Goes on with a login when it is known what is stored of the user's password.
 pub fn looked_up(core: &mut Core, key: ClientKey, login: Box<Login>, stored: Stored) -> Result<(), Refusal> {

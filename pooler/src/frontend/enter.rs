@@ -3,6 +3,10 @@
 use std::rc::Rc;
 
 use pooling::Full;
+use pooling::keys::{ClientKey, WorkerId};
+use pooling::relay::Replication;
+use pooling::turn::{After, Turn};
+use pooling::vars::{OWN, assigned};
 use wire::backend::{self, Status};
 
 use crate::admin::session;
@@ -11,8 +15,7 @@ use crate::config::{self, AuthType};
 use crate::frontend::leave;
 use crate::homes::{CONSOLE, Place};
 use crate::pools::{size, welcome};
-use crate::reactor::sockets;
-use crate::reactor::turns;
+use crate::reactor::{sockets, turns};
 use crate::refusal::Refusal;
 use crate::shared::Message;
 use crate::state::arrival::Arrival;
@@ -20,11 +23,6 @@ use crate::state::client::{Client, Identity, State};
 use crate::state::login::{Introduction, Proven};
 use crate::state::{Core, cancel};
 use crate::sync::lock;
-use pooling::keys::{ClientKey, WorkerId};
-use pooling::relay::Replication;
-use pooling::turn::After;
-use pooling::turn::Turn;
-use pooling::vars::{OWN, assigned};
 
 /// Sends a client to another worker.
 pub fn move_client(core: &mut Core, key: ClientKey, worker: WorkerId, proven: Option<Box<Proven>>) {
@@ -83,7 +81,7 @@ fn take_seat(core: &mut Core, key: ClientKey, proven: &Proven) -> Result<(), Ref
             return Err(Refusal::NoReplication(database.clone()));
         }
         return Err(Refusal::NoDatabase(database.clone()));
-    } else if lock(&core.shared.disabled).contains(database) {
+    } else if lock(&core.shared.orders.disabled).contains(database) {
         return Err(Refusal::Disabled(database.clone()));
     }
     if client.identity.seat.is_taken() {

@@ -3,6 +3,10 @@
 use std::sync::Arc;
 
 use classify::{Kind, Verdict};
+use pooling::client::Discard;
+use pooling::keys::ClientKey;
+use pooling::request::Request;
+use pooling::turn::{After, Step};
 use wire::backend::{self, Status};
 use wire::frame::HEADER;
 use wire::frontend::{self, tag};
@@ -14,16 +18,10 @@ use crate::frontend::messages::{self, pass_on};
 use crate::frontend::{leave, names};
 use crate::pipeline::send;
 use crate::pools::checkout;
-use crate::reactor::sockets;
-use crate::reactor::turns;
+use crate::reactor::{sockets, turns};
 use crate::router::route;
 use crate::state::Core;
 use crate::state::server::Server;
-use pooling::client::Discard;
-use pooling::keys::ClientKey;
-use pooling::request::Request;
-use pooling::turn::After;
-use pooling::turn::Step;
 
 /// A Query up to this size is looked at before it is passed on; of a longer one the beginning is.
 pub const LOOKED_AT: usize = 65_536;

@@ -2,21 +2,19 @@
 
 use std::io;
 
+use pooling::client::Discard;
+use pooling::keys::ClientKey;
+use pooling::relay::Relay;
+use pooling::turn::{After, Turn};
 use wire::backend::{self, Status};
 
 use crate::pipeline::connection;
 use crate::pools::checkin;
-use crate::reactor::sockets;
-use crate::reactor::turns;
+use crate::reactor::{sockets, turns};
 use crate::refusal::Refusal;
 use crate::state::Core;
 use crate::state::client::State as ClientState;
 use crate::sync::lock;
-use pooling::client::Discard;
-use pooling::keys::ClientKey;
-use pooling::relay::Relay;
-use pooling::turn::After;
-use pooling::turn::Turn;
 
 /// Answers the statement that a client waits to send with an error; the client stays connected.
 pub fn refuse(core: &mut Core, key: ClientKey, code: &str, message: &str) {

@@ -6,6 +6,8 @@
 
 use std::sync::atomic::Ordering;
 
+use pooling::keys::{ClientKey, WorkerId};
+use pooling::relay::Replication;
 use wire::startup::Startup;
 
 use crate::admin::account;
@@ -19,8 +21,6 @@ use crate::state::Core;
 use crate::state::client::Client;
 use crate::state::login::{Introduction, Login, Lookup};
 use crate::tls::{self, Certificate, Session};
-use pooling::keys::{ClientKey, WorkerId};
-use pooling::relay::Replication;
 
 /// Begins a client's login; the worker that it has to go to for that, if it is another one.
 pub fn begin_login(core: &mut Core, key: ClientKey, startup: &Startup<'_>) -> Result<Option<WorkerId>, Refusal> {
@@ -33,7 +33,7 @@ pub fn begin_login(core: &mut Core, key: ClientKey, startup: &Startup<'_>) -> Re
     client.identity.database = introduction.database.as_str().into();
     let console = config::is_console(&client.identity.database);
     // Who came before another process took the sockets over has nobody else to turn to.
-    if core.shared.ending.load(Ordering::Relaxed) && !console && !core.shared.succession.is_handed_over() {
+    if core.shared.orders.ending.load(Ordering::Relaxed) && !console && !core.shared.succession.is_handed_over() {
         return Err(Refusal::Ending);
     }
     let full =

@@ -1,5 +1,8 @@
 //! What follows when `auth_query` has been answered, or has failed.
 
+use pooling::keys::{ClientKey, ServerKey};
+use pooling::request::Request;
+use pooling::turn::Turn;
 use wire::{frame, frontend};
 
 use crate::frontend::{challenge, leave};
@@ -9,9 +12,6 @@ use crate::reactor::{sockets, turns};
 use crate::refusal::Refusal;
 use crate::state::Core;
 use crate::state::login::Phase;
-use pooling::keys::{ClientKey, ServerKey};
-use pooling::request::Request;
-use pooling::turn::Turn;
 
 /// Asks the server that was checked out to a client for its password.
 pub fn lookup(core: &mut Core, key: ClientKey) {

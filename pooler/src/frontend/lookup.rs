@@ -5,13 +5,14 @@
 //! `auth_user` may have. Where a client may name any database (`*` without `auth_dbname`), a name that no client has
 //! proven to exist gets a pool of one connection, there are few such pools, and each is soon forgotten.
 
+use pooling::keys::{ClientKey, ServerKey, WorkerId};
+
 use crate::frontend::challenge;
 use crate::password::Stored;
 use crate::pools::{checkout, size};
 use crate::refusal::Refusal;
 use crate::state::Core;
 use crate::state::login::{Login, Lookup, Phase};
-use pooling::keys::{ClientKey, ServerKey, WorkerId};
 
 /// Pools for look-ups in databases that nobody has proven to exist.
 pub const UNPROVEN: usize = 16;

@@ -6,6 +6,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use classify::{Verdict, Words};
+use pooling::keys::{ClientKey, PoolKey};
+use pooling::lexing::{Lexing, Reading, UNCLEAR};
+use pooling::request::Request;
+use pooling::statement::{Statement, reading};
+use pooling::turn::Step;
 use wire::Header;
 use wire::backend::{self, Status};
 use wire::frame::HEADER;
@@ -16,11 +21,6 @@ use crate::router::{fingerprints, members};
 use crate::state::Core;
 use crate::state::client::Client;
 use crate::state::server::{Server, State as ServerState};
-use pooling::keys::{ClientKey, PoolKey};
-use pooling::lexing::{Lexing, Reading, UNCLEAR};
-use pooling::request::Request;
-use pooling::statement::{Statement, reading};
-use pooling::turn::Step;
 
 /// Messages that are passed on as they are.
 fn pass_plain(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> Result<usize, wire::Error> {

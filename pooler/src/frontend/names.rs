@@ -6,13 +6,13 @@
 //! behind a Parse of ours that its server connection needed. Only the first use of a statement ever waits, and what
 //! stands behind a statement that forgets names in the unit of the two.
 
+use pooling::keys::{ClientKey, ServerKey};
+use pooling::request::Request;
+use pooling::turn::{Step, Turn};
 use wire::frontend::tag;
 
 use crate::reactor::turns;
 use crate::state::Core;
-use pooling::keys::{ClientKey, ServerKey};
-use pooling::request::Request;
-use pooling::turn::{Step, Turn};
 
 /// Holds back a client whose next unit may use names that depend on how those before it are answered.
 pub fn behind_names(core: &mut Core, key: ClientKey, tag: u8) -> Option<Step> {

@@ -1,8 +1,9 @@
 //! The names that a client gave in a pipelined unit whose answer it will not see.
 
-use crate::state::Core;
 use pooling::keys::ServerKey;
 use pooling::request::Request;
+
+use crate::state::Core;
 
 /// Forgets the names that a client gave in a unit of a pipelined connection whose answer it will not see.
 pub fn forget_names(core: &mut Core, key: ServerKey, place: usize) {

@@ -1,6 +1,8 @@
 //! What a client sends before it is asked for anything: a request for encryption, a cancel request, or the startup packet
 //! that says who it is.
 
+use pooling::keys::ClientKey;
+use pooling::turn::{Step, Turn};
 use wire::startup::{self, CancelKey, Packet};
 
 use crate::frontend::{enter, leave, login};
@@ -13,8 +15,6 @@ use crate::state::client::State;
 use crate::sync::lock;
 use crate::takeover::pass_on;
 use crate::tls::{self, Session};
-use pooling::keys::ClientKey;
-use pooling::turn::{Step, Turn};
 
 /// Works on what a client sends before it has said who it is.
 pub fn startup_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {

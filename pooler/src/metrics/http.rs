@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 use mio::{Events, Interest, Poll, Token, Waker};
 
 use super::page;
-
 use crate::admin::seen::{Part, PoolSeen};
 use crate::config::Settings;
 use crate::metrics::ask::ask_all;
@@ -168,7 +167,7 @@ fn about(path: &str, shared: &Shared) -> Answer {
     if !matches!(path, "/metrics" | "/healthz" | "/readyz") {
         return Answer("404 Not Found", PLAIN, "there are /metrics, /healthz and /readyz\n".to_owned());
     }
-    let ending = shared.ending.load(Ordering::Relaxed);
+    let ending = shared.orders.ending.load(Ordering::Relaxed);
     let measured = ask_all(shared, if ending { LAST_ANSWER } else { ANSWER });
     if path == "/metrics" {
         let kind = "text/plain; version=0.0.4; charset=utf-8";
@@ -184,16 +183,16 @@ fn about(path: &str, shared: &Shared) -> Answer {
 /// Why it should be started anew: a worker that does not turn its loop any more.
 fn ill(shared: &Shared, measured: &[Measured]) -> Option<String> {
     let missing = shared.mailboxes.len() - measured.len();
-    let ending = shared.ending.load(Ordering::Relaxed);
+    let ending = shared.orders.ending.load(Ordering::Relaxed);
     (missing > 0 && !ending).then(|| format!("{missing} of {} workers do not answer", shared.mailboxes.len()))
 }
 
 /// Why clients should be sent elsewhere.
 fn unready(shared: &Shared, measured: &[Measured]) -> Option<String> {
-    if shared.ending.load(Ordering::Relaxed) {
+    if shared.orders.ending.load(Ordering::Relaxed) {
         return Some("shutting down".to_owned());
     }
-    if lock(&shared.paused).contains("") {
+    if lock(&shared.orders.paused).contains("") {
         return Some("paused".to_owned());
     }
     if crate::state::suspension::is_suspended(shared) {

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use balancer::Moment;
+use pooling::fingerprint::Why;
+use pooling::totals::Totals;
 use rustix::param::page_size;
 use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, clock_gettime};
@@ -15,8 +17,6 @@ use crate::metrics::times::Times;
 use crate::monitor::{Board, ServerSeen};
 use crate::shared::Shared;
 use crate::sync::lock;
-use pooling::fingerprint::Why;
-use pooling::totals::Totals;
 
 /// A count that a pool keeps: its name, its meaning, how it is had.
 type Count = (&'static str, &'static str, fn(&Totals) -> f64);
@@ -132,7 +132,7 @@ fn whole(page: &mut Page, shared: &Shared, measured: &[Measured]) {
         "ending",
         Kind::Gauge,
         "Whether the pooler is shutting down.",
-        f64::from(u8::from(shared.ending.load(Ordering::Relaxed))),
+        f64::from(u8::from(shared.orders.ending.load(Ordering::Relaxed))),
     );
     one(
         "client_connections",
@@ -148,7 +148,7 @@ fn whole(page: &mut Page, shared: &Shared, measured: &[Measured]) {
     );
     let login: usize = measured.iter().map(|measured| measured.login_clients).sum();
     one("login_clients", Kind::Gauge, "Clients that are logging in.", login as f64);
-    let reloads = lock(&shared.reloads).clone();
+    let reloads = lock(&shared.orders.reloads).clone();
     one(
         "config_in_force",
         Kind::Gauge,

@@ -1,13 +1,12 @@
 //! Pipelined connections: opened, ended, and flushed at the end of a turn.
 
-use crate::reactor::sockets;
-use crate::reactor::turns;
-use crate::state::Core;
-use crate::state::server::State;
 use pooling::keys::{ClientKey, ServerKey};
 use pooling::pipeline::Pipeline;
-use pooling::turn::After;
-use pooling::turn::{Step, Turn};
+use pooling::turn::{After, Step, Turn};
+
+use crate::reactor::{sockets, turns};
+use crate::state::Core;
+use crate::state::server::State;
 
 /// Nobody waits any more for the answer of the unit in this place; whose it was.
 pub fn disown(core: &mut Core, key: ServerKey, place: usize) -> Option<ClientKey> {

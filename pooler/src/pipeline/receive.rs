@@ -3,6 +3,9 @@
 use std::time::Duration;
 
 use balancer::Tried;
+use pooling::keys::{ClientKey, ServerKey};
+use pooling::pipeline::Unit;
+use pooling::turn::{After, Turn};
 use wire::backend::{Report, Status};
 
 use crate::backend::replies::{emit_invented, shown_name, write_renamed};
@@ -13,10 +16,6 @@ use crate::state::Core;
 use crate::state::client::Client;
 use crate::state::cluster::SERIALIZABLE;
 use crate::state::server::Residue;
-use pooling::keys::{ClientKey, ServerKey};
-use pooling::pipeline::Unit;
-use pooling::turn::After;
-use pooling::turn::Turn;
 
 /// A unit that answers more than this has its pipelined connection to itself until it ends.
 pub const LONGEST_ANSWER: usize = 65_536;

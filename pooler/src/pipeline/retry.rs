@@ -1,6 +1,8 @@
 //! Units of pipelined connections that are asked again, or answered in their server's place: when servers die, clients
 //! cancel or leave, and neighbours take long.
 
+use pooling::keys::{ClientKey, PoolKey, ServerKey};
+use pooling::turn::Turn;
 use wire::backend::{self, Status};
 
 use crate::frontend::{leave, prepared};
@@ -10,8 +12,6 @@ use crate::reactor::turns;
 use crate::router::{freshness, members};
 use crate::state::Core;
 use crate::state::server::State;
-use pooling::keys::{ClientKey, PoolKey, ServerKey};
-use pooling::turn::Turn;
 
 /// How often a unit that was at the head when its server died is asked again.
 pub const ATTEMPTS: u8 = 1;

@@ -12,10 +12,17 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+use pooling::client::Discard;
+use pooling::extent::{Extent, extent};
+use pooling::fingerprint::{Fingerprint, Why};
+use pooling::keys::{ClientKey, PoolKey, ServerKey};
+use pooling::pipeline::Unit;
+use pooling::request::Request;
+use pooling::turn::{After, Step, Turn};
 use wire::backend::Status;
 use wire::frame::HEADER;
-use wire::frontend::tag;
-use wire::{frontend, header};
+use wire::frontend::{self, tag};
+use wire::header;
 
 use crate::backend::align;
 use crate::frontend::{leave, messages};
@@ -26,14 +33,6 @@ use crate::router::unit::{self, Way};
 use crate::state::Core;
 use crate::state::client::Client;
 use crate::state::server::Server;
-use pooling::client::Discard;
-use pooling::extent::{Extent, extent};
-use pooling::fingerprint::{Fingerprint, Why};
-use pooling::keys::{ClientKey, PoolKey, ServerKey};
-use pooling::pipeline::Unit;
-use pooling::request::Request;
-use pooling::turn::After;
-use pooling::turn::{Step, Turn};
 
 /// Sends the unit at the front of a client's input down a pipelined connection, if it is a read. `None` when it is
 /// none: then the client must be given a connection.

@@ -2,11 +2,12 @@
 
 use std::time::Instant;
 
+use pooling::keys::ServerKey;
+use pooling::pipeline::Pipeline;
+
 use crate::backend::cancel;
 use crate::pipeline::retry;
 use crate::state::Core;
-use pooling::keys::ServerKey;
-use pooling::pipeline::Pipeline;
 
 /// Looks for units at the head that take long, to be answered or to be read: who stands behind them is asked again
 /// elsewhere, and a head that nobody waits for is stopped.

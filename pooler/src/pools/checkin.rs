@@ -1,10 +1,11 @@
 //! A server connection is taken from its client.
 
+use pooling::keys::{ClientKey, ServerKey};
+use pooling::session::Pending;
+
 use crate::config::PoolMode;
 use crate::state::Core;
 use crate::state::server::Residue;
-use pooling::keys::{ClientKey, ServerKey};
-use pooling::session::Pending;
 
 /// Whether a client has left on its connection what no other has: it must not be given another in silence.
 pub fn is_tied(core: &Core, key: ClientKey) -> bool {

@@ -1,6 +1,8 @@
 //! Who gets which server connection: first come, first served in each pool.
 
 use balancer::Want;
+use pooling::keys::{ClientKey, PoolKey, ServerKey};
+use pooling::turn::After;
 
 use crate::backend::align;
 use crate::pools::checks;
@@ -9,8 +11,6 @@ use crate::router::{choose, members};
 use crate::state::Core;
 use crate::state::client::State as ClientState;
 use crate::state::server::State;
-use pooling::keys::{ClientKey, PoolKey, ServerKey};
-use pooling::turn::After;
 
 /// Idle connections that are looked at for one whose session is in line.
 pub const LOOKED_AT: usize = 16;

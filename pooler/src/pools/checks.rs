@@ -1,9 +1,10 @@
 //! Server connections that are checked before use, and replaced when they are old.
 
+use pooling::keys::ServerKey;
+
 use crate::backend::align;
 use crate::state::Core;
 use crate::state::server::{Server, State};
-use pooling::keys::ServerKey;
 
 /// Whether a free server connection is to be checked before it is used: it has been idle for long.
 pub fn is_to_be_checked(core: &Core, server: &Server) -> bool {

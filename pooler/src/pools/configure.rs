@@ -1,12 +1,13 @@
 //! What a change of the configuration, or of the addresses of a host, does to pools.
 
+use pooling::keys::{PoolKey, ServerKey};
+
 use crate::backend::{close, hub_asks};
 use crate::config::Database;
 use crate::net::Peer;
 use crate::pools::{free, grow, size, upkeep};
 use crate::router::reroute;
 use crate::state::Core;
-use pooling::keys::{PoolKey, ServerKey};
 
 /// Gives a pool the sizes that the configuration says. Those who wait choose a server again, where the database has
 /// come to be on several servers, or on one.

@@ -1,5 +1,7 @@
 //! Server connections that are free: cleaned, and checked out to the next client in line.
 
+use pooling::keys::{PoolKey, ServerKey};
+use pooling::turn::Turn;
 use wire::backend::Status;
 
 use crate::backend::{align, close};
@@ -10,8 +12,6 @@ use crate::reactor::turns;
 use crate::router::fingerprints;
 use crate::state::Core;
 use crate::state::server::State;
-use pooling::keys::{PoolKey, ServerKey};
-use pooling::turn::Turn;
 
 /// A server connection may be free: it is taken from its client, cleaned, and offered to the next.
 pub fn free(core: &mut Core, key: ServerKey) {

@@ -1,13 +1,14 @@
 //! How many more connections a pool opens.
 
+use pooling::keys::PoolKey;
+use pooling::turn::After;
+
 use crate::backend::connect;
 use crate::common::PoolName;
 use crate::pools::{handover, limits, neighbours, size, welcome};
 use crate::reactor::turns;
 use crate::router::members;
 use crate::state::Core;
-use pooling::keys::PoolKey;
-use pooling::turn::After;
 
 /// Opens connections for those who wait, as far as the limits allow, and has other workers know who waits still.
 pub fn grow(core: &mut Core, key: PoolKey) {

@@ -6,23 +6,21 @@
 
 use std::rc::Rc;
 
+use pooling::keys::{PoolKey, ServerKey, WorkerId};
+use pooling::session::{Confirmed, Sets};
+use pooling::turn::{After, Turn};
+use pooling::vars::Vars;
 use pooling::{Standing, Step};
 
 use crate::backend::{align, close};
 use crate::pools::neighbours::{self, may_travel};
 use crate::pools::{checks, size, welcome};
-use crate::reactor::sockets;
-use crate::reactor::turns;
+use crate::reactor::{sockets, turns};
 use crate::router::members;
 use crate::shared::Message;
 use crate::state::Core;
 use crate::state::server::{Server, State};
-use crate::state::traveller::Parcel;
-use pooling::keys::{PoolKey, ServerKey, WorkerId};
-use pooling::session::{Confirmed, Sets};
-use pooling::turn::After;
-use pooling::turn::Turn;
-use pooling::vars::Vars;
+use crate::state::traveller::{CarriedBelief, Parcel};
 
 /// Tells the other workers of a pool how it stands here, and does what follows from that.
 pub fn balance(core: &mut Core, key: PoolKey) {
@@ -74,22 +72,25 @@ fn send_over(core: &mut Core, key: ServerKey, to: WorkerId) {
     permit.hand_over(to);
     let Server { io, id, at, known, cancels, life, .. } = server;
     let Confirmed { sets, vars, read_only, base } = known.session;
+    let carried = CarriedBelief {
+        sets: sets.carry(),
+        vars: vars.carry(),
+        read_only,
+        base: (&*base).into(),
+        parameters: known.parameters,
+        standby: known.standby,
+        mark: known.mark,
+        prepared: !known.statements.is_empty(),
+    };
     let parcel = Parcel {
         io,
         permit,
         id,
         place: (at.host, at.port, at.address),
-        sets: sets.carry(),
-        vars: vars.carry(),
-        read_only,
-        base: (&*base).into(),
-        welcome: known.parameters,
+        known: carried,
         cancel_key: cancels.key,
         since: life.since,
-        standby: known.standby,
         sslmode: at.sslmode,
-        mark: known.mark,
-        prepared: !known.statements.is_empty(),
         unchecked,
         orders: core.lifecycle.orders,
     };
@@ -98,9 +99,9 @@ fn send_over(core: &mut Core, key: ServerKey, to: WorkerId) {
 
 /// Takes a connection from another worker.
 pub fn take_over_server(core: &mut Core, parcel: Parcel) {
-    let Parcel { mut io, permit, id, place: (host, port, address), welcome, orders, .. } = parcel;
-    let Parcel { sets, vars, read_only, base, cancel_key, since, standby, sslmode, mark, .. } = parcel;
-    let Parcel { prepared, unchecked, .. } = parcel;
+    let Parcel { mut io, permit, id, place: (host, port, address), known, .. } = parcel;
+    let Parcel { cancel_key, since, sslmode, unchecked, orders, .. } = parcel;
+    let CarriedBelief { sets, vars, read_only, base, parameters, standby, mark, prepared } = known;
     let key = size::pool_named(core, permit.name());
     let slot = ServerKey(core.servers.vacant());
     let watched = sockets::watch_taken(core, slot, &mut io);
@@ -115,7 +116,7 @@ pub fn take_over_server(core: &mut Core, parcel: Parcel) {
     pool.connections.servers.push(slot);
     let vars = Vars::carried(vars, &pool.greetings.defaults);
     server.known.session = Confirmed { sets: Sets::carried(sets), vars, read_only, base: Rc::from(base) };
-    (server.permit, server.known.parameters) = (Some(permit), welcome);
+    (server.permit, server.known.parameters) = (Some(permit), parameters);
     (server.cancels.key, server.life.since, server.known.standby) = (cancel_key, since, standby);
     (server.at.sslmode, server.known.mark) = (sslmode, mark);
     // What was ordered meanwhile has not reached it: it may be of the configuration before.

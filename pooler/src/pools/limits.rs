@@ -9,6 +9,9 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use pooling::keys::{PoolKey, ServerKey};
+use pooling::quota::Quota;
+
 use crate::backend::close;
 use crate::common::Permit;
 use crate::config::PoolMode;
@@ -18,8 +21,6 @@ use crate::state::Core;
 use crate::state::pool::Pool;
 use crate::state::server::{Server, State};
 use crate::sync::lock;
-use pooling::keys::{PoolKey, ServerKey};
-use pooling::quota::Quota;
 
 /// How long a client waits before its pool gets a connection at the cost of a pool that has more.
 pub const STARVING: Duration = Duration::from_secs(1);

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use pooling::Micros;
+use pooling::keys::{PoolKey, WorkerId};
 use wire::backend::Status;
 
 use crate::common::PoolName;
@@ -10,7 +11,6 @@ use crate::shared::Message;
 use crate::state::Core;
 use crate::state::pool::Pool;
 use crate::state::server::{Residue, Server, State};
-use pooling::keys::{PoolKey, WorkerId};
 
 /// How many connections those who wait would have, beside those that will soon be free.
 pub fn waiting_for_more(core: &Core, key: PoolKey) -> usize {

@@ -2,12 +2,13 @@
 
 use std::rc::Rc;
 
+use pooling::keys::PoolKey;
+use pooling::quota::Quota;
+
 use crate::common::PoolName;
 use crate::monitor::ClusterView;
 use crate::state::Core;
 use crate::state::pool::Pool;
-use pooling::keys::PoolKey;
-use pooling::quota::Quota;
 
 /// The pool of this database and user, made on first use. Clients of a database whose entry gives a user share that
 /// user's pool ([`crate::config::Config::pool_user`]).

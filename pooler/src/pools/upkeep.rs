@@ -5,6 +5,9 @@ use std::collections::HashSet;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use pooling::keys::{ClientKey, PoolKey, ServerKey};
+use pooling::totals::Totals;
+
 use crate::backend::close;
 use crate::common::PoolName;
 use crate::config::{PoolMode, Seconds};
@@ -17,8 +20,6 @@ use crate::state::client::State as ClientState;
 use crate::state::pool::Pool;
 use crate::state::server::Server;
 use crate::sync::lock;
-use pooling::keys::{ClientKey, PoolKey, ServerKey};
-use pooling::totals::Totals;
 
 /// How long such a pool is kept: it remembers a failure, and spares the next client a new connection.
 pub const UNPROVEN_KEPT: Duration = Duration::from_secs(10);

@@ -8,6 +8,9 @@
 use std::rc::Rc;
 
 use balancer::{ServerId, Tried, Want};
+use pooling::keys::PoolKey;
+use pooling::turn::After;
+use pooling::vars::Vars;
 
 use crate::backend::connect;
 use crate::common::Welcome;
@@ -19,9 +22,6 @@ use crate::router::members::{self, ACCESS, SHUN};
 use crate::state::Core;
 use crate::state::pool::Pool;
 use crate::state::server::Server;
-use pooling::keys::PoolKey;
-use pooling::turn::After;
-use pooling::vars::Vars;
 
 /// Whether sessions of a pool of clients may write.
 fn may_write(core: &Core, home: &Pool) -> bool {

@@ -6,13 +6,14 @@
 
 use std::time::Duration;
 
+use pooling::keys::PoolKey;
+use pooling::turn::After;
+
 use crate::backend::{aligned, cancel, close, down, gone, hub, logged_in};
 use crate::frontend::{enter, leave, looked_up};
 use crate::pools::{free, grow};
 use crate::reactor::feed;
 use crate::state::Core;
-use pooling::keys::PoolKey;
-use pooling::turn::After;
 
 /// Does what was put off.
 pub fn run_after(core: &mut Core) {

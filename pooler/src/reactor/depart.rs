@@ -1,5 +1,7 @@
 //! Clients that go to another worker, or to the process that has taken the sockets over.
 
+use pooling::keys::ClientKey;
+
 use crate::reactor::moves::{self, may_travel};
 use crate::shared::Message;
 use crate::state::Core;
@@ -7,7 +9,6 @@ use crate::state::adopted::{Described, Row};
 use crate::state::client::Client;
 use crate::state::traveller::{Bound, Traveller};
 use crate::sync::lock;
-use pooling::keys::ClientKey;
 
 /// Sends a client to where it is to go, if it can go now.
 pub fn moves_away(core: &mut Core, key: ClientKey) -> bool {
@@ -16,7 +17,7 @@ pub fn moves_away(core: &mut Core, key: ClientKey) -> bool {
         Some(Bound::Successor) => leave_for_successor(core, key),
         Some(Bound::Worker(to)) if to != core.id => {
             let Some(mut traveller) = moves::pack(core, key) else { return false };
-            traveller.place.change(to);
+            traveller.identity.place.change(to);
             core.shared.tell(to, Message::Moved(Box::new(traveller)));
             true
         }
@@ -47,7 +48,7 @@ fn leave_for_successor(core: &mut Core, key: ClientKey) -> bool {
         return false;
     }
     let Some(traveller) = moves::pack(core, key) else { return false };
-    lock(&core.shared.cancels).remove(&traveller.cancel_key);
+    lock(&core.shared.cancels).remove(&traveller.identity.cancel_key);
     match core.shared.succession.leaves(traveller) {
         Ok(()) => (),
         // The other process has ended at this moment.
@@ -63,6 +64,6 @@ pub fn next_heirs(core: &mut Core, key: ClientKey) -> Vec<Traveller> {
 
 /// What is told of a client that goes.
 pub fn describe(core: &Core, traveller: &Traveller) -> Vec<Row> {
-    let learnt = lock(&core.shared.learnt).recall(&core.config, &traveller.database, &traveller.user);
+    let learnt = lock(&core.shared.learnt).recall(&core.config, &traveller.identity.database, &traveller.identity.user);
     Described::of(traveller, &core.parameters.tracked, learnt).rows()
 }

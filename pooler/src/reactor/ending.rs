@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use pooling::keys::ClientKey;
 use wire::backend;
 
 use crate::frontend::leave;
@@ -10,14 +11,13 @@ use crate::shared::Ending;
 use crate::state::Core;
 use crate::state::client::{self, Client, State as ClientState};
 use crate::sync::lock;
-use pooling::keys::ClientKey;
 
 /// What clients hear when the pooler ends.
 pub const SHUTTING_DOWN: &str = "the pooler is shutting down";
 
 /// Closes the clients that have nothing under way: the pooler ends. Who looks on by the console may stay.
 pub fn close_idle_clients(core: &mut Core) {
-    if *lock(&core.shared.way) == Ending::WaitForClients {
+    if *lock(&core.shared.orders.way) == Ending::WaitForClients {
         return;
     }
     let goes = |client: &Client| client.is_ready() && client.is_idle();
@@ -49,9 +49,9 @@ fn drains(core: &Core, key: ClientKey) -> bool {
 }
 
 pub fn begin_to_end(core: &mut Core, way: Ending) {
-    core.shared.ending.store(true, Ordering::Relaxed);
+    core.shared.orders.ending.store(true, Ordering::Relaxed);
     {
-        let mut most_urgent = lock(&core.shared.way);
+        let mut most_urgent = lock(&core.shared.orders.way);
         *most_urgent = way.max(*most_urgent);
     }
     core.entrance.door.close(core.reactor.poll.registry());
@@ -79,7 +79,7 @@ pub fn is_over(core: &Core) -> bool {
         |client: &Client| client.identity.seat.is_waited_for() || matches!(client.state, client::State::Closing);
     // The console asks all workers, so none goes before the last client of all has.
     let done = !core.clients.iter().any(|(_, client)| is_waited_for(client))
-        && (*lock(&core.shared.way) == Ending::AtOnce
+        && (*lock(&core.shared.orders.way) == Ending::AtOnce
             || core.shared.counts.clients.load(Ordering::Relaxed) == 0 && !awaits_logins(core));
     done || late.is_some_and(|limit| core.now.saturating_duration_since(since) > limit)
 }

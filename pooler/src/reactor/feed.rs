@@ -1,5 +1,8 @@
 //! Bytes that have come are given to the part that reads them, by the state of the connection.
 
+use pooling::keys::{ClientKey, ServerKey};
+use pooling::turn::{Step, Turn};
+
 use crate::admin::session;
 use crate::backend::{answer, connect, hub, relay};
 use crate::frontend::{challenge, forward, startup};
@@ -8,8 +11,6 @@ use crate::reactor::turns;
 use crate::state::Core;
 use crate::state::client::State;
 use crate::state::server::State as ServerState;
-use pooling::keys::{ClientKey, ServerKey};
-use pooling::turn::{Step, Turn};
 
 /// Works on a server's input; how many bytes are done with.
 fn server_input(core: &mut Core, key: ServerKey, input: &[u8]) -> usize {

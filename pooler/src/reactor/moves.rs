@@ -6,6 +6,11 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use pooling::Excess;
+use pooling::keys::{ClientKey, WorkerId};
+use pooling::session::Sets;
+use pooling::statement::Statement;
+use pooling::turn::Turn;
+use pooling::vars::Vars;
 
 use crate::frontend::leave;
 use crate::pools::{size, welcome};
@@ -13,13 +18,8 @@ use crate::reactor::{sockets, turns};
 use crate::router::fingerprints;
 use crate::state::Core;
 use crate::state::client::{Client, State};
-use crate::state::traveller::{Bound, Traveller};
+use crate::state::traveller::{Bound, CarriedIdentity, CarriedSession, CarriedStatements, Traveller};
 use crate::sync::lock;
-use pooling::keys::{ClientKey, WorkerId};
-use pooling::session::Sets;
-use pooling::statement::Statement;
-use pooling::turn::Turn;
-use pooling::vars::Vars;
 
 /// Whether nothing of a client's is under way, and nothing keeps it where it is.
 pub fn may_travel(client: &Client) -> bool {
@@ -100,36 +100,39 @@ pub fn pack(core: &mut Core, key: ClientKey) -> Option<Traveller> {
     }
     let carried = |(name, statement): (Box<[u8]>, Rc<Statement>)| (name, statement.carry());
     let Client { io, id, identity, route, session, prepared, times, deeds, .. } = client;
-    Some(Traveller {
-        io,
-        id,
+    let identity = CarriedIdentity {
         seat: identity.seat,
         place,
         user: identity.user.to_string(),
         database: identity.database.to_string(),
         served_as: pool.name.user.to_string(),
+        cancel_key: identity.cancel_key,
+        minor: identity.minor,
+        since: identity.since,
+        admin: identity.admin,
+    };
+    let session = CarriedSession {
         settings: (session.vars.carry(), session.sets.carry()),
         startup: (session.startup.0.carry(), session.startup.1.carry()),
         role: route.role,
         primary_reads: route.primary_reads,
         owed: route.owed,
+    };
+    let prepared = CarriedStatements {
         statements: prepared.statements.into_iter().map(carried).collect(),
         unnamed: prepared.unnamed.map(|statement| statement.carry()),
         renamed: prepared.renamed,
-        cancel_key: identity.cancel_key,
-        minor: identity.minor,
-        since: identity.since,
-        request_since: times.request_since,
-        admin: identity.admin,
-        deeds,
-        kills: core.lifecycle.kills,
-    })
+    };
+    let (request_since, kills) = (times.request_since, core.lifecycle.kills);
+    Some(Traveller { io, id, identity, session, prepared, request_since, deeds, kills })
 }
 
 /// Takes in a client that comes from another worker, or another process.
 pub fn settle_in(core: &mut Core, traveller: Traveller) -> Option<ClientKey> {
-    let Traveller { mut io, id, seat, place, user, database, served_as, settings, startup, .. } = traveller;
-    let Traveller { statements, unnamed, cancel_key, .. } = traveller;
+    let Traveller { mut io, id, identity, session, prepared, request_since, deeds, kills } = traveller;
+    let CarriedIdentity { seat, place, user, database, served_as, cancel_key, minor, since, admin } = identity;
+    let CarriedSession { settings, startup, role, primary_reads, owed } = session;
+    let CarriedStatements { statements, unnamed, renamed } = prepared;
     let key = ClientKey(core.clients.vacant());
     if let Err(error) = sockets::watch_client(core, key, &mut io) {
         crate::warning!("cannot watch a client's socket: {error}");
@@ -146,7 +149,7 @@ pub fn settle_in(core: &mut Core, traveller: Traveller) -> Option<ClientKey> {
     // Else what it has prepared would be taken for older than all that is prepared here, and be shared with nobody.
     let renewals =
         fingerprints::fingerprints_of(core, pool_key).map(|fingerprints| fingerprints.knowledge().renewals());
-    let mut client = Client::new(io, seat, traveller.since, id);
+    let mut client = Client::new(io, seat, since, id);
     client.state = State::Ready;
     (client.identity.user, client.identity.database, client.identity.place) = (user, database, Some(place));
     (client.route.pool, client.route.home) = (Some(pool_key), Some(pool_key));
@@ -161,17 +164,14 @@ pub fn settle_in(core: &mut Core, traveller: Traveller) -> Option<ClientKey> {
         client.prepared.unnamed = unnamed.map(|carried| pool.statements.adopt(carried));
     }
     (client.session.sets, client.session.startup.1) = (Sets::carried(settings.1), Sets::carried(startup.1));
-    (client.route.role, client.route.primary_reads, client.route.owed) =
-        (traveller.role, traveller.primary_reads, traveller.owed);
-    (client.prepared.renamed, client.identity.minor, client.identity.admin) =
-        (traveller.renamed, traveller.minor, traveller.admin);
-    (client.deeds, client.times.request_since) = (traveller.deeds, traveller.request_since);
+    (client.route.role, client.route.primary_reads, client.route.owed) = (role, primary_reads, owed);
+    (client.prepared.renamed, client.identity.minor, client.identity.admin) = (renamed, minor, admin);
+    (client.deeds, client.times.request_since) = (deeds, request_since);
     client.input.suspended = core.is_suspended();
     lock(&core.shared.cancels).insert(cancel_key.clone(), (core.id, key));
     client.identity.cancel_key = cancel_key;
     core.clients.insert(client);
-    let was_killed =
-        core.pools.get(pool_key.0).is_some_and(|pool| pool.limits.paused) && traveller.kills < core.lifecycle.kills;
+    let was_killed = core.pools.get(pool_key.0).is_some_and(|pool| pool.limits.paused) && kills < core.lifecycle.kills;
     if was_killed {
         leave::fatal(core, key, "57P01", crate::reactor::moves::KILLED);
         return None;

@@ -3,6 +3,8 @@
 use std::io;
 
 use mio::event::Event;
+use pooling::keys::{ClientKey, ServerKey};
+use pooling::turn::{HIGH_WATER, Turn};
 
 use crate::backend::{connect, gone, hub_asks};
 use crate::frontend::{enter, leave};
@@ -10,8 +12,6 @@ use crate::net::Got;
 use crate::reactor::{after, depart, feed, sockets, turns};
 use crate::state::Core;
 use crate::state::client::{self, Client};
-use pooling::keys::{ClientKey, ServerKey};
-use pooling::turn::{HIGH_WATER, Turn};
 
 /// Read at once.
 pub const READ: usize = 65_536;

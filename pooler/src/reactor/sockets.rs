@@ -1,16 +1,15 @@
 //! Sockets as the event loop watches them, and what is sent on them.
 
-use mio::event::Source;
 use std::io;
 
 use mio::Token;
+use mio::event::Source;
+use pooling::keys::{ClientKey, ServerKey};
+use pooling::turn::{After, HIGH_WATER, Turn};
 
 use crate::net::{Io, Stream};
 use crate::reactor::turns;
 use crate::state::Core;
-use pooling::keys::{ClientKey, ServerKey};
-use pooling::turn::After;
-use pooling::turn::{HIGH_WATER, Turn};
 
 /// By what events name a connection; the listeners and the mailbox have the numbers between.
 pub fn token_of(turn: Turn) -> Token {

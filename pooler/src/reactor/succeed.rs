@@ -1,8 +1,9 @@
 //! Orders of the process that takes the sockets and the clients over.
 
-use std::os::fd::AsFd;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering;
+
+use pooling::keys::ClientKey;
 
 use crate::admin::account;
 use crate::listen::Listener;
@@ -14,7 +15,6 @@ use crate::state::{Core, suspension};
 use crate::succession::inherited::{AFTERWARDS, Kind};
 use crate::sync::lock;
 use crate::takeover::{MOST, answer_to_takeover, own_path, send_with, write_plain_rows, write_rows};
-use pooling::keys::ClientKey;
 
 /// Gives the listening sockets to who asks for them on the console.
 pub fn hand_over(core: &mut Core, key: ClientKey) -> Result<(), String> {
@@ -51,7 +51,7 @@ pub fn hand_clients_over(core: &mut Core, key: ClientKey) -> Result<(), String> 
     if let Err(why) = send_with(&mut core.clients, key, &answer, &handed) {
         drop(handed);
         for mut traveller in travellers {
-            traveller.place.change(core.id);
+            traveller.identity.place.change(core.id);
             moves::settle_in(core, traveller);
         }
         return Err(why);
@@ -92,10 +92,10 @@ fn may_hand_over(core: &Core, key: ClientKey) -> Result<(), String> {
     if core.shared.succession.is_handed_over() {
         return Err("another process has taken the sockets over".to_owned());
     }
-    if core.shared.ending.load(Ordering::Relaxed) {
+    if core.shared.orders.ending.load(Ordering::Relaxed) {
         return Err("the pooler is shutting down".to_owned());
     }
-    if suspension::is_suspended(&core.shared) || !lock(&core.shared.paused).is_empty() {
+    if suspension::is_suspended(&core.shared) || !lock(&core.shared.orders.paused).is_empty() {
         return Err("the pooler is paused or suspended: RESUME first, or its clients would wait for ever".to_owned());
     }
     Ok(())

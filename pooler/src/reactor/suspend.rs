@@ -5,6 +5,9 @@
 //! client's bytes need a server that still answers. What is not at rest within `suspend_timeout` is closed. Clients of
 //! the console go on, and nobody new is let in. Time limits rest too.
 
+use pooling::keys::{ClientKey, PoolKey, ServerKey, WorkerId};
+use pooling::turn::Turn;
+
 use crate::backend::gone;
 use crate::frontend::leave;
 use crate::pools::free;
@@ -14,12 +17,10 @@ use crate::state::Core;
 use crate::state::client::State as ClientState;
 use crate::state::suspension::{LATE, Plan, Suspension, end, is_suspended, of_client, of_server};
 use crate::sync::lock;
-use pooling::keys::{ClientKey, PoolKey, ServerKey, WorkerId};
-use pooling::turn::Turn;
 
 /// Holds what is at rest; how much is not. The others are closed when they have had their time.
 pub fn suspend(core: &mut Core) -> usize {
-    let Some(since) = *lock(&core.shared.suspended) else { return 0 };
+    let Some(since) = *lock(&core.shared.orders.suspended) else { return 0 };
     if core.lifecycle.suspension == Suspension::Whole {
         return 0;
     }

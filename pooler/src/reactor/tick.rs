@@ -2,6 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use pooling::fingerprint::Why;
+use pooling::keys::{ClientKey, PoolKey, ServerKey};
+use pooling::totals::Totals;
 use wire::backend::Status;
 
 use crate::admin::obey;
@@ -18,9 +21,6 @@ use crate::state::client::{Client, State as ClientState};
 use crate::state::pool::Pool;
 use crate::state::server::State;
 use crate::succession;
-use pooling::fingerprint::Why;
-use pooling::keys::{ClientKey, PoolKey, ServerKey};
-use pooling::totals::Totals;
 
 /// How long a closed client may take to notice.
 pub const LINGER: Duration = Duration::from_secs(2);
@@ -56,7 +56,7 @@ fn tick_traffic(core: &mut Core) {
             succession::take_back(core);
         }
     }
-    if !core.hubs.is_empty() {
+    if !core.pipelines.hubs.is_empty() {
         hub::tick_hubs(core);
     }
     reroute::tick_clusters(core);

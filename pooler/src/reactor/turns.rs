@@ -4,10 +4,10 @@
 //! upon at once, what lies in between would go on with what is no longer so. So it is put off to where nothing is held,
 //! and looks anew at how things stand then.
 
-use crate::state::Core;
 use pooling::keys::ServerKey;
-use pooling::turn::After;
-use pooling::turn::Turn;
+use pooling::turn::{After, Turn};
+
+use crate::state::Core;
 
 /// Puts something off until the input at hand has been worked on.
 pub fn later(core: &mut Core, what: After) {

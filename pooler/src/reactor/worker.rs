@@ -9,6 +9,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mio::{Events, Poll};
+use pooling::busy_poll::BusyPoll;
+use pooling::keys::{ClientKey, ServerKey, WorkerId};
+use pooling::slots::{Slot, Slots};
+use pooling::turn::Turn;
+use pooling::vars::Tracked;
 
 use crate::frontend::accept;
 use crate::listen::Listener;
@@ -20,12 +25,6 @@ use crate::router::reroute;
 use crate::shared::Shared;
 use crate::state::door::{Door, Strangers};
 use crate::state::{Core, Entrance, Lifecycle, Parameters, Pipelines, Reactor, Router, Schedule};
-use pooling::busy_poll::BusyPoll;
-use pooling::hub::Hubs;
-use pooling::keys::{ClientKey, ServerKey, WorkerId};
-use pooling::slots::{Slot, Slots};
-use pooling::turn::Turn;
-use pooling::vars::Tracked;
 
 /// How often time limits are looked at.
 pub const TICK: Duration = Duration::from_millis(100);
@@ -70,7 +69,6 @@ impl Worker {
             router: Router::default(),
             pipelines: Pipelines::default(),
             lifecycle: Lifecycle::default(),
-            hubs: Hubs::new(),
             entrance: Entrance { door: Door::new(listeners), strangers: Strangers::default() },
             reactor: Reactor {
                 poll,

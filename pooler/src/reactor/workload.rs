@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use pooling::workload::Workload;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::homes::CONSOLE;
 use crate::state::Core;
-use pooling::workload::Workload;
 
 /// The processor time that this thread has used.
 pub fn processor_time() -> Duration {

@@ -4,14 +4,14 @@ use std::rc::Rc;
 
 use balancer::{ServerId, Strategy, Tried, Want};
 use classify::{Isolation, Kind, Role, Route};
+use pooling::fingerprint::Fingerprint;
+use pooling::keys::ClientKey;
 
 use crate::config::Routing;
 use crate::monitor::ClusterView;
 use crate::router::freshness;
 use crate::router::members::{self, ACCESS, SHUN};
 use crate::state::Core;
-use pooling::fingerprint::Fingerprint;
-use pooling::keys::ClientKey;
 
 /// What a unit is, for the choice of a server.
 #[derive(Default)]

@@ -6,6 +6,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use classify::{Kind, Verdict};
+use pooling::fingerprint::{Fingerprint, Why};
+use pooling::keys::{ClientKey, PoolKey, ServerKey};
+use pooling::lexing::Lexing;
+use pooling::request::Request;
+use pooling::statement::Statement;
 use wire::backend::Status;
 
 use crate::catalog::{Definition, Knowledge, Place, Way};
@@ -14,11 +19,6 @@ use crate::state::client::Client;
 use crate::state::fingerprints::Fingerprints;
 use crate::state::server::{Residue, Server, State};
 use crate::sync::lock;
-use pooling::fingerprint::{Fingerprint, Why};
-use pooling::keys::{ClientKey, PoolKey, ServerKey};
-use pooling::lexing::Lexing;
-use pooling::request::Request;
-use pooling::statement::Statement;
 
 /// What is known of the statements of a pool's database.
 pub fn fingerprints_of(core: &mut Core, pool: PoolKey) -> Option<&mut Fingerprints> {

@@ -1,12 +1,12 @@
 //! Which commits a session has made that its reads must see.
 
 use classify::{Consistency, Role};
+use pooling::keys::{ClientKey, ServerKey};
 use wire::backend::Status;
 
 use crate::replay::NEVER;
 use crate::state::Core;
 use crate::state::server::Server;
-use pooling::keys::{ClientKey, ServerKey};
 
 /// A client's unit has ended on the connection that it has, or the connection has: from now on the client's reads must
 /// see what it may have committed. It has not been told yet.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use balancer::ServerId;
+use pooling::keys::PoolKey;
 
 use crate::common::PoolName;
 use crate::monitor::Met;
@@ -10,7 +11,6 @@ use crate::pools::size;
 use crate::state::Core;
 use crate::state::pool::Pool;
 use crate::state::server::Server;
-use pooling::keys::PoolKey;
 
 /// The pool of the server that is written to; none while there is no primary.
 pub fn primary_pool(core: &mut Core, home: PoolKey) -> Option<PoolKey> {

@@ -1,12 +1,13 @@
 //! Clients that choose a server anew: theirs has failed, or the cluster has changed.
 
+use pooling::keys::PoolKey;
+use pooling::turn::Turn;
+
 use crate::backend::close;
 use crate::monitor::Refreshed;
 use crate::pools::{checkout, welcome};
 use crate::reactor::turns;
 use crate::state::Core;
-use pooling::keys::PoolKey;
-use pooling::turn::Turn;
 
 /// Lets the clients who wait in a pool choose again: those of a member because its server will not do, those of a
 /// home because another may.

@@ -5,21 +5,20 @@
 //! is chosen anew, by what the unit is, by what the client or a comment asks for, and by what the monitor has posted.
 //! When no server will do, the client waits in the home until one does or `query_wait_timeout` is over.
 
-use crate::config::{DefaultRole, Value};
 use balancer::Want;
 use classify::{Command, Consistency, Kind, Role, Route};
-use wire::backend::{self, ColumnType, Status};
-use wire::frontend::tag;
-
-use crate::config::{PoolMode, Routing};
-use crate::pipeline::connection;
-use crate::router::choose::{self, Sort, serves, want};
-use crate::router::{members, unit};
-use crate::state::Core;
 use pooling::client::Discard;
 use pooling::extent::{Extent, extent, is_sound};
 use pooling::keys::{ClientKey, PoolKey};
 use pooling::turn::{Step, Turn};
+use wire::backend::{self, ColumnType, Status};
+use wire::frontend::tag;
+
+use crate::config::{DefaultRole, PoolMode, Routing, Value};
+use crate::pipeline::connection;
+use crate::router::choose::{self, Sort, serves, want};
+use crate::router::{members, unit};
+use crate::state::Core;
 
 /// A unit longer than this is not waited for until it can be judged as a whole.
 pub const LONGEST_JUDGED: usize = 65_536;

@@ -2,13 +2,13 @@
 
 use std::rc::Rc;
 
+use pooling::fingerprint::{Fingerprint, Why};
+use pooling::keys::{ClientKey, PoolKey};
 use wire::frame::HEADER;
 use wire::frontend::{self, tag};
 
 use crate::router::fingerprints;
 use crate::state::Core;
-use pooling::fingerprint::{Fingerprint, Why};
-use pooling::keys::{ClientKey, PoolKey};
 
 /// How a unit may be sent.
 pub enum Way {

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use classify::{Consistency, Role};
+use pooling::vars::Tracked;
 
 use crate::homes::Place;
 use crate::net::{Io, Stream};
 use crate::seat::Seat;
 use crate::state::traveller::Traveller;
-use pooling::vars::Tracked;
 
 /// A row of the answer: its first column says what it is.
 pub type Row = Vec<Vec<u8>>;
@@ -147,22 +147,22 @@ impl Described {
             let all = tracked.names().zip(values);
             all.filter_map(|(name, value)| Some((name.to_owned(), value.as_deref()?.to_owned()))).collect()
         };
-        let (now, startup) = (&traveller.settings, &traveller.startup);
-        let statements = traveller.statements.iter();
+        let (now, startup) = (&traveller.session.settings, &traveller.session.startup);
+        let statements = traveller.prepared.statements.iter();
         Self {
             is_tcp: matches!(traveller.io.stream, Stream::Tcp(_)),
-            user: traveller.user.clone(),
-            database: traveller.database.clone(),
-            served_as: traveller.served_as.clone(),
-            cancel_pid: traveller.cancel_key.pid,
-            cancel_secret: traveller.cancel_key.secret.clone(),
-            minor: traveller.minor,
-            age: traveller.since.elapsed().as_secs(),
-            renamed: traveller.renamed,
-            admin: traveller.admin,
-            role: word_of(&ROLES, traveller.role),
-            primary_reads: traveller.primary_reads.map_or_else(String::new, |reads| reads.to_string()),
-            read_your_writes: word_of(&CONSISTENCIES, traveller.owed.chosen),
+            user: traveller.identity.user.clone(),
+            database: traveller.identity.database.clone(),
+            served_as: traveller.identity.served_as.clone(),
+            cancel_pid: traveller.identity.cancel_key.pid,
+            cancel_secret: traveller.identity.cancel_key.secret.clone(),
+            minor: traveller.identity.minor,
+            age: traveller.identity.since.elapsed().as_secs(),
+            renamed: traveller.prepared.renamed,
+            admin: traveller.identity.admin,
+            role: word_of(&ROLES, traveller.session.role),
+            primary_reads: traveller.session.primary_reads.map_or_else(String::new, |reads| reads.to_string()),
+            read_your_writes: word_of(&CONSISTENCIES, traveller.session.owed.chosen),
             values: [named(&now.0), named(&startup.0)],
             sets: [now.1.clone(), startup.1.clone()],
             statements: statements
@@ -170,6 +170,7 @@ impl Described {
                 .collect(),
             learnt: (learnt.0.map(|stored| stored.to_string()), learnt.1),
             unnamed: traveller
+                .prepared
                 .unnamed
                 .as_ref()
                 .map(|carried| (carried.lexing().word().into(), carried.definition().to_vec())),

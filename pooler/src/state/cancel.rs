@@ -1,10 +1,10 @@
 //! The keys by which clients cancel what they do.
 
+use pooling::keys::{ClientKey, WorkerId};
 use wire::startup::CancelKey;
 
 use crate::state::Core;
 use crate::sync::lock;
-use pooling::keys::{ClientKey, WorkerId};
 
 /// Who asked to cancel: the connection that brought the request.
 pub type Asker = (WorkerId, ClientKey);

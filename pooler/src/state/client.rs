@@ -5,6 +5,11 @@ use std::time::Instant;
 
 use balancer::Tried;
 use classify::Role;
+use pooling::channels::Ears;
+use pooling::checkout::Checkout;
+use pooling::client::{Discard, Input, Prepared, Session};
+use pooling::keys::PoolKey;
+use pooling::relay::Relay;
 use wire::startup::CancelKey;
 
 use crate::homes::Place;
@@ -13,11 +18,6 @@ use crate::replay::Owed;
 use crate::seat::Seat;
 use crate::state::login::{Login, Phase, Proven};
 use crate::state::traveller::{Bound, Deeds};
-use pooling::channels::Ears;
-use pooling::checkout::Checkout;
-use pooling::client::{Discard, Input, Prepared, Session};
-use pooling::keys::PoolKey;
-use pooling::relay::Relay;
 
 /// Where a client stands.
 #[derive(Debug)]

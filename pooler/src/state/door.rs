@@ -1,17 +1,17 @@
 //! What clients come in by, and those who have come and have proven nothing.
 
-use mio::event::Source;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
+use mio::event::Source;
 use mio::{Interest, Registry, Token};
+use pooling::keys::{ClientKey, WorkerId};
 
 use crate::listen::Listener;
 use crate::net::Stream;
 use crate::succession::inherited::Kind;
-use pooling::keys::{ClientKey, WorkerId};
 
 /// Accepted at most before others get their turns.
 pub const BATCH: usize = 64;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pooling::relay::Replication;
 use wire::startup::Startup;
 use wire::{backend, scram};
 
@@ -9,7 +10,6 @@ use crate::config::{self, AuthType, Config, Settings};
 use crate::homes::Place;
 use crate::password::Stored;
 use crate::refusal::Refusal;
-use pooling::relay::Replication;
 
 /// A client that has proven who it is and has not been given a place at its database.
 #[derive(Debug)]

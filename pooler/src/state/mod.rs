@@ -21,6 +21,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mio::Poll;
+use pooling::busy_poll::BusyPoll;
+use pooling::fingerprint::Fingerprint;
+use pooling::hub::Hubs;
+use pooling::keys::{ClientKey, PoolKey, ServerKey, WorkerId};
+use pooling::slots::Slots;
+use pooling::turn::{After, Turn};
+use pooling::vars::Tracked;
+use pooling::workload::Workload;
 
 use crate::admin::console::Console;
 use crate::config::Config;
@@ -33,15 +41,6 @@ use crate::state::fingerprints::Fingerprints;
 use crate::state::pool::Pool;
 use crate::state::server::Server;
 use crate::state::suspension::Suspension;
-use pooling::busy_poll::BusyPoll;
-use pooling::fingerprint::Fingerprint;
-use pooling::hub::Hubs;
-use pooling::keys::{ClientKey, PoolKey, ServerKey, WorkerId};
-use pooling::slots::Slots;
-use pooling::turn::After;
-use pooling::turn::Turn;
-use pooling::vars::Tracked;
-use pooling::workload::Workload;
 
 /// The parameters whose values servers tell.
 #[derive(Debug)]
@@ -88,9 +87,11 @@ pub struct Router {
     pub judged: Option<(ClientKey, usize, Vec<Rc<Fingerprint>>)>,
 }
 
-/// The pipelined connections.
+/// The server connections that several clients use at once.
 #[derive(Debug, Default)]
 pub struct Pipelines {
+    /// Those that listen for all clients of a pool.
+    pub hubs: Hubs,
     /// Server connections that are pipelined connections.
     pub active: Vec<ServerKey>,
     /// How long the client that is being served has waited for room in a pipelined connection.
@@ -165,9 +166,7 @@ pub struct Core {
     pub lifecycle: Lifecycle,
     /// What the event loop needs.
     pub reactor: Reactor,
-    /// The connections that listen for all clients of a pool.
-    pub hubs: Hubs,
-    /// The pipelined connections.
+    /// The server connections that several clients use at once.
     pub pipelines: Pipelines,
     /// What units are routed by.
     pub router: Router,

@@ -5,11 +5,6 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use balancer::ServerId;
-
-use crate::common::Membership;
-use crate::config::PoolMode;
-use crate::metrics::Stats;
-use crate::state::client::Client;
 use pooling::client::Verified;
 use pooling::failure::{Failure, Retries};
 use pooling::keys::{ClientKey, PoolKey, ServerKey};
@@ -18,6 +13,11 @@ use pooling::slots::Slots;
 use pooling::statement::Statements;
 use pooling::totals::Totals;
 use pooling::vars::Vars;
+
+use crate::common::Membership;
+use crate::config::PoolMode;
+use crate::metrics::Stats;
+use crate::state::client::Client;
 
 impl Pool {
     /// How many units a pipelined connection of this pool may carry: so many as a client can wait behind.

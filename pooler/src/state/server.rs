@@ -3,6 +3,11 @@
 use std::rc::Rc;
 use std::time::Instant;
 
+use pooling::exchange::Exchange;
+use pooling::keys::{ClientKey, PoolKey, ServerKey, WorkerId};
+use pooling::pipeline::Pipeline;
+use pooling::session::{Confirmed, Target};
+use pooling::statement::{Known, Statement};
 use wire::backend::Status;
 use wire::login::Login;
 use wire::startup::CancelKey;
@@ -12,11 +17,6 @@ use crate::common::Permit;
 use crate::config::SslMode;
 use crate::monitor::address::Address;
 use crate::net::Io;
-use pooling::exchange::Exchange;
-use pooling::keys::{ClientKey, PoolKey, ServerKey, WorkerId};
-use pooling::pipeline::Pipeline;
-use pooling::session::{Confirmed, Target};
-use pooling::statement::{Known, Statement};
 
 /// Where a server connection stands.
 #[derive(Debug)]

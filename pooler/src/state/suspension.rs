@@ -2,11 +2,12 @@
 
 use std::time::Instant;
 
+use pooling::request::Request;
+
 use crate::shared::Shared;
 use crate::state::client::{Client, State as ClientState};
 use crate::state::server::{Server, State};
 use crate::sync::lock;
-use pooling::request::Request;
 
 /// What those hear who are not at rest in time.
 pub const LATE: &str = "the pooler is suspended, and the connection was not at rest in time (suspend_timeout)";
@@ -90,7 +91,7 @@ pub fn of_server(server: &Server) -> InHand {
 
 /// Suspends everything; false when it is suspended already.
 pub fn begin(shared: &Shared, now: Instant) -> bool {
-    let mut since = lock(&shared.suspended);
+    let mut since = lock(&shared.orders.suspended);
     let begun = since.is_none();
     since.get_or_insert(now);
     begun
@@ -98,12 +99,12 @@ pub fn begin(shared: &Shared, now: Instant) -> bool {
 
 /// Whether everything is suspended, or about to be.
 pub fn is_suspended(shared: &Shared) -> bool {
-    lock(&shared.suspended).is_some()
+    lock(&shared.orders.suspended).is_some()
 }
 
 /// Lets everything go on; the workers are to be told.
 pub fn end(shared: &Shared) -> bool {
-    lock(&shared.suspended).take().is_some()
+    lock(&shared.orders.suspended).take().is_some()
 }
 
 impl<C, S> Plan<C, S> {

@@ -3,6 +3,8 @@
 use std::time::Instant;
 
 use classify::Role;
+use pooling::keys::WorkerId;
+use pooling::statement::Carried;
 use wire::startup::CancelKey;
 
 use crate::common::Permit;
@@ -12,8 +14,6 @@ use crate::monitor::address::Address;
 use crate::net::Io;
 use crate::replay::Owed;
 use crate::seat::Seat;
-use pooling::keys::WorkerId;
-use pooling::statement::Carried;
 
 /// What a client has done.
 #[derive(Debug, Clone, Copy, Default)]
@@ -26,14 +26,9 @@ pub struct Deeds {
     pub errors: u64,
 }
 
-/// A server connection on its way to another worker.
+/// What is known of the session on a connection that travels.
 #[derive(Debug)]
-pub struct Parcel {
-    pub io: Io,
-    pub permit: Permit,
-    pub id: u64,
-    /// The host and port it leads to, and where that is.
-    pub place: (String, u16, Address),
+pub struct CarriedBelief {
     /// What the server has confirmed to be SET.
     pub sets: Vec<(String, String)>,
     /// The tracked values that it has told.
@@ -42,14 +37,29 @@ pub struct Parcel {
     pub read_only: bool,
     /// What `connect_query` sets.
     pub base: Box<str>,
-    pub welcome: Vec<(String, String)>,
-    pub cancel_key: CancelKey,
-    pub since: Instant,
+    /// TODO
+    pub parameters: Vec<(String, String)>,
+    /// TODO
     pub standby: Option<bool>,
-    pub sslmode: SslMode,
+    /// TODO
     pub mark: u64,
     /// Whether statements are prepared on it.
     pub prepared: bool,
+}
+
+/// A server connection on its way to another worker.
+#[derive(Debug)]
+pub struct Parcel {
+    pub io: Io,
+    pub permit: Permit,
+    pub id: u64,
+    /// The host and port it leads to, and where that is.
+    pub place: (String, u16, Address),
+    /// What is known of the session on a connection that travels.
+    pub known: CarriedBelief,
+    pub cancel_key: CancelKey,
+    pub since: Instant,
+    pub sslmode: SslMode,
     /// It has been idle for so long that it is to be checked.
     pub unchecked: bool,
     /// The orders that had been carried out where it comes from ([`Worker::orders`]).
@@ -68,13 +78,9 @@ pub enum Bound {
     Successor,
 }
 
-/// A client on its way to another worker, or another process.
+/// Who a client is that travels.
 #[derive(Debug)]
-pub struct Traveller {
-    /// The socket.
-    pub io: Io,
-    /// By what people name it.
-    pub id: u64,
+pub struct CarriedIdentity {
     /// How it is counted.
     pub seat: Seat,
     /// Its place among the clients of its database.
@@ -85,6 +91,19 @@ pub struct Traveller {
     pub database: String,
     /// The user of its pool.
     pub served_as: String,
+    /// By what it names itself in a cancel request.
+    pub cancel_key: CancelKey,
+    /// The minor version of the protocol.
+    pub minor: u16,
+    /// When it connected.
+    pub since: Instant,
+    /// Whether it may change things on the console.
+    pub admin: bool,
+}
+
+/// A session that travels with its client.
+#[derive(Debug)]
+pub struct CarriedSession {
     /// Its settings.
     pub settings: Settings,
     /// What RESET leads back to.
@@ -95,22 +114,34 @@ pub struct Traveller {
     pub primary_reads: Option<bool>,
     /// What its next read must see.
     pub owed: Owed,
+}
+
+/// Prepared statements that travel with their client.
+#[derive(Debug)]
+pub struct CarriedStatements {
     /// Its named statements.
     pub statements: Vec<(Box<[u8]>, Carried)>,
     /// Its statement without a name.
     pub unnamed: Option<Carried>,
     /// Whether servers know its statements by names of the pooler's.
     pub renamed: bool,
-    /// By what it names itself in a cancel request.
-    pub cancel_key: CancelKey,
-    /// The minor version of the protocol.
-    pub minor: u16,
-    /// When it connected.
-    pub since: Instant,
+}
+
+/// A client on its way to another worker, or another process.
+#[derive(Debug)]
+pub struct Traveller {
+    /// The socket.
+    pub io: Io,
+    /// By what people name it.
+    pub id: u64,
+    /// Who a client is that travels.
+    pub identity: CarriedIdentity,
+    /// A session that travels with its client.
+    pub session: CarriedSession,
+    /// Prepared statements that travel with their client.
+    pub prepared: CarriedStatements,
     /// When it last was idle.
     pub request_since: Instant,
-    /// Whether it may change things on the console.
-    pub admin: bool,
     /// What it has done.
     pub deeds: Deeds,
     /// How often KILL had been carried out where it comes from ([`Worker::kills`]).

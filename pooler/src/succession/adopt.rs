@@ -4,6 +4,9 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use pooling::lexing::Lexing;
+use pooling::statement::Carried;
+use pooling::vars::{Tracked, Vars, assigned};
 use wire::startup::CancelKey;
 
 use crate::homes::Place;
@@ -14,13 +17,10 @@ use crate::seat::Seat;
 use crate::shared::{Message, Shared};
 use crate::state::Core;
 use crate::state::adopted::{Adopted, CONSISTENCIES, Described, ROLES, value_of};
-use crate::state::traveller::{Deeds, Settings, Traveller};
+use crate::state::traveller::{CarriedIdentity, CarriedSession, CarriedStatements, Deeds, Settings, Traveller};
 use crate::succession::{BUSY, LATER, SOON};
 use crate::sync::lock;
 use crate::takeover::Predecessor;
-use pooling::lexing::Lexing;
-use pooling::statement::Carried;
-use pooling::vars::{Tracked, Vars, assigned};
 
 /// Takes the clients of the process before over, until it has none or ends.
 pub fn adopt(mut before: Predecessor, shared: &Arc<Shared>) {
@@ -81,30 +81,32 @@ pub fn receive(core: &mut Core, adopted: Adopted) {
     let carried = |lexing: &[u8], definition: Vec<u8>| Carried::anew(definition.into(), Lexing::of_word(lexing));
     let statements = described.statements.into_iter();
     let owed = Owed { chosen: value_of(&CONSISTENCIES, &described.read_your_writes), ..Owed::default() };
-    let traveller = Traveller {
-        io,
-        id: core.shared.next_id(),
+    let identity = CarriedIdentity {
         seat,
         place,
         user: described.user,
         database: described.database,
         served_as: described.served_as,
+        cancel_key: CancelKey { pid: described.cancel_pid, secret: described.cancel_secret },
+        minor: described.minor,
+        since: core.now.checked_sub(Duration::from_secs(described.age)).unwrap_or(core.now),
+        admin: described.admin,
+    };
+    let session = CarriedSession {
         settings: settings(values, sets, &core.parameters.tracked),
         startup: settings(startup_values, startup_sets, &core.parameters.tracked),
         role: value_of(&ROLES, &described.role),
         primary_reads: described.primary_reads.parse().ok(),
         owed,
+    };
+    let prepared = CarriedStatements {
         statements: statements.map(|(name, lexing, definition)| (name.into(), carried(&lexing, definition))).collect(),
         unnamed: described.unnamed.map(|(lexing, definition)| carried(&lexing, definition)),
         renamed: described.renamed,
-        cancel_key: CancelKey { pid: described.cancel_pid, secret: described.cancel_secret },
-        minor: described.minor,
-        since: core.now.checked_sub(Duration::from_secs(described.age)).unwrap_or(core.now),
-        request_since: core.now,
-        admin: described.admin,
-        deeds: Deeds::default(),
-        kills: core.lifecycle.kills,
     };
+    let (id, request_since, kills) = (core.shared.next_id(), core.now, core.lifecycle.kills);
+    let deeds = Deeds::default();
+    let traveller = Traveller { io, id, identity, session, prepared, request_since, deeds, kills };
     let Some(key) = moves::settle_in(core, traveller) else { return };
     // What it has committed before was followed by the process before alone.
     let cluster = core.clients.get(key.0).and_then(|client| client.route.home).and_then(|home| core.pools.get(home.0));

@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use pooling::keys::ClientKey;
+
 use crate::state::traveller::Traveller;
 use crate::sync::lock;
-use pooling::keys::ClientKey;
 
 /// Clients that are handed over at once.
 pub const AT_ONCE: usize = 60;

@@ -49,7 +49,7 @@ fn row(view: &View<'_>, name: &str, entry: &Database) -> Row {
     let settings = &view.config.settings;
     let servers = view.snapshots.iter().flat_map(|snapshot| &snapshot.servers).filter(|line| line.database == name);
     let clients = view.snapshots.iter().flat_map(|snapshot| &snapshot.clients).filter(|line| line.database == name);
-    let paused = lock(&view.shared.paused);
+    let paused = lock(&view.shared.orders.paused);
     vec![
         text(name),
         (!entry.hosts.is_empty()).then(|| entry.hosts.join(",")),
@@ -67,6 +67,6 @@ fn row(view: &View<'_>, name: &str, entry: &Database) -> Row {
         number(view.config.database_clients(name)),
         number(clients.count()),
         number(u8::from(paused.contains("") || paused.contains(name))),
-        number(u8::from(lock(&view.shared.disabled).contains(name))),
+        number(u8::from(lock(&view.shared.orders.disabled).contains(name))),
     ]
 }

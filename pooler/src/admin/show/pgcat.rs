@@ -1,13 +1,12 @@
 //! What SHOW shows under the console's name `pgcat`, where PgCat's columns are others than PgBouncer's.
 
+use pooling::totals::Totals;
 use wire::backend::ColumnType::{Int8, Text};
 
 use super::Show;
-
 use crate::admin::seen::{Part, PoolSeen, whole_pools};
 use crate::admin::show::view::{Columns, Row, Table, View, number, text};
 use crate::metrics::server_name;
-use pooling::totals::Totals;
 
 /// The columns and rows of what PgCat shows in a way of its own.
 pub fn of(show: Show) -> Option<Table> {

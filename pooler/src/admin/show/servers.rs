@@ -1,7 +1,6 @@
 //! SHOW SERVERS: a row for each server connection.
 
 use super::clients;
-
 use crate::admin::show::view::{Columns, Row, View};
 
 pub const COLUMNS: Columns = clients::COLUMNS;

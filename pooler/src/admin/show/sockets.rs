@@ -4,7 +4,6 @@
 use wire::backend::ColumnType::{Int8, Text};
 
 use super::clients;
-
 use crate::admin::seen::Line;
 use crate::admin::show::view::{Columns, Row, View, number, text};
 

@@ -8,7 +8,7 @@ use crate::sync::lock;
 pub const COLUMNS: Columns = &[("key", Text), ("value", Text)];
 
 pub fn rows(view: &View<'_>) -> Vec<Row> {
-    let paused = lock(&view.shared.paused).contains("");
+    let paused = lock(&view.shared.orders.paused).contains("");
     let suspended = crate::state::suspension::is_suspended(view.shared);
     let yes = |yes: bool| text(if yes { "yes" } else { "no" });
     let states = [("active", !paused && !suspended), ("paused", paused), ("suspended", suspended)];

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use pooling::totals::Totals;
 use wire::backend::ColumnType::{Int8, Text};
 
 use crate::admin::show::view::{Columns, Row, View, number, text};
-use pooling::totals::Totals;
 
 pub const COLUMNS: Columns = &[
     ("database", Text),

@@ -1,11 +1,10 @@
 //! SHOW TOTALS: the sums over all databases.
 
+use pooling::totals::Totals;
 use wire::backend::ColumnType::{Int8, Text};
 
 use super::stats;
-
 use crate::admin::show::view::{Columns, Row, View, number, text};
-use pooling::totals::Totals;
 
 pub const COLUMNS: Columns = &[("name", Text), ("value", Int8)];
 
