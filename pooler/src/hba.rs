@@ -190,7 +190,6 @@ fn read_line(fields: &[Vec<Field>]) -> Result<Line, String> {
     let databases = names(next("database")?, true)?;
     let users = names(next("user")?, false)?;
     let mut network = None;
-    let mut method = None;
     if kind != Kind::Local {
         let address = one(next("address")?, "address")?;
         if address != "all" {
@@ -206,25 +205,7 @@ fn read_line(fields: &[Vec<Field>]) -> Result<Line, String> {
             }
         }
     }
-    let word = one(next("method")?, "method")?;
-    if word != "reject" {
-        let auth = match word.as_str() {
-            "trust" => AuthType::Trust,
-            "password" => AuthType::Plain,
-            "md5" => AuthType::Md5,
-            "scram-sha-256" => AuthType::Scram,
-            "cert" if kind == Kind::HostSsl => AuthType::Cert,
-            "cert" => return Err("cert needs hostssl".to_owned()),
-            "peer" if kind == Kind::Local => AuthType::Peer,
-            "peer" => return Err("peer needs local".to_owned()),
-            other => {
-                return Err(format!(
-                    "{other} is not one of trust, reject, password, md5, scram-sha-256, cert and peer"
-                ));
-            }
-        };
-        method = Some(Method { auth, map: None });
-    }
+    let mut method = read_method(&one(next("method")?, "method")?, kind)?;
     for option in fields {
         let option = one(option, "option")?;
         match (option.strip_prefix("map="), &mut method) {
@@ -236,6 +217,25 @@ fn read_line(fields: &[Vec<Field>]) -> Result<Line, String> {
         }
     }
     Ok(Line { kind, databases, users, network, method })
+}
+
+/// How clients prove who they are; none to reject them.
+fn read_method(word: &str, kind: Kind) -> Result<Option<Method>, String> {
+    let auth = match word {
+        "reject" => return Ok(None),
+        "trust" => AuthType::Trust,
+        "password" => AuthType::Plain,
+        "md5" => AuthType::Md5,
+        "scram-sha-256" => AuthType::Scram,
+        "cert" if kind == Kind::HostSsl => AuthType::Cert,
+        "cert" => return Err("cert needs hostssl".to_owned()),
+        "peer" if kind == Kind::Local => AuthType::Peer,
+        "peer" => return Err("peer needs local".to_owned()),
+        other => {
+            return Err(format!("{other} is not one of trust, reject, password, md5, scram-sha-256, cert and peer"));
+        }
+    };
+    Ok(Some(Method { auth, map: None }))
 }
 
 fn names(list: &[Field], of_databases: bool) -> Result<Vec<Name>, String> {

@@ -2,15 +2,16 @@
 
 #![forbid(unsafe_code)]
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use howdah_pooler::catalog;
 use howdah_pooler::config::{Config, Shutdown};
-use howdah_pooler::derive::Secrets;
+use howdah_pooler::derive::{Queue, Secrets};
 use howdah_pooler::listen::Listener;
 use howdah_pooler::reactor::worker::Worker;
 use howdah_pooler::shared::{Ending, Mailbox, Message, Shared};
@@ -19,9 +20,11 @@ use howdah_pooler::takeover::{Failed, Predecessor};
 use howdah_pooler::{
     account, deriver, info, log, metrics, monitor, notify, pause, reload, replay, succession, warning, watch,
 };
+use mio::{Poll, Token, Waker};
 use pooling::keys::WorkerId;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::iterator::Signals;
 
 mod command;
 mod init;
@@ -65,8 +68,8 @@ fn check(path: &Path) -> Result<(), String> {
     Ok(())
 }
 
+/// Runs the pooler until it is told to end.
 fn run(path: &Path, takes_over: bool) -> Result<(), String> {
-    let text = |error: std::io::Error| error.to_string();
     let config = Config::read(path).map_err(|error| error.to_string())?;
     let settings = config.settings.clone();
     account::become_user(&settings.user)?;
@@ -77,7 +80,7 @@ fn run(path: &Path, takes_over: bool) -> Result<(), String> {
     open_many_files();
     let mut predecessor = if takes_over { Predecessor::find(&settings)? } else { None };
     let mut inherited = predecessor.as_mut().map(|before| std::mem::take(&mut before.inherited)).unwrap_or_default();
-    let about = |error: std::io::Error| format!("{}: {error}", path.display());
+    let about = |error: io::Error| format!("{}: {error}", path.display());
     let listeners = Listener::all(&settings, &mut inherited).map_err(about)?;
     let metrics = metrics::http::listen(&settings, &mut inherited).map_err(about)?;
     for address in inherited.unused() {
@@ -87,76 +90,25 @@ fn run(path: &Path, takes_over: bool) -> Result<(), String> {
     let _pid = PidFile::write(&settings.pidfile)?;
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let workers = if settings.workers > 0 { settings.workers } else { cores };
-    let mut polls = Vec::new();
-    let mut mailboxes = Vec::new();
-    for _ in 0..workers {
-        let poll = mio::Poll::new().map_err(text)?;
-        let waker = mio::Waker::new(poll.registry(), mio::Token(3)).map_err(text)?;
-        mailboxes.push(Mailbox { messages: Mutex::new(Vec::new()), waker });
-        polls.push(poll);
-    }
-    let monitor_poll = mio::Poll::new().map_err(text)?;
-    let waker = mio::Waker::new(monitor_poll.registry(), monitor::WAKER).map_err(text)?;
-    let (secrets, underived) = Secrets::new().map_err(text)?;
-    let reader_poll = mio::Poll::new().map_err(text)?;
-    let bell = mio::Waker::new(reader_poll.registry(), catalog::WAKER).map_err(text)?;
-    let asker_poll = mio::Poll::new().map_err(text)?;
-    let asker = mio::Waker::new(asker_poll.registry(), replay::WAKER).map_err(text)?;
-    let shared = Arc::new(Shared::new(config, mailboxes, secrets, waker, bell, asker));
+    let (shared, polls) = share(config, workers).map_err(text)?;
     if let Some(listener) = metrics {
         metrics::http::serve(listener, shared.clone()).map_err(text)?;
     }
-    watch::start(shared.clone()).map_err(text)?;
-    deriver::start(shared.clone(), underived).map_err(text)?;
-    monitor::spawn(shared.clone(), monitor_poll).map_err(text)?;
-    catalog::spawn(shared.clone(), reader_poll).map_err(text)?;
-    replay::spawn(shared.clone(), asker_poll).map_err(text)?;
-    let mut signals =
-        signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM, SIGQUIT, SIGUSR1, SIGUSR2]).map_err(text)?;
-    let mut listeners = Some(listeners);
-    let mut threads = Vec::new();
-    for (number, poll) in polls.into_iter().enumerate() {
-        let shared = shared.clone();
-        let listeners = listeners.take().unwrap_or_default();
-        let thread = thread::Builder::new()
-            .name(format!("worker {number}"))
-            .spawn(move || Worker::new(WorkerId(number), shared, poll, listeners).and_then(Worker::run));
-        threads.push(thread.map_err(text)?);
-    }
-    info!("howdah-pooler {} is up: {workers} workers, port {}", env!("CARGO_PKG_VERSION"), settings.listen_port);
-    if let Some(mut before) = predecessor
-        && take_over(&mut before, &shared)?
-    {
-        let shared = shared.clone();
-        let adopts = move || succession::adopt::adopt(before, &shared);
-        thread::Builder::new().name("clients".to_owned()).spawn(adopts).map_err(text)?;
+    let signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGQUIT, SIGUSR1, SIGUSR2]).map_err(text)?;
+    let workers = start_threads(&shared, polls, listeners).map_err(text)?;
+    info!(
+        "howdah-pooler {} is up: {} workers, port {}",
+        env!("CARGO_PKG_VERSION"),
+        workers.len(),
+        settings.listen_port
+    );
+    if let Some(before) = predecessor {
+        take_over(before, &shared)?;
     }
     notify::tell(notify::READY);
-    let watched = shared.clone();
-    thread::spawn(move || {
-        let mut ending = false;
-        for signal in signals.forever() {
-            match signal {
-                // An error has been logged.
-                SIGHUP => drop(reload::reload(&watched)),
-                SIGUSR1 => pause::pause_all(&watched, true),
-                SIGUSR2 => pause::pause_all(&watched, false),
-                number => {
-                    // By an earlier signal, or by the console.
-                    let ends_already =
-                        ending || watched.orders.ending.load(Ordering::Relaxed) && !watched.succession.is_handed_over();
-                    let way =
-                        if ends_already { Ending::AtOnce } else { ordered(number, watched.config().settings.sigterm) };
-                    info!("ending {}", way.when());
-                    notify::tell(notify::STOPPING);
-                    ending = true;
-                    watched.tell_all(|| Message::Shutdown(way));
-                }
-            }
-        }
-    });
-    for thread in threads {
-        match thread.join() {
+    thread::spawn(move || obey_signals(signals, &shared));
+    for worker in workers {
+        match worker.join() {
             Ok(outcome) => outcome.map_err(text)?,
             Err(_) => return Err("a worker has failed; this is a bug".to_owned()),
         }
@@ -165,21 +117,104 @@ fn run(path: &Path, takes_over: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// Has the pooler that ran before let go of the sockets, which are served here; whether it is still there.
-fn take_over(before: &mut Predecessor, shared: &Shared) -> Result<bool, String> {
+fn text(error: io::Error) -> String {
+    error.to_string()
+}
+
+/// What the threads wait on. The others can wake a poll.
+struct Polls {
+    workers: Vec<Poll>,
+    monitor: Poll,
+    reader: Poll,
+    asker: Poll,
+    underived: Queue,
+}
+
+/// What all threads share, and what each of them waits on.
+fn share(config: Config, workers: usize) -> io::Result<(Arc<Shared>, Polls)> {
+    let woken_by = |token| {
+        let poll = Poll::new()?;
+        let waker = Waker::new(poll.registry(), token)?;
+        io::Result::Ok((poll, waker))
+    };
+    let mut polls = Vec::new();
+    let mut mailboxes = Vec::new();
+    for _ in 0..workers {
+        let (poll, waker) = woken_by(Token(3))?;
+        mailboxes.push(Mailbox { messages: Mutex::new(Vec::new()), waker });
+        polls.push(poll);
+    }
+    let (monitor, monitor_waker) = woken_by(monitor::WAKER)?;
+    let (reader, bell) = woken_by(catalog::WAKER)?;
+    let (asker, asker_waker) = woken_by(replay::WAKER)?;
+    let (secrets, underived) = Secrets::new()?;
+    let shared = Arc::new(Shared::new(config, mailboxes, secrets, monitor_waker, bell, asker_waker));
+    Ok((shared, Polls { workers: polls, monitor, reader, asker, underived }))
+}
+
+/// Starts the threads: those beside the workers, then the workers, of which the first has the listening sockets.
+fn start_threads(
+    shared: &Arc<Shared>,
+    polls: Polls,
+    listeners: Vec<Listener>,
+) -> io::Result<Vec<JoinHandle<io::Result<()>>>> {
+    watch::start(shared.clone())?;
+    deriver::start(shared.clone(), polls.underived)?;
+    monitor::spawn(shared.clone(), polls.monitor)?;
+    catalog::spawn(shared.clone(), polls.reader)?;
+    replay::spawn(shared.clone(), polls.asker)?;
+    let mut listeners = Some(listeners);
+    let start = |(number, poll)| {
+        let shared = shared.clone();
+        let listeners = listeners.take().unwrap_or_default();
+        thread::Builder::new()
+            .name(format!("worker {number}"))
+            .spawn(move || Worker::new(WorkerId(number), shared, poll, listeners).and_then(Worker::run))
+    };
+    polls.workers.into_iter().enumerate().map(start).collect()
+}
+
+/// Does what signals ask for, for as long as the process lives.
+fn obey_signals(mut signals: Signals, shared: &Arc<Shared>) {
+    let mut ending = false;
+    for signal in signals.forever() {
+        match signal {
+            // An error has been logged.
+            SIGHUP => drop(reload::reload(shared)),
+            SIGUSR1 => pause::pause_all(shared, true),
+            SIGUSR2 => pause::pause_all(shared, false),
+            number => {
+                // By an earlier signal, or by the console.
+                let ends_already =
+                    ending || shared.orders.ending.load(Ordering::Relaxed) && !shared.succession.is_handed_over();
+                let way = if ends_already { Ending::AtOnce } else { ordered(number, shared.config().settings.sigterm) };
+                info!("ending {}", way.when());
+                notify::tell(notify::STOPPING);
+                ending = true;
+                shared.tell_all(|| Message::Shutdown(way));
+            }
+        }
+    }
+}
+
+/// Has the pooler that ran before let go of the sockets, which are served here; its clients follow, if it is still there.
+fn take_over(mut before: Predecessor, shared: &Arc<Shared>) -> Result<(), String> {
     match before.release() {
-        // Requests to cancel what its clients do arrive here from now on.
         Ok(paths) => {
+            // Requests to cancel what its clients do arrive here from now on.
             *lock(&shared.succession.before) = paths;
             info!("the sockets were taken over; the pooler that had them ends when its clients have left");
-            return Ok(true);
+            let shared = shared.clone();
+            let adopts = move || succession::adopt::adopt(before, &shared);
+            thread::Builder::new().name("clients".to_owned()).spawn(adopts).map_err(text)?;
+            Ok(())
         }
-        Err(Failed::Refused(why)) => {
-            return Err(format!("-R: the running pooler does not let go of its sockets: {why}"));
+        Err(Failed::Refused(why)) => Err(format!("-R: the running pooler does not let go of its sockets: {why}")),
+        Err(Failed::Gone(why)) => {
+            warning!("-R: the pooler that had the sockets is gone: {why}");
+            Ok(())
         }
-        Err(Failed::Gone(why)) => warning!("-R: the pooler that had the sockets is gone: {why}"),
     }
-    Ok(false)
 }
 
 /// How a signal is to end the pooler.

@@ -109,14 +109,7 @@ impl Command {
         }
         Ok(match verb.as_str() {
             "" => Self::Empty,
-            "SHOW" => {
-                let what = rest.join(" ").to_uppercase();
-                match (Show::read(&what), parameter(&what)) {
-                    (Some(show), _) => Self::Show(show),
-                    (None, Some(parameter)) => Self::ShowParameter(parameter),
-                    (None, None) => return Err(format!("unsupported SHOW command '{what}', use SHOW HELP;")),
-                }
-            }
+            "SHOW" => Self::show(&rest.join(" ").to_uppercase())?,
             "PAUSE" => Self::Pause(name),
             "RESUME" => Self::Resume(name),
             "SUSPEND" => Self::Suspend,
@@ -129,15 +122,8 @@ impl Command {
             }
             "DISABLE" => Self::Disable(required()?),
             "ENABLE" => Self::Enable(required()?),
-            "BAN" => {
-                let host = name.clone().ok_or("BAN needs a host, or host:port, and may have a number of seconds")?;
-                let seconds = rest.get(1).map(|seconds| seconds.parse().ok().filter(|seconds| *seconds > 0));
-                if seconds == Some(None) {
-                    return Err("BAN takes a number of seconds, 1 or more".to_owned());
-                }
-                Self::Ban(host, seconds.flatten())
-            }
-            "UNBAN" => Self::Unban(name.clone().ok_or("UNBAN needs a host, or host:port")?),
+            "BAN" => Self::ban(name, rest.get(1).copied())?,
+            "UNBAN" => Self::Unban(name.ok_or("UNBAN needs a host, or host:port")?),
             "RELOAD" => Self::Reload,
             "TAKEOVER" => match name.map(|name| name.to_uppercase()).as_deref() {
                 None => Self::Takeover { done: false },
@@ -151,21 +137,33 @@ impl Command {
                 Some("WAIT_FOR_CLIENTS") => Self::Shutdown(Ending::WaitForClients),
                 Some(_) => return Err("SHUTDOWN takes WAIT_FOR_CLIENTS or WAIT_FOR_SERVERS".to_owned()),
             },
-            "SET" => {
-                let assignment = text.get(3..).unwrap_or_default();
-                let (key, value) = assignment
-                    .split_once('=')
-                    .or_else(|| assignment.trim().split_once(" TO "))
-                    .or_else(|| assignment.trim().split_once(" to "))
-                    .ok_or("SET needs key = value")?;
-                let key = key.trim().trim_matches('"').to_lowercase();
-                let value = value.trim();
-                let bare = value.strip_prefix('\'').and_then(|value| value.strip_suffix('\''));
-                let value = bare.map_or_else(|| value.to_owned(), |bare| bare.replace("''", "'"));
-                if parameter(&key).is_some() { Self::SetParameter } else { Self::Set(key, value) }
-            }
+            "SET" => Self::set(argument)?,
             _ => return Err(format!("invalid command '{text}', use SHOW HELP;")),
         })
+    }
+
+    fn show(what: &str) -> Result<Self, String> {
+        let shown = Show::read(what).map(Self::Show).or_else(|| parameter(what).map(Self::ShowParameter));
+        shown.ok_or_else(|| format!("unsupported SHOW command '{what}', use SHOW HELP;"))
+    }
+
+    fn ban(host: Option<String>, seconds: Option<&str>) -> Result<Self, String> {
+        let host = host.ok_or("BAN needs a host, or host:port, and may have a number of seconds")?;
+        let seconds = seconds.map(|seconds| seconds.parse().ok().filter(|seconds| *seconds > 0));
+        if seconds == Some(None) {
+            return Err("BAN takes a number of seconds, 1 or more".to_owned());
+        }
+        Ok(Self::Ban(host, seconds.flatten()))
+    }
+
+    fn set(assignment: &str) -> Result<Self, String> {
+        let split = ["=", " TO ", " to "].into_iter().find_map(|sign| assignment.split_once(sign));
+        let (key, value) = split.ok_or("SET needs key = value")?;
+        let key = key.trim().trim_matches('"').to_lowercase();
+        let value = value.trim();
+        let bare = value.strip_prefix('\'').and_then(|value| value.strip_suffix('\''));
+        let value = bare.map_or_else(|| value.to_owned(), |bare| bare.replace("''", "'"));
+        Ok(if parameter(&key).is_some() { Self::SetParameter } else { Self::Set(key, value) })
     }
 
     /// What all workers are asked for it.

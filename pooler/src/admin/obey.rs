@@ -6,7 +6,7 @@ use pooling::keys::{ClientKey, PoolKey, ServerKey};
 
 use crate::admin::command::Command;
 use crate::admin::order::{Answer, Order};
-use crate::admin::{session, snapshot};
+use crate::admin::{result, snapshot};
 use crate::backend::{close, hub_asks};
 use crate::frontend::leave;
 use crate::pause::{is_paused, names};
@@ -46,9 +46,9 @@ pub fn console_answer(core: &mut Core, number: u64, answer: Answer) {
         |name: &Option<String>| !lock(&core.shared.orders.paused).contains(name.as_deref().unwrap_or_default());
     match &asked.command {
         Command::Pause(name) if resumed(name) => {
-            session::console_refused(core, asked.client, "57014", "RESUME came before PAUSE was done");
+            result::refused(core, asked.client, "57014", "RESUME came before PAUSE was done");
         }
-        command => session::console_result(core, asked.client, command, asked.answers),
+        command => result::result(core, asked.client, command, asked.answers),
     }
     sockets::flush_client(core, asked.client);
     turns::give_turn(core, pooling::turn::Turn::Client(asked.client));
@@ -84,24 +84,7 @@ pub fn console_tick(core: &mut Core) {
 pub fn obey(core: &mut Core, order: &Order) -> Answer {
     match order {
         Order::Look => Answer::Seen(snapshot::snapshot(core)),
-        Order::Pause(database) => {
-            let mut pools = pools_of(core, database.as_deref());
-            // A PAUSE that waits asks again and again, and RESUME may have come meanwhile.
-            pools.retain(|key| {
-                let Some(pool) = core.pools.get_mut(key.0) else { return false };
-                pool.limits.paused = is_paused(&core.shared, &pool.name.database, &pool.name.user);
-                pool.limits.paused
-            });
-            for key in &pools {
-                if let Some(pool) = core.pools.get(key.0) {
-                    let idle: Vec<ServerKey> = pool.connections.idle.iter().copied().collect();
-                    for server in idle {
-                        close::close_server(core, server, "PAUSE");
-                    }
-                }
-            }
-            Answer::Left(servers_of(core, &pools).len())
-        }
+        Order::Pause(database) => Answer::Left(pause(core, database.as_deref())),
         Order::Suspend => Answer::Left(suspend::suspend(core)),
         Order::Resume(database) => {
             suspend::end_suspension(core);
@@ -128,37 +111,65 @@ pub fn obey(core: &mut Core, order: &Order) -> Answer {
             Answer::Left(left.count())
         }
         Order::Kill(database) => {
-            core.lifecycle.kills += 1;
-            let pools = pools_of(core, database.as_deref());
-            let clients: Vec<ClientKey> = core
-                .clients
-                .iter()
-                .filter(|(_, client)| client.route.pool.is_some_and(|pool| pools.contains(&pool)))
-                .map(|(key, _)| ClientKey(key))
-                .collect();
-            for client in clients {
-                leave::fatal(core, client, "57P01", KILLED);
-            }
-            for server in servers_of(core, &pools) {
-                close::close_server(core, server, "KILL");
-            }
-            for key in pools {
-                hub_asks::retire_hub(core, key);
-                if let Some(pool) = core.pools.get_mut(key.0) {
-                    pool.limits.paused = true;
-                }
-            }
+            kill(core, database.as_deref());
             Answer::Left(0)
         }
-        Order::KillClient(id) => {
-            let is_it = |client: &Client| client.id == *id && !matches!(client.state, ClientState::Closing);
-            let found = core.clients.iter().find(|(_, client)| is_it(client)).map(|(key, _)| ClientKey(key));
-            if let Some(key) = found {
-                leave::fatal(core, key, "57P01", "client was killed by an administrator (KILL_CLIENT)");
+        Order::KillClient(id) => Answer::Found(kill_client(core, *id)),
+    }
+}
+
+/// Pauses pools and closes the connections that are not lent; how many are.
+fn pause(core: &mut Core, database: Option<&str>) -> usize {
+    let mut pools = pools_of(core, database);
+    // A PAUSE that waits asks again and again, and RESUME may have come meanwhile.
+    pools.retain(|key| {
+        let Some(pool) = core.pools.get_mut(key.0) else { return false };
+        pool.limits.paused = is_paused(&core.shared, &pool.name.database, &pool.name.user);
+        pool.limits.paused
+    });
+    for key in &pools {
+        if let Some(pool) = core.pools.get(key.0) {
+            let idle: Vec<ServerKey> = pool.connections.idle.iter().copied().collect();
+            for server in idle {
+                close::close_server(core, server, "PAUSE");
             }
-            Answer::Found(found.is_some())
         }
     }
+    servers_of(core, &pools).len()
+}
+
+/// Closes the clients and the server connections of pools, which are paused from then on.
+fn kill(core: &mut Core, database: Option<&str>) {
+    core.lifecycle.kills += 1;
+    let pools = pools_of(core, database);
+    let clients: Vec<ClientKey> = core
+        .clients
+        .iter()
+        .filter(|(_, client)| client.route.pool.is_some_and(|pool| pools.contains(&pool)))
+        .map(|(key, _)| ClientKey(key))
+        .collect();
+    for client in clients {
+        leave::fatal(core, client, "57P01", KILLED);
+    }
+    for server in servers_of(core, &pools) {
+        close::close_server(core, server, "KILL");
+    }
+    for key in pools {
+        hub_asks::retire_hub(core, key);
+        if let Some(pool) = core.pools.get_mut(key.0) {
+            pool.limits.paused = true;
+        }
+    }
+}
+
+/// Closes a client; whether it is here.
+fn kill_client(core: &mut Core, id: u64) -> bool {
+    let is_it = |client: &Client| client.id == id && !matches!(client.state, ClientState::Closing);
+    let found = core.clients.iter().find(|(_, client)| is_it(client)).map(|(key, _)| ClientKey(key));
+    if let Some(key) = found {
+        leave::fatal(core, key, "57P01", "client was killed by an administrator (KILL_CLIENT)");
+    }
+    found.is_some()
 }
 
 fn pools_of(core: &Core, named: Option<&str>) -> Vec<PoolKey> {

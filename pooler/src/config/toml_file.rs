@@ -37,26 +37,7 @@ pub fn read(table: &Table) -> Result<Config, String> {
             }
             "databases" => {
                 for (name, entry) in tables(content, section)? {
-                    let mut database = Database { wildcard: name == "*", ..Database::default() };
-                    let section = format!("databases.{name}");
-                    for (key, value) in entry {
-                        if key == "servers" {
-                            database.servers = servers::read(value, &section)?;
-                            continue;
-                        }
-                        let outcome = database.set(key, &text(value));
-                        let known = ["servers"].into_iter().chain(Database::names());
-                        judge(outcome, &section, key, value, known)?;
-                    }
-                    if entry.contains_key("servers") {
-                        if let Some(key) = ["host", "port"].into_iter().find(|key| entry.contains_key(*key)) {
-                            return Err(format!("[{section}] has servers and {key}: expected one of them"));
-                        }
-                        if database.servers.is_empty() {
-                            return Err(format!("[{section}] servers is empty"));
-                        }
-                        servers::settle(&mut database, &section)?;
-                    }
+                    let database = read_database(name, entry)?;
                     if database.wildcard {
                         config.fallback = Some(database);
                     } else {
@@ -66,16 +47,9 @@ pub fn read(table: &Table) -> Result<Config, String> {
             }
             "users" => {
                 for (name, entry) in tables(content, section)? {
-                    let mut user = User::default();
-                    for (key, value) in entry {
-                        if key == "password" {
-                            config.passwords.insert(name.to_owned(), text(value));
-                            continue;
-                        }
-                        let outcome = user.set(key, &text(value));
-                        judge(outcome, &format!("users.{name}"), key, value, User::names().chain(["password"]))?;
-                    }
+                    let (user, password) = read_user(name, entry)?;
                     config.users.insert(name.to_owned(), user);
+                    config.passwords.extend(password.map(|password| (name.to_owned(), password)));
                 }
             }
             other => {
@@ -85,6 +59,44 @@ pub fn read(table: &Table) -> Result<Config, String> {
         }
     }
     Ok(config)
+}
+
+/// The entry of a database.
+fn read_database(name: &str, entry: &Table) -> Result<Database, String> {
+    let section = format!("databases.{name}");
+    let mut database = Database { wildcard: name == "*", ..Database::default() };
+    for (key, value) in entry {
+        if key == "servers" {
+            database.servers = servers::read(value, &section)?;
+            continue;
+        }
+        let outcome = database.set(key, &text(value));
+        judge(outcome, &section, key, value, ["servers"].into_iter().chain(Database::names()))?;
+    }
+    if entry.contains_key("servers") {
+        if let Some(key) = ["host", "port"].into_iter().find(|key| entry.contains_key(*key)) {
+            return Err(format!("[{section}] has servers and {key}: expected one of them"));
+        }
+        if database.servers.is_empty() {
+            return Err(format!("[{section}] servers is empty"));
+        }
+        servers::settle(&mut database, &section)?;
+    }
+    Ok(database)
+}
+
+/// The entry of a user, and the password if there is one.
+fn read_user(name: &str, entry: &Table) -> Result<(User, Option<String>), String> {
+    let (mut user, mut password) = (User::default(), None);
+    for (key, value) in entry {
+        if key == "password" {
+            password = Some(text(value));
+            continue;
+        }
+        let outcome = user.set(key, &text(value));
+        judge(outcome, &format!("users.{name}"), key, value, User::names().chain(["password"]))?;
+    }
+    Ok((user, password))
 }
 
 fn tables<'a>(content: &'a Table, section: &str) -> Result<Vec<(&'a str, &'a Table)>, String> {
