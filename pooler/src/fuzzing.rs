@@ -16,8 +16,7 @@ use wire::startup::Startup;
 
 use crate::config::{Config, Settings, SslMode, Value, userlist as users};
 use crate::hba::{Hba, Visitor};
-use crate::startup;
-use crate::state::login::Introduction;
+use crate::state::login::{Introduction, options_of};
 use crate::tls::{Acceptor, Certificate, Connector, Contexts, Session};
 
 /// A startup packet's parameters.
@@ -25,7 +24,7 @@ pub fn startup(startup: &Startup<'_>) {
     let _ = Introduction::read(startup, &Settings::default());
     for &(name, value) in &startup.parameters {
         parameter(name, value);
-        if let Ok(options) = startup::options_of(value) {
+        if let Ok(options) = options_of(value) {
             options.iter().for_each(|(name, value)| parameter(name, value));
         }
     }

@@ -62,7 +62,7 @@ pub struct Parcel {
     pub sslmode: SslMode,
     /// It has been idle for so long that it is to be checked.
     pub unchecked: bool,
-    /// The orders that had been carried out where it comes from ([`Worker::orders`]).
+    /// The orders that had been carried out where it comes from ([`crate::state::Lifecycle::orders`]).
     pub orders: u64,
 }
 
@@ -144,6 +144,6 @@ pub struct Traveller {
     pub request_since: Instant,
     /// What it has done.
     pub deeds: Deeds,
-    /// How often KILL had been carried out where it comes from ([`Worker::kills`]).
+    /// How often KILL had been carried out where it comes from ([`crate::state::Lifecycle::kills`]).
     pub kills: u64,
 }

@@ -217,7 +217,7 @@ impl World {
         {
             worker.idle -= 1;
             self.longest = self.longest.max(now - since);
-            // One in ten is a lane that readers keep busy for as long as nobody must have it.
+            // One in ten is a pipelined connection that readers keep busy for as long as nobody must have it.
             let until = (chance.below(10) > 0).then(|| now + 1 + chance.below(2000));
             worker.lent.push(until);
         }
