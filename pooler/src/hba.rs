@@ -4,6 +4,8 @@
 
 use std::net::IpAddr;
 
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+
 use crate::config::value::AuthType;
 
 /// A whole file.
@@ -32,7 +34,7 @@ struct Line {
     kind: Kind,
     databases: Vec<Name>,
     users: Vec<Name>,
-    network: Option<Network>,
+    network: Option<IpNet>,
     method: Option<Method>,
 }
 
@@ -61,13 +63,6 @@ enum Name {
     /// Connections of physical replication, and these alone.
     Replication,
     Is(String),
-}
-
-/// The first `bits` bits of an address.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Network {
-    address: IpAddr,
-    bits: u32,
 }
 
 impl Hba {
@@ -106,7 +101,7 @@ impl Line {
             Kind::HostNoSsl => visitor.address.is_some() && !visitor.tls,
         };
         let near = match (self.network, visitor.address) {
-            (Some(network), Some(address)) => network.has(address),
+            (Some(network), Some(address)) => network.contains(&address.to_canonical()),
             _ => true,
         };
         let named = |names: &[Name], value: &str, physical: bool| {
@@ -121,17 +116,6 @@ impl Line {
         kind && near
             && named(&self.databases, visitor.database, visitor.physical)
             && named(&self.users, visitor.user, false)
-    }
-}
-
-impl Network {
-    fn has(&self, address: IpAddr) -> bool {
-        let bits = |address: IpAddr| match address.to_canonical() {
-            IpAddr::V4(address) => (u128::from(address.to_bits()) << 96, true),
-            IpAddr::V6(address) => (address.to_bits(), false),
-        };
-        let ((one, is_four), (other, other_is_four)) = (bits(self.address), bits(address));
-        is_four == other_is_four && (self.bits == 0 || (one ^ other) >> (128 - self.bits.min(128)) == 0)
     }
 }
 
@@ -194,12 +178,16 @@ fn read_line(fields: &[Vec<Field>]) -> Result<Line, String> {
         let address = one(next("address")?, "address")?;
         if address != "all" {
             let (read, whole) = read_network(&address)?;
-            network = Some(read);
+            network = Some(canonical(read));
             if !whole {
                 // Either the mask, in the old form, or the method follows an address without a length.
                 let word = one(next("method")?, "method")?;
                 match word.parse::<IpAddr>() {
-                    Ok(mask) => network = Some(masked(read.address, mask)?),
+                    Ok(mask) => {
+                        let masked = IpNet::with_netmask(read.addr(), mask);
+                        let masked = masked.map_err(|_| format!("{mask} is not a mask for {address}"))?;
+                        network = Some(canonical(masked));
+                    }
                     Err(_) => return Err(format!("{address}: a length (/32) or a mask must follow the address")),
                 }
             }
@@ -255,28 +243,23 @@ fn names(list: &[Field], of_databases: bool) -> Result<Vec<Name>, String> {
 }
 
 /// An address and how much of it counts; whether the length stood there.
-fn read_network(text: &str) -> Result<(Network, bool), String> {
+fn read_network(text: &str) -> Result<(IpNet, bool), String> {
     let (address, length) = text.split_once('/').map_or((text, None), |(address, length)| (address, Some(length)));
     let address: IpAddr = address.parse().map_err(|_| format!("{text} is not an address; names are not looked up"))?;
-    let most = if address.is_ipv4() { 32 } else { 128 };
-    let bits = match length {
-        Some(length) => length.parse().ok().filter(|bits| *bits <= most).ok_or(format!("{text}: no such length"))?,
-        None => most,
+    let network = match length {
+        Some(length) => length.parse().ok().and_then(|length| IpNet::new(address, length).ok()),
+        None => Some(IpNet::from(address)),
     };
-    Ok((Network { address, bits }, length.is_some()))
+    Ok((network.ok_or_else(|| format!("{text}: no such length"))?, length.is_some()))
 }
 
-/// An address with a mask, whose ones must come first.
-fn masked(address: IpAddr, mask: IpAddr) -> Result<Network, String> {
-    let (bits, zeros, most) = match (address, mask) {
-        (IpAddr::V4(_), IpAddr::V4(mask)) => (mask.to_bits().leading_ones(), mask.to_bits().trailing_zeros(), 32),
-        (IpAddr::V6(_), IpAddr::V6(mask)) => (mask.to_bits().leading_ones(), mask.to_bits().trailing_zeros(), 128),
-        _ => return Err(format!("{mask} is not a mask for {address}")),
-    };
-    if bits + zeros < most {
-        return Err(format!("{mask} is not a mask"));
+/// The network of IPv4 that one of IPv6 stands for, if it does: clients are told apart by what they really are.
+fn canonical(network: IpNet) -> IpNet {
+    let mapped = |net: Ipv6Net| Ipv4Net::new(net.addr().to_ipv4_mapped()?, net.prefix_len().checked_sub(96)?).ok();
+    match network {
+        IpNet::V6(net) => mapped(net).map_or(network, IpNet::V4),
+        IpNet::V4(_) => network,
     }
-    Ok(Network { address, bits })
 }
 
 #[cfg(test)]
@@ -322,6 +305,27 @@ host    pgbouncer  all           127.0.0.1/32 \
     }
 
     #[test]
+    fn networks_are_of_one_family_and_may_be_written_as_the_other() {
+        for (network, inside, outside) in [
+            ("10.1.0.0/16", "10.1.255.255", "10.2.0.0"),
+            ("10.1.2.3/16", "10.1.255.255", "10.2.0.0"),
+            ("10.1.2.3 255.255.0.0", "::ffff:10.1.255.255", "::ffff:10.2.0.0"),
+            ("::ffff:10.1.0.0/112", "10.1.255.255", "10.2.0.0"),
+            ("::ffff:10.1.2.3/128", "10.1.2.3", "10.1.2.4"),
+            ("0.0.0.0/0", "255.0.0.1", "2001:db8::1"),
+            ("::/0", "2001:db8::1", "10.1.2.3"),
+            ("2001:db8:: ffff:ffff::", "2001:db8:7::1", "2001:db9::1"),
+        ] {
+            let hba = Hba::read(&format!("host all all {network} trust")).unwrap();
+            let comes_in = |address: &str| {
+                let address = Some(address.parse().unwrap());
+                hba.method(&Visitor { address, tls: false, physical: false, database: "d", user: "u" }).is_some()
+            };
+            assert!(comes_in(inside) && !comes_in(outside), "{network}");
+        }
+    }
+
+    #[test]
     fn what_is_proven_may_be_mapped() {
         let hba = Hba::read("local all all peer map=\"my map\"\nhostssl all all all cert map=c # by name").unwrap_err();
         assert_eq!(
@@ -343,7 +347,7 @@ host    pgbouncer  all           127.0.0.1/32 \
             ("host all all db.example trust", "line 1: db.example is not an address; names are not looked up"),
             ("host all all 10.0.0.0/33 trust", "line 1: 10.0.0.0/33: no such length"),
             ("host all all 10.0.0.0 trust", "line 1: 10.0.0.0: a length (/32) or a mask must follow the address"),
-            ("host all all 10.0.0.0 255.0.255.0 trust", "line 1: 255.0.255.0 is not a mask"),
+            ("host all all 10.0.0.0 255.0.255.0 trust", "line 1: 255.0.255.0 is not a mask for 10.0.0.0"),
             (
                 "host all all all ldap",
                 "line 1: ldap is not one of trust, reject, password, md5, scram-sha-256, cert and peer",

@@ -196,7 +196,9 @@ def test_a_client_that_was_taken_over_can_be_cancelled(server):
         with successor(pooler) as old:
             assert old.wait(10) == 0
             client.send(query("SELECT pg_sleep(60)"))
-            wait_until(lambda: any(row["sv_active"] == "1" for row in pooler.show("POOLS")))
+            # The server cancels what it works on, and nothing that it has not been sent yet.
+            sleeping = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query = 'SELECT pg_sleep(60)'"
+            wait_until(lambda: server.psql(sleeping) == "1")
             with socket.create_connection(("127.0.0.1", pooler.port)) as cancel:
                 cancel.settimeout(10)
                 cancel.sendall((len(key) + 8).to_bytes(4) + (80877102).to_bytes(4) + key)

@@ -2,7 +2,11 @@
 
 use std::path::Path;
 
-use super::{Config, Database, Settings, User, Value, nearest};
+use super::configuration::Config;
+use super::entries::{Database, User};
+use super::nearest::nearest;
+use super::settings::Settings;
+use super::value::Value;
 
 /// Settings of PgBouncer that ask for nothing when they are left out here: said once, not refused.
 pub const WITHOUT_EFFECT: &[&str] = &[

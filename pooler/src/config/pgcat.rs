@@ -9,11 +9,13 @@ use std::time::Duration;
 use balancer::{Configured, Setup};
 use toml::{Table, Value as Toml};
 
-use super::toml_file::text;
-use super::{
-    AuthType, Config, Database, DefaultRole, List, PoolMode, PrimaryReads, Seconds, Settings, Shutdown, SslMode, Value,
-    servers,
-};
+use super::configuration::Config;
+use super::entries::Database;
+use super::server_list;
+use super::servers::{DefaultRole, PrimaryReads};
+use super::settings::Settings;
+use super::toml_value::text;
+use super::value::{AuthType, List, PoolMode, Seconds, Shutdown, SslMode, Value};
 
 /// Settings of PgCat's `[general]` that ask for nothing when they are left out.
 const WITHOUT_EFFECT: &[&str] = &["validate_config", "dns_cache_enabled"];
@@ -234,7 +236,7 @@ fn pool(config: &mut Config, name: &str, pool: &Table) -> Result<(), String> {
         return Err(format!("pools.{name} has no servers"));
     }
     put_together(&mut database);
-    servers::settle(&mut database, &format!("pools.{name}"))?;
+    server_list::settle(&mut database, &format!("pools.{name}"))?;
     if database.servers.len() == 1 {
         // With a single server there is nothing to find out and nothing to choose.
         database.servers.clear();

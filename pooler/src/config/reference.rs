@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use super::entries::{Database, Key, User};
-use super::{Settings, ini, toml_file};
+use super::settings::Settings;
+use super::{ini, toml_file};
 
 /// The text of `docs/reference/pooler-settings.md`.
 pub fn page() -> String {

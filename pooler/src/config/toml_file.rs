@@ -3,7 +3,13 @@
 
 use toml::{Table, Value as Toml};
 
-use super::{AuthType, Config, Database, List, PoolMode, Seconds, Settings, Shutdown, User, nearest, servers};
+use super::configuration::Config;
+use super::entries::{Database, User};
+use super::nearest::nearest;
+use super::server_list;
+use super::settings::Settings;
+use super::toml_value::{meant, text};
+use super::value::{AuthType, List, PoolMode, Seconds, Shutdown};
 
 /// Where `howdah.toml` starts from, where that differs from PgBouncer: what one would choose today.
 pub fn defaults() -> Settings {
@@ -67,7 +73,7 @@ fn read_database(name: &str, entry: &Table) -> Result<Database, String> {
     let mut database = Database { wildcard: name == "*", ..Database::default() };
     for (key, value) in entry {
         if key == "servers" {
-            database.servers = servers::read(value, &section)?;
+            database.servers = server_list::read(value, &section)?;
             continue;
         }
         let outcome = database.set(key, &text(value));
@@ -80,7 +86,7 @@ fn read_database(name: &str, entry: &Table) -> Result<Database, String> {
         if database.servers.is_empty() {
             return Err(format!("[{section}] servers is empty"));
         }
-        servers::settle(&mut database, &section)?;
+        server_list::settle(&mut database, &section)?;
     }
     Ok(database)
 }
@@ -120,18 +126,5 @@ fn judge(
         Some(Ok(())) => Ok(()),
         Some(Err(expected)) => Err(format!("[{section}] {key} = {value}: expected {expected}")),
         None => Err(format!("[{section}] has no key {key}{}", meant(nearest(key, known)))),
-    }
-}
-
-fn meant(near: Option<&str>) -> String {
-    near.map(|near| format!("; {near} was meant?")).unwrap_or_default()
-}
-
-/// A value as the settings' own readers take it.
-pub fn text(value: &Toml) -> String {
-    match value {
-        Toml::String(text) => text.clone(),
-        Toml::Array(items) => items.iter().map(text).collect::<Vec<_>>().join(","),
-        other => other.to_string(),
     }
 }
