@@ -6,6 +6,7 @@
 //! ([`admin`]) and [`metrics`]. ARCHITECTURE.md follows a statement through the files.
 
 #![forbid(unsafe_code)]
+#![warn(clippy::too_many_lines)]
 
 pub mod account;
 pub mod admin;

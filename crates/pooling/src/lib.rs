@@ -1,5 +1,12 @@
-//! How one database is served by several workers: decisions only. No sockets, no threads, and no clock: time is what the
-//! caller passes in.
+//! What the pooler believes and decides. No sockets, no threads, and no clock: time is what the caller passes in.
+//!
+//! - A client: what it has [asked for](client), its [`session`], its [prepared statements](statement), what of its session
+//!   [cannot be carried](pins) elsewhere, to what it [listens](channels), and the connection that it has ([`checkout`]).
+//! - A server connection: what it was [asked and has answered](exchange), what is believed of its session
+//!   ([`session::Confirmed`]), and the [units](extent) of several clients on a [pipelined](pipeline) one.
+//! - A statement: its [`fingerprint`] says how it may be sent, and whether servers are to [keep](keeping) it.
+//! - A pool: its [totals], when it tries [again](failure), its [share](quota) of limits.
+//! - One database on several workers: [`Spread`] and [`Ledger`].
 //!
 //! A *worker* is a thread of the pooler with clients and server connections of its own. Nothing of a statement passes
 //! from one worker to another, so what a worker does costs no lock. Two things are shared:
@@ -11,6 +18,9 @@
 //!   which worker hands a free connection to which other: to the one whose clients have waited longest.
 //!
 //! `docs/design/2026-11-23-cores.md` has the reasons and the costs.
+
+#![forbid(unsafe_code)]
+#![warn(clippy::too_many_lines)]
 
 pub mod busy_poll;
 pub mod channels;

@@ -6,12 +6,15 @@ use balancer::{ServerId, Strategy, Tried, Want};
 use classify::{Isolation, Kind, Role, Route};
 use pooling::fingerprint::Fingerprint;
 use pooling::keys::ClientKey;
+use pooling::slots::Slots;
 
 use crate::config::Routing;
 use crate::monitor::ClusterView;
 use crate::router::freshness;
 use crate::router::members::{self, ACCESS, SHUN};
 use crate::state::Core;
+use crate::state::pool::Pool;
+use crate::state::server::Server;
 
 /// What a unit is, for the choice of a server.
 #[derive(Default)]
@@ -72,6 +75,15 @@ pub fn binds(fingerprint: &Fingerprint, serializable: bool) -> bool {
         }
 }
 
+/// How many units the server of a pool has, or has waiting for it.
+fn outstanding(servers: &Slots<Server>, member: &Pool) -> usize {
+    let connections = &member.connections;
+    let pipelines = connections.pipelined.iter().filter_map(|key| servers.get(key.0)?.pipeline.as_ref());
+    let shared: usize = pipelines.map(|pipeline| pipeline.units.len()).sum();
+    let own = connections.servers.len().saturating_sub(connections.idle.len() + connections.pipelined.len());
+    shared + own + member.queue.waiting.len() + member.queue.sharing.len()
+}
+
 /// Chooses a server for a client: true when there is one, whose pool is the client's now. Else the client waits. A
 /// replica must have replayed all commits up to `stamp`.
 pub fn route(core: &mut Core, key: ClientKey, want: Want, stamp: u64) -> bool {
@@ -89,18 +101,7 @@ pub fn route(core: &mut Core, key: ClientKey, want: Want, stamp: u64) -> bool {
             tried.add(id);
         }
         if counts {
-            let connections = member
-                .connections
-                .pipelined
-                .iter()
-                .filter_map(|pipeline| core.servers.get(pipeline.0)?.pipeline.as_ref());
-            let shared: usize = connections.map(|pipeline| pipeline.units.len()).sum();
-            let holder = member
-                .connections
-                .servers
-                .len()
-                .saturating_sub(member.connections.idle.len() + member.connections.pipelined.len());
-            view.count(id, shared + holder + member.queue.waiting.len() + member.queue.sharing.len());
+            view.count(id, outstanding(&core.servers, member));
         }
     }
     let behind = view.behind(stamp);
