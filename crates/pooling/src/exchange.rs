@@ -1,7 +1,9 @@
 //! What a server was asked, and how far it has answered.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
+use classify::Verdict;
 use wire::backend::{Report, tag};
 
 use crate::request::Request;
@@ -56,6 +58,16 @@ impl Exchange {
                     tag::COMMAND_COMPLETE | tag::EMPTY_QUERY_RESPONSE | tag::PORTAL_SUSPENDED
                 )
         )
+    }
+
+    /// Whether one of the units that are under way has a statement such that this may be.
+    pub fn may_hold(&self, holds: impl Fn(&Verdict) -> bool) -> bool {
+        let holds = |verdict: Option<Arc<Verdict>>| verdict.is_none_or(|verdict| holds(&verdict));
+        self.requests.iter().any(|request| match request {
+            Request::Query(verdict, _) => holds(verdict.clone()),
+            Request::Execute(statement) => holds(statement.as_ref().and_then(|statement| statement.verdict())),
+            _ => false,
+        })
     }
 
     /// A unit has ended: the request that has ended it, and those before it that will not be answered, since an error

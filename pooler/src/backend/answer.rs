@@ -133,7 +133,8 @@ fn answer(
     if tag == tag::COPY_IN_RESPONSE {
         takes_copy(core, key);
     }
-    let hidden = ours
+    // A notification is its client's, whatever is asked for it meanwhile.
+    let hidden = ours && tag != tag::NOTIFICATION_RESPONSE
         || matches!(
             (tag, core.servers.get(key.0).and_then(|server| server.exchange.requests.front())),
             (tag::PARSE_COMPLETE, Some(Request::Parse { hidden: true, .. }))

@@ -26,6 +26,7 @@ use crate::pools::limits;
 use crate::reactor::{sockets, turns};
 use crate::router::members;
 use crate::state::Core;
+use crate::state::client::Client;
 use crate::state::server::State;
 
 /// A text with a LISTEN that is longer pins.
@@ -80,6 +81,10 @@ fn may_hear(core: &mut Core, key: ClientKey) -> bool {
     let Some(client) = core.clients.get(key.0) else { return false };
     let Some(home) = client.route.home else { return false };
     let own = client.session.pins.any() && !client.ears.as_ref().is_some_and(|ears| ears.listens());
+    // One that was sent when there was no hub pins the client to its connection as soon as it has finished.
+    let listens = |verdict: &Verdict| channels_of(verdict).next().is_some();
+    let server = client.checkout.server().and_then(|server| core.servers.get(server.0));
+    let own = own || client.ears.is_none() && server.is_some_and(|server| server.exchange.may_hold(listens));
     let full = client.ears.as_ref().is_some_and(|ears| !ears.has_room());
     let lends = core.pools.get(home.0).is_some_and(|pool| pool.limits.mode.lends() && !pool.limits.paused);
     // What the hub hears is in this encoding.
@@ -308,7 +313,11 @@ fn sweep_hub(core: &mut Core, home: PoolKey) {
         return;
     }
     let server = listening.server.take();
-    if listening.failed.is_none_or(|failed| core.now.saturating_duration_since(failed) >= RETRY) {
+    // Who was busy when the hub was lost is told so later, and hubs are looked after for as long as there is one.
+    let is_deaf = |client: &Client| client.ears.as_ref().is_some_and(|ears| ears.fault().is_some());
+    let owes = core.clients.iter().any(|(_, client)| client.route.home == Some(home) && is_deaf(client));
+    let failed_just_now = |failed| core.now.saturating_duration_since(failed) < RETRY;
+    if !owes && !listening.failed.is_some_and(failed_just_now) {
         core.pipelines.hubs.remove(&home);
     }
     if let Some(server) = server {

@@ -1,6 +1,5 @@
 //! What clients say, passed on to their servers.
 
-use std::sync::Arc;
 
 use classify::{Kind, Verdict};
 use pooling::client::Discard;
@@ -21,23 +20,12 @@ use crate::pools::checkout;
 use crate::reactor::{sockets, turns};
 use crate::router::route;
 use crate::state::Core;
-use crate::state::server::Server;
 
 /// A Query up to this size is looked at before it is passed on; of a longer one the beginning is.
 pub const LOOKED_AT: usize = 65_536;
 
 /// The longest name of a statement or portal.
 pub const NAME: usize = 4096;
-
-/// Whether one of the units that are under way on a server connection has a statement such that this may be.
-pub fn may_be(server: &Server, holds: impl Fn(&Verdict) -> bool) -> bool {
-    let holds = |verdict: Option<Arc<Verdict>>| verdict.is_none_or(|verdict| holds(&verdict));
-    server.exchange.requests.iter().any(|request| match request {
-        Request::Query(verdict, _) => holds(verdict.clone()),
-        Request::Execute(statement) => holds(statement.as_ref().and_then(|statement| statement.verdict())),
-        _ => false,
-    })
-}
 
 /// Whether a statement may open a transaction block.
 pub fn may_leave_open(verdict: &Verdict) -> bool {
@@ -243,10 +231,10 @@ fn must_follow(core: &Core, key: ClientKey) -> bool {
     });
     match pool.limits.mode {
         PoolMode::Session => false,
-        PoolMode::Statement if may_be(server, may_leave_open) => true,
+        PoolMode::Statement if server.exchange.may_hold(may_leave_open) => true,
         // Within a transaction it belongs to that. Whether one is open the answer tells.
         _ => {
-            let between = server.status == Status::Idle || may_be(server, |verdict| verdict.transaction);
+            let between = server.status == Status::Idle || server.exchange.may_hold(|verdict| verdict.transaction);
             elsewhere && between && !client.session.pins.any()
         }
     }

@@ -44,11 +44,6 @@ pub struct World {
     left: usize,
     connections: Vec<Connection>,
     consoles: Vec<UnixStream>,
-    /// A connection has died that listens for the pooler, which may not know yet.
-    has_lost_hub: bool,
-    /// How much time has passed, and how much had when a connection died last.
-    time: Duration,
-    last_death: Option<Duration>,
     count: usize,
     ledger: Ledger,
     reports_search_path: bool,
@@ -70,9 +65,6 @@ impl World {
             left: 0,
             connections: Vec::new(),
             consoles: Vec::new(),
-            has_lost_hub: false,
-            time: Duration::ZERO,
-            last_death: None,
             count: 0,
             ledger: Ledger::default(),
             reports_search_path: setup.reports_search_path,
@@ -89,7 +81,6 @@ impl World {
 
     /// Time passes.
     pub fn pass(&mut self, time: Duration) {
-        self.time += time;
         self.pooler.pass(time);
     }
 
@@ -118,14 +109,12 @@ impl World {
 
     /// The pooler works until it has nothing to do, and servers and clients hear what was said.
     pub fn turn(&mut self) {
-        self.excuse_busy_listeners();
         for _ in 0..1000 {
             let mut again = self.pooler.turn();
             again |= self.accept(false);
             again |= self.hear_servers();
             again |= self.hear_clients();
             if !again {
-                self.has_lost_hub = false;
                 self.check_beliefs();
                 return;
             }

@@ -3,7 +3,6 @@
 use std::collections::{HashMap, VecDeque};
 use std::io::Write;
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
 
 use wire::startup::{self, CancelKey};
 use wire::{backend, frame};
@@ -37,8 +36,6 @@ pub(super) struct Unit {
     /// What it has been told of the unit, and in the words of the last error.
     pub(super) heard: Vec<Said>,
     pub(super) complaint: String,
-    /// When it was said.
-    pub(super) said: Duration,
     /// It waits to be asked for the lines of a COPY.
     pub(super) waits: Option<Waits>,
 }
@@ -152,7 +149,7 @@ impl World {
         let cancelled = !client.cancels.is_empty();
         trace!("client {who} says {}", String::from_utf8_lossy(&out).replace('\0', " "));
         let (heard, complaint) = (Vec::new(), String::new());
-        client.units.push_back(Unit { name, cancelled, errors: 0, names, heard, complaint, said: self.time, waits });
+        client.units.push_back(Unit { name, cancelled, errors: 0, names, heard, complaint, waits });
         client.unsent.extend(out);
     }
 

@@ -65,8 +65,6 @@ pub(super) struct Connection {
     pub(super) copy: Option<CopyIn>,
     /// What the unit has been answered.
     pub(super) said: Vec<Said>,
-    /// It listens for the pooler.
-    pub(super) is_hub: bool,
     /// What it listens to.
     pub(super) channels: BTreeSet<String>,
     /// Up to which notification it has read.
@@ -101,7 +99,6 @@ impl Connection {
             script: None,
             copy: None,
             said: Vec::new(),
-            is_hub: false,
             channels: BTreeSet::new(),
             read_to: 0,
         }

@@ -1,7 +1,6 @@
 //! LISTEN and NOTIFY: what the server makes of them, and what each client is to hear.
 
 use std::collections::{BTreeSet, HashMap};
-use std::time::Duration;
 
 use wire::frame::{self, Fields};
 
@@ -24,12 +23,6 @@ pub(super) struct Ears {
     heard: BTreeSet<usize>,
     /// One that it should have heard before what it has heard. It is told so, and closed, when its unit has ended.
     missed: Option<usize>,
-    /// It listens to something by the connection that it has, and not by the pool's.
-    ///
-    /// A FAULT OF THE POOLER THAT IS NOT MENDED YET: such a client misses what comes while something of the pooler's own is asked on its
-    /// connection; and one whose LISTEN is under way there when the pool's connection can be had again may hear by both.
-    /// So it is not asserted that it hears everything, in order. With the mend this field goes.
-    by_its_own: bool,
     /// It has not been told whether something of it was committed: it may listen to more than it knows, or to less.
     pub(super) is_unsure: bool,
 }
@@ -52,7 +45,7 @@ impl Ears {
     /// Whether it must hear of this notification, up to which all have been said.
     fn owed(&self, number: usize, channel: &str) -> bool {
         let spans = self.channels.get(channel).map_or(&[][..], Vec::as_slice);
-        !self.is_unsure && !self.by_its_own && spans.iter().any(|span| span.until.is_none() && span.from <= number)
+        !self.is_unsure && spans.iter().any(|span| span.until.is_none() && span.from <= number)
     }
 
     /// It hears a notification: of a channel that it listens to, in order, once. One that was said shortly before its
@@ -71,8 +64,7 @@ impl Ears {
         });
         assert!(listens, "notification {number} on {channel}, to which its client does not listen");
         let last = self.heard.last().copied();
-        assert!(self.by_its_own || last.is_none_or(|last| last < number), "notification {number} behind {last:?}");
-        assert!(!self.heard.contains(&number), "notification {number} is told twice");
+        assert!(last.is_none_or(|last| last < number), "notification {number} behind {last:?}");
         self.missed = self.missed.or_else(|| self.first_missed(last.map_or(0, |last| last + 1)..number, notes));
         self.heard.insert(number);
     }
@@ -104,12 +96,6 @@ pub(super) fn write_notification(out: &mut Vec<u8>, channel: &str, payload: &str
 impl World {
     /// What a connection's transactions have done takes effect, now that they are committed.
     pub(super) fn settle_deeds(&mut self, at: usize) {
-        let is_heard = |channel: &str| {
-            self.connections.iter().any(|connection| connection.is_hub && connection.channels.contains(channel))
-        };
-        let done = &self.connections[at].session.done;
-        let heard = done.iter().all(|deed| !matches!(deed, Deed::Listen(channel) if !is_heard(channel)));
-        let by_its_own = !heard || self.may_lack_hub(at);
         let connection = &mut self.connections[at];
         let mut deeds = std::mem::take(&mut connection.session.done);
         if deeds.is_empty() {
@@ -126,9 +112,7 @@ impl World {
             match deed {
                 Deed::Write(name) => self.ledger.commit(name),
                 Deed::Listen(channel) => {
-                    connection.is_hub |= connection.unit.is_none();
                     if let Some(client) = &mut client {
-                        client.ears.by_its_own |= by_its_own;
                         client.ears.listen(channel.clone(), next);
                     }
                     connection.listen(channel, next);
@@ -141,23 +125,6 @@ impl World {
                 }
                 Deed::Notify(channel, payload) => self.ledger.notes.push((channel, payload)),
             }
-        }
-    }
-
-    /// Whether the pool's connection may have been wanting since the unit at hand was said.
-    fn may_lack_hub(&self, at: usize) -> bool {
-        let Some((place, name, _)) = &self.connections[at].unit else { return false };
-        let said = self.clients[*place].units.iter().find(|unit| unit.name == *name).map(|unit| unit.said);
-        self.last_death.is_some_and(|death| said.is_none_or(|said| said < death + Duration::from_secs(5)))
-    }
-
-    /// A FAULT OF THE POOLER THAT IS NOT MENDED YET: a client that was busy when the pool's connection was lost by which it listens,
-    /// and could not be served for five seconds from then on, is told only when it has said something else. So it is not
-    /// asserted that it is. With the mend this function goes.
-    pub(super) fn excuse_busy_listeners(&mut self) {
-        if self.has_lost_hub {
-            let busy = self.clients.iter_mut().filter(|client| !client.units.is_empty() || client.status != b'I');
-            busy.for_each(|client| client.ears.is_unsure = true);
         }
     }
 

@@ -92,8 +92,6 @@ impl World {
     pub(super) fn bury(&mut self, id: usize) {
         let Some(at) = self.connections.iter().position(|connection| connection.id == id) else { return };
         let connection = self.connections.remove(at);
-        self.has_lost_hub |= connection.is_hub;
-        self.last_death = Some(self.time);
         if let Some((_, unit, _)) = &connection.unit {
             self.ledger.ran(unit, connection.said, UNFINISHED);
         }

@@ -1,0 +1,108 @@
+//! Schedules that the simulation has found faults by, cut down to the steps that matter.
+
+#![allow(clippy::panic)]
+
+use std::time::Duration;
+
+use simulation::schedule::Step::{self, Kill, Pass, Say, Send, Settle, Tell, Turn, Work};
+use simulation::search::run;
+use simulation::setup::Setup;
+
+const ALL: usize = usize::MAX;
+
+fn holds(setup: &Setup, steps: &[Step]) {
+    if let Err(failure) = run(setup, steps) {
+        panic!("after {} steps: {}", failure.after, failure.what);
+    }
+}
+
+fn say(who: usize, form: usize, statements: &[usize]) -> Step {
+    Say { who, form, statements: statements.to_vec() }
+}
+
+/// A client that keeps its connection hears what comes while the pooler asks something of its own there.
+#[test]
+fn a_notification_that_comes_during_an_alignment_is_told() {
+    let setup = Setup { clients: 4, pool_size: 4, pipelining: false, session_mode: true, ..Setup::default() };
+    let steps = [
+        say(2, 4, &[32, 0, 38]),
+        say(1, 1, &[101]),
+        say(2, 2, &[57, 49, 44]),
+        Settle,
+        say(2, 3, &[37]),
+        say(1, 1, &[36]),
+    ];
+    holds(&setup, &steps);
+}
+
+/// Its listening connection is lost while a client waits for a connection, and it waits in vain: it is told all the same.
+#[test]
+fn who_is_refused_long_after_its_listening_connection_was_lost_is_told() {
+    let setup = Setup {
+        clients: 6,
+        pipelining: false,
+        stall: Duration::from_millis(20),
+        check_after: Some(Duration::from_secs(2)),
+        lifetime: 20,
+        wait: 5,
+        reports_search_path: false,
+        ..Setup::default()
+    };
+    let pause = Pass { time: Duration::from_secs(25) };
+    let steps = [
+        say(4, 5, &[34, 32, 37]),
+        Settle,
+        pause.clone(),
+        say(5, 0, &[230, 38, 34]),
+        Turn,
+        Send { who: 5, bytes: ALL },
+        say(5, 1, &[233, 174]),
+        Kill { who: 2 },
+        say(4, 6, &[111]),
+        Settle,
+        pause,
+        say(5, 6, &[36, 37, 199]),
+    ];
+    holds(&setup, &steps);
+}
+
+/// A LISTEN that was sent to the client's own connection stays there, though the shared one can be had again before it has
+/// finished: what a client hears over two connections is not in order.
+#[test]
+fn who_listens_by_its_own_connection_hears_in_order() {
+    let setup = Setup {
+        clients: 6,
+        pool_size: 6,
+        workers: 3,
+        members: 2,
+        stall: Duration::from_millis(20),
+        idle_in_transaction: 3,
+        reports_search_path: false,
+        queue_while_down: false,
+        ..Setup::default()
+    };
+    let steps = [
+        say(3, 9, &[192]),
+        Send { who: 0, bytes: ALL },
+        Turn,
+        Send { who: 4, bytes: ALL },
+        say(5, 2, &[14, 23, 37]),
+        say(2, 4, &[8]),
+        say(0, 10, &[34]),
+        Turn,
+        say(4, 5, &[7, 34, 33]),
+        Settle,
+        say(1, 5, &[32, 153]),
+        Send { who: 1, bytes: ALL },
+        Kill { who: 5 },
+        Kill { who: 1 },
+        say(1, 8, &[185, 37, 32]),
+        Turn,
+        say(2, 6, &[234, 37, 78]),
+        Work { who: 2, messages: 2 },
+        Tell { who: 2, bytes: ALL },
+        Turn,
+        Pass { time: Duration::from_secs(25) },
+    ];
+    holds(&setup, &steps);
+}
