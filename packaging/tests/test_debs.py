@@ -163,7 +163,7 @@ def test_the_pooler_installs_starts_upgrades_and_goes(packages, tmp_path, purged
     run("dpkg", "--install", packages["howdah-pooler"])
     owner = CONFIGURATION.stat()
     assert (owner.st_uid, owner.st_gid, owner.st_mode & 0o777) == (0, pwd.getpwnam("howdah").pw_gid, 0o640)
-    assert "is good: " in run("howdah-pooler", "check", CONFIGURATION)
+    assert "is valid: " in run("howdah-pooler", "check", CONFIGURATION)
     assert "howdah-pooler" in run("zcat", "/usr/share/man/man1/howdah-pooler.1.gz")
     run("bash", "-n", "/usr/share/bash-completion/completions/howdah-pooler")
     psql(cluster, "CREATE ROLE howdah_test LOGIN PASSWORD 'secret'", **AS_POSTGRES)

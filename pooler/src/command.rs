@@ -7,9 +7,10 @@ use std::time::Duration;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use clap_complete::Shell;
 
-const SIGNALS: &str = "CONFIG is howdah.toml, pgbouncer.ini or pgcat.toml.
-SIGHUP reads it again; SIGINT ends when what is under way is done, SIGTERM as the setting sigterm says, SIGQUIT and a
-second one at once. SIGUSR1 pauses all databases, SIGUSR2 resumes them.";
+const SIGNALS: &str = "CONFIG is a howdah.toml, pgbouncer.ini or pgcat.toml.
+Signals: SIGHUP reads CONFIG again; SIGINT ends the pooler when running statements and transactions are done; SIGTERM
+ends it as the setting sigterm says; SIGQUIT, or a second SIGINT or SIGTERM, ends it at once; SIGUSR1 pauses all
+databases; SIGUSR2 resumes them.";
 
 /// The command line of the program.
 pub fn command() -> Command {
@@ -26,7 +27,7 @@ pub fn command() -> Command {
                 .short('q')
                 .long("quiet")
                 .action(ArgAction::SetTrue)
-                .help("Log nothing to the standard error; the settings logfile and syslog go on"),
+                .help("Write no log to the standard error, only to logfile and syslog"),
         )
         .arg(
             Arg::new("reboot")
@@ -38,7 +39,7 @@ pub fn command() -> Command {
         )
         .subcommand(
             Command::new("check")
-                .about("Look at a configuration, and say whether it can be used")
+                .about("Check a configuration, and name the settings that have no effect")
                 .arg(config("Configuration to look at")),
         )
         .subcommand(Command::new("init").about("Ask three questions and write a configuration").arg(
@@ -46,7 +47,7 @@ pub fn command() -> Command {
         ))
         .subcommand(
             Command::new("top")
-                .about("Show what the pooler that runs with CONFIG does: databases, pools and servers; Ctrl-C ends")
+                .about("Show the databases, pools and servers of the pooler that runs with CONFIG, again and again; Ctrl-C ends")
                 .arg(config("Configuration that the pooler runs with; top asks the console on its Unix socket"))
                 .arg(
                     Arg::new("interval")
@@ -54,7 +55,7 @@ pub fn command() -> Command {
                         .value_name("SECONDS")
                         .default_value("2")
                         .value_parser(seconds)
-                        .help("Time between two looks, 0.1 to 3600"),
+                        .help("Seconds between two pages, 0.1 to 3600"),
                 )
                 .arg(
                     Arg::new("once")

@@ -47,7 +47,7 @@ impl Ident {
 
 fn read_line(fields: &[Vec<Field>]) -> Result<Line, String> {
     let [map, proven, user] = fields else {
-        return Err("a line has three fields: the map, the name that is proven, the user".to_owned());
+        return Err("expected three fields: the map, the authenticated name, the user".to_owned());
     };
     let ([map], [proven], [user]) = (&map[..], &proven[..], &user[..]) else {
         return Err("a field is one word".to_owned());
@@ -83,8 +83,8 @@ mod tests {
     #[test]
     fn what_is_not_understood_is_an_error_that_says_where() {
         for (line, message) in [
-            ("a b", "line 1: a line has three fields: the map, the name that is proven, the user"),
-            ("\na b c d", "line 2: a line has three fields: the map, the name that is proven, the user"),
+            ("a b", "line 1: expected three fields: the map, the authenticated name, the user"),
+            ("\na b c d", "line 2: expected three fields: the map, the authenticated name, the user"),
             ("a /^x b", "line 1: /^x: groups and expressions are not supported"),
             ("a b +c", "line 1: +c: groups and expressions are not supported"),
             ("a b c,d", "line 1: a field is one word"),

@@ -14,7 +14,7 @@ const POSTGRES_PORT: u16 = 5432;
 pub fn init(path: &Path) -> Result<(), String> {
     let about = |error: io::Error| format!("{}: {error}", path.display());
     if path.extension().is_none_or(|ending| ending != "toml") {
-        return Err(format!("{}: a name that ends in .toml is needed, by which the format is known", path.display()));
+        return Err(format!("{}: the file's name must end in .toml", path.display()));
     }
     if path.exists() {
         return Err(format!("{} is there already: give another name", path.display()));
@@ -26,11 +26,11 @@ pub fn init(path: &Path) -> Result<(), String> {
     let config = Config::read(path).map_err(|error| {
         // Nobody else has made it, and it is of no use.
         let _ = std::fs::remove_file(path);
-        format!("these answers make no configuration that can be used, and nothing was written: {error}")
+        format!("with these answers the configuration would be invalid, so nothing was written: {error}")
     })?;
     let settings = &config.settings;
     println!(
-        "\n{} is written, and good. It runs by\n\n    howdah-pooler {0}\n\nand clients connect by",
+        "\n{} is written, and the check has found no error. Start the pooler by\n\n    howdah-pooler {0}\n\nand clients connect by",
         path.display()
     );
     let database = if answers.database == "*" { "DATABASE" } else { &answers.database };
@@ -120,7 +120,7 @@ fn question<T>(
         write!(output, "{text}{shown}: ").and_then(|()| output.flush()).map_err(fail)?;
         let mut line = String::new();
         if input.read_line(&mut line).map_err(fail)? == 0 {
-            return Err("the answers ended before the questions did: nothing was written".to_owned());
+            return Err("the input ended before all questions were answered: nothing was written".to_owned());
         }
         let given = line.trim();
         let answer = if given.is_empty() { default.unwrap_or_default() } else { given };
@@ -147,7 +147,7 @@ fn server(text: &str) -> Result<(String, u16), String> {
         return Err(format!("\"{text}\" names no host"));
     }
     let port = port.map_or(Ok(POSTGRES_PORT), str::parse).ok().filter(|port| *port > 0);
-    let port = port.ok_or_else(|| format!("\"{text}\" has a port that is none: expected 1 to 65535"))?;
+    let port = port.ok_or_else(|| format!("\"{text}\" has no valid port: expected 1 to 65535"))?;
     Ok((host.to_owned(), port))
 }
 

@@ -65,7 +65,7 @@ fn check(path: &Path) -> Result<(), String> {
     for remark in &config.remarks {
         println!("{remark}");
     }
-    println!("{} is good: {} databases, {} users", path.display(), config.databases.len(), config.passwords.len());
+    println!("{} is valid: {} databases, {} users", path.display(), config.databases.len(), config.passwords.len());
     Ok(())
 }
 
@@ -85,7 +85,7 @@ fn run(path: &Path, takes_over: bool) -> Result<(), String> {
     let listeners = Listener::all(&settings, &mut inherited).map_err(about)?;
     let metrics = metrics::http::listen(&settings, &mut inherited).map_err(about)?;
     for address in inherited.unused() {
-        warning!("-R: nobody listens on {address} any more: {} does not ask for it", path.display());
+        warning!("-R: {address} is closed, since {} does not have it", path.display());
     }
     drop(inherited);
     let _pid = PidFile::write(&settings.pidfile)?;
@@ -204,7 +204,7 @@ fn take_over(mut before: Predecessor, shared: &Arc<Shared>) -> Result<(), String
         Ok(paths) => {
             // Requests to cancel what its clients do arrive here from now on.
             *lock(&shared.succession.before) = paths;
-            info!("the sockets were taken over; the pooler that had them ends when its clients have left");
+            info!("took over the listening sockets; the old pooler ends when its last client has left");
             let shared = shared.clone();
             let adopts = move || succession::adopt::adopt(before, &shared);
             thread::Builder::new().name("clients".to_owned()).spawn(adopts).map_err(text)?;

@@ -21,7 +21,7 @@ fn read_again(shared: &Shared) -> Result<(), String> {
         Ok(config) => config,
         Err(error) => {
             let trouble = error.to_string();
-            crate::warning!("the configuration was not read again, the old one stays: {trouble}");
+            crate::warning!("the configuration could not be read again, so the old one stays in force: {trouble}");
             outcome.failed += 1;
             outcome.trouble = Some(trouble.clone());
             return Err(trouble);

@@ -111,7 +111,7 @@ impl Predecessor {
             Err(error)
                 if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::ConnectionRefused) =>
             {
-                crate::info!("-R: no pooler runs at {}: this one starts as ever", path.display());
+                crate::info!("-R: no pooler runs at {}, so this one starts as without -R", path.display());
                 return Ok(None);
             }
             Err(error) => return Err(told(&error)),
@@ -164,7 +164,7 @@ enum Trouble {
     Io(#[from] std::io::Error),
     #[error("{0}")]
     Protocol(#[from] wire::Error),
-    #[error("it asks for a password: it runs as another account, or another pooler of this version does not run there")]
+    #[error("it asks for a password: it runs as another account, or is not a howdah-pooler of this version")]
     Password,
 }
 
@@ -270,12 +270,12 @@ pub fn send_with(
     answer: &[u8],
     handed: &[BorrowedFd<'_>],
 ) -> Result<(), String> {
-    let Some(client) = clients.get_mut(key.0) else { return Err("the other process has gone".to_owned()) };
+    let Some(client) = clients.get_mut(key.0) else { return Err("the other process has ended".to_owned()) };
     let text = |error: std::io::Error| format!("cannot hand the sockets over: {error}");
     client.io.flush().map_err(text)?;
     let Stream::Unix(stream) = &client.io.stream else { return Err("this is no Unix socket".to_owned()) };
     if client.io.pending() > 0 {
-        return Err("what was answered before has not been read".to_owned());
+        return Err("the other process has not read the previous answers".to_owned());
     }
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
     let mut control = SendAncillaryBuffer::new(&mut space);

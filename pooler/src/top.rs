@@ -53,7 +53,7 @@ struct Console {
 
 impl Console {
     fn connect(path: PathBuf) -> Result<Self, String> {
-        let about = |error: io::Error| format!("{}: {error}: does the pooler run?", path.display());
+        let about = |error: io::Error| format!("{}: {error}: is the pooler running?", path.display());
         let stream = UnixStream::connect(&path).map_err(about)?;
         let limited = stream.set_read_timeout(Some(ANSWER)).and_then(|()| stream.set_write_timeout(Some(ANSWER)));
         limited.map_err(about)?;

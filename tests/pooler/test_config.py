@@ -172,7 +172,10 @@ def test_a_database_cannot_have_the_consoles_name(tmp_path, name):
     file.write_text(f"[databases]\n{name} = host=127.0.0.1\n[pgbouncer]\nlisten_addr = 127.0.0.1\n")
     done = subprocess.run([PROGRAM, file], capture_output=True, text=True, timeout=10, check=False)
     assert done.returncode == 1
-    assert f"database {name}: the console has that name; give the entry another, and dbname={name}" in done.stderr
+    assert (
+        f"database {name}: this name belongs to the console; give the entry another name, and dbname={name}"
+        in done.stderr
+    )
 
 
 def test_howdah_toml_takes_variables_and_tells_the_nearest_name(server, tmp_path):

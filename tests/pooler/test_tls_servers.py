@@ -158,7 +158,7 @@ def test_settings_that_cannot_work_are_refused_at_the_start(tls_server, authorit
         ({"client_tls_sslmode": "require"}, "client_tls_cert_file and client_tls_key_file must be set"),
         ({"client_tls_sslmode": "sometimes"}, "expected disable, allow, prefer, require, verify-ca or verify-full"),
         ({"server_tls_sslmode": "verify-full"}, "server_tls_ca_file must be set"),
-        ({"server_tls_sslmode": "verify-ca", "server_tls_ca_file": empty}, "no certificate is in it"),
+        ({"server_tls_sslmode": "verify-ca", "server_tls_ca_file": empty}, "has no certificate"),
         ({"server_tls_cert_file": pair.cert}, "go together"),
         ({"server_tls_cert_file": pair.cert, "server_tls_key_file": other.key}, "it is not the key of the certificate"),
         ({"server_tls_cert_file": pair.cert, "server_tls_key_file": empty}, "server_tls_key_file"),

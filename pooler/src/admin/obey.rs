@@ -46,7 +46,7 @@ pub fn console_answer(core: &mut Core, number: u64, answer: Answer) {
         |name: &Option<String>| !lock(&core.shared.orders.paused).contains(name.as_deref().unwrap_or_default());
     match &asked.command {
         Command::Pause(name) if resumed(name) => {
-            result::refused(core, asked.client, "57014", "RESUME came before PAUSE was done");
+            result::refused(core, asked.client, "57014", "PAUSE was ended by RESUME before it was complete");
         }
         command => result::result(core, asked.client, command, asked.answers),
     }

@@ -91,7 +91,7 @@ impl Question {
     fn ready(&mut self, status: Status, out: &mut Vec<u8>) -> Result<(), String> {
         let wanted = if self.step == Step::End { Status::Idle } else { Status::Transaction };
         if status != wanted {
-            return Err("the server is not in the state that its answers tell of".to_owned());
+            return Err("the server's transaction status contradicts its answers".to_owned());
         }
         self.step = match self.step {
             Step::Begin => Step::Fingerprint,
@@ -101,7 +101,7 @@ impl Question {
                 Step::Rows
             }
             Step::Rows if self.told != Some(self.rows.len()) => {
-                return Err("the server did not send all of it".to_owned());
+                return Err("the server's answer is incomplete".to_owned());
             }
             Step::Fingerprint | Step::Rows => {
                 frontend::write_query(out, "COMMIT");
@@ -200,7 +200,7 @@ mod tests {
         for end in 0..whole.len() {
             assert_eq!(play(None, &whole[..end]).unwrap(), None, "after {end} messages");
         }
-        assert!(play(None, &script(2, "SELECT 3\0")).unwrap_err().contains("all of it"));
+        assert!(play(None, &script(2, "SELECT 3\0")).unwrap_err().contains("incomplete"));
         // An error in its midst.
         let mut error = Vec::new();
         backend::write_error(&mut error, "ERROR", "57014", "canceling statement due to statement timeout");

@@ -69,7 +69,7 @@ impl Guest for Nobody {
     fn enter(&mut self, _out: &mut Vec<u8>) {}
 
     fn hear(&mut self, tag: u8, _body: &[u8], _out: &mut Vec<u8>) -> Result<(), String> {
-        if tag == ERROR_RESPONSE { Err("the server ends the connection".to_owned()) } else { Ok(()) }
+        if tag == ERROR_RESPONSE { Err("the server has closed the connection".to_owned()) } else { Ok(()) }
     }
 }
 
@@ -91,7 +91,7 @@ pub fn spawn(shared: Arc<Shared>, poll: Poll) -> io::Result<()> {
     let reader = Reader { shared, poll, readings: Slab::new(), scratch: vec![0; READ], clusters: HashMap::new() };
     std::thread::Builder::new().name("catalogs".to_owned()).spawn(move || {
         if let Err(error) = reader.run() {
-            crate::warning!("catalogs are not read any more: {error}");
+            crate::warning!("the thread that reads catalogs has ended: {error}");
         }
     })?;
     Ok(())

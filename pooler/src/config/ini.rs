@@ -44,7 +44,7 @@ fn read_into(config: &mut Config, section: &mut String, text: &str, path: &Path,
         }
         if let Some(included) = line.strip_prefix("%include") {
             if depth >= 10 {
-                return Err(place("files include each other too deeply".to_owned()));
+                return Err(place("too many files include one another".to_owned()));
             }
             let included = path.parent().unwrap_or(Path::new(".")).join(included.trim());
             let text = std::fs::read_to_string(&included)
@@ -64,7 +64,7 @@ fn read_into(config: &mut Config, section: &mut String, text: &str, path: &Path,
             "pgbouncer" => set(config, key, value).map_err(place)?,
             "databases" => database(config, key, value).map_err(place)?,
             "users" => user(config, key, value).map_err(place)?,
-            "peers" => config.remarks.push("the section [peers] is not supported and does nothing".to_owned()),
+            "peers" => config.remarks.push("the section [peers] is not supported and has no effect".to_owned()),
             other => return Err(place(format!("there is no section [{other}]"))),
         }
     }
@@ -83,8 +83,8 @@ fn set(config: &mut Config, key: &str, value: &str) -> Result<(), String> {
                 format!("{key} is a setting of PgBouncer that has no effect here")
             } else {
                 match nearest(key, Settings::NAMES.iter().copied()) {
-                    Some(near) => format!("{key} is not a setting known here and does nothing (near: {near})"),
-                    None => format!("{key} is not a setting known here and does nothing"),
+                    Some(near) => format!("{key} is not a setting known here and has no effect (near: {near})"),
+                    None => format!("{key} is not a setting known here and has no effect"),
                 }
             });
             Ok(())
@@ -101,7 +101,7 @@ fn database(config: &mut Config, name: &str, text: &str) -> Result<(), String> {
             None => {
                 let near = nearest(&key, Database::names());
                 let near = near.map(|near| format!(" (near: {near})")).unwrap_or_default();
-                config.remarks.push(format!("database {name}: {key} is not known here and does nothing{near}"));
+                config.remarks.push(format!("database {name}: {key} is not known here and has no effect{near}"));
             }
         }
     }
@@ -120,7 +120,7 @@ fn user(config: &mut Config, name: &str, text: &str) -> Result<(), String> {
         match entry.set(&key, &value) {
             Some(Ok(())) => (),
             Some(Err(expected)) => return Err(format!("user {name}: {key} = {value}: expected {expected}")),
-            None => config.remarks.push(format!("user {name}: {key} is not known here and does nothing")),
+            None => config.remarks.push(format!("user {name}: {key} is not known here and has no effect")),
         }
     }
     config.users.insert(name.trim_matches('"').to_owned(), entry);

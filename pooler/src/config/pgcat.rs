@@ -95,7 +95,7 @@ pub fn read(table: &Table) -> Result<Config, String> {
         self::pool(&mut config, name, pool)?;
     }
     for other in table.keys().filter(|key| !["general", "pools"].contains(&key.as_str())) {
-        config.remarks.push(format!("[{other}] is not supported and does nothing"));
+        config.remarks.push(format!("[{other}] is not supported and has no effect"));
     }
     Ok(config)
 }
@@ -149,7 +149,7 @@ fn general(config: &mut Config, key: &str, value: &Toml) -> Result<(), String> {
         // Put together in `tls`.
         "server_tls" | "verify_server_certificate" => (),
         _ if WITHOUT_EFFECT.contains(&key) => (),
-        _ => config.remarks.push(format!("[general] {key} is not supported and does nothing")),
+        _ => config.remarks.push(format!("[general] {key} is not supported and has no effect")),
     }
     Ok(())
 }
@@ -218,7 +218,7 @@ fn pool(config: &mut Config, name: &str, pool: &Table) -> Result<(), String> {
         }
     }
     for key in pool.keys().filter(|key| !POOL_KEYS.contains(&key.as_str())) {
-        config.remarks.push(format!("pools.{name}: {key} is not supported and does nothing"));
+        config.remarks.push(format!("pools.{name}: {key} is not supported and has no effect"));
     }
     let shards = match pool.get("shards") {
         Some(Toml::Table(shards)) => shards,

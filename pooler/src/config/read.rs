@@ -112,12 +112,12 @@ impl Config {
         }
         if let Some(name) = self.databases.keys().find(|name| is_console(name)) {
             return Err(format!(
-                "database {name}: the console has that name; give the entry another, and dbname={name}"
+                "database {name}: this name belongs to the console; give the entry another name, and dbname={name}"
             ));
         }
         if let Some(name) = self.auth_databases().find(|name| is_console(name)) {
             return Err(format!(
-                "auth_dbname = {name}: that is the console, which runs no auth_query; name a database"
+                "auth_dbname = {name}: this is the console, which runs no auth_query; give the name of a database"
             ));
         }
         let is_looked_up = |entry: &Database| {

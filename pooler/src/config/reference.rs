@@ -13,10 +13,10 @@ pub fn page() -> String {
          \n\
          Made from the tables in the code by `howdah-pooler settings`; a test holds it to them.\n\
          \n\
-         In `pgbouncer.ini` these stand under `[pgbouncer]`, in `howdah.toml` under `[pooler]`. What is not known is an\n\
-         error in `howdah.toml` and a line in the log for the other formats. Times are in seconds, fractions allowed;\n\
-         on and off are `1` and `0`, or `true` and `false`. `SET` on the console and `RELOAD` change what the third\n\
-         column says yes to; the rest needs a restart.\n\
+         In `pgbouncer.ini` these stand under `[pgbouncer]`, in `howdah.toml` under `[pooler]`. An unknown setting is an\n\
+         error in `howdah.toml`, and a line in the log for the other formats. Times are in seconds, fractions allowed;\n\
+         on and off are `1` and `0`, or `true` and `false`. `SET` on the console and `RELOAD` change a setting if the\n\
+         third column says yes; others need a restart.\n\
          \n\
          | setting | default | changes while running | meaning |\n\
          |---|---|---|---|\n",
@@ -52,7 +52,7 @@ pub fn page() -> String {
          In the strings of `howdah.toml`, `${NAME}` is the environment variable of that name, which must be there;\n\
          `${NAME:-text}` is `text` when it is not there or empty; `$${` is a plain `${`.\n\
          \n\
-         ## What is read and has no effect\n\
+         ## Settings without effect\n\
          \n\
          Of `pgbouncer.ini`: ",
     );

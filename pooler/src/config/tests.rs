@@ -56,8 +56,8 @@ fn unknown_settings_of_pgbouncer_are_named_and_not_fatal() {
         config.remarks,
         [
             "verbose is a setting of PgBouncer that has no effect here",
-            "max_clientconn is not a setting known here and does nothing (near: max_client_conn)",
-            "database a: hots is not known here and does nothing (near: host)",
+            "max_clientconn is not a setting known here and has no effect (near: max_client_conn)",
+            "database a: hots is not known here and has no effect (near: host)",
         ]
     );
 }
@@ -197,7 +197,7 @@ servers = [['10.0.0.1', 5433, 'replica'], ['10.0.0.2', 5433, 'Replica']]
     );
     assert_eq!((routing.limits.ban_millis, routing.limits.patience_millis), (7000, 250));
     assert_eq!(app.servers.len(), 2);
-    assert_eq!(config.remarks, ["pools.app: query_parser_max_length is not supported and does nothing"]);
+    assert_eq!(config.remarks, ["pools.app: query_parser_max_length is not supported and has no effect"]);
     let broken = PGCAT.replace("'replica'", "'secondary'");
     assert_eq!(pgcat(&broken).unwrap_err(), "pools.app: secondary is not a role: expected primary, replica or auto");
 }

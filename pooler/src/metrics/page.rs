@@ -249,7 +249,7 @@ fn of_servers(page: &mut Page, board: &Board) {
     page.metric(
         &name("server_role"),
         Kind::Gauge,
-        "Always 1; the label role has the state in which the server was found.",
+        "Always 1; the label role has the state of the server at the last health check.",
     );
     for (server, name) in named() {
         let role = server.report.standing.word();

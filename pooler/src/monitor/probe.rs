@@ -290,7 +290,7 @@ impl Probe {
             None => self.login(around).map(Box::new),
         };
         let Some(mut login) = login else {
-            let message = "nobody is known to ask in the name of: set monitor_user";
+            let message = "no user is known to log in as: set monitor_user";
             return self.end(around, FailureKind::NotAllowed, message);
         };
         let Some(io) = &mut self.io else { return Turnout::Wait };

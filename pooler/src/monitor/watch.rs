@@ -51,7 +51,7 @@ pub fn spawn(shared: Arc<Shared>, poll: Poll) -> io::Result<()> {
     let watch = Watch { shared, config, poll, probes, names, names_again, users, scratch };
     std::thread::Builder::new().name("monitor".to_owned()).spawn(move || {
         if let Err(error) = watch.run() {
-            crate::warning!("servers are not watched any more: {error}");
+            crate::warning!("the thread that watches the servers has ended: {error}");
         }
     })?;
     Ok(())

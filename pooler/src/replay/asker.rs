@@ -126,7 +126,7 @@ pub fn spawn(shared: Arc<Shared>, poll: Poll) -> io::Result<()> {
     let asker = Asker { shared, poll, taken: None, tides: Slab::new(), scratch: vec![0; READ] };
     std::thread::Builder::new().name("replay".to_owned()).spawn(move || {
         if let Err(error) = asker.run() {
-            crate::warning!("replicas are not asked what they have replayed any more: {error}");
+            crate::warning!("the thread that asks replicas for their replay position has ended: {error}");
         }
     })?;
     Ok(())
@@ -398,7 +398,7 @@ fn way(shared: &Shared, name: &str, view: &ClusterView, id: ServerId) -> Result<
         knowledge.way().filter(|_| here).map(|way| (way, knowledge.place.database.clone()))
     });
     let (way, database) = known.ok_or("nobody has logged in to it yet")?;
-    let server = view.view().server(id).ok_or("it is configured no more")?;
+    let server = view.view().server(id).ok_or("it is no longer in the configuration")?;
     let address = view.address(id).cloned().ok_or("it has not been reached yet")?;
     Ok((Way { host: server.host.clone(), port: server.port, address, account: way.account }, database))
 }

@@ -32,12 +32,12 @@ pub fn adopt(mut before: Predecessor, shared: &Arc<Shared>) {
                 count += described.len();
                 for (described, socket) in described.into_iter().zip(sockets) {
                     if let Err(error) = take(described, socket, shared) {
-                        crate::warning!("-R: a client of the pooler before is lost: {error}");
+                        crate::warning!("-R: a client of the old pooler was lost: {error}");
                     }
                 }
             }
             Err(why) => {
-                crate::info!("-R: {count} clients of the pooler before were taken over, which tells of no more: {why}");
+                crate::info!("-R: took over {count} clients; the old pooler offers no more: {why}");
                 return;
             }
         }

@@ -192,13 +192,13 @@ impl Side<'_> {
                 }
                 "tlsv1.3" => versions.push(&rustls::version::TLS13),
                 "tlsv1.2" => versions.push(&rustls::version::TLS12),
-                "tlsv1.0" | "tlsv1.1" | "tlsv1" => remarks.push(format!("{setting}: {word} is not spoken")),
+                "tlsv1.0" | "tlsv1.1" | "tlsv1" => remarks.push(format!("{setting}: {word} is not supported")),
                 _ => return Err(format!("{setting}: {word} is not one of secure, all, tlsv1.2, tlsv1.3")),
             }
         }
         versions.dedup();
         if versions.is_empty() {
-            return Err(format!("{setting} = {}: nothing is left; TLS 1.2 and 1.3 are spoken", self.protocols));
+            return Err(format!("{setting} = {}: no version is left; TLS 1.2 and 1.3 are supported", self.protocols));
         }
         Ok(versions)
     }
@@ -304,7 +304,7 @@ fn certificates(setting: &str, file: &str) -> Result<Vec<CertificateDer<'static>
     let complain = |error: rustls::pki_types::pem::Error| format!("{setting}: {file}: {error}");
     let found: Result<Vec<_>, _> = CertificateDer::pem_file_iter(file).map_err(complain)?.collect();
     match found.map_err(complain)? {
-        found if found.is_empty() => Err(format!("{setting}: {file}: no certificate is in it")),
+        found if found.is_empty() => Err(format!("{setting}: {file} has no certificate")),
         found => Ok(found),
     }
 }
@@ -349,7 +349,7 @@ mod tests {
         assert_eq!(versions("secure"), Ok(2));
         assert_eq!(versions("tlsv1.3"), Ok(1));
         assert_eq!(versions("tlsv1.1,tlsv1.2"), Ok(1));
-        assert!(versions("tlsv1.0").unwrap_err().contains("nothing is left"));
+        assert!(versions("tlsv1.0").unwrap_err().contains("no version is left"));
         assert!(versions("sslv3").unwrap_err().contains("sslv3 is not one of"));
     }
 

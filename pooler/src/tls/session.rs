@@ -300,7 +300,7 @@ fn drive<Data>(
         Ok(ConnectionState::BlockedHandshake) => Ok(Step::Blocked),
         Ok(ConnectionState::WriteTraffic(_)) => Ok(Step::Open),
         Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => Ok(Step::Ended),
-        Ok(_) => Err(rustls::Error::General("early data, which was not offered".to_owned())),
+        Ok(_) => Err(rustls::Error::General("the client sent early data, which was not offered".to_owned())),
     };
     (discard, outcome.map(|step| (step, filled)))
 }
