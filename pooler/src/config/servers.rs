@@ -3,7 +3,7 @@
 use balancer::{Configured, Limits, Strategy, Want};
 use classify::Consistency;
 
-use super::value::{Seconds, Value};
+use super::value::{Seconds, Value, words};
 
 impl Value for Strategy {
     fn read(text: &str) -> Result<Self, &'static str> {
@@ -92,25 +92,7 @@ impl Value for PrimaryReads {
     }
 }
 
-impl Value for Consistency {
-    fn read(text: &str) -> Result<Self, &'static str> {
-        match text {
-            "session" => Ok(Self::Session),
-            "database" => Ok(Self::Database),
-            "off" => Ok(Self::Off),
-            _ => Err("session, database or off"),
-        }
-    }
-
-    fn show(&self) -> String {
-        match self {
-            Self::Session => "session",
-            Self::Database => "database",
-            Self::Off => "off",
-        }
-        .to_owned()
-    }
-}
+words!(Consistency, "session, database or off": Session = "session", Database = "database", Off = "off");
 
 /// Where statements go that nobody has told apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,25 +105,7 @@ pub enum DefaultRole {
     Replica,
 }
 
-impl Value for DefaultRole {
-    fn read(text: &str) -> Result<Self, &'static str> {
-        match text {
-            "any" => Ok(Self::Any),
-            "primary" => Ok(Self::Primary),
-            "replica" => Ok(Self::Replica),
-            _ => Err("any, primary or replica"),
-        }
-    }
-
-    fn show(&self) -> String {
-        match self {
-            Self::Any => "any",
-            Self::Primary => "primary",
-            Self::Replica => "replica",
-        }
-        .to_owned()
-    }
-}
+words!(DefaultRole, "any, primary or replica": Any = "any", Primary = "primary", Replica = "replica");
 
 /// How a database's statements are spread over its servers, and how these are watched.
 #[derive(Debug, Clone, Copy, PartialEq)]

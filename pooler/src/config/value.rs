@@ -12,6 +12,28 @@ pub trait Value: Sized {
     fn show(&self) -> String;
 }
 
+/// A setting that is one of a few words.
+macro_rules! words {
+    ($type:ident, $expected:literal: $($variant:ident = $word:literal),+) => {
+        impl Value for $type {
+            fn read(text: &str) -> Result<Self, &'static str> {
+                match text {
+                    $($word => Ok(Self::$variant),)+
+                    _ => Err($expected),
+                }
+            }
+
+            fn show(&self) -> String {
+                match self {
+                    $(Self::$variant => $word,)+
+                }
+                .to_owned()
+            }
+        }
+    };
+}
+pub(super) use words;
+
 impl Value for bool {
     fn read(text: &str) -> Result<Self, &'static str> {
         match text.to_ascii_lowercase().as_str() {
@@ -140,23 +162,7 @@ pub enum LogFormat {
     Json,
 }
 
-impl Value for LogFormat {
-    fn read(text: &str) -> Result<Self, &'static str> {
-        match text {
-            "plain" => Ok(Self::Plain),
-            "json" => Ok(Self::Json),
-            _ => Err("plain or json"),
-        }
-    }
-
-    fn show(&self) -> String {
-        match self {
-            Self::Plain => "plain",
-            Self::Json => "json",
-        }
-        .to_owned()
-    }
-}
+words!(LogFormat, "plain or json": Plain = "plain", Json = "json");
 
 /// The part of the system that lines in the system's log come from, in syslog's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -176,34 +182,11 @@ pub enum SyslogFacility {
     Local7,
 }
 
-impl SyslogFacility {
-    const ALL: [(Self, &'static str); 12] = [
-        (Self::Auth, "auth"),
-        (Self::AuthPriv, "authpriv"),
-        (Self::Daemon, "daemon"),
-        (Self::User, "user"),
-        (Self::Local0, "local0"),
-        (Self::Local1, "local1"),
-        (Self::Local2, "local2"),
-        (Self::Local3, "local3"),
-        (Self::Local4, "local4"),
-        (Self::Local5, "local5"),
-        (Self::Local6, "local6"),
-        (Self::Local7, "local7"),
-    ];
-}
-
-impl Value for SyslogFacility {
-    fn read(text: &str) -> Result<Self, &'static str> {
-        let found = Self::ALL.iter().find(|(_, name)| *name == text);
-        found.map(|(facility, _)| *facility).ok_or("auth, authpriv, daemon, user, or local0 to local7")
-    }
-
-    fn show(&self) -> String {
-        let found = Self::ALL.iter().find(|(facility, _)| facility == self);
-        found.map_or_else(String::new, |(_, name)| (*name).to_owned())
-    }
-}
+words!(
+    SyslogFacility, "auth, authpriv, daemon, user, or local0 to local7":
+    Auth = "auth", AuthPriv = "authpriv", Daemon = "daemon", User = "user", Local0 = "local0", Local1 = "local1",
+    Local2 = "local2", Local3 = "local3", Local4 = "local4", Local5 = "local5", Local6 = "local6", Local7 = "local7"
+);
 
 /// Whom a graceful end waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -216,25 +199,10 @@ pub enum Shutdown {
     AtOnce,
 }
 
-impl Value for Shutdown {
-    fn read(text: &str) -> Result<Self, &'static str> {
-        match text {
-            "wait_for_clients" => Ok(Self::WaitForClients),
-            "wait_for_servers" => Ok(Self::WaitForServers),
-            "at_once" => Ok(Self::AtOnce),
-            _ => Err("wait_for_clients, wait_for_servers or at_once"),
-        }
-    }
-
-    fn show(&self) -> String {
-        match self {
-            Self::WaitForClients => "wait_for_clients",
-            Self::WaitForServers => "wait_for_servers",
-            Self::AtOnce => "at_once",
-        }
-        .to_owned()
-    }
-}
+words!(
+    Shutdown, "wait_for_clients, wait_for_servers or at_once":
+    WaitForClients = "wait_for_clients", WaitForServers = "wait_for_servers", AtOnce = "at_once"
+);
 
 /// When a client gives its server connection back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -254,25 +222,10 @@ impl PoolMode {
     }
 }
 
-impl Value for PoolMode {
-    fn read(text: &str) -> Result<Self, &'static str> {
-        match text {
-            "session" => Ok(Self::Session),
-            "transaction" => Ok(Self::Transaction),
-            "statement" => Ok(Self::Statement),
-            _ => Err("session, transaction or statement"),
-        }
-    }
-
-    fn show(&self) -> String {
-        match self {
-            Self::Session => "session",
-            Self::Transaction => "transaction",
-            Self::Statement => "statement",
-        }
-        .to_owned()
-    }
-}
+words!(
+    PoolMode, "session, transaction or statement":
+    Session = "session", Transaction = "transaction", Statement = "statement"
+);
 
 /// In which order the several hosts of an entry are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -283,23 +236,7 @@ pub enum HostOrder {
     First,
 }
 
-impl Value for HostOrder {
-    fn read(text: &str) -> Result<Self, &'static str> {
-        match text {
-            "round-robin" => Ok(Self::RoundRobin),
-            "disable" => Ok(Self::First),
-            _ => Err("round-robin or disable"),
-        }
-    }
-
-    fn show(&self) -> String {
-        match self {
-            Self::RoundRobin => "round-robin",
-            Self::First => "disable",
-        }
-        .to_owned()
-    }
-}
+words!(HostOrder, "round-robin or disable": RoundRobin = "round-robin", First = "disable");
 
 /// How clients prove who they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -364,22 +301,4 @@ impl Value for SslMode {
     }
 }
 
-impl Value for ChannelBinding {
-    fn read(text: &str) -> Result<Self, &'static str> {
-        match text {
-            "disable" => Ok(Self::Disable),
-            "prefer" => Ok(Self::Prefer),
-            "require" => Ok(Self::Require),
-            _ => Err("disable, prefer or require"),
-        }
-    }
-
-    fn show(&self) -> String {
-        match self {
-            Self::Disable => "disable",
-            Self::Prefer => "prefer",
-            Self::Require => "require",
-        }
-        .to_owned()
-    }
-}
+words!(ChannelBinding, "disable, prefer or require": Disable = "disable", Prefer = "prefer", Require = "require");

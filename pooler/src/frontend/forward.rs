@@ -1,6 +1,5 @@
 //! What clients say, passed on to their servers.
 
-
 use classify::{Kind, Verdict};
 use pooling::client::Discard;
 use pooling::keys::ClientKey;
