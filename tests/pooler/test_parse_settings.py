@@ -125,6 +125,20 @@ def test_sessions_that_read_a_text_differently_do_not_share_it(ground, pooler, r
             assert wanted[0] != wanted[1], "the parameter makes a difference"
 
 
+def test_what_is_parsed_anew_is_not_shared_with_those_who_read_otherwise(pooler):
+    sql = "SELECT to_char('02/03/2024'::date, 'YYYYMMDD')"
+    with Raw(pooler.port) as changes, Raw(pooler.port) as stays:
+        assert changes.value("SELECT 1") == "1"
+        if pooler.settings["pipelining"]:
+            pooler.wait_for_catalog()
+        assert changes.ask(parse("s", sql), bind("s"), EXECUTE, SYNC) == "1 2 D:20240203 C:SELECT 1 Z:I"
+        assert changes.sql("SET DateStyle = 'ISO, DMY'") == "C:SET Z:I"
+        # No server has it now: the next that gets it parses it for a session that reads days first.
+        pooler.psql("RECONNECT", "pgbouncer")
+        assert changes.ask(bind("s"), EXECUTE, SYNC) == "2 D:20240302 C:SELECT 1 Z:I"
+        assert stays.ask(parse("s", sql), bind("s"), EXECUTE, SYNC) == "1 2 D:20240203 C:SELECT 1 Z:I"
+
+
 # The types that a statement's parameters are found to have stay.
 TYPED = "SELECT w FROM t WHERE w = $1"
 

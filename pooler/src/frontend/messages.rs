@@ -163,7 +163,7 @@ pub fn look_at_statement(core: &mut Core, key: ClientKey, statement: &Rc<Stateme
 fn read_anew(core: &mut Core, key: ClientKey, name: &[u8]) {
     let Some(client) = core.clients.get(key.0) else { return };
     let Some(statement) = client.prepared.statements.get(name).cloned() else { return };
-    let Some(server) = client.checkout.server().and_then(|server| core.servers.get(server.0)) else { return };
+    let Some(server) = client.checkout.connection().and_then(|server| core.servers.get(server.0)) else { return };
     if server.known.statements.has(&statement) {
         return;
     }
