@@ -3,6 +3,7 @@
 # The pooler first, then its clients: nested on purpose.
 
 import contextlib
+import socket
 import threading
 import time
 
@@ -14,7 +15,7 @@ from devkit.places import give_to_server_user
 from devkit.server import Server
 from tests.pooler import raw
 from tests.pooler.process import Pooler, ask, wait_until
-from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, parse, query
+from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, parse, query, startup
 
 NEWEST_ONLY = True
 
@@ -220,3 +221,27 @@ def test_a_server_that_is_starting_up_is_waited_for(own):
         own.run_as_server("pg_ctl", "promote", "-D", str(own.data))
         assert errors(client.until(b"Z")) == []
         starting.join()
+
+
+def test_a_connect_that_fails_late_is_called_what_it_is(server):
+    with contextlib.ExitStack() as stack:
+        nobody = stack.enter_context(socket.socket())
+        nobody.bind(("127.0.0.1", 0))
+        nobody.listen(0)
+        port = nobody.getsockname()[1]
+        # Its backlog is full: who comes now hears nothing, and a second later, when it is gone, that it is.
+        for _ in range(4):
+            crowd = stack.enter_context(socket.socket())
+            crowd.setblocking(False)
+            crowd.connect_ex(("127.0.0.1", port))
+        time.sleep(0.2)
+        text = "[databases]\nd = host=127.0.0.1 port={}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = @PORT@\n"
+        with (
+            Pooler(server, text=text.format(port) + "auth_type = any\n") as pooler,
+            Raw(pooler.port, "d", login=False) as client,
+        ):
+            client.send(startup("d"))
+            time.sleep(0.3)
+            stack.close()
+            told = client.until(b"E")[-1][1].decode()
+            assert f"cannot connect to 127.0.0.1:{port}: Connection refused" in told

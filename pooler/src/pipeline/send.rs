@@ -231,6 +231,8 @@ fn send_down(
         }
         if let Err(error) = messages::pass_message(core, key, head, left) {
             leave::fatal(core, key, "08P01", &error.to_string());
+            // Half a unit would take the end of its neighbour's for its own.
+            turns::doom(core, server_key, "a unit could not be sent whole");
             break;
         }
         at += head.total();

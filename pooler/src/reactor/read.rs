@@ -12,6 +12,7 @@ use crate::net::Got;
 use crate::reactor::{after, depart, feed, sockets, turns};
 use crate::state::Core;
 use crate::state::client::{self, Client};
+use crate::state::server::Server;
 
 /// Read at once.
 pub const READ: usize = 65_536;
@@ -143,7 +144,9 @@ fn read_server(core: &mut Core, key: ServerKey, scratch: &mut [u8]) {
     if slow.is_some_and(|client| client.io.pending() > HIGH_WATER) {
         return;
     }
-    let Some(server) = core.servers.get_mut(key.0).filter(|server| server.io.readable) else { return };
+    // What the socket says of a connection that is to be closed would hide why it is.
+    let reads = |server: &&mut Server| server.io.readable && server.life.doomed.is_none();
+    let Some(server) = core.servers.get_mut(key.0).filter(reads) else { return };
     match server.io.read(scratch) {
         Got::Bytes(count) => {
             if let Some(fresh) = scratch.get(..count) {
