@@ -33,13 +33,12 @@ impl fmt::Debug for Described {
     }
 }
 
-/// Has clients served here again that were to go to a process that has ended.
+/// Has clients served here again that were to go to a process that has ended, or does not ask for them.
 pub fn take_back(core: &mut Core) {
-    let heir = core.shared.succession.heir();
-    if heir.is_none_or(|heir| core.clients.get(heir.0).is_some_and(Client::is_on_console)) {
-        return;
-    }
-    for mut traveller in core.shared.succession.disinherit() {
+    let succession = &core.shared.succession;
+    let Some(heir) = succession.heir() else { return };
+    let is_there = core.clients.get(heir.0).is_some_and(Client::is_on_console);
+    for mut traveller in if is_there { succession.give_back(core.now) } else { succession.disinherit() } {
         traveller.identity.place.change(core.id);
         moves::settle_in(core, traveller);
     }

@@ -242,6 +242,20 @@ def test_clients_that_no_process_fetches_are_served_here_again(server):
             assert client.value("SHOW lock_timeout") == f"{1001 + number}ms"
 
 
+def test_a_process_that_hangs_does_not_keep_the_clients_that_it_was_to_fetch(server):
+    with Pooler(server, max_client_conn=500) as pooler, contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(Raw(pooler.port)) for _ in range(300)]
+        with Raw(unix(pooler), "pgbouncer", user="pgbouncer") as heir:
+            assert "tcp|127.0.0.1" in heir.sql("TAKEOVER")
+            assert "E:" not in heir.sql("TAKEOVER DONE")
+            # It asks for clients once, and for none of those that are made ready for it.
+            assert heir.sql("TAKEOVER CLIENTS") == "T C:TAKEOVER Z:I"
+            time.sleep(0.5)
+            begun = time.monotonic()
+            assert all(client.value("SELECT 1") == "1" for client in clients)
+            assert time.monotonic() - begun < 5
+
+
 def test_nobody_loses_a_statement_while_processes_follow_each_other(server):
     """Clients that stay connected and ask without a pause, through three takeovers."""
     with contextlib.ExitStack() as stack:
@@ -412,3 +426,17 @@ def test_sockets_of_another_account_are_not_taken(pooler):
             assert done.returncode != 0 and "runs as the user 65534" in done.stderr, done.stderr
         finally:
             stranger.kill()
+
+
+def test_who_was_let_in_as_another_user_is_that_only_while_the_entry_says_so(server):
+    server.psql("DROP ROLE IF EXISTS given; CREATE ROLE given LOGIN")
+    with (
+        Pooler(server, {"d": "dbname=postgres user=given"}) as pooler,
+        Raw(pooler.port, "d") as client,
+    ):
+        assert client.value("SELECT current_user") == "given"
+        pooler.databases = {"d": "dbname=postgres"}
+        pooler.configure()
+        with successor(pooler) as old:
+            old.wait(10)
+            assert "no longer given" in client.until(b"E")[-1][1].decode()

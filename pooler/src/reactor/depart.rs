@@ -44,7 +44,8 @@ pub fn mark_heirs(core: &mut Core) {
 
 /// Puts a client among those that the other process takes next.
 fn leave_for_successor(core: &mut Core, key: ClientKey) -> bool {
-    if !core.shared.succession.has_heir() {
+    // Who is not taken at once goes on being served here.
+    if !core.shared.succession.has_heir() || !core.shared.succession.has_room(core.now) {
         return false;
     }
     let Some(traveller) = moves::pack(core, key) else { return false };
@@ -59,7 +60,7 @@ fn leave_for_successor(core: &mut Core, key: ClientKey) -> bool {
 
 /// The rows and sockets of the clients that go next, which this console client takes over.
 pub fn next_heirs(core: &mut Core, key: ClientKey) -> Vec<Traveller> {
-    core.shared.succession.inherit(key)
+    core.shared.succession.inherit(key, core.now)
 }
 
 /// What is told of a client that goes.

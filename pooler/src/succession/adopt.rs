@@ -74,6 +74,7 @@ pub fn settings(values: Vec<(String, String)>, sets: Vec<(String, String)>, trac
 /// Takes in a client of the process before.
 pub fn receive(core: &mut Core, adopted: Adopted) {
     let Adopted { io, seat, place, described } = adopted;
+    let is_given = described.served_as != described.user;
     let (stored, client_key) = described.learnt;
     let stored = stored.map(Arc::from);
     lock(&core.shared.learnt).learn(&core.config, &described.database, &described.user, stored, client_key);
@@ -108,6 +109,10 @@ pub fn receive(core: &mut Core, adopted: Adopted) {
     let deeds = Deeds::default();
     let traveller = Traveller { io, id, identity, session, prepared, request_since, deeds, kills };
     let Some(key) = moves::settle_in(core, traveller) else { return };
+    if is_given && let Some(home) = core.clients.get(key.0).and_then(|client| client.route.home) {
+        // As when the configuration is read again, it may be that user only while the database's entry gives one.
+        core.pools.get_mut(home.0).into_iter().for_each(|pool| pool.name.user_is_given = true);
+    }
     // What it has committed before was followed by the process before alone.
     let cluster = core.clients.get(key.0).and_then(|client| client.route.home).and_then(|home| core.pools.get(home.0));
     let view = cluster.and_then(|home| home.cluster_of.cluster).and_then(|place| core.router.clusters.get(place));

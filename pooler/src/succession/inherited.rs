@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use pooling::keys::ClientKey;
 
@@ -13,6 +14,9 @@ use crate::sync::lock;
 
 /// Clients that are handed over at once.
 pub const AT_ONCE: usize = 60;
+
+/// Who has not asked for clients for so long gets no more, and those that wait are served here again.
+const SILENT: Duration = Duration::from_secs(2);
 
 /// What a socket is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +46,17 @@ pub struct Inherited<F = OwnedFd> {
     pub sockets: Vec<(Kind, String, F)>,
 }
 
+/// Who takes clients over.
+#[derive(Debug)]
+struct Heir {
+    /// The console client that it does that by.
+    key: ClientKey,
+    /// When it asked last.
+    asked: Instant,
+    /// The clients that are ready to go, whom nobody serves meanwhile.
+    ready: Vec<Traveller>,
+}
+
 /// What a process knows of those before and after it.
 #[derive(Debug, Default)]
 pub struct Succession {
@@ -51,12 +66,19 @@ pub struct Succession {
     pub handed_over: AtomicBool,
     /// Whether it takes clients over too.
     takes_clients: AtomicBool,
-    /// The console client that it does that by, and the clients that are ready to go.
-    heir: Mutex<Option<(ClientKey, Vec<Traveller>)>>,
+    /// Which, and the clients that are ready to go.
+    heir: Mutex<Option<Heir>>,
     /// The Unix sockets of the processes that had them before, as long as these are there.
     pub before: Mutex<Vec<PathBuf>>,
     /// Cancel requests that are being passed on to them.
     pub passing_on: AtomicUsize,
+}
+
+impl Heir {
+    /// Whether it has not asked for long.
+    fn is_silent(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.asked) >= SILENT
+    }
 }
 
 impl Succession {
@@ -72,30 +94,46 @@ impl Succession {
 
     /// The console client by which another process takes clients over.
     pub fn heir(&self) -> Option<ClientKey> {
-        lock(&self.heir).as_ref().map(|(key, _)| *key)
+        lock(&self.heir).as_ref().map(|heir| heir.key)
     }
 
     /// A client is ready to go; it is given back where nobody takes it.
     pub fn leaves(&self, traveller: Traveller) -> Result<(), Box<Traveller>> {
         match &mut *lock(&self.heir) {
-            Some((_, ready)) => ready.push(traveller),
+            Some(heir) => heir.ready.push(traveller),
             None => return Err(Box::new(traveller)),
         }
         Ok(())
     }
 
     /// The clients that go next to the process of this console client, the only one that takes any.
-    pub fn inherit(&self, key: ClientKey) -> Vec<Traveller> {
+    pub fn inherit(&self, key: ClientKey, now: Instant) -> Vec<Traveller> {
         let mut heir = lock(&self.heir);
-        let (of, ready) = heir.get_or_insert_with(|| (key, Vec::new()));
+        let heir = heir.get_or_insert_with(|| Heir { key, asked: now, ready: Vec::new() });
         self.takes_clients.store(true, Ordering::Relaxed);
-        let count = if *of == key { ready.len().min(AT_ONCE) } else { 0 };
-        ready.drain(..count).collect()
+        if heir.key != key {
+            return Vec::new();
+        }
+        heir.asked = now;
+        let count = heir.ready.len().min(AT_ONCE);
+        heir.ready.drain(..count).collect()
+    }
+
+    /// Whether a client that is made ready goes with the next answer, and that is soon asked for.
+    pub fn has_room(&self, now: Instant) -> bool {
+        lock(&self.heir).as_ref().is_some_and(|heir| heir.ready.len() < AT_ONCE && !heir.is_silent(now))
+    }
+
+    /// Those that were ready to go to a process that does not ask for them.
+    pub fn give_back(&self, now: Instant) -> Vec<Traveller> {
+        let mut heir = lock(&self.heir);
+        let silent = heir.as_mut().filter(|heir| heir.is_silent(now));
+        silent.map(|heir| std::mem::take(&mut heir.ready)).unwrap_or_default()
     }
 
     /// Nobody takes clients over any more: those that were ready to go.
     pub fn disinherit(&self) -> Vec<Traveller> {
         self.takes_clients.store(false, Ordering::Relaxed);
-        lock(&self.heir).take().map(|(_, ready)| ready).unwrap_or_default()
+        lock(&self.heir).take().map(|heir| heir.ready).unwrap_or_default()
     }
 }
