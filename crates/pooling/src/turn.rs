@@ -60,8 +60,6 @@ pub enum After {
     Deaf(ClientKey),
     /// A client has done what its pool does not allow.
     Expel(ClientKey, &'static str),
-    /// A server cannot be connected to.
-    Unreachable(PoolKey, String),
     /// The server of a pool is down: those who wait are told.
     Refuse(PoolKey, String),
     /// There is no server to look a client's password up on.

@@ -10,7 +10,7 @@ use crate::admin::{result, snapshot};
 use crate::backend::{close, hub_asks};
 use crate::frontend::leave;
 use crate::pause::{is_paused, names};
-use crate::pools::{free, grow, size};
+use crate::pools::{configure, free, grow};
 use crate::reactor::moves::KILLED;
 use crate::reactor::{sockets, suspend, turns};
 use crate::shared::Message;
@@ -89,7 +89,7 @@ pub fn obey(core: &mut Core, order: &Order) -> Answer {
         Order::Resume(database) => {
             suspend::end_suspension(core);
             for key in pools_of(core, database.as_deref()) {
-                size::size_pool(core, key);
+                configure::resize_pool(core, key);
                 free::serve_queue(core, key);
             }
             Answer::Left(0)

@@ -1,6 +1,7 @@
 //! Connections to servers: made, logged in, greeted by.
 
 use balancer::ServerId;
+use pooling::failure::Failure;
 use pooling::keys::{ClientKey, PoolKey, ServerKey};
 use pooling::relay::Relay;
 use pooling::turn::{After, Step};
@@ -134,7 +135,7 @@ fn connect_to(
             }
             // It is counted no longer.
             drop(purpose);
-            turns::later(core, After::Unreachable(key, why));
+            connect_failed(core, key, &why, true);
             members::met(core, key, Met::NoConnection);
             None
         }
@@ -158,7 +159,7 @@ fn take_up(
             Purpose::Apart(apart) => not_apart(core, key, apart, &why),
             Purpose::Pool(permit) => {
                 drop(permit);
-                turns::later(core, After::Unreachable(key, why));
+                connect_failed(core, key, &why, true);
             }
         }
         return None;
@@ -334,4 +335,21 @@ fn not_let_in(core: &mut Core, key: ServerKey, error: &Error) {
         server.life.fatal_error = Some((error.sqlstate().to_owned(), why.clone()));
     }
     turns::doom(core, key, &why);
+}
+
+/// Notes that a pool cannot get a server. While it has none, those who have not logged in hear why, and so do the
+/// others unless they may wait for the server to come back.
+pub fn connect_failed(core: &mut Core, key: PoolKey, why: &str, may_pass: bool) {
+    crate::warning!(of core.name_pool(key); "{why}");
+    let longest = core.config.settings.server_login_retry.0;
+    let Some(pool) = core.pools.get_mut(key.0) else { return };
+    pool.connections.failure =
+        Some(Failure::after(pool.connections.failure.as_ref(), core.now, why, may_pass, longest));
+    let entry = core.config.database(&pool.name.database);
+    if entry.is_some_and(|entry| entry.load_balance_hosts == Some(HostOrder::First)) {
+        pool.connections.next_host = pool.connections.next_host.wrapping_add(1);
+    }
+    if pool.common.total() == 0 || pool.cluster_of.home.is_some() {
+        turns::later(core, After::Refuse(key, format!("cannot connect to the server: {why}")));
+    }
 }

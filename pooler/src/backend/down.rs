@@ -1,9 +1,7 @@
 //! What the clients of a pool are told whose server cannot be reached.
 
-use pooling::failure::Failure;
 use pooling::keys::PoolKey;
 
-use crate::config::HostOrder;
 use crate::frontend::leave;
 use crate::router::reroute;
 use crate::state::Core;
@@ -36,22 +34,5 @@ pub fn refuse_while_down(core: &mut Core, key: PoolKey, message: &str) {
     }
     for client in refused {
         leave::refuse(core, client, "08006", message);
-    }
-}
-
-/// Notes that a pool cannot get a server. While it has none, those who have not logged in hear why, and so do the
-/// others unless they may wait for the server to come back.
-pub fn connect_failed(core: &mut Core, key: PoolKey, why: &str, may_pass: bool) {
-    crate::warning!(of core.name_pool(key); "{why}");
-    let longest = core.config.settings.server_login_retry.0;
-    let Some(pool) = core.pools.get_mut(key.0) else { return };
-    pool.connections.failure =
-        Some(Failure::after(pool.connections.failure.as_ref(), core.now, why, may_pass, longest));
-    let entry = core.config.database(&pool.name.database);
-    if entry.is_some_and(|entry| entry.load_balance_hosts == Some(HostOrder::First)) {
-        pool.connections.next_host = pool.connections.next_host.wrapping_add(1);
-    }
-    if pool.common.total() == 0 || pool.cluster_of.home.is_some() {
-        refuse_while_down(core, key, &format!("cannot connect to the server: {why}"));
     }
 }

@@ -10,7 +10,7 @@ use wire::backend::{self, Status};
 
 use crate::backend::close::{self, SERVER_CLOSED};
 use crate::backend::replies::undo;
-use crate::backend::{aligned, cancel, connect, down, hub, hub_asks, relay};
+use crate::backend::{aligned, cancel, connect, hub, hub_asks, relay};
 use crate::config::PoolMode;
 use crate::frontend::leave;
 use crate::monitor::Met;
@@ -64,7 +64,7 @@ fn not_connected(core: &mut Core, key: ServerKey, code: &str, why: &str) {
         fingerprints::leave_room(core, pool);
     }
     close::close_server(core, key, why);
-    down::connect_failed(core, pool, why, may_pass);
+    connect::connect_failed(core, pool, why, may_pass);
     members::met(core, pool, Met::NoConnection);
 }
 

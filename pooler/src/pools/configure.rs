@@ -11,7 +11,7 @@ use crate::state::Core;
 
 /// Gives a pool the sizes that the configuration says. Those who wait choose a server again, where the database has
 /// come to be on several servers, or on one.
-fn resize_pool(core: &mut Core, key: PoolKey) {
+pub fn resize_pool(core: &mut Core, key: PoolKey) {
     size::size_pool(core, key);
     let Some(pool) = core.pools.get(key.0) else { return };
     if pool.cluster_of.cluster.is_some() == pool.cluster_of.home.is_some() {

@@ -48,7 +48,6 @@ pub fn run_after(core: &mut Core) {
             After::Hub(key) => hub::make_hub(core, key),
             After::Deaf(key) => hub::part_with_deaf(core, key),
             After::Expel(key, why) => leave::fatal(core, key, "0A000", why),
-            After::Unreachable(key, why) => down::connect_failed(core, key, &why, true),
             After::Refuse(key, why) => down::refuse_while_down(core, key, &why),
             After::LookupRefused(key, why) => looked_up::lookup_failed(core, key, &why, false),
             After::HubFailed(key, why) => hub::hub_failed(core, key, &why),
