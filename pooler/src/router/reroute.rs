@@ -8,6 +8,7 @@ use crate::monitor::Refreshed;
 use crate::pools::{checkout, welcome};
 use crate::reactor::turns;
 use crate::state::Core;
+use crate::state::client::Client;
 
 /// Lets the clients who wait in a pool choose again: those of a member because its server will not do, those of a
 /// home because another may.
@@ -34,6 +35,21 @@ pub fn reroute(core: &mut Core, key: PoolKey) {
         }
     }
     welcome::welcome_from_a_member(core, home);
+}
+
+/// Lets those choose again who wait in a member for something that only the primary does: it may have been that.
+fn reroute_writes(core: &mut Core, member: PoolKey) {
+    let Some(pool) = core.pools.get_mut(member.0) else { return };
+    let clients = &core.clients;
+    let writes = |client: &Client| client.route.owed.writes && client.is_ready();
+    let waiting = std::mem::take(&mut pool.queue.waiting);
+    let (writes, others) = waiting.into_iter().partition(|key| clients.get(key.0).is_some_and(writes));
+    pool.queue.waiting = writes;
+    let sharing = std::mem::take(&mut pool.queue.sharing);
+    reroute(core, member);
+    if let Some(pool) = core.pools.get_mut(member.0) {
+        (pool.queue.waiting, pool.queue.sharing) = (others, sharing);
+    }
 }
 
 /// Takes over what the monitor has posted.
@@ -66,9 +82,14 @@ fn regroup(core: &mut Core, home: PoolKey, place: usize) {
         let wanted = listed && keeps && view.view().serves(id);
         let Some(pool) = core.pools.get_mut(member.0) else { continue };
         if wanted {
-            pool.connections.failure = None;
+            // That a ban of it was lifted, since others are no better, says nothing new of it.
+            if pool.connections.standing.replace(standing) != Some(standing) {
+                pool.connections.failure = None;
+                reroute_writes(core, member);
+            }
             continue;
         }
+        pool.connections.standing = None;
         let servers = pool.connections.servers.clone();
         reroute(core, member);
         if !keeps {

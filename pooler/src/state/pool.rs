@@ -102,6 +102,8 @@ pub struct Connections {
     pub next_host: usize,
     /// The last attempt to connect, if it failed.
     pub failure: Option<Failure>,
+    /// What its server was when it was last known to serve, if it is one of several.
+    pub standing: Option<&'static str>,
     /// A connection that is busy without end is to go to another worker.
     pub owes: bool,
 }
