@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use balancer::{Configured, Failure, FailureKind, Moment, Observation, Replay, ServerId, Setup};
 use classify::Catalog;
 use mio::{Events, Poll, Token, Waker};
 use pooling::keys::WorkerId;
@@ -12,20 +13,60 @@ use crate::catalog::{Knowledge, Place};
 use crate::config::Config;
 use crate::derive::Secrets;
 use crate::listen::Listener;
+use crate::monitor::ClusterView;
 use crate::reactor::worker::Worker;
-use crate::shared::{Mailbox, Shared};
+use crate::shared::{Mailbox, Message, Shared};
 use crate::state::server::{Residue, State};
 use crate::succession::inherited::Inherited;
 
 /// A pooler, whose workers take turns. Clients reach it by the Unix socket of port 6 in its folder, and it
-/// reaches the server of its one database, `d`, by that of port 5. No statement but those without functions and
-/// relations is known to be a read.
+/// reaches the server of its one database, `d`, by that of port 5, or the servers by those of ports 5, 15 and so on. No
+/// statement but those without functions and relations is known to be a read.
 pub struct Pooler {
     workers: Vec<Worker>,
+    shared: Arc<Shared>,
+    /// What is known of several servers.
+    cluster: Option<Cluster>,
     events: Events,
     knowledge: Arc<Knowledge>,
     /// The time, which passes only by [`Self::pass`].
     now: Instant,
+}
+
+/// What the monitor and the thread that follows replay know of several servers: they ask over sockets of their own, here
+/// it is told by hand.
+struct Cluster {
+    view: ClusterView,
+    servers: Vec<ServerId>,
+    replay: Replay,
+    primary: Option<ServerId>,
+}
+
+/// What is found out about a server.
+#[derive(Debug, Clone, Copy)]
+pub enum Finding {
+    /// It answers: whether it is a standby, where its log ends, and on which timeline that is.
+    Answer {
+        /// Whether it is a standby.
+        standby: bool,
+        /// The position in the log.
+        lsn: u64,
+        /// The timeline.
+        timeline: u32,
+    },
+    /// Nobody listens there.
+    Down,
+}
+
+/// What a server that was asked how far it has come says.
+#[derive(Debug, Clone, Copy)]
+pub struct Answer {
+    id: ServerId,
+    lsn: u64,
+    /// Of the primary: the round that began with the question, and when.
+    round: Option<(u64, Moment)>,
+    /// Of a replica: its doubts when it was asked.
+    doubts: u64,
 }
 
 /// What is believed of a session on a server connection that is free.
@@ -42,18 +83,27 @@ pub struct Belief {
 }
 
 impl Pooler {
-    /// One of so many workers, with these settings besides those that it needs, as lines of `pgbouncer.ini`.
+    /// One of so many workers and servers, with these settings besides those that it needs, as lines of `pgbouncer.ini`.
     ///
     /// # Panics
     /// Where the settings cannot be read, or the folder's sockets cannot be made.
-    pub fn new(folder: &Path, workers: usize, settings: &str) -> Self {
+    pub fn new(folder: &Path, workers: usize, servers: usize, settings: &str) -> Self {
         crate::log::be_quiet();
         let place = folder.display();
         let text = format!(
             "[databases]\nd = host={place} port=5\n[pgbouncer]\nlisten_addr =\nlisten_port = 6\nunix_socket_dir = {place}\n\
              auth_type = any\npool_mode = transaction\nlog_pooler_errors = 0\n{settings}"
         );
-        let config = Config::parse(Path::new("pgbouncer.ini"), &text).unwrap();
+        let mut config = Config::parse(Path::new("pgbouncer.ini"), &text).unwrap();
+        if let Some(entry) = config.databases.get_mut("d").filter(|_| servers > 1) {
+            let server = |number: usize| Setup {
+                host: place.to_string(),
+                port: 10 * u16::try_from(number).unwrap_or_default() + 5,
+                role: Configured::Auto,
+                weight: 1,
+            };
+            entry.servers = (0..servers).map(server).collect();
+        }
         let database = Place::of(&config, "d").unwrap();
         let listeners = Listener::all(&config.settings, &mut Inherited::default()).unwrap();
         let [monitor, reader, asker] = [(); 3].map(|()| Poll::new().unwrap());
@@ -72,13 +122,82 @@ impl Pooler {
         let workers: Vec<Worker> = polls.into_iter().enumerate().map(worker).collect();
         let now = workers.iter().map(|worker| worker.core.now).max().unwrap();
         knowledge.confirm(0, now);
-        Self { workers, events: Events::with_capacity(64), knowledge, now }
+        let cluster = ClusterView::new(&shared.board, "d", 0).map(|view| {
+            let servers = view.view().servers().iter().map(|server| server.id).collect();
+            Cluster { view, servers, replay: Replay::default(), primary: None }
+        });
+        Self { workers, shared, cluster, events: Events::with_capacity(64), knowledge, now }
     }
 
     /// Time passes, and the catalog is found as it was.
     pub fn pass(&mut self, time: Duration) {
         self.now += time;
         self.knowledge.confirm(0, self.now);
+    }
+
+    /// The monitor finds out about a server of several.
+    pub fn find(&mut self, server: usize, finding: Finding) {
+        let at = self.shared.board.moment(self.now);
+        let Some(&id) = self.cluster.as_ref().and_then(|cluster| cluster.servers.get(server)) else { return };
+        let changed = match finding {
+            Finding::Answer { standby, lsn, timeline } => {
+                let seen = Observation {
+                    at,
+                    in_recovery: standby,
+                    lsn,
+                    received: None,
+                    replay_age: None,
+                    timeline: Some(timeline),
+                    system: Some(1),
+                    latency: 0,
+                };
+                self.shared.board.observe("d", id, seen)
+            }
+            Finding::Down => {
+                let failure = Failure { at, kind: FailureKind::Refused };
+                self.shared.board.fail("d", id, failure, "nobody listens there".to_owned())
+            }
+        };
+        if changed {
+            self.shared.tell_all(|| Message::Clusters);
+        }
+    }
+
+    /// A server of several is asked how far it has come, and will have said that it is there; none where it would not be
+    /// asked.
+    pub fn ask_position(&mut self, server: usize, lsn: u64) -> Option<Answer> {
+        let begun = self.shared.board.moment(self.now);
+        let cluster = self.cluster.as_mut()?;
+        cluster.settle(&self.shared);
+        let id = *cluster.servers.get(server)?;
+        let freshness = cluster.view.freshness();
+        if cluster.primary == Some(id) {
+            return Some(Answer { id, lsn, round: Some((freshness.begin(), begun)), doubts: 0 });
+        }
+        let doubts = freshness.doubts(id);
+        cluster.view.view().serves_reads(id).then_some(Answer { id, lsn, round: None, doubts })
+    }
+
+    /// It has said so.
+    pub fn hear_position(&mut self, answer: Answer) {
+        let now = self.shared.board.moment(self.now);
+        let Some(cluster) = &mut self.cluster else { return };
+        cluster.settle(&self.shared);
+        let Answer { id, lsn, round, doubts } = answer;
+        let freshness = cluster.view.freshness().clone();
+        match round {
+            Some((round, begun)) if cluster.primary == Some(id) => cluster.replay.primary(round, begun, lsn),
+            Some(_) => (),
+            None if freshness.doubts(id) != doubts || cluster.primary == Some(id) => cluster.replay.forget(id),
+            None => {
+                let covered = cluster.replay.replica(id, lsn, now);
+                let news = freshness.cover(id, covered, doubts);
+                freshness.set_delay(cluster.servers.iter().filter_map(|id| cluster.replay.delay(*id)).min());
+                if news {
+                    self.shared.tell_all(|| Message::Replayed);
+                }
+            }
+        }
     }
 
     /// Does what there is to do; whether there was anything.
@@ -123,5 +242,22 @@ impl Pooler {
             }
         })
         .collect()
+    }
+}
+
+impl Cluster {
+    /// Brings what is known of replay in line with what has been decided.
+    fn settle(&mut self, shared: &Shared) {
+        self.view.refresh(&shared.board);
+        let primary = self.view.view().primary();
+        if primary != self.primary {
+            self.replay.clear();
+            self.view.freshness().forget_all();
+            self.primary = primary;
+        }
+        for id in self.servers.iter().filter(|id| primary != Some(**id) && !self.view.view().serves_reads(**id)) {
+            self.replay.forget(*id);
+            self.view.freshness().forget(*id);
+        }
     }
 }

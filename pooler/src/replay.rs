@@ -122,28 +122,28 @@ impl Freshness {
     }
 
     /// A round begins: its number. The primary is to be asked after this.
-    fn begin(&self) -> u64 {
+    pub fn begin(&self) -> u64 {
         self.next.fetch_add(1, Ordering::SeqCst)
     }
 
     /// The doubts of a replica so far.
-    fn doubts(&self, id: ServerId) -> u64 {
+    pub fn doubts(&self, id: ServerId) -> u64 {
         self.replicas.get(id.index()).map_or(0, |known| known.load(Ordering::SeqCst) & !ROUND)
     }
 
     /// A replica covers this round, by its answer to what was asked when these were its doubts. Whether that is news.
-    fn cover(&self, id: ServerId, round: u64, doubts: u64) -> bool {
+    pub fn cover(&self, id: ServerId, round: u64, doubts: u64) -> bool {
         let before = self.change(id, |known| if known & !ROUND == doubts { doubts | round & ROUND } else { known });
         before.is_some_and(|before| before & !ROUND == doubts && before & ROUND < round)
     }
 
     /// Nothing is known of a replica's position any more.
-    fn forget(&self, id: ServerId) {
+    pub fn forget(&self, id: ServerId) {
         self.change(id, |known| known & !ROUND);
     }
 
     /// Nothing is known of any replica: there is another primary.
-    fn forget_all(&self) {
+    pub fn forget_all(&self) {
         self.replicas.iter().for_each(|known| {
             known.fetch_and(!ROUND, Ordering::SeqCst);
         });
@@ -154,6 +154,11 @@ impl Freshness {
     fn change(&self, id: ServerId, change: impl Fn(u64) -> u64) -> Option<u64> {
         let known = self.replicas.get(id.index())?;
         known.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |known| Some(change(known))).ok()
+    }
+
+    /// How many milliseconds the nearest replica takes, by what was seen last.
+    pub fn set_delay(&self, millis: Option<u64>) {
+        self.delay.store(millis.unwrap_or(UNKNOWN), Ordering::Relaxed);
     }
 
     fn is_wanted(&self, now: Moment) -> bool {

@@ -220,7 +220,7 @@ impl Board {
     }
 
     /// A server has answered. Whether a decision has changed.
-    pub(super) fn observe(&self, name: &str, id: ServerId, seen: Observation) -> bool {
+    pub(crate) fn observe(&self, name: &str, id: ServerId, seen: Observation) -> bool {
         self.change(name, |watched, _| {
             watched.errors.remove(&id);
             watched.cluster.observe(id, seen);
@@ -228,7 +228,7 @@ impl Board {
     }
 
     /// A server could not be asked. Whether a decision has changed.
-    pub(super) fn fail(&self, name: &str, id: ServerId, failure: Failure, error: String) -> bool {
+    pub(crate) fn fail(&self, name: &str, id: ServerId, failure: Failure, error: String) -> bool {
         self.change(name, |watched, _| {
             watched.errors.insert(id, error);
             watched.cluster.fail(id, failure);

@@ -11,7 +11,7 @@ use slab::Slab;
 use wire::backend::{self, tag};
 use wire::frontend;
 
-use super::{Freshness, UNKNOWN};
+use super::Freshness;
 use crate::catalog::visit::{Guest, Visit};
 use crate::catalog::{Servers, Way};
 use crate::config::Config;
@@ -224,7 +224,7 @@ impl Asker {
             line.again = Instant::now() + HURRY;
         }
         let delays = tide.lines.keys().filter_map(|id| tide.replay.delay(*id));
-        fresh.delay.store(delays.min().unwrap_or(UNKNOWN), std::sync::atomic::Ordering::Relaxed);
+        fresh.set_delay(delays.min());
         if news && hurried {
             self.shared.tell_all(|| Message::Replayed);
         }

@@ -20,10 +20,18 @@ pub enum Step {
     Strike { who: usize, how: usize },
     /// A server connection dies.
     Kill { who: usize },
-    /// The server goes down.
-    Stop,
-    /// The server is there again.
-    Start,
+    /// A server goes down.
+    Stop { who: usize },
+    /// A server is there again.
+    Start { who: usize },
+    /// A standby becomes the primary.
+    Promote { who: usize },
+    /// A standby replays so many commits.
+    Replay { who: usize, count: usize },
+    /// The monitor asks a server what it is.
+    Look { who: usize },
+    /// A server is asked how far it has come, or says so.
+    Ask { who: usize },
     /// A client asks to cancel what it does.
     Cancel { who: usize },
     /// Cancel requests that have arrived at the server have their effect.
@@ -51,8 +59,12 @@ pub fn take(world: &mut World, step: &Step) {
         Step::Tell { who, bytes } => world.answer(*who, *bytes),
         Step::Strike { who, how } => world.strike(*who, *how),
         Step::Kill { who } => world.kill(*who),
-        Step::Stop => world.stop(),
-        Step::Start => world.start(),
+        Step::Stop { who } => world.stop(*who),
+        Step::Start { who } => world.start(*who),
+        Step::Promote { who } => world.promote(*who),
+        Step::Replay { who, count } => world.replay(*who, *count),
+        Step::Look { who } => world.look(*who),
+        Step::Ask { who } => world.ask(*who),
         Step::Cancel { who } => world.cancel(*who),
         Step::TakeCancels => world.take_cancels(),
         Step::Leave { who } => world.leave(*who),
@@ -109,6 +121,9 @@ pub fn of_seed(seed: u64, count: usize) -> (Setup, Vec<Step>) {
         reports_search_path: dice.below(2) > 0,
         session_mode: dice.below(8) == 0,
         queue_while_down: dice.below(4) > 0,
+        servers: 1,
+        ban: 0,
+        replay_wait: 100,
         shared_listen: true,
     };
     // A worker serves a part of the database's clients where there are connections enough for that.
@@ -117,6 +132,10 @@ pub fn of_seed(seed: u64, count: usize) -> (Setup, Vec<Step>) {
         setup.members = dice.below(setup.workers) + 1;
         setup.clients = setup.clients.max(4);
         setup.pool_size = setup.pool_size.max(4) + dice.below(3);
+    }
+    if dice.below(4) == 0 {
+        (setup.servers, setup.ban) = (dice.of(&[2, 3]), dice.of(&[0, 1_000_000]));
+        setup.replay_wait = dice.of(&[0, 10, 100, 3000]);
     }
     if setup.session_mode {
         // Else clients would wait for others to leave.
@@ -127,12 +146,13 @@ pub fn of_seed(seed: u64, count: usize) -> (Setup, Vec<Step>) {
     let restarts = dice.of(&[0, 0, 0, 4]);
     let (copies, talks) = (dice.of(&[0, 5, 30]), dice.below(3) == 0);
     setup.shared_listen = !talks || dice.below(6) > 0;
+    let (tides, failovers) = if setup.servers > 1 { (40, dice.of(&[0, 2, 8])) } else { (0, 0) };
     let mut steps = Vec::with_capacity(count * 2);
     while steps.len() < count {
         let who = dice.below(setup.clients);
-        steps.push(match dice.below(100 + deaths + orders + restarts) {
+        steps.push(match dice.below(100 + deaths + orders + restarts + tides + failovers) {
             0..28 => {
-                let statements = (0..=dice.below(3)).map(|_| statement(&mut dice, talks)).collect();
+                let statements = (0..=dice.below(3)).map(|_| statement(&mut dice, talks, setup.servers > 1)).collect();
                 let copies = dice.below(100) < copies;
                 let form = if copies { COPIES + dice.below(FORMS - COPIES) } else { dice.below(COPIES) };
                 Step::Say { who, form, statements }
@@ -152,8 +172,20 @@ pub fn of_seed(seed: u64, count: usize) -> (Setup, Vec<Step>) {
             97..100 => Step::Turn,
             kind if kind < 100 + deaths => Step::Kill { who },
             kind if kind < 100 + deaths + orders => Step::Order { what: dice.below(ORDERS.len()) },
-            kind if kind == 100 + deaths + orders => Step::Stop,
-            _ => Step::Start,
+            kind if kind < 100 + deaths + orders + restarts => match kind - 100 - deaths - orders {
+                0 => Step::Stop { who },
+                _ => Step::Start { who },
+            },
+            kind if kind < 100 + deaths + orders + restarts + tides => match dice.below(10) {
+                0..3 => Step::Replay { who, count: dice.below(4) + 1 },
+                3..6 => Step::Look { who },
+                _ => Step::Ask { who },
+            },
+            _ => match dice.below(3) {
+                0 => Step::Promote { who },
+                1 => Step::Stop { who },
+                _ => Step::Start { who },
+            },
         });
         // What comes in one turn may have come at any time before.
         if dice.below(100) < hurry {
@@ -164,8 +196,12 @@ pub fn of_seed(seed: u64, count: usize) -> (Setup, Vec<Step>) {
 }
 
 /// A statement by its number: some schedules are of clients that LISTEN and NOTIFY much, in others nobody does.
-fn statement(dice: &mut Dice, talks: bool) -> usize {
+fn statement(dice: &mut Dice, talks: bool, spread: bool) -> usize {
     let number = dice.below(256);
+    // What goes to one server, and what may go to others.
+    if spread && dice.below(2) == 0 {
+        return dice.of(&[26, 28]);
+    }
     match number % SENTENCES {
         32..=38 if !talks => 28,
         _ if talks && dice.below(3) == 0 => 32 + dice.below(7),

@@ -31,6 +31,12 @@ pub struct Setup {
     pub session_mode: bool,
     /// Whether clients wait while the server is down.
     pub queue_while_down: bool,
+    /// How many servers there are, one of them the primary.
+    pub servers: usize,
+    /// How long a server is kept from reads to which no connection could be made, in seconds.
+    pub ban: u64,
+    /// How long a read waits for a replica that shows what it must see, in milliseconds.
+    pub replay_wait: u64,
     /// Whether one connection listens for all clients of the pool.
     pub shared_listen: bool,
 }
@@ -52,6 +58,9 @@ impl Default for Setup {
             reports_search_path: true,
             session_mode: false,
             queue_while_down: true,
+            servers: 1,
+            ban: 0,
+            replay_wait: 100,
             shared_listen: true,
         }
     }
@@ -66,7 +75,7 @@ impl Setup {
         );
         format!(
             "default_pool_size = {}\ndatabase_workers = {}\npipelining = {}\npipeline_stall = {}\n{check}\nserver_lifetime = {}\n\
-             query_wait_timeout = {}\nidle_transaction_timeout = {}\nserver_reset_query_always = 0\npool_mode = {}\nqueue_while_down = {}\nshared_listen = {}\n",
+             query_wait_timeout = {}\nidle_transaction_timeout = {}\nserver_reset_query_always = 0\npool_mode = {}\nqueue_while_down = {}\nshared_listen = {}\nread_write_splitting = {}\nban_time = {}\nread_your_writes_wait = {}\n",
             self.pool_size,
             self.members,
             u8::from(self.pipelining),
@@ -77,6 +86,9 @@ impl Setup {
             if self.session_mode { "session" } else { "transaction" },
             u8::from(self.queue_while_down),
             u8::from(self.shared_listen),
+            u8::from(self.servers > 1),
+            self.ban,
+            self.replay_wait as f64 / 1000.0,
         )
     }
 }

@@ -45,6 +45,18 @@ pub enum Command {
     Other(&'static str),
 }
 
+impl Command {
+    /// Whether a standby refuses it.
+    pub fn writes(&self) -> bool {
+        matches!(self, Self::Insert(_) | Self::CopyIn | Self::Listen(_) | Self::Unlisten(Some(_)) | Self::Notify { .. })
+    }
+
+    /// Whether what has been written shows in it.
+    pub fn reads(&self) -> bool {
+        matches!(self, Self::Select(_) | Self::Echo | Self::CopyOut { .. })
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Token {
     Word(String),

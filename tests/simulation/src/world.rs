@@ -4,13 +4,14 @@ mod client;
 mod connection;
 mod copy;
 mod ears;
+mod hosts;
 mod judge;
 mod ledger;
 mod said;
 mod server;
 
 use std::io::{ErrorKind, Read, Write};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -26,6 +27,7 @@ pub use said::{COPIES, FORMS, SENTENCES};
 
 use client::Client;
 use connection::Connection;
+use hosts::Host;
 use ledger::Ledger;
 use said::{DISCARD_ALL, ROLLBACK};
 
@@ -36,8 +38,9 @@ pub const ORDERS: [&str; 7] =
 /// All there is.
 pub struct World {
     pooler: Pooler,
-    /// None while the server is down.
-    listener: Option<UnixListener>,
+    hosts: Vec<Host>,
+    /// What the primary has committed, by the names of the writes.
+    log: Vec<String>,
     folder: PathBuf,
     clients: Vec<Client>,
     /// Clients that have left.
@@ -47,6 +50,8 @@ pub struct World {
     count: usize,
     ledger: Ledger,
     reports_search_path: bool,
+    /// Whether a client keeps its server connection until it leaves.
+    session_mode: bool,
 }
 
 impl World {
@@ -56,20 +61,23 @@ impl World {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("howdah-simulation-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        let pooler = Pooler::new(&folder, setup.workers, &setup.settings());
+        let pooler = Pooler::new(&folder, setup.workers, setup.servers, &setup.settings());
         let mut world = Self {
             pooler,
-            listener: None,
+            hosts: (0..setup.servers).map(Host::new).collect(),
+            log: Vec::new(),
             folder,
             clients: Vec::new(),
             left: 0,
             connections: Vec::new(),
             consoles: Vec::new(),
             count: 0,
-            ledger: Ledger::default(),
+            ledger: Ledger::of(setup.servers),
             reports_search_path: setup.reports_search_path,
+            session_mode: setup.session_mode,
         };
-        world.start();
+        (0..setup.servers).for_each(|host| world.start(host));
+        (0..setup.servers).for_each(|host| world.look(host));
         world.consoles = ORDERS.iter().map(|_| world.console()).collect();
         for place in 0..setup.clients {
             let client = world.arrive(place);
@@ -115,6 +123,7 @@ impl World {
             again |= self.hear_servers();
             again |= self.hear_clients();
             if !again {
+                self.know_standbys();
                 self.check_beliefs();
                 return;
             }
@@ -144,7 +153,7 @@ impl World {
 
     /// Everybody is answered, and nobody waits.
     pub fn end(&mut self) {
-        self.start();
+        self.recover();
         self.order(ORDERS.len() - 1);
         self.settle();
         // A server that could not be reached is tried again by and by.
@@ -162,6 +171,7 @@ impl World {
                     self.say(who, 0, &[DISCARD_ALL]);
                 }
             }
+            (0..4 * self.hosts.len()).for_each(|host| self.ask(host / 2));
             self.settle();
             let rests = |client: &Client| client.greeted && client.units.is_empty() && client.status == b'I';
             if self.clients.iter().all(|client| client.gone || rests(client)) {

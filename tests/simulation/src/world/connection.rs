@@ -32,6 +32,10 @@ pub(super) struct Script {
 
 pub(super) struct Connection {
     pub(super) id: usize,
+    /// Which server it leads to.
+    pub(super) host: usize,
+    /// It may have been chosen for a unit before the server was known to be a standby.
+    pub(super) is_chosen: bool,
     pub(super) socket: UnixStream,
     pub(super) input: Vec<u8>,
     pub(super) is_logged_in: bool,
@@ -45,6 +49,8 @@ pub(super) struct Connection {
     pub(super) own_asked: usize,
     pub(super) session: Session,
     pub(super) reported: Values,
+    /// Whether it has said that it is a standby's.
+    pub(super) standby: bool,
     pub(super) statements: HashMap<Vec<u8>, String>,
     pub(super) portals: HashMap<Vec<u8>, (String, Option<String>)>,
     pub(super) skips: bool,
@@ -73,9 +79,11 @@ pub(super) struct Connection {
 
 impl Connection {
     /// One that has been accepted.
-    pub(super) fn new(id: usize, socket: UnixStream) -> Self {
+    pub(super) fn new(id: usize, host: usize, socket: UnixStream) -> Self {
         Self {
             id,
+            host,
+            is_chosen: false,
             socket,
             input: Vec::new(),
             is_logged_in: false,
@@ -87,6 +95,7 @@ impl Connection {
             own_asked: 0,
             session: Session::default(),
             reported: Values::new(),
+            standby: false,
             statements: HashMap::new(),
             portals: HashMap::new(),
             skips: false,
@@ -136,7 +145,7 @@ impl Connection {
     }
 
     /// The server lets everybody in.
-    pub(super) fn log_in(&mut self, reports_search_path: bool) {
+    pub(super) fn log_in(&mut self, reports_search_path: bool, standby: bool) {
         let Ok(Some((Packet::Startup(_), count))) = startup::read(&self.input) else { return };
         self.input.drain(..count);
         self.is_logged_in = true;
@@ -147,6 +156,8 @@ impl Connection {
         let told = self.reported.clone();
         let mut out = Vec::new();
         backend::write_authentication(&mut out, &backend::Authentication::Ok);
+        self.standby = standby;
+        backend::write_parameter_status(&mut out, "in_hot_standby", if standby { "on" } else { "off" });
         for (name, value) in &told {
             backend::write_parameter_status(&mut out, name, value);
         }
@@ -156,7 +167,11 @@ impl Connection {
     }
 
     /// What is reported has changed.
-    pub(super) fn report(&mut self) {
+    pub(super) fn report(&mut self, standby: bool) {
+        if std::mem::replace(&mut self.standby, standby) != standby {
+            let value = if standby { "on" } else { "off" };
+            self.say(|out| backend::write_parameter_status(out, "in_hot_standby", value));
+        }
         let mut changed = Vec::new();
         for (name, before) in &mut self.reported {
             let now = reported(&self.session.current, name);

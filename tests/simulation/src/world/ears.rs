@@ -107,10 +107,11 @@ impl World {
         let unit = owner.map(|(_, name)| name.to_owned()).unwrap_or_default();
         let client = owner.map(|(place, name)| (&mut self.clients[place], name));
         let mut client = client.filter(|(client, name)| client.is_born_as(name)).map(|(client, _)| client);
-        let next = self.ledger.notes.len();
+        let (next, host) = (self.ledger.notes.len(), connection.host);
+        let mut writes = Vec::new();
         for deed in deeds {
             match deed {
-                Deed::Write(name) => self.ledger.commit(name),
+                Deed::Write(name) => writes.push(name),
                 Deed::Listen(channel) => {
                     if let Some(client) = &mut client {
                         client.ears.listen(channel.clone(), next);
@@ -126,6 +127,7 @@ impl World {
                 Deed::Notify(channel, payload) => self.ledger.notes.push((channel, payload)),
             }
         }
+        writes.into_iter().for_each(|name| self.commit(host, name));
     }
 
     /// A connection on which nothing is under way tells what has been said on its channels; whether there was anything.

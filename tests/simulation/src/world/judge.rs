@@ -90,6 +90,13 @@ impl World {
             self.judge_cancel(at);
         }
         let connection = &mut self.connections[at];
+        if self.hosts[connection.host].is_standby && command.writes() {
+            let known =
+                connection.unit.is_some() && !connection.is_chosen && self.hosts[connection.host].is_known_standby;
+            // A session that keeps its connection keeps its server.
+            assert!(!known || self.session_mode, "{command:?} is sent to a server that is known to be a standby");
+            struck = Some("25006");
+        }
         let outcome = connection.session.run(command, struck);
         if let Some((_, _, theirs)) = &mut connection.unit {
             let same = theirs.run(command, struck);
@@ -104,6 +111,13 @@ impl World {
         if matches!(command, Command::DiscardAll | Command::DeallocateAll) && outcome.is_ok() {
             connection.statements.clear();
         }
+        if command.reads()
+            && outcome.is_ok()
+            && let Some((_, unit, _)) = &self.connections[at].unit
+        {
+            self.judge_read(self.connections[at].host, unit);
+        }
+        let connection = &mut self.connections[at];
         match (command, &outcome) {
             (_, Err(code)) => connection.refuse(code),
             (Command::CopyIn, Ok(_)) => connection.begin_copy(),
@@ -155,12 +169,13 @@ impl World {
         self.deliver(at);
         let connection = &mut self.connections[at];
         let said = std::mem::take(&mut connection.said);
-        connection.report();
+        connection.report(self.hosts[connection.host].is_standby);
         let status = connection.session.status();
         connection.say(|out| frame::write(out, b'Z', |out| out.push(status)));
         let open = connection.session.explicit;
         match connection.unit.take() {
             Some((place, name, mut theirs)) => {
+                connection.is_chosen = false;
                 theirs.finish();
                 theirs.done.clear();
                 self.ledger.ran(&name, said, status);

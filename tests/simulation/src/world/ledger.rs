@@ -26,11 +26,18 @@ pub(super) struct Ledger {
     committed: HashSet<String>,
     /// By the names of units. One may run twice: a read whose connection dies is asked again.
     runs: HashMap<String, Vec<Run>>,
+    /// There are servers that refuse writes; the pooler may not know yet which.
+    pub(super) has_standbys: bool,
     /// Channels and payloads in the order of commits.
     pub(super) notes: Vec<(String, String)>,
 }
 
 impl Ledger {
+    /// That of so many servers.
+    pub(super) fn of(servers: usize) -> Self {
+        Self { has_standbys: servers > 1, ..Self::default() }
+    }
+
     /// Something is written, whether or not that lasts.
     pub(super) fn write(&mut self, name: &str) {
         assert!(self.written.insert(name.to_owned()), "{name} is written twice");

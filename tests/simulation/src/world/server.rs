@@ -70,25 +70,6 @@ impl World {
         self.bury(id);
     }
 
-    /// The server goes down: its connections die, and no other can be made.
-    pub fn stop(&mut self) {
-        trace!("the server stops");
-        self.listener = None;
-        let _ = std::fs::remove_file(self.folder.join(".s.PGSQL.5"));
-        let ids: Vec<usize> = self.connections.iter().map(|connection| connection.id).collect();
-        ids.into_iter().for_each(|id| self.bury(id));
-    }
-
-    /// The server is there, again.
-    pub fn start(&mut self) {
-        if self.listener.is_none() {
-            trace!("the server starts");
-            let listener = UnixListener::bind(self.folder.join(".s.PGSQL.5")).unwrap();
-            listener.set_nonblocking(true).unwrap();
-            self.listener = Some(listener);
-        }
-    }
-
     pub(super) fn bury(&mut self, id: usize) {
         let Some(at) = self.connections.iter().position(|connection| connection.id == id) else { return };
         let connection = self.connections.remove(at);
@@ -105,12 +86,14 @@ impl World {
 
     /// A server says what nobody has asked for.
     pub fn mutter(&mut self, who: usize, what: usize) {
+        let standbys: Vec<bool> = self.hosts.iter().map(|host| host.is_standby).collect();
         let Some(connection) = self.connection(who).filter(|connection| connection.is_logged_in) else { return };
+        let standby = if standbys[connection.host] { "on" } else { "off" };
         let mut out = Vec::new();
         match what {
             0 => backend::write_notice(&mut out, "NOTICE", "00000", "hum"),
             1 => write_notification(&mut out, HUM, "p"),
-            _ => backend::write_parameter_status(&mut out, "in_hot_standby", "off"),
+            _ => backend::write_parameter_status(&mut out, "in_hot_standby", standby),
         }
         connection.made += out.len();
         connection.answers.extend(out);
@@ -119,11 +102,13 @@ impl World {
     /// Takes what comes to the server: new connections, and with `cancels` the requests that some bring.
     pub(super) fn accept(&mut self, cancels: bool) -> bool {
         let mut any = false;
-        while let Some(Ok((socket, _))) = self.listener.as_ref().map(UnixListener::accept) {
-            socket.set_nonblocking(true).unwrap();
-            self.count += 1;
-            self.connections.push(Connection::new(self.count, socket));
-            any = true;
+        for (host, server) in self.hosts.iter().enumerate() {
+            while let Some(Ok((socket, _))) = server.listener.as_ref().map(UnixListener::accept) {
+                socket.set_nonblocking(true).unwrap();
+                self.count += 1;
+                self.connections.push(Connection::new(self.count, host, socket));
+                any = true;
+            }
         }
         any | (cancels && self.deliver_cancels())
     }
@@ -155,7 +140,7 @@ impl World {
         for connection in &mut self.connections {
             let open = hear(&mut connection.socket, &mut connection.input, &mut any);
             if !connection.is_logged_in {
-                connection.log_in(self.reports_search_path);
+                connection.log_in(self.reports_search_path, self.hosts[connection.host].is_standby);
             }
             if connection.is_logged_in {
                 connection.take_questions();
