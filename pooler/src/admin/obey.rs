@@ -20,7 +20,7 @@ use crate::state::server::State;
 use crate::sync::lock;
 
 /// How often a PAUSE looks again.
-pub const AGAIN: Duration = Duration::from_millis(50);
+const AGAIN: Duration = Duration::from_millis(50);
 
 /// A worker's answer to a question of this one.
 pub fn console_answer(core: &mut Core, number: u64, answer: Answer) {

@@ -8,7 +8,7 @@ use crate::shared::{Message, Shared};
 use crate::state::Core;
 
 /// Begins to look a name up; the workers are told when it is done.
-pub fn begin(shared: &Arc<Shared>, host: &str) {
+fn begin(shared: &Arc<Shared>, host: &str) {
     let (asker, name) = (shared.clone(), host.to_owned());
     let run = move || {
         let settings = asker.config().settings.clone();

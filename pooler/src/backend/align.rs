@@ -21,19 +21,19 @@ use crate::state::server::{Residue, Server, State};
 /// Undoes what a function may have left beside settings. DISCARD ALL would also drop the prepared statements, and cannot
 /// stand beside others.
 /// What it counts, the prepared statements of SQL and those of the protocol, says whether `DEALLOCATE ALL` must follow.
-pub const UNDO_ANYTHING: &str = "CLOSE ALL;UNLISTEN *;SELECT pg_catalog.pg_advisory_unlock_all();DISCARD TEMP;DISCARD SEQUENCES;\
+const UNDO_ANYTHING: &str = "CLOSE ALL;UNLISTEN *;SELECT pg_catalog.pg_advisory_unlock_all();DISCARD TEMP;DISCARD SEQUENCES;\
      SELECT pg_catalog.count(*) FILTER (WHERE from_sql), pg_catalog.count(*) FILTER (WHERE NOT from_sql) \
      FROM pg_catalog.pg_prepared_statements;";
 
 /// Asks a server something of ours.
-pub fn ask(server: &mut Server, sql: &str, request: Request) {
+fn ask(server: &mut Server, sql: &str, request: Request) {
     frontend::write_query(server.io.out(), sql);
     server.exchange.requests.push_back(request);
     // As in PostgreSQL, a Query ends the unnamed statement.
     server.known.unnamed = None;
 }
 
-pub fn ask_all(server: &mut Server, alignment: &Alignment, request: Request) {
+fn ask_all(server: &mut Server, alignment: &Alignment, request: Request) {
     if !alignment.first.is_empty() {
         ask(server, &alignment.first, Request::Prelude);
     }
@@ -41,7 +41,7 @@ pub fn ask_all(server: &mut Server, alignment: &Alignment, request: Request) {
 }
 
 /// Forgets all prepared statements.
-pub const DEALLOCATE: &str = "DEALLOCATE ALL";
+const DEALLOCATE: &str = "DEALLOCATE ALL";
 
 /// What a session shall be for a client: for one that is logging in, as the pool's own.
 pub fn target(core: &Core, key: ClientKey) -> Option<Target> {

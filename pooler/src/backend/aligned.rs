@@ -24,10 +24,10 @@ use crate::state::client::State as ClientState;
 use crate::state::server::Residue;
 
 /// How often a statement that could not be sent gets another server connection.
-pub const STRIKES: u8 = 20;
+const STRIKES: u8 = 20;
 
 /// Whether an error comes from a limit, a cancel request or the server's end, and not from what was asked.
-pub fn is_strike(code: &str) -> bool {
+fn is_strike(code: &str) -> bool {
     // query_canceled, lock_not_available, transaction_timeout, deadlock_detected, serialization_failure; operator
     // intervention, insufficient resources and lost connections as classes.
     matches!(code, "55P03" | "25P04" | "40P01" | "40001")
@@ -158,4 +158,4 @@ pub fn startup_verified(core: &mut Core, key: ClientKey) {
 }
 
 /// Startup packets whose settings are remembered to hold, in one pool.
-pub const MOST_VERIFIED: usize = 1000;
+const MOST_VERIFIED: usize = 1000;

@@ -19,10 +19,10 @@ use crate::state::Core;
 use crate::state::server::{Residue, State};
 
 /// A message that must be seen whole is not longer than this.
-pub const WHOLE: usize = 64 * 1024 * 1024;
+const WHOLE: usize = 64 * 1024 * 1024;
 
 /// One that is not longer is passed on whole: should the server die within it, its client can still be told so.
-pub const HELD: usize = 16 * 1024;
+const HELD: usize = 16 * 1024;
 
 /// What becomes of what a server says on a connection that is logged in.
 pub fn answer_input(core: &mut Core, key: ServerKey, left: &[u8]) -> Step {
@@ -269,6 +269,6 @@ fn answered(core: &mut Core, key: ServerKey, tag: u8) {
 }
 
 /// Whether a message can come without having been asked for.
-pub fn stray(tag: u8) -> bool {
+fn stray(tag: u8) -> bool {
     matches!(tag, tag::NOTIFICATION_RESPONSE | tag::NOTICE_RESPONSE)
 }

@@ -25,7 +25,7 @@ use crate::state::server::{Server, State};
 use crate::sync::lock;
 
 /// What a client is told whose statement is cancelled before a server had it.
-pub const MESSAGE: &str = "canceling statement due to user request";
+const MESSAGE: &str = "canceling statement due to user request";
 
 /// Cancels what a client is doing: its wait for a server connection, or its statement on the server.
 pub fn cancel(core: &mut Core, key: ClientKey, cancel: &CancelKey, asker: Asker) {

@@ -33,12 +33,12 @@ pub enum Purpose {
 }
 
 /// The hosts of an entry; a Unix socket when none is said.
-pub fn hosts(entry: &Database) -> Vec<&str> {
+fn hosts(entry: &Database) -> Vec<&str> {
     if entry.hosts.is_empty() { vec![""] } else { entry.hosts.iter().map(String::as_str).collect() }
 }
 
 /// The login of a connection, and the connection as the login sees it.
-pub fn login_of<'a>(server: &'a mut Server, config: &'a Config) -> Option<(&'a mut Login, Link<'a>)> {
+fn login_of<'a>(server: &'a mut Server, config: &'a Config) -> Option<(&'a mut Login, Link<'a>)> {
     let State::Login(login) = &mut server.state else { return None };
     let connector = config.tls.connector.as_deref();
     Some((login, Link { io: &mut server.io, connector, host: &server.at.host }))

@@ -30,22 +30,22 @@ use crate::state::client::Client;
 use crate::state::server::State;
 
 /// A text with a LISTEN that is longer pins.
-pub const LONGEST: usize = 1024;
+const LONGEST: usize = 1024;
 
 /// So long after the hub could not be made, LISTEN pins.
-pub const RETRY: Duration = Duration::from_secs(5);
+const RETRY: Duration = Duration::from_secs(5);
 
 /// The hub is asked whether it is there no more often than this.
-pub const PING: Duration = Duration::from_secs(1);
+const PING: Duration = Duration::from_secs(1);
 
 /// Whether a text may hold a LISTEN.
-pub fn may_listen(text: &[u8]) -> bool {
+fn may_listen(text: &[u8]) -> bool {
     let begins = |at: usize| text.get(at..at + 6).is_some_and(|word| word.eq_ignore_ascii_case(b"listen"));
     text.len() <= LONGEST && memchr::memchr2_iter(b'l', b'L', text).any(begins)
 }
 
 /// The channels that a text listens to.
-pub fn channels_of(verdict: &Verdict) -> impl Iterator<Item = &str> {
+fn channels_of(verdict: &Verdict) -> impl Iterator<Item = &str> {
     let kinds = (0..verdict.statements as usize).map_while(|place| verdict.kind_of(place));
     kinds.filter_map(|kind| if let Kind::Listen(channel) = kind { Some(channel.as_str()) } else { None })
 }

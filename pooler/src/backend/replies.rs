@@ -93,7 +93,7 @@ pub fn undo(
     }
 }
 
-pub fn undo_one(server: &mut Server, mut client: Option<&mut Client>, request: Request, skipped: bool, replaced: bool) {
+fn undo_one(server: &mut Server, mut client: Option<&mut Client>, request: Request, skipped: bool, replaced: bool) {
     match request {
         Request::Parse { statement, name, unnamed, hidden, before, .. } => {
             if let Some(statement) = &statement {

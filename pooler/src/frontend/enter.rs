@@ -202,7 +202,7 @@ pub fn greet(core: &mut Core, key: ClientKey) {
 }
 
 /// The value of a switch, as servers tell it, that a SET in a startup packet's words gives it.
-pub fn switch(statement: &str) -> &'static str {
+fn switch(statement: &str) -> &'static str {
     let value = statement.rsplit('=').next().unwrap_or_default().trim().trim_matches('\'').to_ascii_lowercase();
     if matches!(value.as_str(), "1" | "t" | "tr" | "tru" | "true" | "y" | "ye" | "yes" | "on") { "on" } else { "off" }
 }

@@ -21,13 +21,13 @@ use crate::router::route;
 use crate::state::Core;
 
 /// A Query up to this size is looked at before it is passed on; of a longer one the beginning is.
-pub const LOOKED_AT: usize = 65_536;
+const LOOKED_AT: usize = 65_536;
 
 /// The longest name of a statement or portal.
-pub const NAME: usize = 4096;
+const NAME: usize = 4096;
 
 /// Whether a statement may open a transaction block.
-pub fn may_leave_open(verdict: &Verdict) -> bool {
+fn may_leave_open(verdict: &Verdict) -> bool {
     let ends = matches!(verdict.kind, Kind::Commit { chain: false } | Kind::Rollback { chain: false });
     verdict.transaction && !(ends && verdict.statements == 1)
 }

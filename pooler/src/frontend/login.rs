@@ -119,7 +119,7 @@ fn method_by_hba<'a>(core: &'a Core, client: &Client, replication: Option<Replic
 
 /// The common name of the certificate that a client has shown. That a trusted authority has signed it was verified in the
 /// handshake.
-pub fn certified(client: &Client) -> Option<&str> {
+fn certified(client: &Client) -> Option<&str> {
     let shown = client.io.tls().and_then(Session::peer_certificate)?;
     Certificate::read(shown)?.common_name()
 }

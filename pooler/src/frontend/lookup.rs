@@ -15,7 +15,7 @@ use crate::state::Core;
 use crate::state::login::{Login, Lookup, Phase};
 
 /// Pools for look-ups in databases that nobody has proven to exist.
-pub const UNPROVEN: usize = 16;
+const UNPROVEN: usize = 16;
 
 /// The worker that looks passwords up in a database.
 pub fn looks_up(core: &Core, lookup: &Lookup) -> WorkerId {

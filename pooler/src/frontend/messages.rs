@@ -280,12 +280,7 @@ fn pass_kept(core: &mut Core, key: ClientKey, statement: Rc<Statement>, definiti
     }
 }
 
-pub fn pass_bind(
-    core: &mut Core,
-    key: ClientKey,
-    head: Header,
-    names: frontend::Bind<'_>,
-) -> Result<usize, wire::Error> {
+fn pass_bind(core: &mut Core, key: ClientKey, head: Header, names: frontend::Bind<'_>) -> Result<usize, wire::Error> {
     let now = core.now;
     let limit = core.config.settings.kept_statements();
     let renames = renames(core, key);
@@ -367,7 +362,7 @@ fn pass_target(core: &mut Core, key: ClientKey, tag: u8, body: &[u8]) -> Result<
 
 /// Whether a client that has sent a Flush has so far only named and described statements in its unit, outside a
 /// transaction: then nothing depends on the connection that it has.
-pub fn only_names(client: &Client, server: &Server) -> bool {
+fn only_names(client: &Client, server: &Server) -> bool {
     let names = |request: &Request| {
         matches!(
             request,
@@ -401,7 +396,7 @@ pub fn pass_on(client: &mut Client, server: Option<&mut Server>, left: &[u8]) ->
 }
 
 /// Notes the time when a unit is begun.
-pub fn begin(client: &mut Client, server: &mut Server, now: Instant) {
+fn begin(client: &mut Client, server: &mut Server, now: Instant) {
     if server.exchange.requests.is_empty() {
         client.times.request_since = now;
         server.life.state_since = now;
@@ -411,13 +406,7 @@ pub fn begin(client: &mut Client, server: &mut Server, now: Instant) {
 }
 
 /// Gives a client an answer that no server was asked for, in its turn.
-pub fn invent(
-    client: &mut Client,
-    server: &mut Server,
-    tag: u8,
-    name: Option<Box<[u8]>>,
-    closed: Option<Rc<Statement>>,
-) {
+fn invent(client: &mut Client, server: &mut Server, tag: u8, name: Option<Box<[u8]>>, closed: Option<Rc<Statement>>) {
     if server.exchange.requests.is_empty() && !server.exchange.failed {
         if let Some(out) = crate::backend::replies::sink(server, Some(client)) {
             backend::write_empty(out, tag);
@@ -428,14 +417,14 @@ pub fn invent(
 }
 
 /// Makes sure that a server knows a statement; the client does not see it.
-pub fn prepare(server: &mut Server, statement: &Rc<Statement>, limit: usize) {
+fn prepare(server: &mut Server, statement: &Rc<Statement>, limit: usize) {
     if !server.known.statements.uses(statement) {
         frontend::write_parse(server.io.out(), &statement.name(), &statement.definition);
         remember(server, statement, limit, None, true, None);
     }
 }
 
-pub fn remember(
+fn remember(
     server: &mut Server,
     statement: &Rc<Statement>,
     limit: usize,
@@ -454,7 +443,7 @@ pub fn remember(
 
 /// Whether the last Parse of the unnamed statement has been answered, or is of the same unit as what comes now. One of
 /// a unit before may be cancelled yet, and leave the statement of somebody else.
-pub fn parse_is_safe(server: &Server) -> bool {
+fn parse_is_safe(server: &Server) -> bool {
     for request in server.exchange.requests.iter().rev() {
         match request {
             Request::Parse { unnamed: true, .. } => return true,
@@ -467,7 +456,7 @@ pub fn parse_is_safe(server: &Server) -> bool {
 
 /// The statement that a client means, made known to the server, and its name there. A name that the client does not
 /// have is passed on as it is, and the server's error is the right one.
-pub fn name_on_server(
+fn name_on_server(
     client: &Client,
     server: &mut Server,
     name: &[u8],

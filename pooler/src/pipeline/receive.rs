@@ -18,13 +18,13 @@ use crate::state::cluster::SERIALIZABLE;
 use crate::state::server::Residue;
 
 /// A unit that answers more than this has its pipelined connection to itself until it ends.
-pub const LONGEST_ANSWER: usize = 65_536;
+const LONGEST_ANSWER: usize = 65_536;
 
 /// How often a unit is asked again on account of its neighbours.
-pub const RETRIES: u8 = 8;
+const RETRIES: u8 = 8;
 
 /// How often a write is sent again that replicas refuse: a promotion takes seconds, a tenth of one lies between two.
-pub const REFUSALS: u8 = 100;
+const REFUSALS: u8 = 100;
 
 /// The answer of a pipelined connection's unit has grown too long to be kept: it is passed on as it comes, and the
 /// pipelined connection is the unit's own until it ends.

@@ -14,7 +14,7 @@ use crate::state::Core;
 use crate::state::server::State;
 
 /// How often a unit that was at the head when its server died is asked again.
-pub const ATTEMPTS: u8 = 1;
+const ATTEMPTS: u8 = 1;
 
 /// Takes back a client's units from the one at `from` on (in the pipelined connection's order), to be asked again: the
 /// pipelined connection's late answers to them are dropped.

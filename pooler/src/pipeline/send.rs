@@ -269,7 +269,7 @@ fn send_down(
 
 /// Whether the server has kept the statement without a name that a client's unit binds, the last in flight; `None` if it
 /// binds none.
-pub fn binds_kept(client: &Client, requests: &VecDeque<Request>) -> Option<bool> {
+fn binds_kept(client: &Client, requests: &VecDeque<Request>) -> Option<bool> {
     let unnamed = client.prepared.unnamed.as_ref()?;
     let unit = requests.iter().rev().skip(1).take_while(|request| !request.ends_unit());
     let bound =
@@ -278,7 +278,7 @@ pub fn binds_kept(client: &Client, requests: &VecDeque<Request>) -> Option<bool>
 }
 
 /// Whether a client's session state is what the server connection has.
-pub fn in_line(client: &Client, server: &Server) -> bool {
+fn in_line(client: &Client, server: &Server) -> bool {
     server.known.session.read_only
         && server.known.session.sets.same(&client.session.sets)
         && client.session.vars.same(&server.known.session.vars)

@@ -87,7 +87,7 @@ pub fn resolved(core: &mut Core, host: &str, changed: bool) {
 }
 
 /// Whether connections made for one entry are of no use for the other.
-pub fn leads_elsewhere(old: &Database, new: &Database) -> bool {
+fn leads_elsewhere(old: &Database, new: &Database) -> bool {
     let place = |entry: &Database| (entry.hosts.clone(), entry.port, entry.dbname.clone());
     let login = |entry: &Database| (entry.user.clone(), entry.password.clone());
     let session = |entry: &Database| {

@@ -23,7 +23,7 @@ use crate::state::server::{Server, State};
 use crate::sync::lock;
 
 /// How long a client waits before its pool gets a connection at the cost of a pool that has more.
-pub const STARVING: Duration = Duration::from_secs(1);
+const STARVING: Duration = Duration::from_secs(1);
 
 /// A limit that several pools share.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -173,6 +173,6 @@ pub fn relieve_starving(core: &mut Core) {
     }
 }
 
-pub fn reason(limit: &Limit) -> String {
+fn reason(limit: &Limit) -> String {
     format!("a client of another pool waits for a connection ({})", limit.setting())
 }

@@ -105,7 +105,7 @@ pub fn waits_since(core: &Core, pool: &Pool) -> Option<Instant> {
 }
 
 /// A check or reset that takes longer than this is not counted on any more by those who wait.
-pub const PATIENCE: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Connections of a pool that will soon be free: they are being checked or reset.
 fn soon_free(core: &Core, key: PoolKey) -> usize {

@@ -22,7 +22,7 @@ use crate::state::server::Server;
 use crate::sync::lock;
 
 /// How long such a pool is kept: it remembers a failure, and spares the next client a new connection.
-pub const UNPROVEN_KEPT: Duration = Duration::from_secs(10);
+const UNPROVEN_KEPT: Duration = Duration::from_secs(10);
 
 /// Whether a pool of a database that is configured only by `*` was of no use and is kept no longer: one that served
 /// look-ups alone, or whose database no server has.

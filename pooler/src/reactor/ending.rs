@@ -13,7 +13,7 @@ use crate::state::client::{self, Client, State as ClientState};
 use crate::sync::lock;
 
 /// What clients hear when the pooler ends.
-pub const SHUTTING_DOWN: &str = "the pooler is shutting down";
+const SHUTTING_DOWN: &str = "the pooler is shutting down";
 
 /// Closes the clients that have nothing under way: the pooler ends. Who looks on by the console may stay.
 pub fn close_idle_clients(core: &mut Core) {

@@ -12,7 +12,7 @@ use crate::reactor::turns;
 use crate::state::Core;
 
 /// By what events name a connection; the listeners and the mailbox have the numbers between.
-pub fn token_of(turn: Turn) -> Token {
+fn token_of(turn: Turn) -> Token {
     match turn {
         Turn::Client(key) => Token(key.0.token(0)),
         Turn::Server(key) => Token(key.0.token(1)),

@@ -23,10 +23,10 @@ use crate::state::server::State;
 use crate::succession;
 
 /// How long a closed client may take to notice.
-pub const LINGER: Duration = Duration::from_secs(2);
+const LINGER: Duration = Duration::from_secs(2);
 
 /// How often pools are looked after.
-pub const UPKEEP: Duration = Duration::from_secs(1);
+const UPKEEP: Duration = Duration::from_secs(1);
 
 /// Looks at all time limits.
 pub fn tick(core: &mut Core) {

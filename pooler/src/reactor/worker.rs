@@ -27,11 +27,11 @@ use crate::state::door::{Door, Strangers};
 use crate::state::{Core, Entrance, Lifecycle, Parameters, Pipelines, Reactor, Router, Schedule};
 
 /// How often time limits are looked at.
-pub const TICK: Duration = Duration::from_millis(100);
+const TICK: Duration = Duration::from_millis(100);
 
 /// With so many units in flight in pipelined connections, servers and clients that want this core go first: more of
 /// what they say is there then, and is done with fewer wakeups. On a core that nobody else wants it changes nothing.
-pub const GATHER: usize = 16;
+const GATHER: usize = 16;
 
 /// A worker.
 pub struct Worker {

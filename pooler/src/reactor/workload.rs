@@ -10,7 +10,7 @@ use crate::homes::CONSOLE;
 use crate::state::Core;
 
 /// The processor time that this thread has used.
-pub fn processor_time() -> Duration {
+fn processor_time() -> Duration {
     let used = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(used.tv_sec.try_into().unwrap_or(0), used.tv_nsec.try_into().unwrap_or(0))
 }

@@ -43,7 +43,7 @@ impl Sort {
 }
 
 /// Whether any server may do this statement.
-pub fn harmless(fingerprint: &Fingerprint) -> bool {
+fn harmless(fingerprint: &Fingerprint) -> bool {
     let verdict = &fingerprint.verdict;
     let tells = |name: &str| ACCESS.contains(&name);
     let kind = match &verdict.kind {
@@ -60,7 +60,7 @@ pub fn harmless(fingerprint: &Fingerprint) -> bool {
 /// Whether this statement needs the primary though it writes nothing. A session that it pins stays where it is, and shall
 /// be able to write there; so shall a transaction that says that it will write; a standby refuses serializable
 /// transactions, read-only ones too (SQLSTATE 0A000).
-pub fn binds(fingerprint: &Fingerprint, serializable: bool) -> bool {
+fn binds(fingerprint: &Fingerprint, serializable: bool) -> bool {
     let verdict = &fingerprint.verdict;
     verdict.pins
         || match &verdict.kind {

@@ -21,12 +21,12 @@ use crate::router::{members, unit};
 use crate::state::Core;
 
 /// A unit longer than this is not waited for until it can be judged as a whole.
-pub const LONGEST_JUDGED: usize = 65_536;
+const LONGEST_JUDGED: usize = 65_536;
 
 /// How far the unit at the front of an input goes, for the choice of a server: a longer one than goes down a pipelined
 /// connection is waited for too, since a write may stand at its end. `Never` where that cannot be known before it is
 /// sent.
-pub fn reach(input: &[u8]) -> Extent {
+fn reach(input: &[u8]) -> Extent {
     let found = extent(input);
     if !matches!(found, Extent::Never) {
         return found;

@@ -41,9 +41,9 @@ pub struct Described {
 }
 
 /// The words for the rows of settings, as they are and as they were at startup.
-pub const VALUES: [&str; 2] = ["value", "startup value"];
+const VALUES: [&str; 2] = ["value", "startup value"];
 
-pub const SETS: [&str; 2] = ["set", "startup set"];
+const SETS: [&str; 2] = ["set", "startup set"];
 
 pub const ROLES: [(&str, Role); 4] =
     [("primary", Role::Primary), ("replica", Role::Replica), ("any", Role::Any), ("auto", Role::Auto)];
@@ -51,7 +51,7 @@ pub const ROLES: [(&str, Role); 4] =
 pub const CONSISTENCIES: [(&str, Consistency); 3] =
     [("session", Consistency::Session), ("database", Consistency::Database), ("off", Consistency::Off)];
 
-pub fn word_of<T: PartialEq>(words: &[(&str, T)], value: Option<T>) -> String {
+fn word_of<T: PartialEq>(words: &[(&str, T)], value: Option<T>) -> String {
     let found = words.iter().find(|(_, of)| value.as_ref() == Some(of));
     found.map_or_else(String::new, |(word, _)| (*word).to_owned())
 }

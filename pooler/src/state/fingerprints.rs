@@ -12,7 +12,7 @@ use pooling::lexing::Lexing;
 use crate::catalog::Knowledge;
 
 /// Fingerprints that are remembered for one database.
-pub const REMEMBERED: usize = 10_000;
+const REMEMBERED: usize = 10_000;
 
 /// What a worker knows of the statements of one database.
 #[derive(Debug)]

@@ -126,7 +126,7 @@ impl Lookup {
 }
 
 /// Longer names of users and databases are no names: PostgreSQL cuts its own off at 63 bytes.
-pub const MAX_NAME: usize = 128;
+const MAX_NAME: usize = 128;
 
 /// Who a client says it is, and what it wants its session to be like.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -46,7 +46,7 @@ pub fn adopt(mut before: Predecessor, shared: &Arc<Shared>) {
 }
 
 /// Gives a client that was taken over to a worker of its database.
-pub fn take(described: Described, socket: OwnedFd, shared: &Arc<Shared>) -> std::io::Result<()> {
+fn take(described: Described, socket: OwnedFd, shared: &Arc<Shared>) -> std::io::Result<()> {
     let stream = Stream::taken_over(socket, described.is_tcp)?;
     let mut seat = Seat::new(shared.counts.clone());
     // The process before has let it in.
@@ -59,7 +59,7 @@ pub fn take(described: Described, socket: OwnedFd, shared: &Arc<Shared>) -> std:
 }
 
 /// Settings as a session here has them: a parameter is tracked or not by the configuration in force.
-pub fn settings(values: Vec<(String, String)>, sets: Vec<(String, String)>, tracked: &Tracked) -> Settings {
+fn settings(values: Vec<(String, String)>, sets: Vec<(String, String)>, tracked: &Tracked) -> Settings {
     let (mut vars, mut others) = (Vars::default(), Vec::new());
     for (name, value) in values {
         match tracked.place(&name) {
