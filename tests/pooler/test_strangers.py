@@ -429,7 +429,7 @@ def test_the_console_cannot_be_asked_for_passwords(tmp_path, place):
     path.write_text("\n".join(["[databases]", entry, "[pgbouncer]", "listen_addr = 127.0.0.1", *settings]) + "\n")
     done = subprocess.run([PROGRAM, "check", path], capture_output=True, text=True, env=environment(), check=False)
     assert done.returncode == 1
-    assert "auth_dbname = pgbouncer: that is the console" in done.stderr
+    assert "auth_dbname = pgbouncer: this is the console" in done.stderr
 
 
 def test_auth_query_runs_in_a_session_of_the_poolers_own(with_users):
