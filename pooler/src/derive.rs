@@ -33,6 +33,7 @@ pub struct Job {
     pub awaited: Weak<()>,
 }
 
+/// What the thread is asked to do.
 pub enum Work {
     /// Derive the secrets of these passwords in the background.
     Load(Batch),
@@ -45,7 +46,9 @@ pub enum Work {
 pub struct Batch {
     /// Which configuration's, in order.
     pub number: u64,
+    /// The rounds.
     pub iterations: u32,
+    /// The passwords by user.
     pub passwords: Vec<(String, String)>,
 }
 
@@ -154,10 +157,12 @@ impl Secrets {
         table.ordered == table.finished
     }
 
+    /// Keeps the secret of a password.
     pub fn keep(&self, user: String, password: String, secret: Secret) {
         lock(&self.table).secrets.insert(user, (password, Arc::new(secret)));
     }
 
+    /// Notes that a batch is done.
     pub fn finish(&self, batch: u64) {
         lock(&self.table).finished = batch;
     }

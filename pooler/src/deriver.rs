@@ -13,6 +13,7 @@ pub fn start(shared: Arc<Shared>, queue: Queue) -> io::Result<()> {
     thread::Builder::new().name("secrets".to_owned()).spawn(move || run(&shared, &queue.0)).map(drop)
 }
 
+/// Derives what is asked for, until nobody can ask any more.
 pub fn run(shared: &Shared, queue: &Receiver<Work>) {
     let secrets = &shared.secrets;
     let mut batch = Batch::default();

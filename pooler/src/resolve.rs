@@ -148,6 +148,7 @@ impl Resolver {
         lock(&self.names).get(host).is_some_and(|name| name.pending.is_none() && Instant::now() >= name.until)
     }
 
+    /// The addresses of a host, as far as they are known.
     pub fn addresses(&self, host: &str) -> Vec<IpAddr> {
         lock(&self.names).get(host).map(|name| name.addresses.clone()).unwrap_or_default()
     }

@@ -19,12 +19,13 @@ use crate::state::adopted::Described;
 use crate::state::client::Client;
 use crate::state::traveller::Traveller;
 
-/// How often the old process is asked for clients at first, and when it has had time for all that are idle now and then.
+/// How often the old process is asked for clients at first.
 pub const SOON: Duration = Duration::from_millis(20);
 
+/// How often it is asked when it has had time for all clients that were idle.
 pub const LATER: Duration = Duration::from_millis(200);
 
-/// So long that is.
+/// For how long the old process is asked often.
 pub const BUSY: Duration = Duration::from_secs(30);
 
 impl fmt::Debug for Described {

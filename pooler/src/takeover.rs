@@ -232,6 +232,7 @@ fn read_answer(stream: &UnixStream) -> Result<Answered, Trouble> {
 /// The columns of the answers to `TAKEOVER` and `TAKEOVER DONE`.
 const COLUMNS: [(&str, ColumnType); 2] = [("kind", ColumnType::Text), ("address", ColumnType::Text)];
 
+/// Writes an answer of rows to `TAKEOVER`.
 pub fn write_rows<'a>(out: &mut Vec<u8>, rows: impl IntoIterator<Item = (&'a str, String)>) {
     backend::write_row_description(out, COLUMNS.into_iter());
     for (word, address) in rows {
@@ -239,6 +240,7 @@ pub fn write_rows<'a>(out: &mut Vec<u8>, rows: impl IntoIterator<Item = (&'a str
     }
 }
 
+/// Writes rows to an answer.
 pub fn write_plain_rows(answer: &mut Vec<u8>, rows: &[Row]) {
     backend::write_row_description(answer, COLUMNS.into_iter());
     for row in rows {
@@ -248,6 +250,7 @@ pub fn write_plain_rows(answer: &mut Vec<u8>, rows: &[Row]) {
     backend::write_ready_for_query(answer, Status::Idle);
 }
 
+/// The answer to `TAKEOVER`: rows of sockets.
 pub fn answer_to_takeover<'a>(rows: impl IntoIterator<Item = (&'a str, String)>) -> Vec<u8> {
     let mut answer = Vec::new();
     write_rows(&mut answer, rows);

@@ -42,6 +42,7 @@ pub fn is_sound(mut input: &[u8]) -> bool {
     true
 }
 
+/// Where the unit at the front of `input` ends, whether or not its messages can be read.
 pub fn cut(input: &[u8]) -> Extent {
     let mut at = 0;
     loop {

@@ -120,6 +120,7 @@ pub struct Fingerprint {
 }
 
 impl Fingerprint {
+    /// A statement that is new, or judged anew: what was learnt of it `before` stays.
     pub fn new(verdict: Arc<Verdict>, before: Option<&Self>) -> Self {
         Self {
             verdict,

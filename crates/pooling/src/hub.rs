@@ -9,6 +9,7 @@ use crate::keys::{ClientKey, PoolKey, ServerKey};
 /// The hub of a pool.
 #[derive(Debug)]
 pub struct Listening {
+    /// Who listens to what.
     pub hub: Hub<ClientKey>,
     /// The connection, once it is being made.
     pub server: Option<ServerKey>,
@@ -23,6 +24,7 @@ pub struct Listening {
 }
 
 impl Listening {
+    /// Nobody listens yet; a connection could not be had when it `failed`.
     pub fn new(now: Instant, failed: Option<Instant>) -> Self {
         Self { hub: Hub::default(), server: None, failed, wanted: None, spoke: now, owes_since: None }
     }

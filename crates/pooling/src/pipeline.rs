@@ -62,6 +62,7 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
+    /// No units in flight.
     pub fn new(now: Instant) -> Self {
         Self {
             units: VecDeque::new(),
@@ -101,6 +102,7 @@ impl Pipeline {
         self.units.front().and_then(|unit| unit.client)
     }
 
+    /// The connection is pipelined again: nothing of before counts.
     pub fn restart(&mut self, now: Instant) {
         self.stage.clear();
         self.history.clear();

@@ -10,6 +10,7 @@ pub struct Quota {
 }
 
 impl Quota {
+    /// Whether no limit is shared.
     pub fn is_unlimited(self) -> bool {
         self == Self::default()
     }

@@ -26,6 +26,7 @@ impl Slot {
     }
 }
 
+/// A place, and how often it has been used.
 #[derive(Debug)]
 pub struct Place<T> {
     generation: u32,

@@ -106,6 +106,7 @@ impl PoolSeen {
         self.failing && self.servers_active + self.servers_idle + self.servers_used + self.servers_busy == 0
     }
 
+    /// Counts a client of the pool by what it does.
     pub fn count_client(&mut self, client: &Client, now: Instant) {
         if let Some(since) = client.checkout.waits() {
             self.clients_waiting += 1;
@@ -119,6 +120,7 @@ impl PoolSeen {
         }
     }
 
+    /// Counts a server connection of the pool by what it does.
     pub fn count_server(&mut self, server: &Server, is_to_be_checked: bool) {
         if server.cancels.target.is_some() {
             self.cancels += 1;

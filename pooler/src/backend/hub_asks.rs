@@ -44,6 +44,7 @@ pub fn is_at_rest(core: &Core, key: ClientKey) -> bool {
         && client.input.passing == 0
 }
 
+/// A client's encoding.
 pub fn encoding_of(core: &Core, key: ClientKey) -> Option<&str> {
     core.clients.get(key.0)?.session.vars.get(core.parameters.lexed_by.1)
 }

@@ -40,7 +40,9 @@ pub(super) enum Note {
 /// What has been decided about one cluster.
 #[derive(Debug, Clone)]
 pub(super) struct Posted {
+    /// What was decided.
     pub view: View,
+    /// How statements are routed.
     pub routing: Routing,
     /// Where connections to each server lead, by its index.
     pub addresses: Vec<Option<Address>>,

@@ -71,6 +71,7 @@ pub fn claim_share(core: &Core, key: PoolKey) {
     }
 }
 
+/// Tells another worker that has the same pool.
 pub fn tell_member(core: &Core, key: PoolKey, worker: WorkerId, message: fn(Box<PoolName>) -> Message) {
     if let Some(pool) = core.pools.get(key.0) {
         core.shared.tell(worker, message(Box::new(pool.common.name().clone())));

@@ -48,6 +48,7 @@ fn drains(core: &Core, key: ClientKey) -> bool {
     }
 }
 
+/// The pooler is to end, in this way.
 pub fn begin_to_end(core: &mut Core, way: Ending) {
     core.shared.orders.ending.store(true, Ordering::Relaxed);
     {
@@ -71,6 +72,7 @@ fn awaits_logins(core: &Core) -> bool {
     core.shared.succession.is_handed_over() && core.shared.counts.strangers.load(Ordering::Relaxed) > 0
 }
 
+/// Whether the worker has nobody left to serve.
 pub fn is_over(core: &Core) -> bool {
     let Some(since) = core.lifecycle.ending else { return false };
     let late = core.config.settings.shutdown_timeout.limit();

@@ -68,6 +68,7 @@ fn client_input(core: &mut Core, key: ClientKey, input: &[u8]) -> usize {
     at.min(input.len())
 }
 
+/// Works on what a client has sent, after what was left of it; what cannot be done with yet is kept.
 pub fn feed_client(core: &mut Core, key: ClientKey, fresh: &[u8]) {
     let Some(client) = core.clients.get_mut(key.0) else { return };
     if client.io.rest.is_empty() {
@@ -97,6 +98,7 @@ pub fn feed_client(core: &mut Core, key: ClientKey, fresh: &[u8]) {
     }
 }
 
+/// Works on what a server has sent, after what was left of it; what is not whole is kept.
 pub fn feed_server(core: &mut Core, key: ServerKey, fresh: &[u8]) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
     if server.io.rest.is_empty() {

@@ -12,6 +12,7 @@ use crate::state::Core;
 use crate::succession::adopt;
 use crate::sync::lock;
 
+/// Does what other threads have told this worker.
 pub fn read_messages(core: &mut Core) {
     let Some(mailbox) = core.shared.mailboxes.get(core.id.0) else { return };
     let messages = std::mem::take(&mut *lock(&mailbox.messages));

@@ -17,6 +17,7 @@ use crate::state::server::Server;
 /// Read at once.
 pub const READ: usize = 65_536;
 
+/// Something has happened on a client's socket.
 pub fn client_event(core: &mut Core, key: ClientKey, event: &Event) {
     core.reactor.busy_poll.speak(key, core.now);
     let Some(client) = core.clients.get_mut(key.0) else { return };
@@ -26,6 +27,7 @@ pub fn client_event(core: &mut Core, key: ClientKey, event: &Event) {
     client_turn(core, key);
 }
 
+/// Something has happened on a server connection's socket.
 pub fn server_event(core: &mut Core, key: ServerKey, event: &Event) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
     server.io.hangup |= event.is_read_closed() || event.is_error();
@@ -119,6 +121,7 @@ fn client_may_go_on(core: &Core, key: ClientKey) -> bool {
         .is_none_or(|server| server.io.pending() <= HIGH_WATER)
 }
 
+/// Reads what a server has sent and works on it.
 pub fn server_turn(core: &mut Core, key: ServerKey) {
     if core.servers.get(key.0).is_none_or(|server| server.life.suspended) {
         return;

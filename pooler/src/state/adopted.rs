@@ -16,21 +16,35 @@ pub type Row = Vec<Vec<u8>>;
 /// A client as one process tells another of it. It has what opens servers in it, so it is not for logs.
 #[derive(Default, PartialEq, Eq)]
 pub struct Described {
+    /// Whether its socket is one of TCP.
     pub is_tcp: bool,
+    /// The user that it has logged in as.
     pub user: String,
+    /// The database that it asked for.
     pub database: String,
+    /// The user of its pool.
     pub served_as: String,
+    /// The process id that it was told.
     pub cancel_pid: i32,
+    /// The secret by which it cancels.
     pub cancel_secret: Vec<u8>,
+    /// The minor version of the protocol.
     pub minor: u16,
+    /// How long it has been connected, in seconds.
     pub age: u64,
+    /// Whether servers know its statements by names of the pooler's.
     pub renamed: bool,
+    /// Whether it may change things on the console.
     pub admin: bool,
+    /// What it has SET SERVER ROLE to.
     pub role: String,
+    /// What it has SET PRIMARY READS to.
     pub primary_reads: String,
+    /// What it has SET READ YOUR WRITES to.
     pub read_your_writes: String,
     /// Tracked values and other settings, as they are and as they were at startup.
     pub values: [Vec<(String, String)>; 2],
+    /// What else it has SET, and what RESET leads back to of that.
     pub sets: [Vec<(String, String)>; 2],
     /// Names, ways to take texts apart, and definitions.
     pub statements: Vec<(Vec<u8>, Vec<u8>, Vec<u8>)>,
@@ -45,9 +59,11 @@ const VALUES: [&str; 2] = ["value", "startup value"];
 
 const SETS: [&str; 2] = ["set", "startup set"];
 
+/// The words for roles.
 pub const ROLES: [(&str, Role); 4] =
     [("primary", Role::Primary), ("replica", Role::Replica), ("any", Role::Any), ("auto", Role::Auto)];
 
+/// The words for what reads must see.
 pub const CONSISTENCIES: [(&str, Consistency); 3] =
     [("session", Consistency::Session), ("database", Consistency::Database), ("off", Consistency::Off)];
 
@@ -56,6 +72,7 @@ fn word_of<T: PartialEq>(words: &[(&str, T)], value: Option<T>) -> String {
     found.map_or_else(String::new, |(word, _)| (*word).to_owned())
 }
 
+/// The value that a word stands for.
 pub fn value_of<T: Copy>(words: &[(&str, T)], word: &str) -> Option<T> {
     words.iter().find(|(of, _)| *of == word).map(|(_, value)| *value)
 }
@@ -142,6 +159,7 @@ impl Described {
         Ok(clients)
     }
 
+    /// The description of a client that goes.
     pub fn of(traveller: &Traveller, tracked: &Tracked, learnt: (Option<Arc<str>>, Option<[u8; 32]>)) -> Self {
         let named = |values: &[Option<Box<str>>]| {
             let all = tracked.names().zip(values);
@@ -181,8 +199,12 @@ impl Described {
 /// A client that comes from the process before.
 #[derive(Debug)]
 pub struct Adopted {
+    /// The socket.
     pub io: Io,
+    /// How it is counted.
     pub seat: Seat,
+    /// Its place among the clients of its database.
     pub place: Place,
+    /// What the process before says of it.
     pub described: Described,
 }

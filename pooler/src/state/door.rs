@@ -38,6 +38,7 @@ pub enum Next {
 #[derive(Debug)]
 pub struct Door {
     listeners: Vec<Listener>,
+    /// When to accept next.
     pub next: Next,
     /// When the system last had nothing left for a socket, until that is over.
     pub exhausted: Option<Instant>,

@@ -32,6 +32,7 @@ pub const MAX_PASSWORD: usize = 8192;
 /// A login that is under way.
 #[derive(Debug)]
 pub struct Login {
+    /// What the client has asked for.
     pub introduction: Introduction,
     /// How the client has to prove who it is.
     pub method: AuthType,

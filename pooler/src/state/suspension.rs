@@ -36,6 +36,7 @@ pub struct InHand {
 }
 
 impl InHand {
+    /// Whether nothing is in hand.
     pub fn is_nothing(self) -> bool {
         self == Self::default()
     }
@@ -44,14 +45,17 @@ impl InHand {
 /// What becomes of the connections at one look.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Plan<C, S> {
+    /// Clients at rest.
     pub hold_clients: Vec<C>,
     /// Those that are not at rest, and must be let go on.
     pub busy_clients: Vec<C>,
+    /// Server connections at rest.
     pub hold_servers: Vec<S>,
     /// The same, and all of them while a client is not at rest: it may need any.
     pub busy_servers: Vec<S>,
 }
 
+/// What is in hand of a client.
 pub fn of_client(client: &Client) -> InHand {
     let own = match client.state {
         ClientState::Ready => {
@@ -69,6 +73,7 @@ pub fn of_client(client: &Client) -> InHand {
     }
 }
 
+/// What is in hand of a server connection.
 pub fn of_server(server: &Server) -> InHand {
     let asks = |request: &Request| {
         matches!(
@@ -108,6 +113,7 @@ pub fn end(shared: &Shared) -> bool {
 }
 
 impl<C, S> Plan<C, S> {
+    /// What becomes of these.
     pub fn new(clients: impl Iterator<Item = (C, InHand)>, servers: impl Iterator<Item = (S, InHand)>) -> Self {
         fn part<K>(all: impl Iterator<Item = (K, bool)>) -> (Vec<K>, Vec<K>) {
             let (still, busy): (Vec<_>, Vec<_>) = all.partition(|(_, still)| *still);

@@ -37,11 +37,11 @@ pub struct CarriedBelief {
     pub read_only: bool,
     /// What `connect_query` sets.
     pub base: Box<str>,
-    /// TODO
+    /// The parameters that it has told of, as they are now.
     pub parameters: Vec<(String, String)>,
-    /// TODO
+    /// Whether it says that it is a standby.
     pub standby: Option<bool>,
-    /// TODO
+    /// What its database was known by when it was cleaned last.
     pub mark: u64,
     /// Whether statements are prepared on it.
     pub prepared: bool,
@@ -50,15 +50,21 @@ pub struct CarriedBelief {
 /// A server connection on its way to another worker.
 #[derive(Debug)]
 pub struct Parcel {
+    /// The socket.
     pub io: Io,
+    /// By what it is counted.
     pub permit: Permit,
+    /// Its id on the console.
     pub id: u64,
     /// The host and port it leads to, and where that is.
     pub place: (String, u16, Address),
     /// What is known of the session on a connection that travels.
     pub known: CarriedBelief,
+    /// By what its statements are cancelled.
     pub cancel_key: CancelKey,
+    /// When it was connected.
     pub since: Instant,
+    /// What TLS is to be on it.
     pub sslmode: SslMode,
     /// It has been idle for so long that it is to be checked.
     pub unchecked: bool,

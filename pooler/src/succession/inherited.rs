@@ -33,8 +33,10 @@ pub enum Kind {
 pub const AFTERWARDS: &str = "afterwards";
 
 impl Kind {
+    /// All kinds with their words.
     pub const ALL: [(&'static str, Self); 3] = [("tcp", Self::Tcp), ("unix", Self::Unix), ("metrics", Self::Metrics)];
 
+    /// Its word.
     pub fn word(self) -> &'static str {
         Self::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(word, _)| word)
     }
@@ -43,6 +45,7 @@ impl Kind {
 /// Sockets that were handed over and are not in use yet.
 #[derive(Debug)]
 pub struct Inherited<F = OwnedFd> {
+    /// The sockets: what each is for, its address, and itself.
     pub sockets: Vec<(Kind, String, F)>,
 }
 
