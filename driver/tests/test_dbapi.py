@@ -7,15 +7,15 @@ import os
 import pickle
 import signal
 import socket
-import subprocess
 import sys
-import textwrap
 import threading
 import time
 
 import howdah
 import howdah.dbapi as dbapi
 import pytest
+
+from driver.tests.blocking import in_process, wait_until
 
 
 @pytest.fixture
@@ -39,13 +39,6 @@ def table(connection, other):
     if not connection.closed:
         connection.rollback()
     other.execute("drop table dbapi_things")
-
-
-def wait_until(other, condition, *values):
-    """Waits for something that the server tells."""
-    end = time.monotonic() + 30
-    while not other.execute(f"select {condition}", values).fetchone()[0]:
-        assert time.monotonic() < end, condition
 
 
 # Values and placeholders.
@@ -702,81 +695,9 @@ def test_a_forked_child_is_refused_and_harms_nothing(spec):
     assert in_process(program, spec) == "well"
 
 
-def in_process(program, spec):
-    import json
-
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", textwrap.dedent(program), json.dumps(spec)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert not done.stderr, done.stderr
-    return done.stdout.strip()
-
-
 def test_a_forgotten_connection_warns_and_is_closed(spec, other):
     connection = dbapi.connect(**spec)
     pid = connection.asynchronous.get_server_pid()
     with pytest.warns(ResourceWarning, match="unclosed connection"):
         del connection
     wait_until(other, "not exists (select from pg_stat_activity where pid = %s)", pid)
-
-
-# Pools.
-
-
-def test_a_pool_lends_to_threads(spec):
-    with dbapi.Pool(**spec, max_size=3) as pool:
-        pids = set()
-
-        def work():
-            for _ in range(20):
-                with pool.connection() as connection:
-                    pids.add(connection.execute("select pg_backend_pid()").fetchone()[0])
-
-        threads = [threading.Thread(target=work) for _ in range(10)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert 1 <= len(pids) <= 3
-
-
-def test_a_pool_gives_out_connections_as_new(spec, other, table):
-    with dbapi.Pool(**spec, max_size=1) as pool:
-        with pool.connection() as connection:
-            connection.execute("insert into dbapi_things values (1)")
-            connection.execute("set application_name = 'left'")
-        with pytest.raises(RuntimeError), pool.connection() as connection:
-            connection.execute("insert into dbapi_things values (2)")
-            raise RuntimeError
-        borrowed = pool.getconn()
-        assert borrowed.execute("show application_name").fetchone() == ("",)
-        assert borrowed.execute("select id from dbapi_things").fetchall() == [(1,)]
-        with pytest.raises(dbapi.OperationalError, match="all 1 are lent"):
-            pool.getconn(timeout=0.05)
-        pool.putconn(borrowed)
-        with pytest.raises(dbapi.InterfaceError, match="not one that this pool has lent"):
-            pool.putconn(borrowed)
-        assert not borrowed.in_transaction
-        borrowed = pool.getconn()
-        borrowed.autocommit, borrowed.isolation_level, borrowed.readonly = True, "serializable", True
-        borrowed.deferrable, borrowed.row_factory = True, dbapi.dict_row
-        pool.putconn(borrowed)
-        borrowed = pool.getconn()
-        assert not (borrowed.autocommit or borrowed.readonly or borrowed.deferrable)
-        assert borrowed.isolation_level is None and borrowed.row_factory is None
-        assert borrowed.execute("show transaction_isolation").fetchone() == ("read committed",)
-        pool.putconn(borrowed)
-        with pool.connection() as connection:
-            pid = connection.execute("select pg_backend_pid()").fetchone()[0]
-        other.execute("select pg_terminate_backend(%s)", (pid,))
-        wait_until(other, "not exists (select from pg_stat_activity where pid = %s)", pid)
-        with pool.connection() as connection:
-            assert connection.execute("select pg_backend_pid()").fetchone()[0] != pid
-    with pytest.raises(dbapi.InterfaceError, match="pool is closed"):
-        pool.getconn()

@@ -30,6 +30,20 @@ enum Heard {
 
 #[pymethods]
 impl Session {
+    /// Whether the connection stands and nothing came while nobody asked; false where it takes the loop to know.
+    ///
+    /// The question does not wait, and so the interpreter is not released for it: to get it back would take longer.
+    fn is_quiet(&self) -> PyResult<bool> {
+        let socket = self.socket.load(Ordering::Relaxed);
+        if socket < 0 || self.is_closed() || self.is_dismissed()? {
+            return Ok(false);
+        }
+        let mut byte = 0_u8;
+        // SAFETY: one byte is writable; the socket is the transport's, which is open.
+        let count = unsafe { libc::recv(socket, (&raw mut byte).cast(), 1, libc::MSG_PEEK | libc::MSG_DONTWAIT) };
+        Ok(count < 0 && std::io::Error::last_os_error().kind() == std::io::ErrorKind::WouldBlock)
+    }
+
     /// Drives an awaitable on this thread: `(True, result)`, or `(False, future)` when it waits for something that
     /// takes the loop.
     fn block<'py>(slf: &Bound<'py, Self>, awaitable: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTuple>> {

@@ -105,7 +105,7 @@ impl Session {
         self.is_ssl.store(value, Ordering::Relaxed);
     }
 
-    fn is_closed(&self) -> bool {
+    pub(super) fn is_closed(&self) -> bool {
         self.is_closing.load(Ordering::Relaxed) || self.is_elsewhere()
     }
 
@@ -137,7 +137,7 @@ impl Session {
     }
 
     /// Whether the server has said unasked that something is wrong: it is about to close the connection.
-    fn is_dismissed(&self) -> PyResult<bool> {
+    pub(super) fn is_dismissed(&self) -> PyResult<bool> {
         Ok(self.writing()?.last_words.is_some())
     }
 

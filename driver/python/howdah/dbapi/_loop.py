@@ -97,8 +97,12 @@ class Loop(asyncio.SelectorEventLoop):
 
     def close(self) -> None:
         """Close the loop, unless it is another process's: what watches its sockets is shared with a forked child."""
-        if os.getpid() == self._process:
+        if not self.is_elsewhere():
             super().close()
+
+    def is_elsewhere(self) -> bool:
+        """Whether the loop is another process's, which has forked this one since."""
+        return os.getpid() != self._process
 
     def __del__(self, *args: Any) -> None:
         # The connection warns for both.

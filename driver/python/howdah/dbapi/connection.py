@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 # How long a polite end may take.
 _GOODBYE = 5
+# How a transaction of the server's own defaults begins.
+_BEGIN = "BEGIN;"
 
 
 class Connection(Commands, Generic[CursorRowT]):
@@ -70,6 +72,8 @@ class Connection(Commands, Generic[CursorRowT]):
         self._made_with = autocommit, row_factory
         self._use_defaults()
         self._savepoints = 0
+        # When a pool got it back last.
+        self._returned = 0.0
 
     def _use_defaults(self) -> None:
         """Take the options that the connection was made with."""
@@ -408,6 +412,8 @@ class Connection(Commands, Generic[CursorRowT]):
 
     def _look(self) -> bool:
         """Read what came while nobody asked; whether the connection still stands."""
+        if self._session.is_quiet():
+            return True
         if self.closed:
             return False
         poll = select.poll()
@@ -417,6 +423,14 @@ class Connection(Commands, Generic[CursorRowT]):
         # A server says why it closes a connection before it does.
         return not self.closed and not self._session.is_dismissed()
 
+    def _is_as_new(self) -> bool:
+        """Whether there is nothing to reset, for certain."""
+        return (
+            (self._autocommit, self.row_factory) == self._made_with
+            and self._begin_sql == _BEGIN
+            and bool(self._session.is_unchanged())
+        )
+
     def _reset(self) -> None:
         """Make the session as new."""
         self._finish("ROLLBACK")
@@ -424,6 +438,10 @@ class Connection(Commands, Generic[CursorRowT]):
         if not self._session.is_unchanged():
             self._complete(self._inner.reset())
             self._session.forget_changes()
+
+    def _is_elsewhere(self) -> bool:
+        """Whether the connection is another process's, which has forked this one since."""
+        return self._loop.is_elsewhere()
 
 
 def connect(
