@@ -239,8 +239,8 @@ impl Shared {
 
     /// Tells what a worker has met on a server of a cluster: the server is asked at once, and all workers are told if
     /// that changes a decision.
-    pub fn met(&self, cluster: &str, server: ServerId, met: Met) {
-        if self.board.report(cluster, server, met) {
+    pub fn met(&self, cluster: &str, server: ServerId, met: Met, when: Instant) {
+        if self.board.report(cluster, server, met, when) {
             self.tell_all(|| Message::Clusters);
         }
     }

@@ -13,7 +13,7 @@ const SILENCES: u32 = 2;
 /// Whether a server lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Life {
-    /// Nothing is known yet.
+    /// Nothing is known of it yet, or no longer.
     Never,
     /// It answers.
     Up,
@@ -227,6 +227,19 @@ impl Cluster {
             && member.ban.is_none()
         {
             member.ban = Some(Ban { reason: BanReason::FailedCheckout, since: at, until });
+        }
+        self.advance(at);
+    }
+
+    /// The primary has told somebody who logged in to it that it is a standby: it was restarted as one. Nothing else is
+    /// known of it until it has been asked. One that cannot be asked is what the configuration says.
+    pub fn demote(&mut self, id: ServerId, at: Moment) {
+        if self.view.primary() == Some(id)
+            && let Some(member) = self.member_mut(id).filter(|member| member.life == Life::Up)
+            && let Some(last) = member.last.as_mut().filter(|last| last.at <= at)
+        {
+            (last.at, last.in_recovery) = (at, true);
+            member.life = Life::Never;
         }
         self.advance(at);
     }

@@ -122,6 +122,34 @@ fn a_promotion_is_followed_and_the_old_primary_is_not_written_to() {
 }
 
 #[test]
+fn a_primary_that_says_elsewhere_that_it_is_a_standby_is_none_until_it_is_asked() {
+    let mut story = Story::usual();
+    let (id, replica_id) = (story.ids[A], story.ids[B]);
+    story.cluster.demote(id, Moment(1));
+    assert_eq!(story.primary(), Some(A), "it has been asked since");
+    story.now += 100;
+    story.cluster.demote(replica_id, Moment(story.now));
+    assert_eq!((story.primary(), story.standing(B)), (Some(A), Standing::Replica), "that is nothing new");
+    story.cluster.demote(id, Moment(story.now));
+    assert_eq!((story.primary(), story.standing(A)), (None, Standing::Unknown));
+    assert!(!story.reads().contains(&A), "nobody knows how far it is behind");
+    story.cluster.observe(id, Observation { at: Moment(story.now - 1), ..primary(1, 2000) });
+    assert_eq!(story.primary(), None, "an answer from before says nothing");
+    story.says(B, primary(2, 1000)).says(A, replica(2, 1000));
+    assert_eq!((story.primary(), story.standing(A)), (Some(B), Standing::Replica));
+
+    let mut story = Story::usual();
+    story.cluster.demote(id, Moment(400));
+    story.says(A, primary(1, 2000));
+    assert_eq!(story.primary(), Some(A), "it has been promoted since it said so");
+
+    let mut story = Story::new(&[Configured::Primary, Configured::Replica], Limits::default());
+    story.fails(A, FailureKind::NotAllowed).says(B, replica(1, 1000));
+    story.cluster.demote(id, Moment(400));
+    assert_eq!(story.primary(), Some(A), "who cannot be asked is what the configuration says");
+}
+
+#[test]
 fn a_promotion_beside_a_living_primary_is_followed() {
     let mut story = Story::usual();
     story.says(B, primary(2, 1000));

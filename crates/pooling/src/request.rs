@@ -70,6 +70,8 @@ pub enum Request {
     Clean,
     /// The query that finds a password.
     Lookup,
+    /// The question whether a server is a standby.
+    Role,
 }
 
 impl Request {
@@ -91,6 +93,7 @@ impl Request {
                 | Self::Align
                 | Self::Clean
                 | Self::Lookup
+                | Self::Role
         )
     }
 

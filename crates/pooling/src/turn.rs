@@ -36,6 +36,8 @@ pub enum After {
     Free(ServerKey),
     /// A server connection has logged in.
     LoggedIn(ServerKey),
+    /// A server has said that it is a standby when it was asked.
+    Standby(ServerKey),
     /// The session on a server connection could not be brought in line with its client's.
     Unaligned(ServerKey),
     /// A client's password can be looked up on the connection that it has.

@@ -146,6 +146,13 @@ pub fn run_own(core: &mut Core, key: ServerKey, sql: &str) {
     sockets::flush_server(core, key);
 }
 
+/// Asks a server connection that nobody has had yet whether its server is a standby.
+pub fn ask_role(core: &mut Core, key: ServerKey) {
+    let Some(server) = core.servers.get_mut(key.0) else { return };
+    ask(server, "SELECT pg_catalog.pg_is_in_recovery()", Request::Role);
+    sockets::flush_server(core, key);
+}
+
 /// Has a server that nobody has forget the statements that were prepared there.
 pub fn forget_prepared(core: &mut Core, key: ServerKey) {
     let Some(server) = core.servers.get_mut(key.0) else { return };

@@ -48,7 +48,14 @@ pub fn answer_input(core: &mut Core, key: ServerKey, left: &[u8]) -> Step {
     };
     let ours = matches!(
         server.exchange.requests.front(),
-        Some(Request::Prelude | Request::Restore { .. } | Request::Align | Request::Clean | Request::Lookup)
+        Some(
+            Request::Prelude
+                | Request::Restore { .. }
+                | Request::Align
+                | Request::Clean
+                | Request::Lookup
+                | Request::Role
+        )
     );
     let Some(message) = left.get(..head.total()) else {
         return begin_long(core, key, head, left, ours);
@@ -221,6 +228,7 @@ fn row_of_ours(core: &mut Core, key: ServerKey, body: &[u8]) -> Result<(), wire:
             }
         }
         Some(Request::Lookup) => lookup::lookup_row(core, key, &backend::data_row(body)?),
+        Some(Request::Role) => server.known.was_standby = *backend::data_row(body)? == [Some(&b"t"[..])],
         _ => (),
     }
     Ok(())

@@ -6,12 +6,15 @@ use pooling::turn::After;
 use crate::backend::{align, hub, relay};
 use crate::pools::{grow, welcome};
 use crate::reactor::turns;
-use crate::router::{fingerprints, freshness, members};
+use crate::router::{fingerprints, freshness, members, roles};
 use crate::state::Core;
 use crate::state::server::Apart;
 
 /// A server has let us in: those who wait for it are told.
 pub fn logged_in(core: &mut Core, key: ServerKey) {
+    if core.servers.get(key.0).is_some_and(|server| server.known.standby == Some(true)) {
+        roles::found_standby(core, key);
+    }
     match core.servers.get(key.0).and_then(|server| server.apart) {
         Some(Apart::Relay(_)) => return relay::relay_ready(core, key),
         Some(Apart::Hub) => return hub::hub_ready(core, key),
@@ -36,6 +39,11 @@ pub fn logged_in(core: &mut Core, key: ServerKey) {
         welcome::warn_of_silent(&name);
     }
     let home = members::home_of(core, pool_key);
+    // What is sent to the primary is sent there only when the server has said what it is.
+    let asks = home != pool_key && core.servers.get(key.0).is_some_and(|server| server.known.standby.is_none());
+    if asks {
+        align::ask_role(core, key);
+    }
     let Some(pool) = core.pools.get(home.0) else { return };
     let query = core.config.database(&pool.name.database).and_then(|entry| entry.connect_query.clone());
     match query {
@@ -45,6 +53,7 @@ pub fn logged_in(core: &mut Core, key: ServerKey) {
             }
             align::run_own(core, key, &query);
         }
+        None if asks => (),
         None => turns::later(core, After::Free(key)),
     }
     welcome::greet_by(core, pool_key, welcome, vars);

@@ -56,6 +56,15 @@ pub fn answer_ready(core: &mut Core, key: ServerKey, message: &[u8], status: Sta
         }
         Request::Clean => (),
         Request::Lookup => turns::later(core, After::LookedUp(key)),
+        Request::Role => {
+            let (is_standby, is_last) = (server.known.was_standby, server.exchange.requests.is_empty());
+            if is_standby {
+                turns::later(core, After::Standby(key));
+            }
+            if is_last {
+                turns::later(core, After::Free(key));
+            }
+        }
         _ if matches!(server.state, State::Pipelined) => receive::ready(core, key, message, status),
         Request::HiddenSync => unit_ended(core, key, None, status, failed),
         Request::Call => {

@@ -22,6 +22,8 @@ pub enum Met {
     Died,
     /// A write met a replica (SQLSTATE 25006).
     ReadOnly,
+    /// The primary has said in a login that it is a standby.
+    Standby,
 }
 
 /// What the monitor is told.
@@ -120,10 +122,15 @@ impl Board {
         self.posted.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
-    /// Tells what a worker has met on a server: it is asked at once. Whether a decision has changed.
-    pub(crate) fn report(&self, name: &str, id: ServerId, met: Met) -> bool {
+    /// Tells what a worker has met on a server, and when: it is asked at once. Whether a decision has changed.
+    pub(crate) fn report(&self, name: &str, id: ServerId, met: Met, when: Instant) -> bool {
         self.note(Note::Ask(name.to_owned(), id));
-        met == Met::NoConnection && self.change(name, |watched, now| watched.cluster.complain(id, now))
+        let when = self.moment(when);
+        match met {
+            Met::NoConnection => self.change(name, |watched, _| watched.cluster.complain(id, when)),
+            Met::Standby => self.change(name, |watched, _| watched.cluster.demote(id, when)),
+            Met::Died | Met::ReadOnly => false,
+        }
     }
 
     /// Tells that a user has logged in to a database: servers may be asked in that name where none is configured.

@@ -13,6 +13,7 @@ use crate::backend::{aligned, cancel, close, down, gone, hub, logged_in};
 use crate::frontend::{enter, leave, looked_up};
 use crate::pools::{free, grow};
 use crate::reactor::feed;
+use crate::router::roles;
 use crate::state::Core;
 
 /// Does what was put off.
@@ -36,6 +37,7 @@ pub fn run_after(core: &mut Core) {
             }
             After::Free(key) => free::free(core, key),
             After::LoggedIn(key) => logged_in::logged_in(core, key),
+            After::Standby(key) => roles::found_standby(core, key),
             After::Unaligned(key) => aligned::unaligned(core, key),
             After::Lookup(key) => looked_up::lookup(core, key),
             After::Verified(key) => aligned::startup_verified(core, key),

@@ -7,6 +7,7 @@ use crate::frontend::{accept, challenge, leave};
 use crate::metrics;
 use crate::pools::{configure, grow, handover, limits, upkeep};
 use crate::reactor::{after, ending, moves};
+use crate::router::reroute;
 use crate::shared::Message;
 use crate::state::Core;
 use crate::succession::adopt;
@@ -21,7 +22,11 @@ pub fn read_messages(core: &mut Core) {
             Message::Arrived(arrival) => accept::take_in(core, *arrival),
             Message::Moved(traveller) => drop(moves::settle_in(core, *traveller)),
             Message::Adopted(adopted) => adopt::receive(core, *adopted),
-            Message::HandedOver(parcel) => handover::take_over_server(core, *parcel),
+            Message::HandedOver(parcel) => {
+                // What its login has told of its server was posted before it was sent.
+                reroute::look_at_clusters(core);
+                handover::take_over_server(core, *parcel);
+            }
             Message::Bequeathed(counts) => upkeep::inherit(core, *counts),
             Message::Wanted(name) => grow::wanted(core, &name),
             Message::Derived(key, secret) => challenge::derived(core, key, &secret),

@@ -67,6 +67,14 @@ pub fn is_only_read(core: &Core, server: &Server) -> bool {
     listed.is_some_and(|listed| listed.only_read) && server.known.standby != Some(true)
 }
 
+/// Whether the server of a pool is taken for the primary of its cluster.
+pub fn is_primary(core: &Core, member: PoolKey) -> bool {
+    let Some((home, id)) = core.pools.get(member.0).and_then(|pool| pool.cluster_of.home) else { return false };
+    let cluster = core.pools.get(home.0).and_then(|home| home.cluster_of.cluster);
+    let view = cluster.and_then(|place| core.router.clusters.get(place));
+    view.is_some_and(|view| view.view().primary() == Some(id))
+}
+
 /// Tells the monitor what was met on the server of a pool.
 pub fn met(core: &Core, pool: PoolKey, met: Met) {
     let Some(pool) = core.pools.get(pool.0) else { return };
@@ -77,6 +85,6 @@ pub fn met(core: &Core, pool: PoolKey, met: Met) {
         .and_then(|home| home.cluster_of.cluster)
         .and_then(|place| core.router.clusters.get(place));
     if let Some(view) = cluster {
-        core.shared.met(view.name(), id, met);
+        core.shared.met(view.name(), id, met, core.now);
     }
 }

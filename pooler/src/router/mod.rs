@@ -5,5 +5,6 @@ pub mod fingerprints;
 pub mod freshness;
 pub mod members;
 pub mod reroute;
+pub mod roles;
 pub mod route;
 pub mod unit;

@@ -104,6 +104,8 @@ pub struct Session {
     pub parameters: Vec<(String, String)>,
     /// Whether it says that it is a standby; none before PostgreSQL 14, which does not say.
     pub standby: Option<bool>,
+    /// That it is one it has said when it was asked, since it does not tell; it may have become the primary since.
+    pub was_standby: bool,
 }
 
 /// Cancel requests for what a server connection does, and the one that it brings itself.

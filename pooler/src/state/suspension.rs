@@ -78,7 +78,12 @@ pub fn of_server(server: &Server) -> InHand {
     let asks = |request: &Request| {
         matches!(
             request,
-            Request::Prelude | Request::Restore { .. } | Request::Align | Request::Clean | Request::Lookup
+            Request::Prelude
+                | Request::Restore { .. }
+                | Request::Align
+                | Request::Clean
+                | Request::Lookup
+                | Request::Role
         )
     };
     let pipeline = server.pipeline.as_ref().filter(|_| matches!(server.state, State::Pipelined));

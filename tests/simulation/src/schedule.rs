@@ -125,6 +125,7 @@ pub fn of_seed(seed: u64, count: usize) -> (Setup, Vec<Step>) {
         ban: 0,
         replay_wait: 100,
         shared_listen: true,
+        reports_standby: true,
     };
     // A worker serves a part of the database's clients where there are connections enough for that.
     if dice.below(3) == 0 {
@@ -136,6 +137,7 @@ pub fn of_seed(seed: u64, count: usize) -> (Setup, Vec<Step>) {
     if dice.below(4) == 0 {
         (setup.servers, setup.ban) = (dice.of(&[2, 3]), dice.of(&[0, 1_000_000]));
         setup.replay_wait = dice.of(&[0, 10, 100, 3000]);
+        setup.reports_standby = dice.below(4) > 0;
     }
     if setup.session_mode {
         // Else clients would wait for others to leave.

@@ -39,6 +39,8 @@ pub struct Setup {
     pub replay_wait: u64,
     /// Whether one connection listens for all clients of the pool.
     pub shared_listen: bool,
+    /// Whether servers report `in_hot_standby`, as PostgreSQL does from 14 on.
+    pub reports_standby: bool,
 }
 
 impl Default for Setup {
@@ -62,6 +64,7 @@ impl Default for Setup {
             ban: 0,
             replay_wait: 100,
             shared_listen: true,
+            reports_standby: true,
         }
     }
 }

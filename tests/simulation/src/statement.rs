@@ -39,6 +39,8 @@ pub enum Command {
         channel: String,
         payload: String,
     },
+    /// A row that says whether the server is a standby.
+    IsStandby,
     /// It fails when it runs.
     DivideByZero,
     /// What concerns no settings.
@@ -128,6 +130,7 @@ fn command(tokens: &[Token]) -> Command {
         ["insert", ..] => Command::Insert(text(tokens)),
         ["select", rest @ ..] if tokens.contains(&Token::Sign('/')) && rest.len() == 2 => Command::DivideByZero,
         ["select", "$1"] => Command::Echo,
+        ["select", "pg_catalog.pg_is_in_recovery"] => Command::IsStandby,
         ["select"] if tokens.len() == 2 => Command::Select(text(tokens)),
         ["copy", _, "from", "stdin"] => Command::CopyIn,
         ["copy", table, "to", "stdout"] => Command::CopyOut { long: *table == "long" },

@@ -50,6 +50,7 @@ pub struct World {
     count: usize,
     ledger: Ledger,
     reports_search_path: bool,
+    reports_standby: bool,
     /// Whether a client keeps its server connection until it leaves.
     session_mode: bool,
 }
@@ -74,6 +75,7 @@ impl World {
             count: 0,
             ledger: Ledger::of(setup.servers),
             reports_search_path: setup.reports_search_path,
+            reports_standby: setup.reports_standby,
             session_mode: setup.session_mode,
         };
         (0..setup.servers).for_each(|host| world.start(host));
@@ -123,7 +125,6 @@ impl World {
             again |= self.hear_servers();
             again |= self.hear_clients();
             if !again {
-                self.know_standbys();
                 self.check_beliefs();
                 return;
             }
@@ -171,6 +172,8 @@ impl World {
                     self.say(who, 0, &[DISCARD_ALL]);
                 }
             }
+            // The monitor asks at intervals, and at once where a worker has met something.
+            (0..self.hosts.len()).for_each(|host| self.look(host));
             (0..4 * self.hosts.len()).for_each(|host| self.ask(host / 2));
             self.settle();
             let rests = |client: &Client| client.greeted && client.units.is_empty() && client.status == b'I';

@@ -2,7 +2,7 @@
 
 #![allow(clippy::panic)]
 
-use simulation::schedule::Step::{self, Look, Order, Promote, Say, Send, Start, Stop, Turn};
+use simulation::schedule::Step::{self, Look, Order, Promote, Replay, Say, Send, Settle, Start, Stop, Turn};
 use simulation::search::run;
 use simulation::setup::Setup;
 
@@ -35,6 +35,48 @@ fn a_write_that_waits_follows_the_primary() {
         Look { who: 1 },
         Turn,
         Order { what: 1 },
+    ];
+    holds(&setup, &steps);
+}
+
+/// A client commits, the primary is restarted as a standby that has less, and nobody has told the pooler but the new
+/// connections: by a parameter of their logins, or when they are asked, before PostgreSQL 14.
+fn reads_what_it_committed(reports_standby: bool) {
+    let setup = Setup { servers: 3, pipelining: false, replay_wait: 3000, reports_standby, ..Setup::default() };
+    let steps = [
+        Say { who: 1, form: 2, statements: vec![40, 26, 0] },
+        Settle,
+        Say { who: 1, form: 3, statements: vec![27, 28] },
+        Replay { who: 1, count: 2 },
+        Promote { who: 1 },
+        Start { who: 0 },
+        Settle,
+    ];
+    holds(&setup, &steps);
+}
+
+#[test]
+fn a_primary_that_comes_back_as_a_standby_is_not_read_as_the_primary() {
+    reads_what_it_committed(true);
+}
+
+#[test]
+fn a_primary_that_comes_back_as_a_standby_and_does_not_report_it_is_asked() {
+    reads_what_it_committed(false);
+}
+
+/// A write gets a connection to a server that has just become a standby, and waits for its session to be brought in line
+/// while the monitor asks: it goes to the new primary.
+#[test]
+fn a_write_that_has_a_connection_to_a_former_primary_goes_to_the_new_one() {
+    let setup = Setup { clients: 6, pool_size: 4, workers: 3, members: 3, servers: 2, ..Setup::default() };
+    let steps = [
+        Say { who: 2, form: 8, statements: vec![141, 26] },
+        Say { who: 2, form: 4, statements: vec![174, 26] },
+        Send { who: 2, bytes: usize::MAX },
+        Promote { who: 1 },
+        Start { who: 0 },
+        Turn,
     ];
     holds(&setup, &steps);
 }

@@ -34,8 +34,6 @@ pub(super) struct Connection {
     pub(super) id: usize,
     /// Which server it leads to.
     pub(super) host: usize,
-    /// It may have been chosen for a unit before the server was known to be a standby.
-    pub(super) is_chosen: bool,
     pub(super) socket: UnixStream,
     pub(super) input: Vec<u8>,
     pub(super) is_logged_in: bool,
@@ -49,8 +47,8 @@ pub(super) struct Connection {
     pub(super) own_asked: usize,
     pub(super) session: Session,
     pub(super) reported: Values,
-    /// Whether it has said that it is a standby's.
-    pub(super) standby: bool,
+    /// Whether it has said that it is a standby's, if it says that.
+    pub(super) standby: Option<bool>,
     pub(super) statements: HashMap<Vec<u8>, String>,
     pub(super) portals: HashMap<Vec<u8>, (String, Option<String>)>,
     pub(super) skips: bool,
@@ -83,7 +81,6 @@ impl Connection {
         Self {
             id,
             host,
-            is_chosen: false,
             socket,
             input: Vec::new(),
             is_logged_in: false,
@@ -95,7 +92,7 @@ impl Connection {
             own_asked: 0,
             session: Session::default(),
             reported: Values::new(),
-            standby: false,
+            standby: None,
             statements: HashMap::new(),
             portals: HashMap::new(),
             skips: false,
@@ -145,7 +142,7 @@ impl Connection {
     }
 
     /// The server lets everybody in.
-    pub(super) fn log_in(&mut self, reports_search_path: bool, standby: bool) {
+    pub(super) fn log_in(&mut self, reports_search_path: bool, standby: Option<bool>) {
         let Ok(Some((Packet::Startup(_), count))) = startup::read(&self.input) else { return };
         self.input.drain(..count);
         self.is_logged_in = true;
@@ -157,7 +154,9 @@ impl Connection {
         let mut out = Vec::new();
         backend::write_authentication(&mut out, &backend::Authentication::Ok);
         self.standby = standby;
-        backend::write_parameter_status(&mut out, "in_hot_standby", if standby { "on" } else { "off" });
+        if let Some(standby) = standby {
+            backend::write_parameter_status(&mut out, "in_hot_standby", if standby { "on" } else { "off" });
+        }
         for (name, value) in &told {
             backend::write_parameter_status(&mut out, name, value);
         }
@@ -168,7 +167,7 @@ impl Connection {
 
     /// What is reported has changed.
     pub(super) fn report(&mut self, standby: bool) {
-        if std::mem::replace(&mut self.standby, standby) != standby {
+        if self.standby.as_mut().is_some_and(|told| std::mem::replace(told, standby) != standby) {
             let value = if standby { "on" } else { "off" };
             self.say(|out| backend::write_parameter_status(out, "in_hot_standby", value));
         }

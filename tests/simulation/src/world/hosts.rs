@@ -17,9 +17,6 @@ pub(super) struct Host {
     /// It replays the primary's log, and writes nothing.
     pub(super) is_standby: bool,
     timeline: u32,
-    /// The monitor has found it to be a standby; the workers know that too.
-    pub(super) is_found_standby: bool,
-    pub(super) is_known_standby: bool,
     /// How much of the log it shows.
     pub(super) position: usize,
     /// It has been asked for its position, and this is what it will have said.
@@ -30,16 +27,7 @@ impl Host {
     /// One of this number; the first is the primary.
     pub(super) fn new(number: usize) -> Self {
         let port = 10 * u16::try_from(number).unwrap() + 5;
-        Self {
-            port,
-            listener: None,
-            is_standby: number > 0,
-            timeline: 1,
-            is_found_standby: false,
-            is_known_standby: false,
-            position: 0,
-            asked: None,
-        }
+        Self { port, listener: None, is_standby: number > 0, timeline: 1, position: 0, asked: None }
     }
 
     fn socket(&self, folder: &Path) -> std::path::PathBuf {
@@ -139,24 +127,12 @@ impl World {
         }
         let number = self.host(who);
         let host = &mut self.hosts[number];
-        host.is_found_standby = host.listener.is_some() && host.is_standby;
         let finding = match host.listener {
             Some(_) => Finding::Answer { standby: host.is_standby, lsn: host.lsn(), timeline: host.timeline },
             None => Finding::Down,
         };
         trace!("the monitor finds server {number}: {finding:?}");
         self.pooler.find(number, finding);
-    }
-
-    /// The workers know what the monitor has found. What they have chosen a connection for before is sent all the same.
-    pub(super) fn know_standbys(&mut self) {
-        for (number, host) in self.hosts.iter_mut().enumerate() {
-            if host.is_found_standby && !host.is_known_standby {
-                let here = self.connections.iter_mut().filter(|connection| connection.host == number);
-                here.for_each(|connection| connection.is_chosen = true);
-            }
-            host.is_known_standby = host.is_found_standby;
-        }
     }
 
     /// A server is asked how far it has come, or has answered that.
@@ -188,11 +164,6 @@ impl World {
     /// with a primary.
     pub(super) fn judge_read(&self, number: usize, unit: &str) {
         let session = &unit[..=unit.rfind('.').expect("a name of three parts")];
-        // A FAULT OF THE POOLER THAT IS NOT MENDED YET: a primary that comes back as a standby is read as the primary that it
-        // was until the monitor has asked it, though its greeting says that it is a standby.
-        if self.hosts[number].is_standby && !self.hosts[number].is_known_standby {
-            return;
-        }
         let own = self.log.iter().rposition(|name| name.starts_with(session)).map_or(0, |place| place + 1);
         let shown = self.hosts[number].position;
         assert!(

@@ -91,10 +91,9 @@ impl World {
         }
         let connection = &mut self.connections[at];
         if self.hosts[connection.host].is_standby && command.writes() {
-            let known =
-                connection.unit.is_some() && !connection.is_chosen && self.hosts[connection.host].is_known_standby;
-            // A session that keeps its connection keeps its server.
-            assert!(!known || self.session_mode, "{command:?} is sent to a server that is known to be a standby");
+            // It has told so before anything was sent. A session that keeps its connection keeps its server.
+            let ours = connection.unit.is_none();
+            assert!(ours || self.session_mode, "{command:?} is sent to a server that has said that it is a standby");
             struck = Some("25006");
         }
         let outcome = connection.session.run(command, struck);
@@ -126,6 +125,10 @@ impl World {
                     Command::Select(text) => connection.tell_row(text),
                     Command::Echo => parameter.into_iter().for_each(|text| connection.tell_row(text)),
                     Command::CopyOut { long } => connection.copy_out(*long),
+                    Command::IsStandby => {
+                        let standby = self.hosts[connection.host].is_standby;
+                        connection.tell_row(if standby { "t" } else { "f" });
+                    }
                     _ => (),
                 }
                 connection.tell_end(tag);
@@ -175,7 +178,6 @@ impl World {
         let open = connection.session.explicit;
         match connection.unit.take() {
             Some((place, name, mut theirs)) => {
-                connection.is_chosen = false;
                 theirs.finish();
                 theirs.done.clear();
                 self.ledger.ran(&name, said, status);

@@ -93,6 +93,7 @@ impl World {
         match what {
             0 => backend::write_notice(&mut out, "NOTICE", "00000", "hum"),
             1 => write_notification(&mut out, HUM, "p"),
+            _ if connection.standby.is_none() => (),
             _ => backend::write_parameter_status(&mut out, "in_hot_standby", standby),
         }
         connection.made += out.len();
@@ -140,7 +141,8 @@ impl World {
         for connection in &mut self.connections {
             let open = hear(&mut connection.socket, &mut connection.input, &mut any);
             if !connection.is_logged_in {
-                connection.log_in(self.reports_search_path, self.hosts[connection.host].is_standby);
+                let standby = self.reports_standby.then_some(self.hosts[connection.host].is_standby);
+                connection.log_in(self.reports_search_path, standby);
             }
             if connection.is_logged_in {
                 connection.take_questions();
