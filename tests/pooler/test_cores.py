@@ -1,6 +1,7 @@
 """One database served by several workers: what they have in common, what they hand to each other, who moves."""
 
 import contextlib
+import re
 import threading
 import time
 import urllib.request
@@ -238,10 +239,11 @@ def process(client):
     return found
 
 
-def test_a_connection_takes_nothing_of_its_clients_along(cored):
-    """Settings are brought in line as ever, and statements prepared on another worker are not met."""
+@pytest.mark.parametrize("kept", [50, 3])
+def test_a_connection_takes_nothing_of_its_clients_along(cored, kept):
+    """Settings are brought in line as ever, and statements that others have prepared on it are not taken for one's own."""
     with contextlib.ExitStack() as stack:
-        pooler = stack.enter_context(with_metrics(cored, 2, 2, max_prepared_statements=50))
+        pooler = stack.enter_context(with_metrics(cored, 2, 2, max_prepared_statements=kept))
         # A pool of two has one worker.
         pooler.reload(default_pool_size=4)
         crowd = clients(pooler, 8, stack)
@@ -258,6 +260,27 @@ def test_a_connection_takes_nothing_of_its_clients_along(cored):
 
         assert min(at_once(crowd, work, 3)) > 0
         assert count(pooler, "connections_handed_over_total") > 0
+        for client in crowd:
+            assert int(client.value("SELECT count(*) FROM pg_prepared_statements")) <= kept
+
+
+def test_a_connection_keeps_what_is_prepared_on_it_when_it_is_handed_over(cored):
+    with contextlib.ExitStack() as stack:
+        pooler = stack.enter_context(with_metrics(cored, 2, 4))
+        crowd = clients(pooler, 8, stack)
+        for client in crowd:
+            assert client.ask(parse("s", "SELECT 7"), SYNC) == "1 Z:I"
+
+        def work(client):
+            answer = client.ask(query("BEGIN"), bind("s"), EXECUTE, SYNC, query("COMMIT"), units=3)
+            assert answer == "C:BEGIN Z:T 2 D:7 C:SELECT 1 Z:T C:COMMIT Z:I"
+
+        assert min(at_once(crowd, work, 3)) > 0
+        assert count(pooler, "connections_handed_over_total") > 0
+        [row] = [row for row in pooler.show("PREPARED") if row["database"] == "d"]
+        assert int(row["server_parse_count"]) <= 4, "once for each connection"
+        names = {client.value("SELECT string_agg(name, ' ') FROM pg_prepared_statements") for client in crowd}
+        assert len(names) == 1 and re.fullmatch("howdah_[0-9a-f]{32}", names.pop())
 
 
 def row(*values):

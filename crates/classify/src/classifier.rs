@@ -30,7 +30,7 @@ struct Slot {
     verdict: Arc<Verdict>,
 }
 
-/// Keys are hashes already.
+/// Hashes keys that are hashes already.
 #[derive(Debug, Default)]
 pub struct Same(u64);
 

@@ -34,7 +34,7 @@ mod statement;
 pub mod verdict;
 
 pub use catalog::{Catalog, Malformed};
-pub use classifier::Classifier;
+pub use classifier::{Classifier, Same};
 pub use shape::Route;
 pub use statement::Words;
 pub use verdict::{Command, Consistency, Discard, Isolation, Kind, Modes, Reason, Role, Set, Value, Verdict};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use classify::Verdict;
 use wire::backend::{Report, tag};
 
+use crate::known::Known;
 use crate::request::Request;
-use crate::statement::{Known, Statement};
 
 /// Where the body of a long message goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,12 +109,11 @@ impl Exchange {
     /// What an error says about a prepared statement of the pooler's own: that the server does not have it, or has it
     /// where it was thought not to, or that its plan is stale. Whoever uses the statement next prepares it afresh.
     pub fn forgets_statement(&self, known: &mut Known, report: &Report) -> bool {
-        let again = |statement: &Statement| statement.generation.set(statement.generation.get() + 1);
         match (report.code.as_str(), self.requests.front()) {
             ("26000", Some(Request::Bind(Some(statement)) | Request::Describe(Some(statement)))) => {
                 known.remove(statement);
             }
-            ("42P05", Some(Request::Parse { statement: Some(statement), unnamed: false, .. })) => again(statement),
+            ("42P05", Some(Request::Parse { statement: Some(statement), unnamed: false, .. })) => statement.renew(),
             (
                 "0A000",
                 Some(
@@ -122,7 +121,7 @@ impl Exchange {
                     | Request::Describe(Some(statement))
                     | Request::Execute(Some(statement)),
                 ),
-            ) if report.routine == "RevalidateCachedQuery" => again(statement),
+            ) if report.routine == "RevalidateCachedQuery" => statement.renew(),
             _ => return false,
         }
         true

@@ -4,7 +4,8 @@
 //!   [cannot be carried](pins) elsewhere, to what it [listens](channels), and the connection that it has ([`checkout`]).
 //! - A server connection: what it was [asked and has answered](exchange), what is believed of its session
 //!   ([`session::Confirmed`]), and the [units](extent) of several clients on a [pipelined](pipeline) one.
-//! - A statement: its [`fingerprint`] says how it may be sent, and whether servers are to [keep](keeping) it.
+//! - A statement: what it [is](statement) to all workers, whether a server connection [knows](known) it, how it may be sent
+//!   (its [`fingerprint`]), and whether servers are to [keep](keeping) it.
 //! - A pool: its [totals], when it tries [again](failure), its [share](quota) of limits.
 //! - One database on several workers: [`Spread`] and [`Ledger`].
 //!
@@ -26,6 +27,7 @@ pub mod busy_poll;
 pub mod channels;
 pub mod checkout;
 pub mod client;
+pub mod digest;
 pub mod exchange;
 pub mod extent;
 pub mod failure;
@@ -33,6 +35,7 @@ pub mod fingerprint;
 pub mod hub;
 pub mod keeping;
 pub mod keys;
+pub mod known;
 mod ledger;
 pub mod lexing;
 pub mod pins;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use classify::{Discard, Kind, Value, Verdict};
 use wire::backend::Status;
 
+use crate::known::Prepared;
 use crate::statement::Statement;
 
 /// What was asked of the server and has not been answered, in order.
@@ -46,7 +47,7 @@ pub enum Request {
     /// A Close that the client sent.
     Close,
     /// A Close of ours: this statement makes room.
-    Evict(Rc<Statement>, u64),
+    Evict(Prepared),
     /// An answer that the client gets without the server being asked.
     Invented {
         /// Its type byte.

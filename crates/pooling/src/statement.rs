@@ -1,28 +1,61 @@
-//! Prepared statements. What a client prepares is remembered by its definition; each server connection knows some of
-//! the definitions under names of ours, and is given one when a client binds it there.
+//! Prepared statements. What a client prepares is remembered by its definition; each server connection [knows](crate::known)
+//! some of the definitions under names of ours, and is given one when a client binds it there.
 //!
 //! PostgreSQL reads literals when it parses, by the settings of the session: `'02/03/2024'::date` is one day or another.
-//! So a statement is shared only among sessions that read its text alike; the number of their *reading* is part of it.
+//! So a statement is shared only among sessions that read its text alike: their *reading* is part of what it is. So is
+//! how many definitions had been seen that may have changed tables, since PostgreSQL does not look again for the types and
+//! tables that it has found.
+//!
+//! Names are made of all that, and of nothing that one worker knows alone ([`StatementId`]).
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasherDefault;
 use std::rc::Rc;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use classify::Verdict;
+use classify::{Same, Verdict};
 
+use crate::digest::digest;
 use crate::fingerprint::Fingerprint;
 use crate::keeping::Counts;
 use crate::lexing::{Lexing, Reading, UNCLEAR};
 use crate::session::Sets;
 use crate::vars::{Tracked, Vars};
 
+/// What tells a statement from all others, the same on all workers: a hash of its definition, of how its text is read,
+/// and of the definitions of tables that had been seen before. One that is shared with nobody has a number in place of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct StatementId(u128);
+
+impl StatementId {
+    fn of(definition: &[u8], reading: Reading, renewals: Option<u64>) -> Self {
+        let renewals = renewals.unwrap_or(u64::MAX);
+        Self(digest(&[&reading.to_le_bytes(), &renewals.to_le_bytes(), definition]))
+    }
+
+    /// The name that servers know a generation of it by. Nobody can guess it, to put a statement of their own under it.
+    pub fn name(self, generation: u64) -> Vec<u8> {
+        const PREFIX: &[u8] = b"howdah_";
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut name = Vec::with_capacity(PREFIX.len() + 40);
+        name.extend_from_slice(PREFIX);
+        let digit = |of: u128| DIGITS[(of & 15) as usize];
+        name.extend((0..32).rev().map(|place| digit(self.0 >> (4 * place))));
+        if generation > 0 {
+            name.push(b'_');
+            name.extend_from_slice(generation.to_string().as_bytes());
+        }
+        name
+    }
+}
+
 /// A definition: a text with its parameter types.
 #[derive(Debug)]
 pub struct Statement {
-    /// Its number, unlike any other's in this worker; the name on servers is made of it.
-    pub id: u64,
+    /// What tells it from all others; the name on servers is made of it.
+    pub id: StatementId,
     /// As it stands in a Parse.
     pub definition: Box<[u8]>,
     /// How its text is read.
@@ -40,6 +73,9 @@ pub struct Statement {
 /// A statement on its way to another worker.
 #[derive(Debug)]
 pub struct Carried {
+    /// None where it is to be another statement.
+    id: Option<StatementId>,
+    generation: u64,
     definition: Box<[u8]>,
     reading: Reading,
     lexing: Lexing,
@@ -50,7 +86,7 @@ impl Carried {
     /// One of which only the text is known, and how that is taken apart: it is read as its session reads when a server
     /// is to prepare it next.
     pub fn anew(definition: Box<[u8]>, lexing: Lexing) -> Self {
-        Self { definition, reading: UNCLEAR, lexing, renewals: None }
+        Self { id: None, generation: 0, definition, reading: UNCLEAR, lexing, renewals: None }
     }
 
     /// As it stands in a Parse.
@@ -67,19 +103,19 @@ impl Carried {
 impl Statement {
     /// The name that servers know it by.
     pub fn name(&self) -> Vec<u8> {
-        self.name_of(self.generation.get())
+        self.id.name(self.generation.get())
     }
 
-    /// The name that an earlier generation of it has on servers. Nobody can guess it, to put a statement of their own
-    /// under it.
-    pub fn name_of(&self, generation: u64) -> Vec<u8> {
-        format!("howdah_{:016x}_{}_{generation}", secret(), self.id).into_bytes()
+    /// Servers are to prepare it afresh, by another name.
+    pub fn renew(&self) {
+        self.generation.set(self.generation.get() + 1);
     }
 
     /// What another worker needs to know of it.
     pub fn carry(&self) -> Carried {
-        let &Self { reading, lexing, renewals, .. } = self;
-        Carried { definition: self.definition.clone(), reading, lexing, renewals }
+        let &Self { id, reading, lexing, renewals, .. } = self;
+        let (definition, generation) = (self.definition.clone(), self.generation.get());
+        Carried { id: Some(id), generation, definition, reading, lexing, renewals }
     }
 
     /// Its text.
@@ -98,17 +134,6 @@ impl Statement {
     }
 }
 
-/// A number that others do not know, for as long as the process lives.
-fn secret() -> u64 {
-    static SECRET: OnceLock<u64> = OnceLock::new();
-    *SECRET.get_or_init(|| {
-        let mut bytes = [0; 8];
-        // Without random bytes nobody can log in either: then the name need not be a secret.
-        let _ = getrandom::fill(&mut bytes);
-        u64::from_ne_bytes(bytes)
-    })
-}
-
 /// Whether a text has a literal that PostgreSQL reads as of the moment at which it analyses the text (`'now'`,
 /// `'today'`): who prepares it later means a later moment, and cannot share it. Where a quote may be escaped, any of
 /// these words counts.
@@ -125,15 +150,24 @@ fn has_moment(text: &[u8]) -> bool {
 }
 
 /// All definitions that clients of one pool have under names, or that servers keep without one.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Statements {
-    by_definition: HashMap<Reading, HashMap<Box<[u8]>, Rc<Statement>>>,
-    count: usize,
-    next: u64,
+    by_id: HashMap<StatementId, Rc<Statement>, BuildHasherDefault<Same>>,
+    /// The number of the last that was shared with nobody.
+    last: u128,
     sweep_at: usize,
     renewals: Option<u64>,
     /// How often texts without a name have come.
     pub unnamed: Counts,
+}
+
+impl Default for Statements {
+    fn default() -> Self {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        // Each counts from a place of its own: nothing is asked of other workers for each number.
+        let first = digest(&[&COUNT.fetch_add(1, Ordering::Relaxed).to_le_bytes()]);
+        Self { by_id: HashMap::default(), last: first, sweep_at: 0, renewals: None, unnamed: Counts::default() }
+    }
 }
 
 impl Statements {
@@ -142,18 +176,23 @@ impl Statements {
         if reading == UNCLEAR {
             return Rc::new(self.make(definition, lexing));
         }
-        if let Some(known) = self.by_definition.get(&reading).and_then(|alike| alike.get(definition)) {
+        let id = StatementId::of(definition, reading, self.renewals);
+        if let Some(known) = self.by_id.get(&id) {
             return known.clone();
         }
         if has_moment(definition) {
             return Rc::new(self.make(definition, lexing));
         }
-        if self.count >= self.sweep_at.max(1000) {
+        let statement = Statement { id, reading, ..self.make(definition, lexing) };
+        self.insert(statement)
+    }
+
+    fn insert(&mut self, statement: Statement) -> Rc<Statement> {
+        if self.by_id.len() >= self.sweep_at.max(1000) {
             self.sweep();
         }
-        let statement = Rc::new(Statement { reading, ..self.make(definition, lexing) });
-        self.by_definition.entry(reading).or_default().insert(definition.into(), statement.clone());
-        self.count += 1;
+        let statement = Rc::new(statement);
+        self.by_id.insert(statement.id, statement.clone());
         statement
     }
 
@@ -162,24 +201,21 @@ impl Statements {
     pub fn renew(&mut self, renewals: Option<u64>) {
         if self.renewals != renewals {
             self.renewals = renewals;
-            self.by_definition.clear();
-            self.count = 0;
+            self.sweep();
         }
     }
 
+    /// Forgets those that no client has.
     fn sweep(&mut self) {
-        for alike in self.by_definition.values_mut() {
-            alike.retain(|_, statement| Rc::strong_count(statement) > 1);
-        }
-        self.by_definition.retain(|_, alike| !alike.is_empty());
-        self.count = self.by_definition.values().map(HashMap::len).sum();
-        self.sweep_at = self.count * 2;
+        self.by_id.retain(|_, statement| Rc::strong_count(statement) > 1);
+        self.sweep_at = self.by_id.len() * 2;
     }
 
+    /// One that is shared with nobody.
     fn make(&mut self, definition: &[u8], lexing: Lexing) -> Statement {
-        self.next += 1;
+        self.last = self.last.wrapping_add(1);
         Statement {
-            id: self.next,
+            id: StatementId(self.last),
             definition: definition.into(),
             reading: UNCLEAR,
             lexing,
@@ -191,107 +227,18 @@ impl Statements {
 
     /// A statement that comes from another worker: shared with those who would have shared it there.
     pub fn adopt(&mut self, carried: Carried) -> Rc<Statement> {
-        let Carried { definition, reading, lexing, renewals } = carried;
-        if renewals == self.renewals {
-            return self.share(&definition, reading, lexing);
+        let Carried { id, generation, definition, reading, lexing, renewals } = carried;
+        let Some(id) = id else { return self.share(&definition, reading, lexing) };
+        if let Some(known) = self.by_id.get(&id) {
+            known.generation.set(known.generation.get().max(generation));
+            return known.clone();
         }
-        Rc::new(Statement { reading, renewals, ..self.make(&definition, lexing) })
+        let (generation, fingerprint) = (Cell::new(generation), RefCell::new(None));
+        let statement = Statement { id, definition, reading, lexing, fingerprint, generation, renewals };
+        if statement.is_shared() { self.insert(statement) } else { Rc::new(statement) }
     }
 
     /// How many are known.
-    pub fn len(&self) -> usize {
-        self.count
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
-
-/// In which way a session with these settings reads statements.
-pub fn reading(vars: &Vars, sets: &Sets, tracked: &Tracked) -> Reading {
-    // Nobody can look for two texts of one hash without these keys.
-    static KEYS: OnceLock<[RandomState; 2]> = OnceLock::new();
-    let mut text = String::new();
-    for (place, name) in tracked.names().enumerate() {
-        if name != "application_name" {
-            text.push_str(vars.get(place).unwrap_or("\u{1}"));
-            text.push('\0');
-        }
-    }
-    sets.write_reading(&mut text);
-    let [high, low] = KEYS.get_or_init(Default::default).each_ref().map(|key| u128::from(key.hash_one(&text)));
-    let reading = high << 64 | low;
-    if reading == UNCLEAR { 0 } else { reading }
-}
-
-/// The statements that a server connection knows, the one used longest ago first to go.
-#[derive(Debug, Default)]
-pub struct Known {
-    by_id: HashMap<u64, (Rc<Statement>, u64, u64)>,
-    clock: u64,
-}
-
-impl Known {
-    /// Whether the server knows it as it is now; counts as a use.
-    pub fn uses(&mut self, statement: &Statement) -> bool {
-        self.clock += 1;
-        let clock = self.clock;
-        match self.by_id.get_mut(&statement.id) {
-            Some((_, generation, used)) if *generation == statement.generation.get() => {
-                *used = clock;
-                true
-            }
-            _ => false,
-        }
-    }
-
-    /// Whether the server knows it as it is now.
-    pub fn has(&self, statement: &Statement) -> bool {
-        self.by_id.get(&statement.id).is_some_and(|(_, generation, _)| *generation == statement.generation.get())
-    }
-
-    /// Notes that it is being prepared; gives those that must be closed: an earlier generation of it, and what is too
-    /// much for `limit`, each with its generation there.
-    pub fn add(&mut self, statement: &Rc<Statement>, limit: usize) -> Vec<(Rc<Statement>, u64)> {
-        self.clock += 1;
-        let entry = (statement.clone(), statement.generation.get(), self.clock);
-        let before = self.by_id.insert(statement.id, entry);
-        let mut closed: Vec<_> = before.into_iter().map(|(statement, generation, _)| (statement, generation)).collect();
-        while self.by_id.len() > limit.max(1) {
-            let oldest = self.by_id.iter().min_by_key(|(_, (_, _, used))| *used).map(|(&id, _)| id);
-            let Some((statement, generation, _)) = oldest.and_then(|oldest| self.by_id.remove(&oldest)) else { break };
-            closed.push((statement, generation));
-        }
-        closed
-    }
-
-    /// Forgets one: it was not prepared after all.
-    pub fn remove(&mut self, statement: &Statement) {
-        self.by_id.remove(&statement.id);
-    }
-
-    /// Notes that the server knows this generation of it still.
-    pub fn restore(&mut self, statement: &Rc<Statement>, generation: u64) {
-        self.by_id.entry(statement.id).or_insert_with(|| (statement.clone(), generation, 0));
-    }
-
-    /// Whether the server still has them is not known: whoever uses one prepares it afresh, by another name.
-    pub fn doubt(&self) {
-        for (statement, generation, _) in
-            self.by_id.values().filter(|(statement, of, _)| *of == statement.generation.get())
-        {
-            statement.generation.set(generation + 1);
-        }
-    }
-
-    /// Forgets all.
-    pub fn clear(&mut self) {
-        self.by_id.clear();
-    }
-
-    /// How many it knows.
     pub fn len(&self) -> usize {
         self.by_id.len()
     }
@@ -302,9 +249,111 @@ impl Known {
     }
 }
 
+/// In which way a session with these settings reads statements.
+pub fn reading(vars: &Vars, sets: &Sets, tracked: &Tracked) -> Reading {
+    let mut text = String::new();
+    for (place, name) in tracked.names().enumerate() {
+        if name != "application_name" {
+            text.push_str(vars.get(place).unwrap_or("\u{1}"));
+            text.push('\0');
+        }
+    }
+    sets.write_reading(&mut text);
+    let reading = digest(&[text.as_bytes()]);
+    if reading == UNCLEAR { 0 } else { reading }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn share(statements: &mut Statements, definition: &[u8], reading: Reading) -> Rc<Statement> {
+        statements.share(definition, reading, Lexing::Conforming)
+    }
+
+    #[test]
+    fn a_name_says_text_types_reading_and_renewals() {
+        let (mut here, mut there) = (Statements::default(), Statements::default());
+        let one = share(&mut here, b"SELECT $1\0\0\x01\0\0\0\x17", 7);
+        assert_eq!(one.name(), share(&mut there, b"SELECT $1\0\0\x01\0\0\0\x17", 7).name());
+        let mut others = vec![
+            share(&mut there, b"SELECT $2\0\0\x01\0\0\0\x17", 7),
+            share(&mut there, b"SELECT $1\0\0\x01\0\0\0\x14", 7),
+            share(&mut there, b"SELECT $1\0\0\x01\0\0\0\x17", 8),
+        ];
+        for renewals in [Some(0), Some(1)] {
+            there.renew(renewals);
+            others.push(share(&mut there, b"SELECT $1\0\0\x01\0\0\0\x17", 7));
+        }
+        let mut names: Vec<_> = others.iter().chain([&one]).map(|statement| statement.name()).collect();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), 6);
+        there.renew(None);
+        assert_eq!(one.name(), share(&mut there, b"SELECT $1\0\0\x01\0\0\0\x17", 7).name());
+    }
+
+    #[test]
+    fn a_name_is_one_that_servers_keep_whole() {
+        for (generation, length) in [(0, 39), (7, 41), (u64::MAX, 60)] {
+            let name = StatementId(1 << 127 | 0xabc).name(generation);
+            assert!(name.starts_with(b"howdah_80000000000000000000000000000abc"));
+            assert_eq!(name.len(), length);
+        }
+    }
+
+    #[test]
+    fn what_is_shared_with_nobody_has_a_name_of_its_own() {
+        let mut workers = [Statements::default(), Statements::default()];
+        let mut names = Vec::new();
+        for statements in &mut workers {
+            for _ in 0..3 {
+                names.push(share(statements, b"SELECT 1", UNCLEAR).name());
+                names.push(share(statements, b"SELECT 'now'", 7).name());
+            }
+        }
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), 12);
+    }
+
+    #[test]
+    fn a_client_that_moves_shares_with_those_who_know_the_same() {
+        let (mut here, mut there) = (Statements::default(), Statements::default());
+        here.renew(Some(1));
+        there.renew(Some(2));
+        let (old, alone) = (share(&mut here, b"SELECT 1", 7), share(&mut here, b"SELECT 1", UNCLEAR));
+        old.renew();
+        let arrived = there.adopt(old.carry());
+        assert_eq!((arrived.name(), arrived.reading), (old.name(), 7));
+        assert!(Rc::ptr_eq(&arrived, &there.adopt(old.carry())), "two that come from there share");
+        assert!(!Rc::ptr_eq(&arrived, &share(&mut there, b"SELECT 1", 7)), "what it names may be another table by now");
+        let arrived = there.adopt(alone.carry());
+        assert_eq!((arrived.name(), arrived.is_shared()), (alone.name(), false));
+        // It comes back, and has been prepared afresh meanwhile.
+        arrived.renew();
+        assert_eq!(here.adopt(arrived.carry()).name(), arrived.name());
+        let known = there.adopt(old.carry());
+        known.renew();
+        assert!(Rc::ptr_eq(&old, &here.adopt(known.carry())));
+        assert_eq!(old.name(), known.name());
+    }
+
+    #[test]
+    fn what_no_client_has_is_forgotten_and_comes_again_by_the_same_name() {
+        let mut statements = Statements::default();
+        let name = share(&mut statements, b"SELECT 1", 7).name();
+        let kept = share(&mut statements, b"SELECT 2", 7);
+        statements.renew(Some(1));
+        assert_eq!(statements.len(), 1);
+        statements.renew(None);
+        assert_eq!(share(&mut statements, b"SELECT 1", 7).name(), name);
+        assert!(Rc::ptr_eq(&kept, &share(&mut statements, b"SELECT 2", 7)));
+        for number in 0..10_000 {
+            share(&mut statements, format!("SELECT {number}").as_bytes(), 7);
+            assert!(statements.len() <= 1000);
+        }
+    }
 
     #[test]
     fn what_is_read_as_of_a_moment_is_found() {

@@ -127,7 +127,7 @@ fn undo_one(server: &mut Server, mut client: Option<&mut Client>, request: Reque
             }
         }
         // It was not closed after all.
-        Request::Evict(statement, generation) => server.known.statements.restore(&statement, generation),
+        Request::Evict(prepared) => server.known.statements.restore(prepared),
         Request::Invented { name: None, closed, .. } => {
             if let Some(client) = client.filter(|_| !replaced) {
                 client.prepared.unnamed = closed;

@@ -1,6 +1,7 @@
 //! Messages of clients, passed on to the server connection that they have. Names of prepared statements become names of
 //! the pooler's where connections are shared, and a server that does not know a statement is told it first.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -216,8 +217,7 @@ fn pass_parse(core: &mut Core, key: ClientKey, body: &[u8]) -> Result<(), wire::
     if server.known.statements.uses(&statement) {
         invent(client, server, backend::tag::PARSE_COMPLETE, Some(name), None);
     } else {
-        frontend::write_parse(server.io.out(), &statement.name(), parse.definition);
-        remember(server, &statement, limit, Some(name), false, None);
+        send_parse(server, &statement, limit, Some(name), false, None);
     }
     Ok(())
 }
@@ -243,7 +243,7 @@ fn shared_statement(core: &mut Core, key: ClientKey, parse: &Parse<'_>, renames:
         return Some(statement);
     }
     if may_keep(core, home, &statement) {
-        pass_kept(core, key, statement, parse.definition);
+        pass_kept(core, key, statement);
         return None;
     }
     Some(core.pools.get_mut(home.0)?.statements.share(parse.definition, UNCLEAR, lexing))
@@ -266,7 +266,7 @@ fn may_keep(core: &mut Core, home: PoolKey, statement: &Rc<Statement>) -> bool {
 }
 
 /// Passes on a Parse without a name of a statement that servers keep: one that knows it is not asked.
-fn pass_kept(core: &mut Core, key: ClientKey, statement: Rc<Statement>, definition: &[u8]) {
+fn pass_kept(core: &mut Core, key: ClientKey, statement: Rc<Statement>) {
     let (now, limit) = (core.now, core.config.settings.kept_statements());
     let Some((client, server)) = core.pair(key) else { return };
     begin(client, server, now);
@@ -275,8 +275,7 @@ fn pass_kept(core: &mut Core, key: ClientKey, statement: Rc<Statement>, definiti
     if server.known.statements.uses(&statement) {
         invent(client, server, backend::tag::PARSE_COMPLETE, None, before);
     } else {
-        frontend::write_parse(server.io.out(), &statement.name(), definition);
-        remember(server, &statement, limit, None, false, before);
+        send_parse(server, &statement, limit, None, false, before);
     }
 }
 
@@ -419,12 +418,12 @@ fn invent(client: &mut Client, server: &mut Server, tag: u8, name: Option<Box<[u
 /// Makes sure that a server knows a statement; the client does not see it.
 fn prepare(server: &mut Server, statement: &Rc<Statement>, limit: usize) {
     if !server.known.statements.uses(statement) {
-        frontend::write_parse(server.io.out(), &statement.name(), &statement.definition);
-        remember(server, statement, limit, None, true, None);
+        send_parse(server, statement, limit, None, true, None);
     }
 }
 
-fn remember(
+/// Has a server prepare a statement by its name of the pooler's, once what must make room for it is closed.
+fn send_parse(
     server: &mut Server,
     statement: &Rc<Statement>,
     limit: usize,
@@ -432,13 +431,14 @@ fn remember(
     hidden: bool,
     before: Option<Rc<Statement>>,
 ) {
+    for closed in server.known.statements.add(statement, limit) {
+        frontend::write_statement_target(server.io.out(), tag::CLOSE, &closed.name());
+        server.exchange.requests.push_back(Request::Evict(closed));
+    }
+    frontend::write_parse(server.io.out(), &statement.name(), &statement.definition);
     let prepared = Some(statement.clone());
     let request = Request::Parse { statement: prepared, name, unnamed: false, hidden, taken: None, before };
     server.exchange.requests.push_back(request);
-    for (oldest, generation) in server.known.statements.add(statement, limit) {
-        frontend::write_statement_target(server.io.out(), tag::CLOSE, &oldest.name_of(generation));
-        server.exchange.requests.push_back(Request::Evict(oldest, generation));
-    }
 }
 
 /// Whether the last Parse of the unnamed statement has been answered, or is of the same unit as what comes now. One of
@@ -456,20 +456,20 @@ fn parse_is_safe(server: &Server) -> bool {
 
 /// The statement that a client means, made known to the server, and its name there. A name that the client does not
 /// have is passed on as it is, and the server's error is the right one.
-fn name_on_server(
+fn name_on_server<'a>(
     client: &Client,
     server: &mut Server,
-    name: &[u8],
+    name: &'a [u8],
     renames: bool,
     limit: usize,
-) -> (Option<Rc<Statement>>, Vec<u8>) {
+) -> (Option<Rc<Statement>>, Cow<'a, [u8]>) {
     if name.is_empty() {
         let Some(statement) = client.prepared.unnamed.clone() else {
-            return (None, NO_UNNAMED.to_vec());
+            return (None, NO_UNNAMED.into());
         };
         if statement.is_shared() && server.known.statements.uses(&statement) {
             let name = statement.name();
-            return (Some(statement), name);
+            return (Some(statement), name.into());
         }
         let is_there = server.known.unnamed.as_ref().is_some_and(|unnamed| Rc::ptr_eq(unnamed, &statement));
         if !is_there || !parse_is_safe(server) {
@@ -480,15 +480,15 @@ fn name_on_server(
                 Request::Parse { statement, name: None, unnamed: true, hidden: true, taken: None, before: None };
             server.exchange.requests.push_back(request);
         }
-        return (Some(statement), Vec::new());
+        return (Some(statement), name.into());
     }
     match client.prepared.statements.get(name).cloned() {
         Some(statement) if renames => {
             prepare(server, &statement, limit);
             let name = statement.name();
-            (Some(statement), name)
+            (Some(statement), name.into())
         }
-        known => (known, name.to_vec()),
+        known => (known, name.into()),
     }
 }
 

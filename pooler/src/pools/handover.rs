@@ -2,7 +2,7 @@
 //!
 //! [`pooling::Ledger`] decides which and when. Handed over is only what is free: nothing is asked, no transaction is
 //! open, no cancel request is on its way, nothing is left of the client before. What is known of the session goes with
-//! it; the statements that are prepared there do not, they are deallocated when it has arrived.
+//! it, and which statements are prepared there: all workers call a statement by the same name.
 
 use std::rc::Rc;
 
@@ -12,7 +12,7 @@ use pooling::turn::{After, Turn};
 use pooling::vars::Vars;
 use pooling::{Standing, Step};
 
-use crate::backend::{align, close};
+use crate::backend::close;
 use crate::pools::neighbours::{self, may_travel};
 use crate::pools::{checks, size, welcome};
 use crate::reactor::{sockets, turns};
@@ -80,7 +80,7 @@ fn send_over(core: &mut Core, key: ServerKey, to: WorkerId) {
         parameters: known.parameters,
         standby: known.standby,
         mark: known.mark,
-        prepared: !known.statements.is_empty(),
+        statements: known.statements,
     };
     let parcel = Parcel {
         io,
@@ -101,7 +101,7 @@ fn send_over(core: &mut Core, key: ServerKey, to: WorkerId) {
 pub fn take_over_server(core: &mut Core, parcel: Parcel) {
     let Parcel { mut io, permit, id, place: (host, port, address), known, .. } = parcel;
     let Parcel { cancel_key, since, sslmode, unchecked, orders, .. } = parcel;
-    let CarriedBelief { sets, vars, read_only, base, parameters, standby, mark, prepared } = known;
+    let CarriedBelief { sets, vars, read_only, base, parameters, standby, mark, statements } = known;
     let key = size::pool_named(core, permit.name());
     let slot = ServerKey(core.servers.vacant());
     let watched = sockets::watch_taken(core, slot, &mut io);
@@ -118,19 +118,16 @@ pub fn take_over_server(core: &mut Core, parcel: Parcel) {
     server.known.session = Confirmed { sets: Sets::carried(sets), vars, read_only, base: Rc::from(base) };
     (server.permit, server.known.parameters) = (Some(permit), parameters);
     (server.cancels.key, server.life.since, server.known.standby) = (cancel_key, since, standby);
-    (server.at.sslmode, server.known.mark) = (sslmode, mark);
+    (server.at.sslmode, server.known.mark, server.known.statements) = (sslmode, mark, statements);
     // What was ordered meanwhile has not reached it: it may be of the configuration before.
     server.life.retire = orders < core.lifecycle.orders;
     server.life.suspended = core.is_suspended();
     server.state = State::Preparing;
     server.io.readable = true;
     core.servers.insert(server);
-    if prepared {
-        align::forget_prepared(core, slot);
-    }
     if unchecked {
         checks::run_check(core, slot);
-    } else if !prepared {
+    } else {
         turns::later(core, After::Free(slot));
     }
     welcome::take_welcome(core, members::home_of(core, pool_key));

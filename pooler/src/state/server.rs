@@ -5,9 +5,10 @@ use std::time::Instant;
 
 use pooling::exchange::Exchange;
 use pooling::keys::{ClientKey, PoolKey, ServerKey, WorkerId};
+use pooling::known::Known;
 use pooling::pipeline::Pipeline;
 use pooling::session::{Confirmed, Target};
-use pooling::statement::{Known, Statement};
+use pooling::statement::Statement;
 use wire::backend::Status;
 use wire::login::Login;
 use wire::startup::CancelKey;

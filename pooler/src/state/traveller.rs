@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use classify::Role;
 use pooling::keys::WorkerId;
+use pooling::known::Known;
 use pooling::statement::Carried;
 use wire::startup::CancelKey;
 
@@ -43,8 +44,8 @@ pub struct CarriedBelief {
     pub standby: Option<bool>,
     /// What its database was known by when it was cleaned last.
     pub mark: u64,
-    /// Whether statements are prepared on it.
-    pub prepared: bool,
+    /// The statements that it knows: their names are the same for all workers.
+    pub statements: Known,
 }
 
 /// A server connection on its way to another worker.
