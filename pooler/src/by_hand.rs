@@ -1,33 +1,44 @@
-//! A pooler that is turned by hand, for simulations: no threads, and the time that it is given.
+//! A pooler that is turned by hand, for simulations: no threads, no sockets but those in memory, and the time that it is
+//! given.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use balancer::{Configured, Failure, FailureKind, Moment, Observation, Replay, ServerId, Setup};
 use classify::Catalog;
-use mio::{Events, Poll, Token, Waker};
 use pooling::keys::WorkerId;
 
 use crate::catalog::{Knowledge, Place};
 use crate::config::Config;
 use crate::derive::Secrets;
-use crate::listen::Listener;
+use crate::io::{Listening, Wake};
+use crate::memory::{Memory, Poll};
 use crate::monitor::ClusterView;
-use crate::reactor::worker::Worker;
+use crate::reactor::work;
 use crate::shared::{Mailbox, Message, Shared};
+use crate::state::Core;
 use crate::state::server::{Residue, State};
-use crate::succession::inherited::Inherited;
 
-/// A pooler, whose workers take turns. Clients reach it by the Unix socket of port 6 in its folder, and it
+/// Where its sockets are.
+const FOLDER: &str = "/simulated";
+
+/// The token of events that wake a worker.
+const WOKEN: usize = 3;
+
+/// The socket of a port.
+pub fn socket(port: u16) -> PathBuf {
+    Path::new(FOLDER).join(format!(".s.PGSQL.{port}"))
+}
+
+/// A pooler, whose workers take turns. Clients reach it by the socket of port 6 in its folder, and it
 /// reaches the server of its one database, `d`, by that of port 5, or the servers by those of ports 5, 15 and so on. No
 /// statement but those without functions and relations is known to be a read.
 pub struct Pooler {
-    workers: Vec<Worker>,
+    workers: Vec<(Core, Poll)>,
     shared: Arc<Shared>,
     /// What is known of several servers.
     cluster: Option<Cluster>,
-    events: Events,
     knowledge: Arc<Knowledge>,
     /// The time, which passes only by [`Self::pass`].
     now: Instant,
@@ -86,10 +97,10 @@ impl Pooler {
     /// One of so many workers and servers, with these settings besides those that it needs, as lines of `pgbouncer.ini`.
     ///
     /// # Panics
-    /// Where the settings cannot be read, or the folder's sockets cannot be made.
-    pub fn new(folder: &Path, workers: usize, servers: usize, settings: &str) -> Self {
+    /// Where the settings cannot be read.
+    pub fn new(memory: &Memory, workers: usize, servers: usize, settings: &str) -> Self {
         crate::log::be_quiet();
-        let place = folder.display();
+        let place = FOLDER;
         let text = format!(
             "[databases]\nd = host={place} port=5\n[pgbouncer]\nlisten_addr =\nlisten_port = 6\nunix_socket_dir = {place}\n\
              auth_type = any\npool_mode = transaction\nlog_pooler_errors = 0\n{settings}"
@@ -105,28 +116,29 @@ impl Pooler {
             entry.servers = (0..servers).map(server).collect();
         }
         let database = Place::of(&config, "d").unwrap();
-        let listeners = Listener::all(&config.settings, &mut Inherited::default()).unwrap();
-        let [monitor, reader, asker] = [(); 3].map(|()| Poll::new().unwrap());
-        let polls: Vec<Poll> = (0..workers).map(|_| Poll::new().unwrap()).collect();
-        let waker = |poll: &Poll| Waker::new(poll.registry(), Token(3)).unwrap();
+        let polls: Vec<Poll> = (0..workers).map(|_| memory.poll()).collect();
+        let waker = |poll: &Poll| Box::new(poll.waker()) as Box<dyn Wake>;
         let mailbox = |poll| Mailbox { messages: Mutex::default(), waker: waker(poll) };
         let mailboxes = polls.iter().map(mailbox).collect();
         let (secrets, _) = Secrets::new().unwrap();
-        let shared = Arc::new(Shared::new(config, mailboxes, secrets, waker(&monitor), waker(&reader), waker(&asker)));
+        // What other threads would do, the schedule does.
+        let [monitor, reader, asker] = [(); 3].map(|()| waker(&memory.poll()));
+        let shared = Arc::new(Shared::new(config, mailboxes, secrets, monitor, reader, asker));
         let knowledge = shared.library.knowledge(database);
         knowledge.post(Arc::new(Catalog::from_rows([["version", "", "180000", "", ""]]).unwrap()));
-        let mut listeners = Some(listeners);
-        let worker = |(number, poll)| {
-            Worker::new(WorkerId(number), shared.clone(), poll, listeners.take().unwrap_or_default()).unwrap()
+        let listener: Box<dyn Listening> = Box::new(memory.listen(&socket(6)));
+        let (mut listeners, now) = (vec![listener], Instant::now());
+        let worker = |(number, poll): (usize, Poll)| {
+            let (network, listeners) = (Box::new(poll.network()), std::mem::take(&mut listeners));
+            (Core::new(WorkerId(number), shared.clone(), network, listeners, now).unwrap(), poll)
         };
-        let workers: Vec<Worker> = polls.into_iter().enumerate().map(worker).collect();
-        let now = workers.iter().map(|worker| worker.core.now).max().unwrap();
+        let workers = polls.into_iter().enumerate().map(worker).collect();
         knowledge.confirm(0, now);
         let cluster = ClusterView::new(&shared.board, "d", 0).map(|view| {
             let servers = view.view().servers().iter().map(|server| server.id).collect();
             Cluster { view, servers, replay: Replay::default(), primary: None }
         });
-        Self { workers, shared, cluster, events: Events::with_capacity(64), knowledge, now }
+        Self { workers, shared, cluster, knowledge, now }
     }
 
     /// Time passes, and the catalog is found as it was.
@@ -201,15 +213,14 @@ impl Pooler {
     }
 
     /// Does what there is to do; whether there was anything.
-    ///
-    /// # Panics
-    /// Where events cannot be polled.
     pub fn turn(&mut self) -> bool {
         let mut worked = false;
-        for worker in &mut self.workers {
-            worked |= worker.has_work();
-            worker.turn_at(&mut self.events, self.now).unwrap();
-            worked |= worker.has_work() || !self.events.is_empty();
+        for (core, poll) in &mut self.workers {
+            worked |= work::has_work(core);
+            let events = poll.events(WOKEN);
+            worked |= !events.is_empty();
+            work::work(core, events.into_iter(), self.now);
+            worked |= work::has_work(core);
         }
         worked
     }
@@ -219,18 +230,17 @@ impl Pooler {
     /// # Panics
     /// Where one of them is in use all the same.
     pub fn believed(&self) -> Vec<Belief> {
-        let all =
-            self.workers.iter().flat_map(|worker| worker.core.servers.iter().map(move |(_, server)| (worker, server)));
+        let all = self.workers.iter().flat_map(|(core, _)| core.servers.iter().map(move |(_, server)| (core, server)));
         let free = all.filter(|(_, server)| {
             matches!(server.state, State::Idle)
                 && server.known.residue == Residue::Nothing
                 && server.cancels.under_way == 0
         });
-        free.map(|(worker, server)| {
+        free.map(|(core, server)| {
             assert!(
                 server.exchange.requests.is_empty() && server.known.aligning.is_none() && server.client().is_none()
             );
-            let names = worker.core.parameters.tracked.names().enumerate();
+            let names = core.parameters.tracked.names().enumerate();
             let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
             Belief {
                 pid: server.cancels.key.pid,

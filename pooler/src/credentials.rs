@@ -8,15 +8,12 @@ use std::sync::Arc;
 use wire::login::{Account, Error, Password, SslMode, Terms};
 
 use crate::config::{Config, Database, Settings};
-use crate::net::Stream;
+use crate::io::Socket;
 
 /// The terms of the settings for a connection. On a Unix socket there is nobody to hide from, and PostgreSQL speaks no
 /// TLS there.
-pub fn terms(settings: &Settings, stream: &Stream) -> Terms {
-    let sslmode = match stream {
-        Stream::Tcp(_) => settings.server_tls_sslmode,
-        Stream::Unix(_) => SslMode::Disable,
-    };
+pub fn terms(settings: &Settings, socket: &dyn Socket) -> Terms {
+    let sslmode = if socket.is_local() { SslMode::Disable } else { settings.server_tls_sslmode };
     Terms { sslmode, binding: settings.server_channel_binding }
 }
 

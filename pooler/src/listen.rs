@@ -2,17 +2,16 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use mio::event::Source;
 use mio::net::{TcpListener, UnixListener};
-use mio::{Interest, Registry, Token};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::account;
 use crate::config::Settings;
+use crate::io::{Listening, Socket as Connected};
 use crate::net::Stream;
 use crate::succession::inherited::{Inherited, Kind};
 
@@ -27,8 +26,8 @@ pub enum Listener {
 
 impl Listener {
     /// All sockets that the settings ask for; those that another process has handed over are used again.
-    pub fn all(settings: &Settings, inherited: &mut Inherited) -> io::Result<Vec<Self>> {
-        let mut listeners = Vec::new();
+    pub fn all(settings: &Settings, inherited: &mut Inherited) -> io::Result<Vec<Box<dyn Listening>>> {
+        let mut listeners: Vec<Box<dyn Listening>> = Vec::new();
         for host in &settings.listen_addr.0 {
             let all = host == "*";
             let addresses: Vec<SocketAddr> = if all {
@@ -42,7 +41,7 @@ impl Listener {
             let (before, mut lacking) = (listeners.len(), None);
             for address in addresses {
                 match tcp(address, settings, inherited).map_err(|error| (is_lacking(&error), error)) {
-                    Ok(listener) => listeners.push(listener),
+                    Ok(listener) => listeners.push(Box::new(listener)),
                     Err((is_lacking, error)) => {
                         let error = about(error, &format!("listen_addr, listen_port: cannot listen on {address}"));
                         if !is_lacking {
@@ -61,7 +60,7 @@ impl Listener {
         if let Some(path) = socket_path(settings) {
             let listener = unix(path.clone(), settings, inherited)
                 .map_err(|error| about(error, &format!("unix_socket_dir: cannot listen on {}", path.display())))?;
-            listeners.push(listener);
+            listeners.push(Box::new(listener));
         }
         Ok(listeners)
     }
@@ -74,34 +73,39 @@ impl Listener {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
         Ok(Self::Unix(listener, path))
     }
+}
 
-    /// What it is for, where it listens, and the socket itself.
-    pub fn socket(&self) -> Option<(Kind, String, BorrowedFd<'_>)> {
+impl Listening for Listener {
+    fn shared(&self) -> Option<(Kind, String, BorrowedFd<'_>)> {
         match self {
             Self::Tcp(listener) => Some((Kind::Tcp, listener.local_addr().ok()?.to_string(), listener.as_fd())),
             Self::Unix(listener, path) => Some((Kind::Unix, path.display().to_string(), listener.as_fd())),
         }
     }
 
-    /// Closes it here; another process has it.
-    pub fn give_away(mut self) {
-        if let Self::Unix(_, path) = &mut self {
+    fn give_away(mut self: Box<Self>) {
+        if let Self::Unix(_, path) = &mut *self {
             // It is the other's to remove.
             *path = PathBuf::new();
         }
     }
 
-    /// Whether it is a Unix socket.
-    pub fn is_local(&self) -> bool {
+    fn is_local(&self) -> bool {
         matches!(self, Self::Unix(..))
     }
 
-    /// The next client.
-    pub fn accept(&self) -> io::Result<Stream> {
+    fn descriptor(&self) -> RawFd {
         match self {
-            Self::Tcp(listener) => listener.accept().map(|(stream, _)| Stream::Tcp(stream)),
-            Self::Unix(listener, _) => listener.accept().map(|(stream, _)| Stream::Unix(stream)),
+            Self::Tcp(listener) => listener.as_raw_fd(),
+            Self::Unix(listener, _) => listener.as_raw_fd(),
         }
+    }
+
+    fn accept(&self) -> io::Result<Box<dyn Connected>> {
+        Ok(Box::new(match self {
+            Self::Tcp(listener) => listener.accept().map(|(stream, _)| Stream::Tcp(stream))?,
+            Self::Unix(listener, _) => listener.accept().map(|(stream, _)| Stream::Unix(stream))?,
+        }))
     }
 }
 
@@ -167,29 +171,6 @@ impl Drop for Listener {
         {
             // Somebody else may have removed it.
             let _ = std::fs::remove_file(path);
-        }
-    }
-}
-
-impl Source for Listener {
-    fn register(&mut self, registry: &Registry, token: Token, interests: Interest) -> io::Result<()> {
-        match self {
-            Self::Tcp(listener) => listener.register(registry, token, interests),
-            Self::Unix(listener, _) => listener.register(registry, token, interests),
-        }
-    }
-
-    fn reregister(&mut self, registry: &Registry, token: Token, interests: Interest) -> io::Result<()> {
-        match self {
-            Self::Tcp(listener) => listener.reregister(registry, token, interests),
-            Self::Unix(listener, _) => listener.reregister(registry, token, interests),
-        }
-    }
-
-    fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
-        match self {
-            Self::Tcp(listener) => listener.deregister(registry),
-            Self::Unix(listener, _) => listener.deregister(registry),
         }
     }
 }

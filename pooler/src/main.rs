@@ -13,11 +13,12 @@ use std::thread::{self, JoinHandle};
 use howdah_pooler::catalog;
 use howdah_pooler::config::{Config, Shutdown};
 use howdah_pooler::derive::{Queue, Secrets};
+use howdah_pooler::io::{Listening, Wake};
 use howdah_pooler::listen::Listener;
-use howdah_pooler::reactor::worker::Worker;
 use howdah_pooler::shared::{Ending, Mailbox, Message, Shared};
 use howdah_pooler::sync::lock;
 use howdah_pooler::takeover::{Failed, Predecessor};
+use howdah_pooler::worker::Worker;
 use howdah_pooler::{
     account, deriver, info, log, metrics, monitor, notify, pause, reload, replay, succession, warning, watch,
 };
@@ -135,7 +136,7 @@ struct Polls {
 fn share(config: Config, workers: usize) -> io::Result<(Arc<Shared>, Polls)> {
     let woken_by = |token| {
         let poll = Poll::new()?;
-        let waker = Waker::new(poll.registry(), token)?;
+        let waker: Box<dyn Wake> = Box::new(Waker::new(poll.registry(), token)?);
         io::Result::Ok((poll, waker))
     };
     let mut polls = Vec::new();
@@ -157,7 +158,7 @@ fn share(config: Config, workers: usize) -> io::Result<(Arc<Shared>, Polls)> {
 fn start_threads(
     shared: &Arc<Shared>,
     polls: Polls,
-    listeners: Vec<Listener>,
+    listeners: Vec<Box<dyn Listening>>,
 ) -> io::Result<Vec<JoinHandle<io::Result<()>>>> {
     watch::start(shared.clone())?;
     deriver::start(shared.clone(), polls.underived)?;

@@ -15,6 +15,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use balancer::{MAX_SERVERS, Moment, ServerId};
 
+use crate::io::Wake;
+
 pub use asker::{WAKER, spawn};
 pub use owed::Owed;
 
@@ -28,13 +30,13 @@ pub const NEVER: u64 = u64::MAX;
 /// Wakes the thread that asks.
 #[derive(Debug)]
 pub struct Bell {
-    waker: mio::Waker,
+    waker: Box<dyn Wake>,
     rung: AtomicBool,
 }
 
 impl Bell {
     /// One by which `waker` is woken.
-    pub fn new(waker: mio::Waker) -> Self {
+    pub fn new(waker: Box<dyn Wake>) -> Self {
         Self { waker, rung: AtomicBool::new(false) }
     }
 
@@ -42,7 +44,7 @@ impl Bell {
     pub fn ring(&self) {
         if !self.rung.swap(true, Ordering::SeqCst) {
             // It fails only when the kernel has no memory left for an event; the thread looks by itself now and then.
-            let _ = self.waker.wake();
+            self.waker.wake();
         }
     }
 
@@ -174,7 +176,7 @@ mod tests {
     fn fresh() -> (Freshness, mio::Poll) {
         let poll = mio::Poll::new().unwrap();
         let waker = mio::Waker::new(poll.registry(), WAKER).unwrap();
-        (Freshness::new(Arc::new(Bell::new(waker))), poll)
+        (Freshness::new(Arc::new(Bell::new(Box::new(waker)))), poll)
     }
 
     fn replica() -> ServerId {

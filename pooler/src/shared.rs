@@ -20,6 +20,7 @@ use crate::config::Config;
 use crate::credentials::Learnt;
 use crate::derive::Secrets;
 use crate::homes::Homes;
+use crate::io::Wake;
 use crate::metrics::Stats;
 use crate::metrics::measured::Measured;
 use crate::monitor::{Board, Met};
@@ -116,7 +117,7 @@ pub struct Mailbox {
     /// What has been told and not read.
     pub messages: Mutex<Vec<Message>>,
     /// Wakes the worker.
-    pub waker: mio::Waker,
+    pub waker: Box<dyn Wake>,
 }
 
 /// What was ordered of all workers.
@@ -179,9 +180,9 @@ impl Shared {
         config: Config,
         mailboxes: Vec<Mailbox>,
         secrets: Secrets,
-        monitor: mio::Waker,
-        reader: mio::Waker,
-        asker: mio::Waker,
+        monitor: Box<dyn Wake>,
+        reader: Box<dyn Wake>,
+        asker: Box<dyn Wake>,
     ) -> Self {
         let homes = Homes::new(mailboxes.len());
         homes.deal(&config);
@@ -225,8 +226,7 @@ impl Shared {
     pub fn tell(&self, worker: WorkerId, message: Message) {
         if let Some(mailbox) = self.mailboxes.get(worker.0) {
             lock(&mailbox.messages).push(message);
-            // It fails only when the kernel has no memory left for an event, and then the next one wakes.
-            let _ = mailbox.waker.wake();
+            mailbox.waker.wake();
         }
     }
 

@@ -9,10 +9,9 @@ pub mod adopt;
 pub mod inherited;
 
 use std::fmt;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use crate::net::Stream;
 use crate::reactor::moves;
 use crate::state::Core;
 use crate::state::adopted::Described;
@@ -47,11 +46,8 @@ pub fn take_back(core: &mut Core) {
 
 impl Traveller {
     /// Its socket.
-    pub fn socket(&self) -> BorrowedFd<'_> {
-        match &self.io.stream {
-            Stream::Tcp(stream) => stream.as_fd(),
-            Stream::Unix(stream) => stream.as_fd(),
-        }
+    pub fn socket(&self) -> Option<BorrowedFd<'_>> {
+        self.io.socket.shared()
     }
 }
 

@@ -7,7 +7,7 @@
 //! requests for its clients are passed on to, since these arrive at the new one. Should the new process fail before,
 //! nothing has changed.
 
-use std::io::{IoSlice, IoSliceMut, Read, Write};
+use std::io::{IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -18,26 +18,20 @@ use std::time::Duration;
 
 use pooling::keys::{ClientKey, WorkerId};
 use pooling::slots::Slots;
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
-    recvmsg, sendmsg,
-};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use wire::backend::{self, ColumnType, Status, tag};
 use wire::frame::{self, HEADER};
 use wire::startup::{self, CancelKey};
 
 use crate::account;
 use crate::config::Settings;
+use crate::io::MOST_HANDED;
 use crate::listen::socket_path;
-use crate::net::Stream;
 use crate::shared::{Message, Shared};
 use crate::state::adopted::{Described, Row};
 use crate::state::client::Client;
 use crate::succession::inherited::{Inherited, Kind};
 use crate::sync::lock;
-
-/// Sockets that are handed over at most; the system allows 253.
-pub const MOST: usize = 64;
 
 /// How long the other process may take for an answer.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -212,7 +206,7 @@ fn read_answer(stream: &UnixStream) -> Result<Answered, Trouble> {
             held.drain(..total);
         }
         let mut part = [0; 4096];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_HANDED))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::CMSG_CLOEXEC;
         let got =
@@ -276,17 +270,10 @@ pub fn send_with(
     let Some(client) = clients.get_mut(key.0) else { return Err("the other process has ended".to_owned()) };
     let text = |error: std::io::Error| format!("cannot hand the sockets over: {error}");
     client.io.flush().map_err(text)?;
-    let Stream::Unix(stream) = &client.io.stream else { return Err("this is no Unix socket".to_owned()) };
     if client.io.pending() > 0 {
         return Err("the other process has not read the previous answers".to_owned());
     }
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    if !handed.is_empty() && !control.push(SendAncillaryMessage::ScmRights(handed)) {
-        return Err("there are too many sockets to be handed over".to_owned());
-    }
-    let sent = sendmsg(stream, &[IoSlice::new(answer)], &mut control, SendFlags::NOSIGNAL);
-    let sent = sent.map_err(|error| text(error.into()))?;
+    let sent = client.io.socket.write_with(answer, handed).map_err(text)?;
     client.io.out().extend_from_slice(answer.get(sent..).unwrap_or_default());
     Ok(())
 }

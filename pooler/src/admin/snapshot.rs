@@ -31,7 +31,7 @@ pub fn snapshot(core: &Core) -> Snapshot {
 /// A client, unless it is leaving.
 fn client_line(core: &Core, client: &Client) -> Option<Line> {
     let server = client.checkout.server().and_then(|key| core.servers.get(key.0));
-    let local = client.io.stream.local();
+    let local = client.io.socket.local();
     Some(Line {
         kind: "C",
         user: client.identity.user.to_string(),
@@ -49,7 +49,7 @@ fn client_line(core: &Core, client: &Client) -> Option<Line> {
         remote_pid: 0,
         application_name: application_name(core, &client.session.vars),
         statements: client.prepared.statements.len(),
-        descriptors: (client.io.stream.descriptor(), server.map(|server| server.io.stream.descriptor())),
+        descriptors: (client.io.socket.descriptor(), server.map(|server| server.io.socket.descriptor())),
         held: (client.io.rest.len(), client.io.pending()),
         tls: client.io.tls().map(Session::describe).unwrap_or_default(),
         deeds: client.deeds,
@@ -73,7 +73,7 @@ fn client_state(client: &Client) -> Option<&'static str> {
 fn server_line(core: &Core, server: &Server) -> Option<Line> {
     let pool = core.pools.get(server.pool.0)?;
     let client = server.client().and_then(|key| core.clients.get(key.0));
-    let local = server.io.stream.local();
+    let local = server.io.socket.local();
     let host = if server.at.host.is_empty() { "unix" } else { &server.at.host };
     Some(Line {
         kind: "S",
@@ -92,7 +92,7 @@ fn server_line(core: &Core, server: &Server) -> Option<Line> {
         remote_pid: server.cancels.key.pid,
         application_name: application_name(core, &server.known.session.vars),
         statements: server.known.statements.len(),
-        descriptors: (server.io.stream.descriptor(), client.map(|client| client.io.stream.descriptor())),
+        descriptors: (server.io.socket.descriptor(), client.map(|client| client.io.socket.descriptor())),
         held: (server.io.rest.len(), server.io.pending()),
         tls: server.io.tls().map(Session::describe).unwrap_or_default(),
         deeds: Deeds::default(),

@@ -14,7 +14,7 @@ use wire::startup::CancelKey;
 use crate::backend::connect;
 use crate::config::SslMode;
 use crate::frontend::{leave, prepared};
-use crate::net::{Io, Stream};
+use crate::io::Io;
 use crate::pipeline::{connection, retry};
 use crate::pools::checkin;
 use crate::reactor::{sockets, turns};
@@ -118,8 +118,8 @@ pub fn cancel_on_server(core: &mut Core, target: ServerKey, asker: Option<Asker>
     };
     let cancel_key = server.cancels.key.clone();
     let slot = ServerKey(core.servers.vacant());
-    let made = Stream::open(&address, &core.config.settings).and_then(|stream| {
-        let mut io = Io::new(stream);
+    let made = core.reactor.network.connect(&address, &core.config.settings).and_then(|socket| {
+        let mut io = Io::new(socket);
         sockets::watch_server(core, slot, &mut io)?;
         Ok(io)
     });
@@ -145,8 +145,8 @@ pub fn cancel_on_server(core: &mut Core, target: ServerKey, asker: Option<Asker>
 
 /// A connection that brought a cancel request has ended; `got` when the server has ended it itself.
 pub fn cancel_ended(core: &mut Core, key: ServerKey, got: bool) {
-    let Some(mut carrier) = core.servers.remove(key.0) else { return };
-    sockets::unwatch(core, &mut carrier.io.stream);
+    let Some(carrier) = core.servers.remove(key.0) else { return };
+    sockets::unwatch(core, &carrier.io);
     carrier.cancels.asker.into_iter().for_each(|asker| answer_asker(core, asker));
     let Some((target_key, target)) =
         carrier.cancels.target.and_then(|target| Some((target, core.servers.get_mut(target.0)?)))

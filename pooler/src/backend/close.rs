@@ -49,7 +49,7 @@ pub fn close_server(core: &mut Core, key: ServerKey, why: &str) {
         wire::frontend::write_terminate(server.io.out());
         let _ = server.io.flush();
     }
-    sockets::unwatch(core, &mut server.io.stream);
+    sockets::unwatch(core, &server.io);
     let Some(pool) = core.pools.get_mut(server.pool.0) else { return };
     pool.connections.servers.retain(|other| *other != key);
     pool.connections.idle.retain(|other| *other != key);

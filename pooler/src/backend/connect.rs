@@ -13,9 +13,9 @@ use crate::common::Permit;
 use crate::config::{Config, Database, HostOrder};
 use crate::credentials;
 use crate::frontend::leave;
+use crate::io::{Io, Socket};
 use crate::monitor::Met;
 use crate::monitor::address::Address;
-use crate::net::{Io, Stream};
 use crate::reactor::{sockets, turns};
 use crate::resolve::Found;
 use crate::router::members;
@@ -120,14 +120,14 @@ fn connect_to(
 ) -> Option<ServerKey> {
     let opened = match found {
         Ok(None) => return None,
-        Ok(Some(address)) => match Stream::open(&address, &core.config.settings) {
-            Ok(stream) => Ok((stream, address)),
+        Ok(Some(address)) => match core.reactor.network.connect(&address, &core.config.settings) {
+            Ok(socket) => Ok((socket, address)),
             Err(error) => Err(format!("cannot connect to {host}:{port}: {error}")),
         },
         Err(why) => Err(why),
     };
     match opened {
-        Ok((stream, address)) => take_up(core, key, (host, port), address, stream, purpose),
+        Ok((socket, address)) => take_up(core, key, (host, port), address, socket, purpose),
         Err(why) => {
             if let Purpose::Apart(apart) = purpose {
                 not_apart(core, key, apart, &why);
@@ -148,11 +148,11 @@ fn take_up(
     key: PoolKey,
     (host, port): (String, u16),
     address: Address,
-    stream: Stream,
+    socket: Box<dyn Socket>,
     purpose: Purpose,
 ) -> Option<ServerKey> {
     let slot = ServerKey(core.servers.vacant());
-    let mut io = Io::new(stream);
+    let mut io = Io::new(socket);
     if let Err(error) = sockets::watch_server(core, slot, &mut io) {
         let why = format!("cannot watch a socket: {error}");
         match purpose {
@@ -165,7 +165,7 @@ fn take_up(
         return None;
     }
     let mut server = Server::new(io, host, port, address, key, core.now, core.shared.next_id());
-    server.at.sslmode = credentials::terms(&core.config.settings, &server.io.stream).sslmode;
+    server.at.sslmode = credentials::terms(&core.config.settings, &*server.io.socket).sslmode;
     (server.apart, server.permit) = match purpose {
         Purpose::Pool(permit) => (None, Some(permit)),
         Purpose::Apart(apart) => (Some(apart), None),
@@ -202,7 +202,7 @@ fn not_apart(core: &mut Core, key: PoolKey, apart: Apart, why: &str) {
 /// Goes on with a connection when its socket says that it is connected, or not to be.
 pub fn server_connected(core: &mut Core, key: ServerKey) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
-    match server.io.stream.connected() {
+    match server.io.socket.connected() {
         Ok(false) => return,
         Ok(true) => (),
         Err(error) => {
@@ -246,7 +246,7 @@ fn login_to(core: &Core, key: ServerKey) -> Option<Login> {
         parameters.retain(|(given, _)| !given.eq_ignore_ascii_case(name));
         parameters.push((name, value));
     }
-    let terms = Terms { sslmode: server.at.sslmode, ..credentials::terms(&core.config.settings, &server.io.stream) };
+    let terms = Terms { sslmode: server.at.sslmode, ..credentials::terms(&core.config.settings, &*server.io.socket) };
     Some(Login::session(terms, account, parameters))
 }
 
@@ -263,8 +263,8 @@ pub fn connect_otherwise(core: &mut Core, key: ServerKey, why: &str) -> bool {
     }
     let how = if login.wants_tls() { "with" } else { "without" };
     let (host, port) = (server.at.host.clone(), server.at.port);
-    let Ok(stream) = Stream::open(&server.at.address, settings) else { return false };
-    let mut io = Io::new(stream);
+    let Ok(socket) = core.reactor.network.connect(&server.at.address, settings) else { return false };
+    let mut io = Io::new(socket);
     // What comes on it is an event; before that it is not even connected.
     io.readable = false;
     if sockets::watch_server(core, key, &mut io).is_err() {
@@ -272,13 +272,13 @@ pub fn connect_otherwise(core: &mut Core, key: ServerKey, why: &str) -> bool {
     }
     let Some(server) = core.servers.get_mut(key.0) else { return false };
     crate::info!("{host}:{port}: {why}; trying {how} TLS");
-    let mut old = std::mem::replace(&mut server.io, io);
+    let old = std::mem::replace(&mut server.io, io);
     if let State::Login(login) = std::mem::replace(&mut server.state, State::Connecting) {
         server.life.again = Some(login);
     }
     (server.life.fatal_error, server.life.refused) = (None, false);
     server.known.parameters.clear();
-    sockets::unwatch(core, &mut old.stream);
+    sockets::unwatch(core, &old);
     server_connected(core, key);
     true
 }

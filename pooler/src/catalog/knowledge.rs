@@ -9,6 +9,7 @@ use classify::Catalog;
 use wire::login::Account;
 
 use crate::config::Config;
+use crate::io::Wake;
 use crate::monitor::address::Address;
 use crate::sync::lock;
 
@@ -304,7 +305,7 @@ impl Drop for Definition {
 /// What wakes the reader.
 #[derive(Debug)]
 struct Bell {
-    waker: mio::Waker,
+    waker: Box<dyn Wake>,
     /// It has been rung and not heard.
     rung: AtomicBool,
 }
@@ -313,7 +314,7 @@ impl Bell {
     fn ring(&self) {
         if !self.rung.swap(true, Ordering::SeqCst) {
             // It fails only when the kernel has no memory left for an event; the reader looks by itself now and then.
-            let _ = self.waker.wake();
+            self.waker.wake();
         }
     }
 }
@@ -327,7 +328,7 @@ pub struct Library {
 
 impl Library {
     /// One that is empty; `waker` wakes the reader.
-    pub fn new(waker: mio::Waker) -> Self {
+    pub fn new(waker: Box<dyn Wake>) -> Self {
         let bell = Arc::new(Bell { waker, rung: AtomicBool::new(false) });
         Self { databases: Mutex::default(), bell }
     }
@@ -361,7 +362,7 @@ mod tests {
 
     fn known() -> Arc<Knowledge> {
         let poll = mio::Poll::new().unwrap();
-        let library = Library::new(mio::Waker::new(poll.registry(), mio::Token(0)).unwrap());
+        let library = Library::new(Box::new(mio::Waker::new(poll.registry(), mio::Token(0)).unwrap()));
         let place = Place { servers: Servers::Hosts(Vec::new(), 5432), database: "d".to_owned() };
         let known = library.knowledge(place.clone());
         assert!(Arc::ptr_eq(&known, &library.knowledge(place)), "one for all who ask");
@@ -415,7 +416,7 @@ mod tests {
     #[test]
     fn what_nobody_holds_is_forgotten() {
         let poll = mio::Poll::new().unwrap();
-        let library = Library::new(mio::Waker::new(poll.registry(), mio::Token(0)).unwrap());
+        let library = Library::new(Box::new(mio::Waker::new(poll.registry(), mio::Token(0)).unwrap()));
         let place = |name: &str| Place { servers: Servers::Hosts(Vec::new(), 5432), database: name.to_owned() };
         for number in 0..100 {
             library.knowledge(place(&number.to_string()));

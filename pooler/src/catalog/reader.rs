@@ -219,7 +219,7 @@ impl Reader {
         }
         let outcome = match &mut reading.visit {
             Some(visit) => visit.ask(question),
-            None => Visit::begin(way, &reading.place.database, "howdah catalog", config, Token(key), registry)
+            None => Visit::begin(way, &reading.place.database, "howdah catalog", config, key, registry)
                 .map(|visit| reading.visit = Some(visit)),
         };
         match outcome {

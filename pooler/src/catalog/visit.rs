@@ -3,15 +3,14 @@
 use std::io;
 use std::sync::Arc;
 
-use mio::event::Source;
-use mio::{Interest, Registry, Token};
+use mio::Registry;
 use wire::login::{Event, Login};
 use wire::{frame, frontend};
 
 use super::knowledge::Way;
 use crate::config::Config;
 use crate::credentials;
-use crate::net::{Got, Io, Stream};
+use crate::io::{Got, Io, Network};
 use crate::tls::Link;
 
 /// No row of a catalog is longer: a view's or a function's text.
@@ -42,7 +41,7 @@ pub struct Visit {
     way: Way,
     /// The configuration that it was made by.
     config: Arc<Config>,
-    token: Token,
+    token: usize,
     io: Io,
     /// `None` only while it is being changed.
     state: Option<State>,
@@ -58,13 +57,13 @@ impl Visit {
         database: &str,
         application: &str,
         config: Arc<Config>,
-        token: Token,
+        token: usize,
         registry: &Registry,
     ) -> Result<Self, String> {
         let io = connect(&way, &config, token, registry)?;
         let parameters =
             [("user", way.account.user.as_str()), ("database", database), ("application_name", application)];
-        let terms = credentials::terms(&config.settings, &io.stream);
+        let terms = credentials::terms(&config.settings, &*io.socket);
         let login = Login::session(terms, way.account.clone(), parameters);
         Ok(Self { way, config, token, io, state: Some(State::Connecting(Box::new(login))) })
     }
@@ -122,7 +121,7 @@ impl Visit {
             if !login.second_attempt(self.io.tls().is_some()) {
                 return Err(why);
             }
-            let _ = self.io.stream.deregister(registry);
+            self.io.unwatch(registry);
             self.io = connect(&self.way, &self.config, self.token, registry)?;
             self.state = Some(State::Connecting(login));
         }
@@ -131,7 +130,7 @@ impl Visit {
     /// Whether it is connected; if so, the login begins.
     fn connected(&mut self) -> Result<bool, String> {
         let place = || format!("cannot connect to {}:{}", self.way.host, self.way.port);
-        if !self.io.stream.connected().map_err(|error| format!("{}: {error}", place()))? {
+        if !self.io.socket.connected().map_err(|error| format!("{}: {error}", place()))? {
             return Ok(false);
         }
         self.state = match self.state.take() {
@@ -201,17 +200,14 @@ impl Visit {
             frontend::write_terminate(self.io.out());
             let _ = self.io.flush();
         }
-        let _ = self.io.stream.deregister(registry);
+        self.io.unwatch(registry);
     }
 }
 
-fn connect(way: &Way, config: &Config, token: Token, registry: &Registry) -> Result<Io, String> {
-    let place = || format!("cannot connect to {}:{}", way.host, way.port);
-    let stream = Stream::open(&way.address, &config.settings);
-    let mut io = Io::new(stream.map_err(|error| format!("{}: {error}", place()))?);
-    io.stream
-        .register(registry, token, Interest::READABLE | Interest::WRITABLE)
-        .map_err(|error| format!("{}: {error}", place()))?;
+fn connect(way: &Way, config: &Config, token: usize, registry: &Registry) -> Result<Io, String> {
+    let failed = |error| format!("cannot connect to {}:{}: {error}", way.host, way.port);
+    let mut io = Io::new(registry.connect(&way.address, &config.settings).map_err(failed)?);
+    io.watch(registry, token, true).map_err(failed)?;
     Ok(io)
 }
 

@@ -10,7 +10,7 @@ use pooling::keys::ClientKey;
 use pooling::turn::Turn;
 
 use crate::frontend::leave;
-use crate::net::{Io, Stream};
+use crate::io::{Io, Socket};
 use crate::reactor::{sockets, turns};
 use crate::seat::Seat;
 use crate::shared::Message;
@@ -23,7 +23,7 @@ use crate::state::door::{Accepted, BATCH, CALM, Next, RESERVE};
 pub fn accept(core: &mut Core) {
     for _ in 0..BATCH {
         match core.entrance.door.accept() {
-            Accepted::Stream(stream) => deal(core, stream),
+            Accepted::Socket(socket) => deal(core, socket),
             Accepted::Gone => (),
             Accepted::Nobody => {
                 core.entrance.door.next = Next::Event;
@@ -55,10 +55,10 @@ pub fn accept_late(core: &mut Core) {
     }
 }
 
-fn deal(core: &mut Core, stream: Stream) {
+fn deal(core: &mut Core, socket: Box<dyn Socket>) {
     let worker = core.entrance.door.deal(core.shared.mailboxes.len());
-    stream.tune(&core.config.settings);
-    let (io, seat, id) = (Io::new(stream), Seat::new(core.shared.counts.clone()), core.shared.next_id());
+    socket.tune(&core.config.settings);
+    let (io, seat, id) = (Io::new(socket), Seat::new(core.shared.counts.clone()), core.shared.next_id());
     let arrival = Arrival { io, seat, id, since: core.now, proven: None };
     if worker == core.id {
         take_in(core, arrival);

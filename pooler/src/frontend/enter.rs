@@ -26,8 +26,8 @@ use crate::sync::lock;
 
 /// Sends a client to another worker.
 pub fn move_client(core: &mut Core, key: ClientKey, worker: WorkerId, proven: Option<Box<Proven>>) {
-    let Some(mut client) = core.clients.remove(key.0) else { return };
-    sockets::unwatch(core, &mut client.io.stream);
+    let Some(client) = core.clients.remove(key.0) else { return };
+    sockets::unwatch(core, &client.io);
     let Client { io, id, identity: Identity { seat, since, .. }, .. } = client;
     core.shared.tell(worker, Message::Arrived(Box::new(Arrival { io, seat, id, since, proven })));
 }

@@ -105,8 +105,8 @@ pub fn client_gone(core: &mut Core, key: ClientKey, error: Option<io::Error>) {
 }
 
 fn drop_client(core: &mut Core, key: ClientKey) {
-    if let Some(mut client) = core.clients.remove(key.0) {
-        sockets::unwatch(core, &mut client.io.stream);
+    if let Some(client) = core.clients.remove(key.0) {
+        sockets::unwatch(core, &client.io);
     }
 }
 

@@ -14,7 +14,7 @@ use crate::admin::account;
 use crate::config::{self, AuthType};
 use crate::frontend::{challenge, lookup};
 use crate::hba::{Method, Visitor};
-use crate::net::{Peer, Stream};
+use crate::io::Peer;
 use crate::password::Stored;
 use crate::refusal::Refusal;
 use crate::state::Core;
@@ -75,7 +75,7 @@ fn check_tls(core: &Core, key: ClientKey) -> Result<(), Refusal> {
         Some(session) if session.is_direct() && session.alpn() != Some(tls::ALPN) => {
             Err(Refusal::Protocol("direct TLS without the protocol postgresql by ALPN".to_owned()))
         }
-        None if core.config.settings.client_tls_sslmode.requires() && matches!(client.io.stream, Stream::Tcp(_)) => {
+        None if core.config.settings.client_tls_sslmode.requires() && !client.io.socket.is_local() => {
             Err(Refusal::TlsRequired)
         }
         _ => Ok(()),
@@ -105,11 +105,11 @@ fn method_by_hba<'a>(core: &'a Core, client: &Client, replication: Option<Replic
     let config = &core.config;
     let (user, database) = (client.identity.user.to_string(), client.identity.database.to_string());
     let refusal = Refusal::Hba { user, database };
-    let address = match (&client.io.stream, &client.identity.peer) {
-        (Stream::Unix(_), _) => None,
-        (Stream::Tcp(_), Peer::Tcp(address)) => Some(address.ip()),
+    let address = match (client.io.socket.is_local(), &client.identity.peer) {
+        (true, _) => None,
+        (false, Peer::Tcp(address)) => Some(address.ip()),
         // It was gone before it could be asked for its address.
-        (Stream::Tcp(_), Peer::Unix) => return Err(refusal),
+        (false, Peer::Unix) => return Err(refusal),
     };
     let tls = client.io.tls().is_some();
     let physical = replication == Some(Replication::Physical);

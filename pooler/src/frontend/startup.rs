@@ -6,7 +6,6 @@ use pooling::turn::{Step, Turn};
 use wire::startup::{self, CancelKey, Packet};
 
 use crate::frontend::{enter, leave, login};
-use crate::net::Stream;
 use crate::reactor::turns;
 use crate::refusal::Refusal;
 use crate::shared::Message;
@@ -86,7 +85,7 @@ fn ask_to_cancel(core: &mut Core, key: ClientKey, cancel: CancelKey) {
 /// Answers a request for encryption: by TLS, or that there is none.
 fn answer_encryption(core: &mut Core, key: ClientKey, request: &Packet<'_>) {
     let Some(client) = core.clients.get_mut(key.0) else { return };
-    let over_tcp = matches!(client.io.stream, Stream::Tcp(_));
+    let over_tcp = !client.io.socket.is_local();
     if *request == Packet::SslRequest && over_tcp && core.config.tls.acceptor.is_some() {
         accept_tls(core, key, b"S", b"");
     } else {
@@ -97,7 +96,7 @@ fn answer_encryption(core: &mut Core, key: ClientKey, request: &Packet<'_>) {
 /// Begins TLS with a client: `before` goes out first, `held` is what has come of it.
 fn accept_tls(core: &mut Core, key: ClientKey, before: &[u8], held: &[u8]) {
     let Some(client) = core.clients.get_mut(key.0) else { return };
-    let over_tcp = matches!(client.io.stream, Stream::Tcp(_));
+    let over_tcp = !client.io.socket.is_local();
     let Some(acceptor) = core.config.tls.acceptor.as_ref().filter(|_| over_tcp) else {
         return leave::close_client(core, key, "TLS was begun but is not configured");
     };

@@ -9,6 +9,7 @@ use std::time::Instant;
 use balancer::{Cluster, Failure, Moment, Observation, ServerId, ServerReport, Standing, View};
 
 use crate::config::{Config, Routing};
+use crate::io::Wake;
 use crate::monitor::address::Address;
 use crate::replay::{Bell, Freshness};
 use crate::sync::lock;
@@ -81,14 +82,14 @@ pub struct Board {
     posted: RwLock<Arc<BTreeMap<String, Arc<Posted>>>>,
     generation: AtomicU64,
     pub(super) notes: Mutex<Vec<Note>>,
-    waker: mio::Waker,
+    waker: Box<dyn Wake>,
     /// Wakes the thread that follows the replay of commits.
     pub replays: Arc<Bell>,
 }
 
 impl Board {
     /// A board for the clusters of a configuration; `waker` wakes the monitor, `replays` who follows replay.
-    pub fn new(config: &Config, waker: mio::Waker, replays: Bell) -> Self {
+    pub fn new(config: &Config, waker: Box<dyn Wake>, replays: Bell) -> Self {
         let board = Self {
             started: Instant::now(),
             watched: Mutex::new(BTreeMap::new()),
@@ -146,7 +147,7 @@ impl Board {
     pub(super) fn note(&self, note: Note) {
         lock(&self.notes).push(note);
         // It fails only when the kernel has no memory left for an event; the monitor looks at intervals anyway.
-        let _ = self.waker.wake();
+        self.waker.wake();
     }
 
     /// Bans the servers at `host`, a host or `host:port`, from reads: the database, the role and the host of each.

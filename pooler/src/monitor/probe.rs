@@ -11,8 +11,7 @@ use std::io;
 use std::time::Instant;
 
 use balancer::{FailureKind, Moment, Observation, ServerId};
-use mio::event::Source;
-use mio::{Interest, Registry, Token};
+use mio::{Registry, Token};
 use wire::backend::{self, Report, tag};
 use wire::login::{Error, Event, Fault, Login};
 use wire::{frame, frontend};
@@ -21,8 +20,8 @@ use super::query;
 
 use crate::config::{Config, Database};
 use crate::credentials;
+use crate::io::{Got, Io, Network};
 use crate::monitor::address::Address;
-use crate::net::{Got, Io, Stream};
 use crate::shared::Shared;
 use crate::sync::lock;
 use crate::tls::{Connector, Link};
@@ -244,13 +243,14 @@ impl Probe {
             self.state = State::Resting;
             return Turnout::failed(FailureKind::Unreachable, "no address");
         };
-        let begun = Stream::open(address, &around.config.settings).and_then(|mut stream| {
-            stream.register(around.registry, self.token, Interest::READABLE | Interest::WRITABLE)?;
-            Ok(stream)
+        let begun = around.registry.connect(address, &around.config.settings).and_then(|socket| {
+            let mut io = Io::new(socket);
+            io.watch(around.registry, self.token.0, true)?;
+            Ok(io)
         });
         match begun {
-            Ok(stream) => {
-                self.io = Some(Io::new(stream));
+            Ok(io) => {
+                self.io = Some(io);
                 self.state = State::Connecting(again);
                 self.connected(around)
             }
@@ -276,7 +276,7 @@ impl Probe {
 
     fn connected(&mut self, around: &mut Around<'_>) -> Turnout {
         let Some(io) = &self.io else { return Turnout::Wait };
-        match io.stream.connected() {
+        match io.socket.connected() {
             Ok(false) => Turnout::Wait,
             Ok(true) => self.log_in(around),
             Err(error) => self.not_connected(&error, around),
@@ -305,13 +305,13 @@ impl Probe {
     /// The login in the name of the user whose turn it is.
     fn login(&self, around: &Around<'_>) -> Option<Login> {
         let config = around.config;
-        let stream = &self.io.as_ref()?.stream;
+        let socket = &*self.io.as_ref()?.socket;
         let user = around.users.get(self.user % around.users.len().max(1))?;
         let account = lock(&around.shared.learnt).account(config, &self.cluster, &self.entry, user);
         let wildcard = if self.cluster == "*" { "postgres" } else { &self.cluster };
         let database = self.entry.dbname.as_deref().unwrap_or(wildcard);
         let parameters = [("user", user.as_str()), ("database", database), ("application_name", "howdah monitor")];
-        Some(Login::session(credentials::terms(&config.settings, stream), account, parameters))
+        Some(Login::session(credentials::terms(&config.settings, socket), account, parameters))
     }
 
     /// The connection was not let in, or was lost in its login: whether another, secured otherwise, is tried.
@@ -539,8 +539,7 @@ impl Probe {
                 frontend::write_terminate(io.out());
                 let _ = io.flush();
             }
-            // It fails only for a socket that is not watched.
-            let _ = io.stream.deregister(registry);
+            io.unwatch(registry);
         }
     }
 }

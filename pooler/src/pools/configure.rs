@@ -4,7 +4,7 @@ use pooling::keys::{PoolKey, ServerKey};
 
 use crate::backend::{close, hub_asks};
 use crate::config::Database;
-use crate::net::Peer;
+use crate::io::Peer;
 use crate::pools::{free, grow, size, upkeep};
 use crate::router::reroute;
 use crate::state::Core;
@@ -69,7 +69,7 @@ pub fn resolved(core: &mut Core, host: &str, changed: bool) {
         let elsewhere = |server: &crate::state::server::Server| {
             server.cancels.target.is_none()
                 && server.at.host == host
-                && matches!(server.io.stream.peer(), Peer::Tcp(peer) if !addresses.contains(&peer.ip().to_canonical()))
+                && matches!(server.io.socket.peer(), Peer::Tcp(peer) if !addresses.contains(&peer.ip().to_canonical()))
         };
         let moved: Vec<ServerKey> =
             core.servers.iter().filter(|(_, server)| elsewhere(server)).map(|(key, _)| ServerKey(key)).collect();

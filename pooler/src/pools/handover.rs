@@ -62,7 +62,7 @@ pub fn gives_away(core: &mut Core, key: ServerKey) -> bool {
 fn send_over(core: &mut Core, key: ServerKey, to: WorkerId) {
     let unchecked = core.servers.get(key.0).is_some_and(|server| checks::is_to_be_checked(core, server));
     let Some(mut server) = core.servers.remove(key.0) else { return };
-    sockets::unwatch(core, &mut server.io.stream);
+    sockets::unwatch(core, &server.io);
     let Some(pool) = core.pools.get_mut(server.pool.0) else { return };
     pool.connections.servers.retain(|other| *other != key);
     pool.connections.idle.retain(|other| *other != key);
@@ -109,7 +109,7 @@ pub fn take_over_server(core: &mut Core, parcel: Parcel) {
     let (Some((pool_key, pool)), Ok(())) = (pool, watched) else {
         // The pool was given up here meanwhile. The server's process ends with its connection.
         close::count_server(core, &permit.name().user, false);
-        return sockets::unwatch(core, &mut io.stream);
+        return sockets::unwatch(core, &io);
     };
     let mut server = Server::new(io, host, port, address, pool_key, core.now, id);
     server.at.place = pool.counts.stats.place(&server.at.host, port);

@@ -55,7 +55,7 @@ pub fn begin_to_end(core: &mut Core, way: Ending) {
         let mut most_urgent = lock(&core.shared.orders.way);
         *most_urgent = way.max(*most_urgent);
     }
-    core.entrance.door.close(core.reactor.poll.registry());
+    core.entrance.door.close(&*core.reactor.network);
     // What is waited for could not end.
     crate::state::suspension::end(&core.shared);
     suspend::end_suspension(core);

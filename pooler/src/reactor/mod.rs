@@ -13,5 +13,5 @@ pub mod succeed;
 pub mod suspend;
 pub mod tick;
 pub mod turns;
-pub mod worker;
+pub mod work;
 pub mod workload;

@@ -90,8 +90,8 @@ pub fn mark_movers(core: &mut Core) {
 pub fn pack(core: &mut Core, key: ClientKey) -> Option<Traveller> {
     let client = core.clients.get_mut(key.0)?;
     let (place, home) = (client.identity.place.take()?, client.route.home?);
-    let mut client = core.clients.remove(key.0)?;
-    sockets::unwatch(core, &mut client.io.stream);
+    let client = core.clients.remove(key.0)?;
+    sockets::unwatch(core, &client.io);
     let pool = core.pools.get_mut(home.0)?;
     pool.queue.clients = pool.queue.clients.saturating_sub(1);
     pool.counts.totals.clients_moved += 1;

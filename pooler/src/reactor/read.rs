@@ -2,13 +2,12 @@
 
 use std::io;
 
-use mio::event::Event;
 use pooling::keys::{ClientKey, ServerKey};
 use pooling::turn::{HIGH_WATER, Turn};
 
 use crate::backend::{connect, gone, hub_asks};
 use crate::frontend::{enter, leave};
-use crate::net::Got;
+use crate::io::{Event, Got};
 use crate::reactor::{after, depart, feed, sockets, turns};
 use crate::state::Core;
 use crate::state::client::{self, Client};
@@ -18,20 +17,20 @@ use crate::state::server::Server;
 pub const READ: usize = 65_536;
 
 /// Something has happened on a client's socket.
-pub fn client_event(core: &mut Core, key: ClientKey, event: &Event) {
+pub fn client_event(core: &mut Core, key: ClientKey, event: Event) {
     core.reactor.busy_poll.speak(key, core.now);
     let Some(client) = core.clients.get_mut(key.0) else { return };
-    client.io.hangup |= event.is_read_closed() || event.is_error();
-    client.io.readable |= event.is_readable() || client.io.hangup;
+    client.io.hangup |= event.closed;
+    client.io.readable |= event.readable || client.io.hangup;
     sockets::flush_client(core, key);
     client_turn(core, key);
 }
 
 /// Something has happened on a server connection's socket.
-pub fn server_event(core: &mut Core, key: ServerKey, event: &Event) {
+pub fn server_event(core: &mut Core, key: ServerKey, event: Event) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
-    server.io.hangup |= event.is_read_closed() || event.is_error();
-    server.io.readable |= event.is_readable() || server.io.hangup;
+    server.io.hangup |= event.closed;
+    server.io.readable |= event.readable || server.io.hangup;
     if matches!(server.state, crate::state::server::State::Connecting) {
         connect::server_connected(core, key);
     }

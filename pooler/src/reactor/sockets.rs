@@ -2,20 +2,18 @@
 
 use std::io;
 
-use mio::Token;
-use mio::event::Source;
 use pooling::keys::{ClientKey, ServerKey};
 use pooling::turn::{After, HIGH_WATER, Turn};
 
-use crate::net::{Io, Stream};
+use crate::io::Io;
 use crate::reactor::turns;
 use crate::state::Core;
 
 /// By what events name a connection; the listeners and the mailbox have the numbers between.
-fn token_of(turn: Turn) -> Token {
+fn token_of(turn: Turn) -> usize {
     match turn {
-        Turn::Client(key) => Token(key.0.token(0)),
-        Turn::Server(key) => Token(key.0.token(1)),
+        Turn::Client(key) => key.0.token(0),
+        Turn::Server(key) => key.0.token(1),
     }
 }
 
@@ -27,7 +25,7 @@ pub fn flush_client(core: &mut Core, key: ClientKey) {
         return;
     }
     let flushed = client.io.flush();
-    match flushed.and_then(|()| client.io.watch_room(core.reactor.poll.registry(), token_of(Turn::Client(key)))) {
+    match flushed.and_then(|()| client.io.watch_room(&*core.reactor.network, token_of(Turn::Client(key)))) {
         Ok(()) => {
             let server = client.checkout.connection();
             if before > HIGH_WATER && client.io.pending() <= HIGH_WATER {
@@ -49,7 +47,7 @@ pub fn flush_server(core: &mut Core, key: ServerKey) {
         return;
     }
     let flushed = server.io.flush();
-    match flushed.and_then(|()| server.io.watch_room(core.reactor.poll.registry(), token_of(Turn::Server(key)))) {
+    match flushed.and_then(|()| server.io.watch_room(&*core.reactor.network, token_of(Turn::Server(key)))) {
         Ok(()) => {
             let client = server.client();
             if let (true, Some(client)) = (before > HIGH_WATER && server.io.pending() <= HIGH_WATER, client) {
@@ -67,29 +65,28 @@ pub fn flush_server(core: &mut Core, key: ServerKey) {
 
 /// Watches a client's socket under its key.
 pub fn watch_client(core: &Core, key: ClientKey, io: &mut Io) -> io::Result<()> {
-    io.watch(core.reactor.poll.registry(), token_of(Turn::Client(key)), false)
+    io.watch(&*core.reactor.network, token_of(Turn::Client(key)), false)
 }
 
 /// Watches a server's socket, which is being connected, under its key.
 pub fn watch_server(core: &Core, key: ServerKey, io: &mut Io) -> io::Result<()> {
-    io.watch(core.reactor.poll.registry(), token_of(Turn::Server(key)), true)
+    io.watch(&*core.reactor.network, token_of(Turn::Server(key)), true)
 }
 
 /// Watches the socket of a server connection that comes from another worker, under its key.
 pub fn watch_taken(core: &Core, key: ServerKey, io: &mut Io) -> io::Result<()> {
-    io.watch(core.reactor.poll.registry(), token_of(Turn::Server(key)), false)
+    io.watch(&*core.reactor.network, token_of(Turn::Server(key)), false)
 }
 
 /// Watches a socket no longer.
-pub fn unwatch(core: &Core, stream: &mut Stream) {
-    // It fails only for a socket that is not watched.
-    let _ = stream.deregister(core.reactor.poll.registry());
+pub fn unwatch(core: &Core, io: &Io) {
+    io.unwatch(&*core.reactor.network);
 }
 
 /// Sends a client that is being closed what it can; whether it can be sent more.
 pub fn flush_last(core: &mut Core, key: ClientKey) -> bool {
     let Some(client) = core.clients.get_mut(key.0) else { return false };
     client.io.flush().is_ok()
-        && client.io.watch_room(core.reactor.poll.registry(), token_of(Turn::Client(key))).is_ok()
+        && client.io.watch_room(&*core.reactor.network, token_of(Turn::Client(key))).is_ok()
         && (client.io.pending() > 0 || client.io.half_close().is_ok())
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use pooling::keys::ClientKey;
 
 use crate::admin::account;
+use crate::io::{Listening, MOST_HANDED};
 use crate::listen::Listener;
 use crate::reactor::{depart, door, moves};
 use crate::shared::{Ending, Message};
@@ -14,7 +15,7 @@ use crate::state::traveller::Traveller;
 use crate::state::{Core, suspension};
 use crate::succession::inherited::{AFTERWARDS, Kind};
 use crate::sync::lock;
-use crate::takeover::{MOST, answer_to_takeover, own_path, send_with, write_plain_rows, write_rows};
+use crate::takeover::{answer_to_takeover, own_path, send_with, write_plain_rows, write_rows};
 
 /// Gives the listening sockets to who asks for them on the console.
 pub fn hand_over(core: &mut Core, key: ClientKey) -> Result<(), String> {
@@ -26,8 +27,8 @@ pub fn hand_over(core: &mut Core, key: ClientKey) -> Result<(), String> {
     {
         sockets.push((Kind::Metrics, address.to_string(), listener.as_fd()));
     }
-    if sockets.len() > MOST {
-        return Err(format!("there are more than {MOST} sockets to be handed over"));
+    if sockets.len() > MOST_HANDED {
+        return Err(format!("there are more than {MOST_HANDED} sockets to be handed over"));
     }
     let rows: Vec<(&str, String)> = sockets.iter().map(|(kind, address, _)| (kind.word(), address.clone())).collect();
     let handed: Vec<BorrowedFd<'_>> = sockets.iter().map(|(_, _, socket)| *socket).collect();
@@ -47,7 +48,7 @@ pub fn hand_clients_over(core: &mut Core, key: ClientKey) -> Result<(), String> 
     let rows: Vec<Row> = travellers.iter().flat_map(|traveller| depart::describe(core, traveller)).collect();
     let mut answer = Vec::new();
     write_plain_rows(&mut answer, &rows);
-    let handed: Vec<BorrowedFd<'_>> = travellers.iter().map(Traveller::socket).collect();
+    let handed: Vec<BorrowedFd<'_>> = travellers.iter().filter_map(Traveller::socket).collect();
     if let Err(why) = send_with(&mut core.clients, key, &answer, &handed) {
         drop(handed);
         for mut traveller in travellers {
@@ -68,11 +69,12 @@ pub fn handed_over(core: &mut Core, key: ClientKey) -> Result<(), String> {
         None
     });
     let before = lock(&core.shared.succession.before).clone();
-    let own_path = own.as_ref().and_then(Listener::socket).map(|(_, path, _)| path);
+    let own_path = own.as_ref().and_then(|own| own.shared()).map(|(_, path, _)| path);
     let paths = own_path.into_iter().chain(before.iter().map(|path| path.display().to_string()));
     if let Some(client) = core.clients.get_mut(key.0) {
         write_rows(client.io.out(), paths.map(|path| (AFTERWARDS, path)));
     }
+    let own = own.map(|own| Box::new(own) as Box<dyn Listening>);
     door::replace_door(core, own.into_iter().collect()).map_err(|error| error.to_string())?;
     core.shared.succession.handed_over.store(true, Ordering::Relaxed);
     if let Some((_, waker)) = lock(&core.shared.succession.metrics).take() {

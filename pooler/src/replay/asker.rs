@@ -299,7 +299,7 @@ impl Asker {
             None => {
                 let sql = if is_primary { WRITTEN } else { REPLAYED };
                 let question = Question { sql, position: None, answered: false };
-                let token = Token(key * MAX_SERVERS + id.index());
+                let token = key * MAX_SERVERS + id.index();
                 way(&self.shared, &tide.name, &tide.view, id).and_then(|(way, database)| {
                     let config = self.shared.config();
                     let visit = Visit::begin(way, &database, "howdah replay", config, token, registry)?;

@@ -6,7 +6,7 @@ use classify::{Consistency, Role};
 use pooling::vars::Tracked;
 
 use crate::homes::Place;
-use crate::net::{Io, Stream};
+use crate::io::Io;
 use crate::seat::Seat;
 use crate::state::traveller::Traveller;
 
@@ -168,7 +168,7 @@ impl Described {
         let (now, startup) = (&traveller.session.settings, &traveller.session.startup);
         let statements = traveller.prepared.statements.iter();
         Self {
-            is_tcp: matches!(traveller.io.stream, Stream::Tcp(_)),
+            is_tcp: !traveller.io.socket.is_local(),
             user: traveller.identity.user.clone(),
             database: traveller.identity.database.clone(),
             served_as: traveller.identity.served_as.clone(),

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::net::Io;
+use crate::io::Io;
 use crate::seat::Seat;
 use crate::state::login::Proven;
 

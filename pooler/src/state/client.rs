@@ -13,7 +13,7 @@ use pooling::relay::Relay;
 use wire::startup::CancelKey;
 
 use crate::homes::Place;
-use crate::net::{Io, Peer};
+use crate::io::{Io, Peer};
 use crate::replay::Owed;
 use crate::seat::Seat;
 use crate::state::login::{Login, Phase, Proven};
@@ -130,7 +130,7 @@ impl Client {
     /// A client that has just connected.
     pub fn new(io: Io, seat: Seat, since: Instant, id: u64) -> Self {
         let identity = Identity {
-            peer: io.stream.peer(),
+            peer: io.socket.peer(),
             user: "".into(),
             database: "".into(),
             minor: 0,

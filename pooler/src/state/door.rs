@@ -5,12 +5,9 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use mio::event::Source;
-use mio::{Interest, Registry, Token};
 use pooling::keys::{ClientKey, WorkerId};
 
-use crate::listen::Listener;
-use crate::net::Stream;
+use crate::io::{Listening, Socket, Watcher};
 use crate::succession::inherited::Kind;
 
 /// Accepted at most before others get their turns.
@@ -37,7 +34,7 @@ pub enum Next {
 /// What clients come in by.
 #[derive(Debug)]
 pub struct Door {
-    listeners: Vec<Listener>,
+    listeners: Vec<Box<dyn Listening>>,
     /// When to accept next.
     pub next: Next,
     /// When the system last had nothing left for a socket, until that is over.
@@ -51,7 +48,7 @@ pub struct Door {
 #[derive(Debug)]
 pub enum Accepted {
     /// A socket.
-    Stream(Stream),
+    Socket(Box<dyn Socket>),
     /// Nobody waits.
     Nobody,
     /// Whoever waited has gone or is kept out by the system, and the next one may be fine.
@@ -62,9 +59,9 @@ pub enum Accepted {
 
 impl Accepted {
     /// What the outcome of accept(2) means.
-    fn of(outcome: io::Result<Stream>) -> Self {
+    fn of(outcome: io::Result<Box<dyn Socket>>) -> Self {
         match outcome {
-            Ok(stream) => Self::Stream(stream),
+            Ok(socket) => Self::Socket(socket),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Self::Nobody,
             Err(error) => match error.raw_os_error() {
                 // Errors of one connection, which Linux hands to whoever accepts it.
@@ -88,37 +85,40 @@ impl Accepted {
 
 impl Door {
     /// A door with these listeners.
-    pub fn new(listeners: Vec<Listener>) -> Self {
+    pub fn new(listeners: Vec<Box<dyn Listening>>) -> Self {
         Self { listeners, next: Next::Event, exhausted: None, first: 0, next_worker: 0 }
     }
 
     /// Has events with this token tell of arrivals.
-    pub fn watch(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
-        self.listeners.iter_mut().try_for_each(|listener| listener.register(registry, token, Interest::READABLE))
+    pub fn watch(&self, watcher: &(impl Watcher + ?Sized), token: usize) -> io::Result<()> {
+        self.listeners.iter().try_for_each(|listener| watcher.watch(listener.descriptor(), token, false))
     }
 
     /// Closes it but for the Unix socket, by which administrators look at a pooler that is ending.
-    pub fn close(&mut self, registry: &Registry) {
-        for listener in self.listeners.iter_mut().filter(|listener| !listener.is_local()) {
-            // It fails only for a socket that is not watched.
-            let _ = listener.deregister(registry);
+    pub fn close(&mut self, watcher: &(impl Watcher + ?Sized)) {
+        for listener in self.listeners.iter().filter(|listener| !listener.is_local()) {
+            watcher.unwatch(listener.descriptor());
         }
-        self.listeners.retain(Listener::is_local);
+        self.listeners.retain(|listener| listener.is_local());
     }
 
     /// Its sockets.
     pub fn sockets(&self) -> Vec<(Kind, String, BorrowedFd<'_>)> {
-        self.listeners.iter().filter_map(Listener::socket).collect()
+        self.listeners.iter().filter_map(|listener| listener.shared()).collect()
     }
 
     /// Leaves the sockets to another process, and takes these instead.
-    pub fn replace(&mut self, registry: &Registry, token: Token, listeners: Vec<Listener>) -> io::Result<()> {
-        for mut listener in std::mem::replace(&mut self.listeners, listeners) {
-            // It fails only for a socket that is not watched.
-            let _ = listener.deregister(registry);
+    pub fn replace(
+        &mut self,
+        watcher: &(impl Watcher + ?Sized),
+        token: usize,
+        listeners: Vec<Box<dyn Listening>>,
+    ) -> io::Result<()> {
+        for listener in std::mem::replace(&mut self.listeners, listeners) {
+            watcher.unwatch(listener.descriptor());
             listener.give_away();
         }
-        self.watch(registry, token)
+        self.watch(watcher, token)
     }
 
     /// Notes that somebody has arrived.

@@ -20,7 +20,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mio::Poll;
 use pooling::busy_poll::BusyPoll;
 use pooling::fingerprint::Fingerprint;
 use pooling::hub::Hubs;
@@ -32,6 +31,7 @@ use pooling::workload::Workload;
 
 use crate::admin::console::Console;
 use crate::config::Config;
+use crate::io::Network;
 use crate::log::Subject;
 use crate::monitor::ClusterView;
 use crate::shared::Shared;
@@ -130,8 +130,8 @@ pub struct Entrance {
 
 /// What the event loop needs.
 pub struct Reactor {
-    /// Where sockets are watched.
-    pub poll: Poll,
+    /// Where sockets are made and watched.
+    pub network: Box<dyn Network>,
     /// Whether one client alone is served.
     pub busy_poll: BusyPoll,
     /// What is read goes here first.

@@ -16,8 +16,8 @@ use wire::startup::CancelKey;
 use crate::catalog::Definition;
 use crate::common::Permit;
 use crate::config::SslMode;
+use crate::io::Io;
 use crate::monitor::address::Address;
-use crate::net::Io;
 
 /// Where a server connection stands.
 #[derive(Debug)]

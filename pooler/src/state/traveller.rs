@@ -11,8 +11,8 @@ use wire::startup::CancelKey;
 use crate::common::Permit;
 use crate::config::SslMode;
 use crate::homes::Place;
+use crate::io::Io;
 use crate::monitor::address::Address;
-use crate::net::Io;
 use crate::replay::Owed;
 use crate::seat::Seat;
 

@@ -10,7 +10,8 @@ use pooling::vars::{Tracked, Vars, assigned};
 use wire::startup::CancelKey;
 
 use crate::homes::Place;
-use crate::net::{Io, Stream};
+use crate::io::Io;
+use crate::net::Stream;
 use crate::reactor::moves;
 use crate::replay::Owed;
 use crate::seat::Seat;
@@ -53,7 +54,7 @@ fn take(described: Described, socket: OwnedFd, shared: &Arc<Shared>) -> std::io:
     let _ = seat.take(&described.user, false, 0, 0);
     let place = Place::take_one_more(&shared.homes, &shared.config(), &described.database);
     let worker = place.worker();
-    let adopted = Adopted { io: Io::new(stream), seat, place, described };
+    let adopted = Adopted { io: Io::new(Box::new(stream)), seat, place, described };
     shared.tell(worker, Message::Adopted(Box::new(adopted)));
     Ok(())
 }

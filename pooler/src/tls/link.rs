@@ -1,7 +1,7 @@
 //! A connection to a server as a login sees it: bytes, and TLS when the server agrees to it.
 
 use super::{Connector, Session};
-use crate::net::Io;
+use crate::io::Io;
 
 /// A connection to a server.
 #[derive(Debug)]

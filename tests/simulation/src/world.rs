@@ -11,12 +11,10 @@ mod said;
 mod server;
 
 use std::io::{ErrorKind, Read, Write};
-use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use howdah_pooler::by_hand::Pooler;
+use howdah_pooler::by_hand::{self, Pooler};
+use howdah_pooler::memory::{End, Memory};
 use wire::{frontend, startup};
 
 use crate::model::reported;
@@ -41,12 +39,12 @@ pub struct World {
     hosts: Vec<Host>,
     /// What the primary has committed, by the names of the writes.
     log: Vec<String>,
-    folder: PathBuf,
+    memory: Memory,
     clients: Vec<Client>,
     /// Clients that have left.
     left: usize,
     connections: Vec<Connection>,
-    consoles: Vec<UnixStream>,
+    consoles: Vec<End>,
     count: usize,
     ledger: Ledger,
     reports_search_path: bool,
@@ -58,16 +56,13 @@ pub struct World {
 impl World {
     /// A world in which clients have just come.
     pub fn new(setup: &Setup) -> Self {
-        static COUNT: AtomicUsize = AtomicUsize::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!("howdah-simulation-{}-{number}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let pooler = Pooler::new(&folder, setup.workers, setup.servers, &setup.settings());
+        let memory = Memory::default();
+        let pooler = Pooler::new(&memory, setup.workers, setup.servers, &setup.settings());
         let mut world = Self {
             pooler,
             hosts: (0..setup.servers).map(Host::new).collect(),
             log: Vec::new(),
-            folder,
+            memory,
             clients: Vec::new(),
             left: 0,
             connections: Vec::new(),
@@ -103,13 +98,17 @@ impl World {
     }
 
     /// A connection to the console.
-    fn console(&self) -> UnixStream {
-        let mut socket = UnixStream::connect(self.folder.join(".s.PGSQL.6")).unwrap();
+    fn console(&self) -> End {
+        let mut socket = self.connect();
         let mut said = Vec::new();
         startup::write_startup(&mut said, [("user", "u"), ("database", "pgbouncer")]);
         socket.write_all(&said).unwrap();
-        socket.set_nonblocking(true).unwrap();
         socket
+    }
+
+    /// A connection to the pooler.
+    fn connect(&self) -> End {
+        self.memory.connect(&by_hand::socket(6)).unwrap()
     }
 
     /// Cancel requests that have arrived at the server have their effect.
@@ -197,14 +196,8 @@ impl World {
     }
 }
 
-impl Drop for World {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
-}
-
 /// Takes what has come on a socket; whether it is open.
-fn hear(socket: &mut UnixStream, into: &mut Vec<u8>, any: &mut bool) -> bool {
+fn hear(socket: &mut End, into: &mut Vec<u8>, any: &mut bool) -> bool {
     let mut buffer = [0; 16384];
     loop {
         match socket.read(&mut buffer) {
@@ -219,6 +212,6 @@ fn hear(socket: &mut UnixStream, into: &mut Vec<u8>, any: &mut bool) -> bool {
     }
 }
 
-fn is_open(socket: &mut UnixStream) -> bool {
+fn is_open(socket: &mut End) -> bool {
     hear(socket, &mut Vec::new(), &mut false)
 }

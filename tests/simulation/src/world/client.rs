@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io::Write;
-use std::os::unix::net::UnixStream;
 
+use howdah_pooler::memory::End;
 use wire::startup::{self, CancelKey};
 use wire::{backend, frame};
 
@@ -43,7 +43,7 @@ pub(super) struct Unit {
 pub(super) struct Client {
     /// How many had left when it came.
     pub(super) born: usize,
-    pub(super) socket: UnixStream,
+    pub(super) socket: End,
     /// What it has not sent yet.
     pub(super) unsent: VecDeque<u8>,
     pub(super) heard: Vec<u8>,
@@ -63,7 +63,7 @@ pub(super) struct Client {
     /// meanwhile holds.
     pub(super) is_unsure: bool,
     /// Connections that bring cancel requests.
-    pub(super) cancels: Vec<UnixStream>,
+    pub(super) cancels: Vec<End>,
     /// The statement that it has prepared under a name, once it has been told so.
     pub(super) prepared: bool,
     pub(super) ears: Ears,
@@ -77,8 +77,7 @@ fn name_of(client: usize, place: usize, unit: usize) -> String {
 impl World {
     /// A client connects; in one place each has a parameter of its own.
     pub(super) fn arrive(&mut self, place: usize) -> Client {
-        let socket = UnixStream::connect(self.folder.join(".s.PGSQL.6")).unwrap();
-        socket.set_nonblocking(true).unwrap();
+        let socket = self.connect();
         let mut parameters = vec![("user", "u"), ("database", "d")];
         let mut base = Values::new();
         match place % 3 {
@@ -171,13 +170,13 @@ impl World {
 
     /// A client asks to cancel what it does.
     pub fn cancel(&mut self, who: usize) {
-        let client = &mut self.clients[who];
+        let client = &self.clients[who];
         let Some(key) = client.key.as_ref().filter(|_| !client.gone && client.cancels.len() < 3) else { return };
-        let mut socket = UnixStream::connect(self.folder.join(".s.PGSQL.6")).unwrap();
+        let mut socket = self.connect();
         let mut request = Vec::new();
         startup::write_cancel(&mut request, key);
         socket.write_all(&request).unwrap();
-        socket.set_nonblocking(true).unwrap();
+        let client = &mut self.clients[who];
         client.cancels.push(socket);
         client.units.iter_mut().for_each(|unit| unit.cancelled = true);
     }

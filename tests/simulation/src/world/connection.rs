@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io::Write;
-use std::os::unix::net::UnixStream;
 
+use howdah_pooler::memory::End;
 use wire::backend::{self, Status};
 use wire::frame::HEADER;
 use wire::startup::{self, Packet};
@@ -34,7 +34,7 @@ pub(super) struct Connection {
     pub(super) id: usize,
     /// Which server it leads to.
     pub(super) host: usize,
-    pub(super) socket: UnixStream,
+    pub(super) socket: End,
     pub(super) input: Vec<u8>,
     pub(super) is_logged_in: bool,
     pub(super) questions: VecDeque<Question>,
@@ -77,7 +77,7 @@ pub(super) struct Connection {
 
 impl Connection {
     /// One that has been accepted.
-    pub(super) fn new(id: usize, host: usize, socket: UnixStream) -> Self {
+    pub(super) fn new(id: usize, host: usize, socket: End) -> Self {
         Self {
             id,
             host,

@@ -1,10 +1,8 @@
 //! The servers of a database: which is the primary, what of its log the others have replayed, and what the pooler's
 //! monitor finds out about them.
 
-use std::os::unix::net::UnixListener;
-use std::path::Path;
-
-use howdah_pooler::by_hand::{Answer, Finding};
+use howdah_pooler::by_hand::{Answer, Finding, socket};
+use howdah_pooler::memory::Listener;
 
 use super::World;
 use crate::trace::trace;
@@ -13,7 +11,7 @@ use crate::trace::trace;
 pub(super) struct Host {
     pub(super) port: u16,
     /// None while it is down.
-    pub(super) listener: Option<UnixListener>,
+    pub(super) listener: Option<Listener>,
     /// It replays the primary's log, and writes nothing.
     pub(super) is_standby: bool,
     timeline: u32,
@@ -28,10 +26,6 @@ impl Host {
     pub(super) fn new(number: usize) -> Self {
         let port = 10 * u16::try_from(number).unwrap() + 5;
         Self { port, listener: None, is_standby: number > 0, timeline: 1, position: 0, asked: None }
-    }
-
-    fn socket(&self, folder: &Path) -> std::path::PathBuf {
-        folder.join(format!(".s.PGSQL.{}", self.port))
     }
 
     fn lsn(&self) -> u64 {
@@ -56,7 +50,6 @@ impl World {
         let host = &mut self.hosts[number];
         host.listener = None;
         host.asked = None;
-        let _ = std::fs::remove_file(host.socket(&self.folder));
         let here = self.connections.iter().filter(|connection| connection.host == number);
         let ids: Vec<usize> = here.map(|connection| connection.id).collect();
         ids.into_iter().for_each(|id| self.bury(id));
@@ -68,9 +61,7 @@ impl World {
         let host = &mut self.hosts[number];
         if host.listener.is_none() {
             trace!("server {number} starts");
-            let listener = UnixListener::bind(host.socket(&self.folder)).unwrap();
-            listener.set_nonblocking(true).unwrap();
-            host.listener = Some(listener);
+            host.listener = Some(self.memory.listen(&socket(host.port)));
             if host.is_standby {
                 host.position = host.position.saturating_sub(2);
             }

@@ -1,8 +1,8 @@
 //! The server: what it answers, and what befalls it.
 
 use std::io::Write;
-use std::os::unix::net::UnixListener;
 
+use howdah_pooler::memory::Listener;
 use wire::startup::{self, Packet};
 use wire::{backend, frontend};
 
@@ -104,8 +104,7 @@ impl World {
     pub(super) fn accept(&mut self, cancels: bool) -> bool {
         let mut any = false;
         for (host, server) in self.hosts.iter().enumerate() {
-            while let Some(Ok((socket, _))) = server.listener.as_ref().map(UnixListener::accept) {
-                socket.set_nonblocking(true).unwrap();
+            while let Some(socket) = server.listener.as_ref().and_then(Listener::next) {
                 self.count += 1;
                 self.connections.push(Connection::new(self.count, host, socket));
                 any = true;

@@ -1,6 +1,6 @@
-//! A worker: one thread, one event loop, the clients and server connections of the databases that it serves.
+//! What a worker does between two polls, for the clients and server connections of the databases that it serves.
 //!
-//! The loop polls, marks what is readable, and works through a list of connections until none has anything to do.
+//! The loop (`worker.rs`) polls, marks what is readable, and works through a list of connections until none has anything to do.
 //! Whoever gives somebody else work (a server checked out, a buffer drained) puts them on the list, so nothing recurses.
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -8,7 +8,6 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mio::{Events, Poll};
 use pooling::busy_poll::BusyPoll;
 use pooling::keys::{ClientKey, ServerKey, WorkerId};
 use pooling::slots::{Slot, Slots};
@@ -16,11 +15,11 @@ use pooling::turn::Turn;
 use pooling::vars::Tracked;
 
 use crate::frontend::accept;
-use crate::listen::Listener;
+use crate::io::{Event, Listening, Network};
 use crate::pipeline::{connection, stall};
 use crate::reactor::door::DOOR;
 use crate::reactor::read::{self, READ};
-use crate::reactor::{after, ending, mail, tick};
+use crate::reactor::{after, mail, tick};
 use crate::router::reroute;
 use crate::shared::Shared;
 use crate::state::door::{Door, Strangers};
@@ -29,26 +28,24 @@ use crate::state::{Core, Entrance, Lifecycle, Parameters, Pipelines, Reactor, Ro
 /// How often time limits are looked at.
 const TICK: Duration = Duration::from_millis(100);
 
-/// With so many units in flight in pipelined connections, servers and clients that want this core go first: more of
-/// what they say is there then, and is done with fewer wakeups. On a core that nobody else wants it changes nothing.
+/// So many units in flight in pipelined connections are worth waiting for others ([`gathers`]).
 const GATHER: usize = 16;
 
-/// A worker.
-pub struct Worker {
-    /// What it knows.
-    pub core: Core,
-}
-
-impl Worker {
-    /// A worker; the first one listens.
-    pub fn new(id: WorkerId, shared: Arc<Shared>, poll: Poll, listeners: Vec<Listener>) -> io::Result<Self> {
+impl Core {
+    /// What a worker knows at first; the first one has the listening sockets.
+    pub fn new(
+        id: WorkerId,
+        shared: Arc<Shared>,
+        network: Box<dyn Network>,
+        listeners: Vec<Box<dyn Listening>>,
+        now: Instant,
+    ) -> io::Result<Self> {
         let config = shared.config();
-        let now = Instant::now();
         let tracked = Tracked::new(&config.settings.track_extra_parameters.0);
         let lexed_by = ["standard_conforming_strings", "client_encoding"]
             .map(|name| tracked.place(name).unwrap_or(usize::MAX))
             .into();
-        let mut core = Core {
+        let core = Self {
             id,
             clients: Slots::default(),
             servers: Slots::default(),
@@ -71,7 +68,7 @@ impl Worker {
             lifecycle: Lifecycle::default(),
             entrance: Entrance { door: Door::new(listeners), strangers: Strangers::default() },
             reactor: Reactor {
-                poll,
+                network,
                 busy_poll: BusyPoll::new(now),
                 scratch: vec![0; READ],
                 cores: std::thread::available_parallelism().map_or(1, usize::from),
@@ -79,69 +76,41 @@ impl Worker {
             config,
             shared,
         };
-        core.entrance.door.watch(core.reactor.poll.registry(), DOOR)?;
-        Ok(Self { core })
-    }
-
-    /// Runs until it is told to end.
-    pub fn run(mut self) -> io::Result<()> {
-        let mut events = Events::with_capacity(1024);
-        while !ending::is_over(&self.core) {
-            let awake = self.core.reactor.busy_poll.stays_awake(self.core.now, self.core.config.settings.busy_poll.0);
-            let wait = if self.has_work() || awake {
-                Duration::ZERO
-            } else {
-                let moments = [stall::deadline(&self.core), self.core.router.replay_due];
-                let moments = moments.into_iter().flatten().filter(|_| !self.core.is_suspended());
-                let until = moments.fold(self.core.schedule.next_tick, Instant::min);
-                until.saturating_duration_since(Instant::now())
-            };
-            if awake || connection::in_flight(&self.core) >= GATHER {
-                std::thread::yield_now();
-            }
-            self.turn(&mut events, wait)?;
-        }
-        ending::say_goodbye(&mut self.core);
-        Ok(())
-    }
-
-    /// Whether somebody has something to do without any event.
-    pub fn has_work(&self) -> bool {
-        !self.core.schedule.turns.is_empty()
-            || !self.core.schedule.unflushed.is_empty()
-            || self.core.lets_in() && self.core.entrance.door.has_rung()
-    }
-
-    /// Waits so long for events, and does what there is to do.
-    pub fn turn(&mut self, events: &mut Events, wait: Duration) -> io::Result<()> {
-        match self.core.reactor.poll.poll(events, Some(wait)) {
-            Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
-            _ => (),
-        }
-        work(&mut self.core, events, Instant::now());
-        Ok(())
-    }
-
-    /// As [`Self::turn`], without waiting, at a time that a simulation gives.
-    pub fn turn_at(&mut self, events: &mut Events, now: Instant) -> io::Result<()> {
-        self.core.reactor.poll.poll(events, Some(Duration::ZERO))?;
-        work(&mut self.core, events, now);
-        Ok(())
+        core.entrance.door.watch(&*core.reactor.network, DOOR)?;
+        Ok(core)
     }
 }
 
+/// Whether somebody has something to do without any event.
+pub fn has_work(core: &Core) -> bool {
+    !core.schedule.turns.is_empty()
+        || !core.schedule.unflushed.is_empty()
+        || core.lets_in() && core.entrance.door.has_rung()
+}
+
+/// When there is something to do next, if no event comes before.
+pub fn next_moment(core: &Core) -> Instant {
+    let moments = [stall::deadline(core), core.router.replay_due];
+    let moments = moments.into_iter().flatten().filter(|_| !core.is_suspended());
+    moments.fold(core.schedule.next_tick, Instant::min)
+}
+
+/// Whether servers and clients that want this core are to go first: more of what they say is there then, and is done
+/// with fewer wakeups. On a core that nobody else wants it changes nothing.
+pub fn gathers(core: &Core) -> bool {
+    connection::in_flight(core) >= GATHER
+}
+
 /// Does what there is to do, told by these events, at this time.
-fn work(core: &mut Core, events: &Events, now: Instant) {
+pub fn work(core: &mut Core, events: impl Iterator<Item = Event>, now: Instant) {
     core.now = now;
     if !core.router.clusters.is_empty() {
         reroute::look_at_clusters(core);
         after::run_after(core);
     }
-    if !events.is_empty() {
+    for event in events {
         core.reactor.busy_poll.hear(core.now);
-    }
-    for event in events.iter() {
-        let (slot, kind) = Slot::of_token(event.token().0);
+        let (slot, kind) = Slot::of_token(event.token);
         match kind {
             0 => read::client_event(core, ClientKey(slot), event),
             1 => read::server_event(core, ServerKey(slot), event),
