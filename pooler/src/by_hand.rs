@@ -1,24 +1,53 @@
 //! A pooler that is turned by hand, for simulations: no threads, no sockets but those in memory, and the time that it is
 //! given.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use balancer::{Configured, Failure, FailureKind, Moment, Observation, Replay, ServerId, Setup};
 use classify::Catalog;
-use pooling::keys::WorkerId;
+use pooling::keys::{ClientKey, WorkerId};
+use wire::startup::CancelKey;
 
 use crate::catalog::{Knowledge, Place};
-use crate::config::Config;
+use crate::config::{Config, Settings};
 use crate::derive::Secrets;
-use crate::io::{Listening, Wake};
+use crate::io::{Contexts, Listening, ReadTls, Wake};
 use crate::memory::{Memory, Poll};
 use crate::monitor::ClusterView;
 use crate::reactor::work;
-use crate::shared::{Mailbox, Message, Shared};
+use crate::shared::{Mailbox, Message, Outside, Shared};
 use crate::state::Core;
 use crate::state::server::{Residue, State};
+
+/// What is outside of the workers: there are no names to be looked up, no files and no other process.
+#[derive(Debug)]
+struct Nothing;
+
+impl Outside for Nothing {
+    fn look_up(&self, shared: &Arc<Shared>, host: &str) {
+        shared.resolver.give_up(host);
+    }
+
+    fn read_tls(&self) -> ReadTls {
+        |_, _| Ok(Contexts::default())
+    }
+
+    fn reload(&self, shared: &Shared) -> Result<(), String> {
+        shared.tell_all(|| Message::Reload);
+        Ok(())
+    }
+
+    fn pass_on(&self, _: &Arc<Shared>, _: &CancelKey, _: (WorkerId, ClientKey)) -> bool {
+        false
+    }
+
+    fn listen_apart(&self, _: &Settings) -> io::Result<Option<Box<dyn Listening>>> {
+        Ok(None)
+    }
+}
 
 /// Where its sockets are.
 const FOLDER: &str = "/simulated";
@@ -123,7 +152,7 @@ impl Pooler {
         let (secrets, _) = Secrets::new().unwrap();
         // What other threads would do, the schedule does.
         let [monitor, reader, asker] = [(); 3].map(|()| waker(&memory.poll()));
-        let shared = Arc::new(Shared::new(config, mailboxes, secrets, monitor, reader, asker));
+        let shared = Arc::new(Shared::new(config, mailboxes, secrets, monitor, reader, asker, Box::new(Nothing)));
         let knowledge = shared.library.knowledge(database);
         knowledge.post(Arc::new(Catalog::from_rows([["version", "", "180000", "", ""]]).unwrap()));
         let listener: Box<dyn Listening> = Box::new(memory.listen(&socket(6)));

@@ -17,7 +17,7 @@ use wire::startup::Startup;
 use crate::config::{Config, Settings, SslMode, Value, userlist as users};
 use crate::hba::{Hba, Visitor};
 use crate::state::login::{Introduction, options_of};
-use crate::tls::{Acceptor, Certificate, Connector, Contexts, Session};
+use crate::tls::{Acceptor, Certificate, Connector, Session};
 
 /// A startup packet's parameters.
 pub fn startup(startup: &Startup<'_>) {
@@ -260,7 +260,8 @@ fn sides(version: &str) -> (Arc<Acceptor>, Arc<Connector>) {
         server_tls_ca_file: text(&cert),
         ..Settings::default()
     };
-    let contexts = Contexts::read(&settings, &mut Vec::new()).unwrap();
+    let acceptor = Acceptor::read(&settings, settings.client_tls_sslmode, &mut Vec::new()).unwrap();
+    let connector = Connector::read(&settings, settings.server_tls_sslmode, &mut Vec::new()).unwrap();
     std::fs::remove_dir_all(&folder).unwrap();
-    (contexts.acceptor.unwrap(), contexts.connector.unwrap())
+    (Arc::new(acceptor), Arc::new(connector))
 }

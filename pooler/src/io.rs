@@ -6,11 +6,11 @@ use std::fmt::Debug;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, RawFd};
+use std::sync::Arc;
 
 use crate::config::Settings;
 use crate::monitor::address::Address;
 use crate::succession::inherited::Kind;
-use crate::tls::Session;
 
 /// Where a socket leads.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,6 +108,74 @@ pub trait Wake: Debug + Send + Sync {
     fn wake(&self);
 }
 
+/// TLS on a connection: bytes of the socket in, bytes for the socket out.
+pub trait Cipher: Debug + Send {
+    /// Whether the handshake is done.
+    fn is_open(&self) -> bool;
+    /// Whether nothing more will come: the other side has said so, or what it sent was not TLS.
+    fn has_ended(&self) -> bool;
+    /// Bytes from the socket that are not a whole record, or were not looked at.
+    fn held(&self) -> &[u8];
+    /// Whether what is held was not looked at; it is now.
+    fn take_unseen(&mut self) -> bool;
+    /// Works on bytes from the socket, writes what they mean to `plain`, which must not be shorter, and says how many
+    /// bytes that are. What is not a whole record is held.
+    fn receive(&mut self, input: &mut [u8], plain: &mut [u8]) -> Result<usize, String>;
+    /// Encrypts bytes for the other side; only when the handshake is done.
+    fn seal(&mut self, plain: &[u8]) -> Result<(), String>;
+    /// Says that nothing more will come.
+    fn say_end(&mut self) -> Result<(), String>;
+    /// Bytes for the socket.
+    fn to_send(&self) -> &[u8];
+    /// So many of them are sent.
+    fn sent(&mut self, count: usize);
+    /// Whether the other side began without asking, and did not name PostgreSQL's protocol (ALPN).
+    fn is_unnamed(&self) -> bool;
+    /// The common name of the certificate that the other side has shown and that was verified as configured.
+    fn common_name(&self) -> Option<&str>;
+    /// What SCRAM binds to: the hash of the server's certificate.
+    fn end_point(&self) -> Option<Vec<u8>>;
+    /// The version and the cipher, as the console shows them.
+    fn describe(&self) -> String;
+}
+
+/// The first byte of a TLS record with a handshake: a client begins TLS without asking.
+pub const TLS_HANDSHAKE: u8 = 0x16;
+
+/// TLS with clients, as it is configured.
+pub trait Acceptor: Debug + Send + Sync {
+    /// Begins with a client: `before` goes out before the handshake, `held` has come already.
+    fn accept(self: Arc<Self>, before: &[u8], held: &[u8]) -> Result<Box<dyn Cipher>, String>;
+}
+
+/// TLS with servers, as it is configured.
+pub trait Connector: Debug + Send + Sync {
+    /// Begins with a server at `host`; the first message is ready to be sent.
+    fn connect(&self, host: &str) -> Result<Box<dyn Cipher>, String>;
+}
+
+/// What a configuration means for TLS.
+#[derive(Debug, Clone, Default)]
+pub struct Contexts {
+    /// With clients; `None` when it is disabled.
+    pub acceptor: Option<Arc<dyn Acceptor>>,
+    /// With servers; `None` when it is disabled.
+    pub connector: Option<Arc<dyn Connector>>,
+}
+
+/// Two are the same when they came from the same reading.
+impl PartialEq for Contexts {
+    fn eq(&self, other: &Self) -> bool {
+        fn place<T: ?Sized>(context: &Option<Arc<T>>) -> Option<*const ()> {
+            context.as_ref().map(|context| Arc::as_ptr(context).cast())
+        }
+        place(&self.acceptor) == place(&other.acceptor) && place(&self.connector) == place(&other.connector)
+    }
+}
+
+/// Makes of settings what they mean for TLS; remarks are added to the list.
+pub type ReadTls = fn(&Settings, &mut Vec<String>) -> Result<Contexts, String>;
+
 /// What has happened on a socket.
 #[derive(Debug, Clone, Copy)]
 pub struct Event {
@@ -160,7 +228,7 @@ pub struct Io {
     /// Bytes read in all.
     pub received: u64,
     /// TLS, once it was begun. Without it the data path does not notice.
-    tls: Option<Box<Session>>,
+    tls: Option<Box<dyn Cipher>>,
 }
 
 impl Io {
@@ -202,14 +270,14 @@ impl Io {
     }
 
     /// From here on everything is TLS, what waits to be sent too.
-    pub fn begin_tls(&mut self, session: Session) {
-        self.tls = Some(Box::new(session));
+    pub fn begin_tls(&mut self, session: Box<dyn Cipher>) {
+        self.tls = Some(session);
         // What has come already brings no event.
         self.readable = true;
     }
 
     /// The TLS session; its handshake may still be under way.
-    pub fn tls(&self) -> Option<&Session> {
+    pub fn tls(&self) -> Option<&dyn Cipher> {
         self.tls.as_deref()
     }
 
@@ -252,13 +320,13 @@ impl Io {
                 ciphered.resize(buffer.len(), 0);
             }
             loop {
-                let held = self.tls.as_ref().map_or(0, |tls| tls.held.len());
+                let held = self.tls.as_ref().map_or(0, |tls| tls.held().len());
                 let (Some(front), true) = (ciphered.get_mut(..held), held < buffer.len()) else {
                     return Got::Closed(Some(tls_error("a message of the handshake is too long")));
                 };
                 let Some(mut tls) = self.tls.take_if(|tls| !tls.has_ended()) else { return Got::Closed(None) };
-                let unseen = std::mem::take(&mut tls.unseen);
-                front.copy_from_slice(&tls.held);
+                let unseen = tls.take_unseen();
+                front.copy_from_slice(tls.held());
                 let room = ciphered.get_mut(held..buffer.len()).unwrap_or_default();
                 let fresh = match if unseen { Got::Bytes(0) } else { self.read_socket(room) } {
                     Got::Bytes(count) => count,

@@ -15,6 +15,7 @@ use howdah_pooler::config::{Config, Shutdown};
 use howdah_pooler::derive::{Queue, Secrets};
 use howdah_pooler::io::{Listening, Wake};
 use howdah_pooler::listen::Listener;
+use howdah_pooler::outside::System;
 use howdah_pooler::shared::{Ending, Mailbox, Message, Shared};
 use howdah_pooler::sync::lock;
 use howdah_pooler::takeover::{Failed, Predecessor};
@@ -62,7 +63,7 @@ fn main() -> ExitCode {
 
 /// Looks at a configuration and says what it would do without.
 fn check(path: &Path) -> Result<(), String> {
-    let config = Config::read(path).map_err(|error| error.to_string())?;
+    let config = Config::read(path, howdah_pooler::tls::read).map_err(|error| error.to_string())?;
     for remark in &config.remarks {
         println!("{remark}");
     }
@@ -72,7 +73,7 @@ fn check(path: &Path) -> Result<(), String> {
 
 /// Runs the pooler until it is told to end.
 fn run(path: &Path, takes_over: bool) -> Result<(), String> {
-    let config = Config::read(path).map_err(|error| error.to_string())?;
+    let config = Config::read(path, howdah_pooler::tls::read).map_err(|error| error.to_string())?;
     let settings = config.settings.clone();
     account::become_user(&settings.user)?;
     log::configure(&settings).map_err(text)?;
@@ -150,7 +151,7 @@ fn share(config: Config, workers: usize) -> io::Result<(Arc<Shared>, Polls)> {
     let (reader, bell) = woken_by(catalog::WAKER)?;
     let (asker, asker_waker) = woken_by(replay::WAKER)?;
     let (secrets, underived) = Secrets::new()?;
-    let shared = Arc::new(Shared::new(config, mailboxes, secrets, monitor_waker, bell, asker_waker));
+    let shared = Arc::new(Shared::new(config, mailboxes, secrets, monitor_waker, bell, asker_waker, Box::new(System)));
     Ok((shared, Polls { workers: polls, monitor, reader, asker, underived }))
 }
 

@@ -17,7 +17,7 @@ fn read_again(shared: &Shared) -> Result<(), String> {
     let mut outcome = lock(&shared.orders.reloads);
     let old = shared.config();
     let path = &old.path;
-    let mut config = match Config::read(path) {
+    let mut config = match Config::read(path, crate::tls::read) {
         Ok(config) => config,
         Err(error) => {
             let trouble = error.to_string();

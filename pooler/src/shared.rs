@@ -2,6 +2,8 @@
 //! server connection, is a worker's as a whole, and goes to another only while nothing of it is under way.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt::Debug;
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -16,11 +18,11 @@ use wire::startup::CancelKey;
 use crate::admin::order::{Answer, Order};
 use crate::catalog::Library;
 use crate::common::{Commons, PoolName};
-use crate::config::Config;
+use crate::config::{Config, Settings};
 use crate::credentials::Learnt;
 use crate::derive::Secrets;
 use crate::homes::Homes;
-use crate::io::Wake;
+use crate::io::{Listening, ReadTls, Wake};
 use crate::metrics::Stats;
 use crate::metrics::measured::Measured;
 use crate::monitor::{Board, Met};
@@ -139,6 +141,22 @@ pub struct Orders {
     pub waiting_settings: Mutex<Vec<(String, String)>>,
 }
 
+/// What is done outside of the workers, on threads of its own or by the system.
+pub trait Outside: Debug + Send + Sync {
+    /// Begins to look a name up; the workers are told when it is done.
+    fn look_up(&self, shared: &Arc<Shared>, host: &str);
+    /// How settings of TLS are read.
+    fn read_tls(&self) -> ReadTls;
+    /// Reads the configuration again and puts it in force everywhere; an error leaves the old one.
+    fn reload(&self, shared: &Shared) -> Result<(), String>;
+    /// Passes a cancel request that names nobody here on to the processes that had the sockets before; false when there
+    /// are none. Who brought it is told when it has had its effect.
+    fn pass_on(&self, shared: &Arc<Shared>, cancel: &CancelKey, asker: (WorkerId, ClientKey)) -> bool;
+    /// Listens on a Unix socket for the account of this process alone, when another process has the others; none where
+    /// the settings have no folder for it.
+    fn listen_apart(&self, settings: &Settings) -> io::Result<Option<Box<dyn Listening>>>;
+}
+
 /// What the workers share.
 #[derive(Debug)]
 pub struct Shared {
@@ -172,6 +190,8 @@ pub struct Shared {
     pub resolver: Resolver,
     /// When the pooler started.
     pub started: Instant,
+    /// What is done outside of the workers.
+    pub outside: Box<dyn Outside>,
 }
 
 impl Shared {
@@ -183,6 +203,7 @@ impl Shared {
         monitor: Box<dyn Wake>,
         reader: Box<dyn Wake>,
         asker: Box<dyn Wake>,
+        outside: Box<dyn Outside>,
     ) -> Self {
         let homes = Homes::new(mailboxes.len());
         homes.deal(&config);
@@ -202,6 +223,7 @@ impl Shared {
             succession: Succession::default(),
             resolver: Resolver::default(),
             started: Instant::now(),
+            outside,
         }
     }
 

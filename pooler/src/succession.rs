@@ -6,6 +6,7 @@
 //! before it has asked for clients that have been made ready, they go on being served here.
 
 pub mod adopt;
+pub mod answer;
 pub mod inherited;
 
 use std::fmt;

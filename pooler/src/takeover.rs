@@ -9,7 +9,7 @@
 
 use std::io::{IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,9 +17,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pooling::keys::{ClientKey, WorkerId};
-use pooling::slots::Slots;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
-use wire::backend::{self, ColumnType, Status, tag};
+use wire::backend::{self, tag};
 use wire::frame::{self, HEADER};
 use wire::startup::{self, CancelKey};
 
@@ -29,7 +28,6 @@ use crate::io::MOST_HANDED;
 use crate::listen::socket_path;
 use crate::shared::{Message, Shared};
 use crate::state::adopted::{Described, Row};
-use crate::state::client::Client;
 use crate::succession::inherited::{Inherited, Kind};
 use crate::sync::lock;
 
@@ -223,59 +221,11 @@ fn read_answer(stream: &UnixStream) -> Result<Answered, Trouble> {
     }
 }
 
-/// The columns of the answers to `TAKEOVER` and `TAKEOVER DONE`.
-const COLUMNS: [(&str, ColumnType); 2] = [("kind", ColumnType::Text), ("address", ColumnType::Text)];
-
-/// Writes an answer of rows to `TAKEOVER`.
-pub fn write_rows<'a>(out: &mut Vec<u8>, rows: impl IntoIterator<Item = (&'a str, String)>) {
-    backend::write_row_description(out, COLUMNS.into_iter());
-    for (word, address) in rows {
-        backend::write_data_row(out, [Some(word.as_bytes()), Some(address.as_bytes())].into_iter());
-    }
-}
-
-/// Writes rows to an answer.
-pub fn write_plain_rows(answer: &mut Vec<u8>, rows: &[Row]) {
-    backend::write_row_description(answer, COLUMNS.into_iter());
-    for row in rows {
-        backend::write_data_row(answer, row.iter().map(|value| Some(value.as_slice())));
-    }
-    backend::write_command_complete(answer, "TAKEOVER");
-    backend::write_ready_for_query(answer, Status::Idle);
-}
-
-/// The answer to `TAKEOVER`: rows of sockets.
-pub fn answer_to_takeover<'a>(rows: impl IntoIterator<Item = (&'a str, String)>) -> Vec<u8> {
-    let mut answer = Vec::new();
-    write_rows(&mut answer, rows);
-    backend::write_command_complete(&mut answer, "TAKEOVER");
-    backend::write_ready_for_query(&mut answer, Status::Idle);
-    answer
-}
-
 /// Where this process listens when another has its sockets.
 pub fn own_path(settings: &Settings) -> Option<PathBuf> {
     let mut path = socket_path(settings)?.into_os_string();
     path.push(format!(".{}", std::process::id()));
     Some(path.into())
-}
-
-/// Sends an answer on the console with sockets beside it.
-pub fn send_with(
-    clients: &mut Slots<Client>,
-    key: ClientKey,
-    answer: &[u8],
-    handed: &[BorrowedFd<'_>],
-) -> Result<(), String> {
-    let Some(client) = clients.get_mut(key.0) else { return Err("the other process has ended".to_owned()) };
-    let text = |error: std::io::Error| format!("cannot hand the sockets over: {error}");
-    client.io.flush().map_err(text)?;
-    if client.io.pending() > 0 {
-        return Err("the other process has not read the previous answers".to_owned());
-    }
-    let sent = client.io.socket.write_with(answer, handed).map_err(text)?;
-    client.io.out().extend_from_slice(answer.get(sent..).unwrap_or_default());
-    Ok(())
 }
 
 /// Passes a cancel request that names nobody here on to the processes that had the sockets before; false when there are
@@ -322,6 +272,7 @@ fn deliver(path: &Path, request: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::succession::answer::answer_to_takeover;
     use crate::succession::inherited::AFTERWARDS;
 
     fn rows(rows: &[(&str, &str)]) -> Vec<(String, String)> {

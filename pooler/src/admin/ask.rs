@@ -24,7 +24,7 @@ pub fn ask(core: &mut Core, client: ClientKey, command: Command, order: Order) {
 
 /// Reads the configuration again and puts it in force everywhere; an error leaves the old one.
 pub fn reload(core: &Core) -> Result<(), String> {
-    crate::reload::reload(&core.shared)
+    core.shared.outside.reload(&core.shared)
 }
 
 /// Tells a console client of an error.

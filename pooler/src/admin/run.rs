@@ -132,7 +132,7 @@ fn set(core: &Core, name: &str, value: &str) -> Result<Option<String>, String> {
         Some(Err(expected)) => return Err(format!("{name} = {value}: expected {expected}")),
         None => return Err(format!("there is no setting {name}")),
     }
-    if let Err(why) = changed.prepare() {
+    if let Err(why) = changed.prepare(core.shared.outside.read_tls()) {
         if !of_tls {
             return Err(why);
         }

@@ -6,12 +6,12 @@ use pooling::vars::Vars;
 
 use crate::admin::pools;
 use crate::admin::seen::{Line, Snapshot, replication};
+use crate::io::Cipher;
 use crate::pools::checks;
 use crate::state::Core;
 use crate::state::client::{Client, State as ClientState};
 use crate::state::server::{Server, State};
 use crate::state::traveller::Deeds;
-use crate::tls::Session;
 
 /// The state of a client that has not proven yet who it is.
 const LOGIN: &str = "login";
@@ -51,7 +51,7 @@ fn client_line(core: &Core, client: &Client) -> Option<Line> {
         statements: client.prepared.statements.len(),
         descriptors: (client.io.socket.descriptor(), server.map(|server| server.io.socket.descriptor())),
         held: (client.io.rest.len(), client.io.pending()),
-        tls: client.io.tls().map(Session::describe).unwrap_or_default(),
+        tls: client.io.tls().map(Cipher::describe).unwrap_or_default(),
         deeds: client.deeds,
     })
 }
@@ -94,7 +94,7 @@ fn server_line(core: &Core, server: &Server) -> Option<Line> {
         statements: server.known.statements.len(),
         descriptors: (server.io.socket.descriptor(), client.map(|client| client.io.socket.descriptor())),
         held: (server.io.rest.len(), server.io.pending()),
-        tls: server.io.tls().map(Session::describe).unwrap_or_default(),
+        tls: server.io.tls().map(Cipher::describe).unwrap_or_default(),
         deeds: Deeds::default(),
     })
 }

@@ -14,6 +14,7 @@ use crate::config::{Config, Database, HostOrder};
 use crate::credentials;
 use crate::frontend::leave;
 use crate::io::{Io, Socket};
+use crate::link::Link;
 use crate::monitor::Met;
 use crate::monitor::address::Address;
 use crate::reactor::{sockets, turns};
@@ -22,7 +23,6 @@ use crate::router::members;
 use crate::state::Core;
 use crate::state::server::{Apart, Server, State};
 use crate::sync::lock;
-use crate::tls::Link;
 
 /// What a connection is made for.
 pub enum Purpose {

@@ -11,7 +11,7 @@ use super::knowledge::Way;
 use crate::config::Config;
 use crate::credentials;
 use crate::io::{Got, Io, Network};
-use crate::tls::Link;
+use crate::link::Link;
 
 /// No row of a catalog is longer: a view's or a function's text.
 const MAX_MESSAGE: usize = 16 * 1024 * 1024;

@@ -11,7 +11,7 @@ use super::settings::Settings;
 use super::value::{PoolMode, Seconds};
 use crate::hba::Hba;
 use crate::ident::Ident;
-use crate::tls::Contexts;
+use crate::io::Contexts;
 
 /// Whether a database is the console.
 pub fn is_console(database: &str) -> bool {

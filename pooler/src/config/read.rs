@@ -9,7 +9,7 @@ use super::value::AuthType;
 use super::{environment, ini, pgcat, toml_file, userlist};
 use crate::hba::Hba;
 use crate::ident::Ident;
-use crate::tls::Contexts;
+use crate::io::ReadTls;
 
 /// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -34,7 +34,7 @@ pub enum Error {
 
 impl Config {
     /// Reads a file: a `pgbouncer.ini` unless its name ends in `.toml`; among those, a `pgcat.toml` by its `[pools]`.
-    pub fn read(path: &Path) -> Result<Self, Error> {
+    pub fn read(path: &Path, read_tls: ReadTls) -> Result<Self, Error> {
         let text = std::fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
         let complain = |message| Error::Content { path: path.to_owned(), message };
         let mut config = Self::parse(path, &text).map_err(complain)?;
@@ -42,7 +42,7 @@ impl Config {
         config.files.insert(0, path.to_owned());
         config.read_passwords()?;
         config.check().map_err(complain)?;
-        config.prepare().map_err(complain)?;
+        config.prepare(read_tls).map_err(complain)?;
         Ok(config)
     }
 
@@ -70,12 +70,12 @@ impl Config {
     }
 
     /// Reads the files that settings name, for TLS and who may come in; again after a setting was changed.
-    pub fn prepare(&mut self) -> Result<(), String> {
+    pub fn prepare(&mut self, read_tls: ReadTls) -> Result<(), String> {
         let settings = &self.settings;
         if settings.auth_type == AuthType::Cert && !settings.client_tls_sslmode.verifies() {
             return Err("auth_type = cert: client_tls_sslmode must be verify-ca or verify-full".to_owned());
         }
-        self.tls = Contexts::read(settings, &mut self.remarks)?;
+        self.tls = read_tls(settings, &mut self.remarks)?;
         (self.hba, self.ident) = (Arc::default(), Arc::default());
         if settings.auth_type == AuthType::Hba {
             self.hba = named("auth_hba_file", &settings.auth_hba_file, Hba::read)?;

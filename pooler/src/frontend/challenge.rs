@@ -12,13 +12,13 @@ use wire::scram::{self, Binding, Secret};
 use crate::config::AuthType;
 use crate::derive::Job;
 use crate::frontend::leave;
+use crate::io::Cipher;
 use crate::password::{self, Exchange, Plain, Stored};
 use crate::reactor::{sockets, turns};
 use crate::refusal::Refusal;
 use crate::state::Core;
 use crate::state::client::State;
 use crate::state::login::{Challenge, Derivation, Login, MAX_PASSWORD, Phase, Proven};
-use crate::tls::Session;
 
 /// Goes on with a login when it is known what is stored of the user's password.
 pub fn looked_up(core: &mut Core, key: ClientKey, login: Box<Login>, stored: Stored) -> Result<(), Refusal> {
@@ -49,7 +49,7 @@ fn challenge(core: &mut Core, key: ClientKey, login: Box<Login>, stored: Stored)
             (Challenge::Md5(stored, salt), Authentication::Md5Password(salt))
         }
         Exchange::Scram => {
-            let bound = client.io.tls().and_then(Session::end_point).map(|_| scram::MECHANISM_PLUS);
+            let bound = client.io.tls().and_then(Cipher::end_point).map(|_| scram::MECHANISM_PLUS);
             let mechanisms = bound.into_iter().chain([scram::MECHANISM]).collect();
             (Challenge::ScramFirst(stored), Authentication::Sasl(mechanisms))
         }
@@ -165,7 +165,7 @@ fn go_on_with_scram(
 ) -> Result<(), Refusal> {
     let Some(client) = core.clients.get_mut(key.0) else { return Ok(()) };
     let (mechanism, first) = frontend::sasl_initial(body)?;
-    let end_point = client.io.tls().and_then(Session::end_point);
+    let end_point = client.io.tls().and_then(Cipher::end_point);
     let binding = match (mechanism, &end_point) {
         (scram::MECHANISM_PLUS, Some(hash)) => Binding::EndPoint(hash),
         (scram::MECHANISM, Some(_)) => Binding::Declined,

@@ -20,7 +20,6 @@ use crate::refusal::Refusal;
 use crate::state::Core;
 use crate::state::client::Client;
 use crate::state::login::{Introduction, Login, Lookup};
-use crate::tls::{self, Certificate, Session};
 
 /// Begins a client's login; the worker that it has to go to for that, if it is another one.
 pub fn begin_login(core: &mut Core, key: ClientKey, startup: &Startup<'_>) -> Result<Option<WorkerId>, Refusal> {
@@ -72,7 +71,7 @@ fn check_tls(core: &Core, key: ClientKey) -> Result<(), Refusal> {
     let Some(client) = core.clients.get(key.0) else { return Ok(()) };
     match client.io.tls() {
         // Without that anybody's TLS could be led here: ALPN says that PostgreSQL is meant.
-        Some(session) if session.is_direct() && session.alpn() != Some(tls::ALPN) => {
+        Some(session) if session.is_unnamed() => {
             Err(Refusal::Protocol("direct TLS without the protocol postgresql by ALPN".to_owned()))
         }
         None if core.config.settings.client_tls_sslmode.requires() && !client.io.socket.is_local() => {
@@ -120,6 +119,5 @@ fn method_by_hba<'a>(core: &'a Core, client: &Client, replication: Option<Replic
 /// The common name of the certificate that a client has shown. That a trusted authority has signed it was verified in the
 /// handshake.
 fn certified(client: &Client) -> Option<&str> {
-    let shown = client.io.tls().and_then(Session::peer_certificate)?;
-    Certificate::read(shown)?.common_name()
+    client.io.tls()?.common_name()
 }

@@ -6,19 +6,18 @@ use pooling::turn::{Step, Turn};
 use wire::startup::{self, CancelKey, Packet};
 
 use crate::frontend::{enter, leave, login};
+use crate::io::TLS_HANDSHAKE;
 use crate::reactor::turns;
 use crate::refusal::Refusal;
 use crate::shared::Message;
 use crate::state::Core;
 use crate::state::client::State;
 use crate::sync::lock;
-use crate::takeover::pass_on;
-use crate::tls::{self, Session};
 
 /// Works on what a client sends before it has said who it is.
 pub fn startup_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
     let plain = core.clients.get(key.0).is_some_and(|client| client.io.tls().is_none());
-    if plain && left.first() == Some(&tls::HANDSHAKE) {
+    if plain && left.first() == Some(&TLS_HANDSHAKE) {
         accept_tls(core, key, b"", left);
         return Step::Took(left.len());
     }
@@ -70,7 +69,7 @@ pub fn startup_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
 fn ask_to_cancel(core: &mut Core, key: ClientKey, cancel: CancelKey) {
     let target = lock(&core.shared.cancels).get(&cancel).copied();
     let asker = (core.id, key);
-    if target.is_none() && !pass_on(&core.shared, &cancel, asker) {
+    if target.is_none() && !core.shared.outside.pass_on(&core.shared, &cancel, asker) {
         return leave::close_client(core, key, "cancel request");
     }
     // As with a server, the connection ends when the request has had its effect.
@@ -100,7 +99,7 @@ fn accept_tls(core: &mut Core, key: ClientKey, before: &[u8], held: &[u8]) {
     let Some(acceptor) = core.config.tls.acceptor.as_ref().filter(|_| over_tcp) else {
         return leave::close_client(core, key, "TLS was begun but is not configured");
     };
-    match Session::accept(acceptor, before, held) {
+    match acceptor.clone().accept(before, held) {
         Ok(session) => {
             client.io.begin_tls(session);
             turns::give_turn(core, Turn::Client(key));

@@ -69,7 +69,8 @@ pub fn serve(listener: TcpListener, shared: Arc<Shared>) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     let mut poll = Poll::new()?;
     let waker = Waker::new(poll.registry(), END)?;
-    *lock(&shared.succession.metrics) = Some((listener.try_clone()?, waker));
+    *lock(&shared.succession.metrics) =
+        Some((listener.try_clone()?.into(), listener.local_addr()?.to_string(), Box::new(waker)));
     let mut listener = mio::net::TcpListener::from_std(listener);
     poll.registry().register(&mut listener, SOCKET, Interest::READABLE)?;
     let accept = move || {

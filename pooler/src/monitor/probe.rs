@@ -20,11 +20,11 @@ use super::query;
 
 use crate::config::{Config, Database};
 use crate::credentials;
-use crate::io::{Got, Io, Network};
+use crate::io::{Connector, Got, Io, Network};
+use crate::link::Link;
 use crate::monitor::address::Address;
 use crate::shared::Shared;
 use crate::sync::lock;
-use crate::tls::{Connector, Link};
 
 /// No answer has longer messages.
 const MAX_MESSAGE: usize = 65_536;
@@ -545,7 +545,7 @@ impl Probe {
 }
 
 /// What TLS with servers is to be like.
-fn connector(config: &Config) -> Option<&Connector> {
+fn connector(config: &Config) -> Option<&dyn Connector> {
     config.tls.connector.as_deref()
 }
 

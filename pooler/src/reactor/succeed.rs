@@ -6,26 +6,23 @@ use std::sync::atomic::Ordering;
 use pooling::keys::ClientKey;
 
 use crate::admin::account;
-use crate::io::{Listening, MOST_HANDED};
-use crate::listen::Listener;
+use crate::io::MOST_HANDED;
 use crate::reactor::{depart, door, moves};
 use crate::shared::{Ending, Message};
 use crate::state::adopted::Row;
 use crate::state::traveller::Traveller;
 use crate::state::{Core, suspension};
+use crate::succession::answer::{answer_to_takeover, send_with, write_plain_rows, write_rows};
 use crate::succession::inherited::{AFTERWARDS, Kind};
 use crate::sync::lock;
-use crate::takeover::{answer_to_takeover, own_path, send_with, write_plain_rows, write_rows};
 
 /// Gives the listening sockets to who asks for them on the console.
 pub fn hand_over(core: &mut Core, key: ClientKey) -> Result<(), String> {
     may_hand_over(core, key)?;
     let metrics = lock(&core.shared.succession.metrics);
     let mut sockets: Vec<(Kind, String, BorrowedFd<'_>)> = core.entrance.door.sockets();
-    if let Some((listener, _)) = metrics.as_ref()
-        && let Ok(address) = listener.local_addr()
-    {
-        sockets.push((Kind::Metrics, address.to_string(), listener.as_fd()));
+    if let Some((socket, address, _)) = metrics.as_ref() {
+        sockets.push((Kind::Metrics, address.clone(), socket.as_fd()));
     }
     if sockets.len() > MOST_HANDED {
         return Err(format!("there are more than {MOST_HANDED} sockets to be handed over"));
@@ -63,7 +60,7 @@ pub fn hand_clients_over(core: &mut Core, key: ClientKey) -> Result<(), String> 
 /// Another process serves the sockets: this one lets go of them, and ends when its clients have left.
 pub fn handed_over(core: &mut Core, key: ClientKey) -> Result<(), String> {
     may_hand_over(core, key)?;
-    let own = own_path(&core.config.settings).map(Listener::own).transpose();
+    let own = core.shared.outside.listen_apart(&core.config.settings);
     let own = own.unwrap_or_else(|error| {
         crate::warning!("cancel requests for the clients that are left will have no effect: {error}");
         None
@@ -74,12 +71,11 @@ pub fn handed_over(core: &mut Core, key: ClientKey) -> Result<(), String> {
     if let Some(client) = core.clients.get_mut(key.0) {
         write_rows(client.io.out(), paths.map(|path| (AFTERWARDS, path)));
     }
-    let own = own.map(|own| Box::new(own) as Box<dyn Listening>);
     door::replace_door(core, own.into_iter().collect()).map_err(|error| error.to_string())?;
     core.shared.succession.handed_over.store(true, Ordering::Relaxed);
-    if let Some((_, waker)) = lock(&core.shared.succession.metrics).take() {
+    if let Some((_, _, waker)) = lock(&core.shared.succession.metrics).take() {
         // Should it fail, requests for metrics are answered here until the end.
-        let _ = waker.wake();
+        waker.wake();
     }
     crate::info!("another process has taken the listening sockets over: ending when the last client has left");
     core.shared.tell_all(|| Message::Shutdown(Ending::WaitForClients));

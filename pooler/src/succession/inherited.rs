@@ -1,6 +1,5 @@
 //! The sockets that another process hands over, and who hands what to whom.
 
-use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -9,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use pooling::keys::ClientKey;
 
+use crate::io::Wake;
 use crate::state::traveller::Traveller;
 use crate::sync::lock;
 
@@ -63,8 +63,8 @@ struct Heir {
 /// What a process knows of those before and after it.
 #[derive(Debug, Default)]
 pub struct Succession {
-    /// Where requests for metrics arrive, and what wakes the thread that waits for them.
-    pub metrics: Mutex<Option<(TcpListener, mio::Waker)>>,
+    /// Where requests for metrics arrive, its address, and what wakes the thread that waits for them.
+    pub metrics: Mutex<Option<(OwnedFd, String, Box<dyn Wake>)>>,
     /// Another process has the sockets.
     pub handed_over: AtomicBool,
     /// Whether it takes clients over too.

@@ -4,7 +4,6 @@
 //! broken one leaves the old in force. Sessions are not resumed and tickets not sent: connections to a pooler last,
 //! and what resumption keeps would have to be kept for each of them.
 
-mod link;
 mod session;
 mod verify;
 
@@ -20,14 +19,13 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig, SupportedCipherSuite, Su
 use crate::config::settings::Settings;
 use crate::config::value::{AuthType, SslMode};
 
-pub use link::Link;
+use crate::io::{self, Cipher, Contexts};
+
 pub use session::Session;
 pub use wire::certificate::Certificate;
 
 /// The name of PostgreSQL's protocol in ALPN.
 pub const ALPN: &[u8] = b"postgresql";
-/// The first byte of a TLS record with a handshake: a client begins TLS without asking.
-pub const HANDSHAKE: u8 = 0x16;
 /// Where systems keep the certificates of the world's authorities, for `system` as a CA file.
 const SYSTEM_ROOTS: &[&str] = &[
     "/etc/ssl/certs/ca-certificates.crt",
@@ -53,40 +51,34 @@ pub struct Connector {
     config: Arc<ClientConfig>,
 }
 
-/// What a configuration means for TLS.
-#[derive(Debug, Clone, Default)]
-pub struct Contexts {
-    /// With clients; `None` when it is disabled.
-    pub acceptor: Option<Arc<Acceptor>>,
-    /// With servers; `None` when it is disabled.
-    pub connector: Option<Arc<Connector>>,
+/// What settings mean for TLS; the error says which setting is at fault. Remarks are added to the list.
+pub fn read(settings: &Settings, remarks: &mut Vec<String>) -> Result<Contexts, String> {
+    Ok(Contexts {
+        acceptor: match settings.client_tls_sslmode {
+            SslMode::Disable => None,
+            mode => Some(Arc::new(Acceptor::read(settings, mode, remarks)?)),
+        },
+        connector: match settings.server_tls_sslmode {
+            SslMode::Disable => None,
+            mode => Some(Arc::new(Connector::read(settings, mode, remarks)?)),
+        },
+    })
 }
 
-/// Two are the same when they came from the same reading.
-impl PartialEq for Contexts {
-    fn eq(&self, other: &Self) -> bool {
-        self.acceptor.as_ref().map(Arc::as_ptr) == other.acceptor.as_ref().map(Arc::as_ptr)
-            && self.connector.as_ref().map(Arc::as_ptr) == other.connector.as_ref().map(Arc::as_ptr)
+impl io::Acceptor for Acceptor {
+    fn accept(self: Arc<Self>, before: &[u8], held: &[u8]) -> Result<Box<dyn Cipher>, String> {
+        Ok(Box::new(Session::accept(&self, before, held).map_err(|error| error.to_string())?))
     }
 }
 
-impl Contexts {
-    /// Reads the files that the settings name; the error says which setting is at fault.
-    pub fn read(settings: &Settings, remarks: &mut Vec<String>) -> Result<Self, String> {
-        let acceptor = match settings.client_tls_sslmode {
-            SslMode::Disable => None,
-            mode => Some(Arc::new(Acceptor::read(settings, mode, remarks)?)),
-        };
-        let connector = match settings.server_tls_sslmode {
-            SslMode::Disable => None,
-            mode => Some(Arc::new(Connector::read(settings, mode, remarks)?)),
-        };
-        Ok(Self { acceptor, connector })
+impl io::Connector for Connector {
+    fn connect(&self, host: &str) -> Result<Box<dyn Cipher>, String> {
+        Ok(Box::new(Session::connect(self, host).map_err(|error| error.to_string())?))
     }
 }
 
 impl Acceptor {
-    fn read(settings: &Settings, mode: SslMode, remarks: &mut Vec<String>) -> Result<Self, String> {
+    pub(crate) fn read(settings: &Settings, mode: SslMode, remarks: &mut Vec<String>) -> Result<Self, String> {
         let (cert_file, key_file) = (&settings.client_tls_cert_file, &settings.client_tls_key_file);
         if cert_file.is_empty() || key_file.is_empty() {
             return Err(format!(
@@ -129,7 +121,7 @@ impl Acceptor {
 }
 
 impl Connector {
-    fn read(settings: &Settings, mode: SslMode, remarks: &mut Vec<String>) -> Result<Self, String> {
+    pub(crate) fn read(settings: &Settings, mode: SslMode, remarks: &mut Vec<String>) -> Result<Self, String> {
         let side = Side {
             name: "server",
             protocols: &settings.server_tls_protocols,

@@ -9,7 +9,8 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, InsufficientSizeError, UnbufferedStatus};
 
-use super::{Acceptor, Certificate, Connector};
+use super::{ALPN, Acceptor, Certificate, Connector};
+use crate::io::Cipher;
 
 /// What a record adds to the bytes in it, at most: header, nonce, type and tag.
 const OVERHEAD: usize = 64;
@@ -96,11 +97,6 @@ impl Session {
             failed: false,
             said_end: false,
         }
-    }
-
-    /// Whether the client began without asking.
-    pub fn is_direct(&self) -> bool {
-        self.direct
     }
 
     /// Whether the handshake is done.
@@ -262,6 +258,60 @@ impl Session {
             other => format!("{other:?}"),
         };
         format!("{version}/{}", super::suite_name(suite))
+    }
+}
+
+impl Cipher for Session {
+    fn is_open(&self) -> bool {
+        self.is_open()
+    }
+
+    fn has_ended(&self) -> bool {
+        self.has_ended()
+    }
+
+    fn held(&self) -> &[u8] {
+        &self.held
+    }
+
+    fn take_unseen(&mut self) -> bool {
+        std::mem::take(&mut self.unseen)
+    }
+
+    fn receive(&mut self, input: &mut [u8], plain: &mut [u8]) -> Result<usize, String> {
+        self.receive(input, plain).map_err(|error| error.to_string())
+    }
+
+    fn seal(&mut self, plain: &[u8]) -> Result<(), String> {
+        self.seal(plain).map_err(|error| error.to_string())
+    }
+
+    fn say_end(&mut self) -> Result<(), String> {
+        self.say_end().map_err(|error| error.to_string())
+    }
+
+    fn to_send(&self) -> &[u8] {
+        self.to_send()
+    }
+
+    fn sent(&mut self, count: usize) {
+        self.sent(count);
+    }
+
+    fn is_unnamed(&self) -> bool {
+        self.direct && self.alpn() != Some(ALPN)
+    }
+
+    fn common_name(&self) -> Option<&str> {
+        Certificate::read(self.peer_certificate()?)?.common_name()
+    }
+
+    fn end_point(&self) -> Option<Vec<u8>> {
+        self.end_point()
+    }
+
+    fn describe(&self) -> String {
+        self.describe()
     }
 }
 

@@ -1,7 +1,6 @@
 //! A connection to a server as a login sees it: bytes, and TLS when the server agrees to it.
 
-use super::{Connector, Session};
-use crate::io::Io;
+use crate::io::{Cipher, Connector, Io};
 
 /// A connection to a server.
 #[derive(Debug)]
@@ -9,7 +8,7 @@ pub struct Link<'a> {
     /// The connection.
     pub io: &'a mut Io,
     /// What TLS with servers is to be like; `None` when it is disabled.
-    pub connector: Option<&'a Connector>,
+    pub connector: Option<&'a dyn Connector>,
     /// The host as it is configured: what a certificate must be for.
     pub host: &'a str,
 }
@@ -23,7 +22,7 @@ impl wire::login::Link for Link<'_> {
         // A reload may have turned it off since the server was asked.
         let connector = self.connector.ok_or("server_tls_sslmode = disable")?;
         let name = self.host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(self.host);
-        self.io.begin_tls(Session::connect(connector, name).map_err(|error| error.to_string())?);
+        self.io.begin_tls(connector.connect(name)?);
         Ok(())
     }
 
@@ -32,6 +31,6 @@ impl wire::login::Link for Link<'_> {
     }
 
     fn end_point(&self) -> Option<Vec<u8>> {
-        self.io.tls().and_then(Session::end_point)
+        self.io.tls().and_then(Cipher::end_point)
     }
 }

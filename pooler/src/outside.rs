@@ -1,0 +1,50 @@
+//! What the workers leave to others: threads of their own, and the system.
+
+use std::io;
+use std::sync::Arc;
+use std::thread;
+
+use pooling::keys::{ClientKey, WorkerId};
+use wire::startup::CancelKey;
+
+use crate::config::Settings;
+use crate::io::{Listening, ReadTls};
+use crate::listen::Listener;
+use crate::shared::{Message, Outside, Shared};
+use crate::{reload, takeover, tls};
+
+/// The system that the pooler runs on.
+#[derive(Debug)]
+pub struct System;
+
+impl Outside for System {
+    fn look_up(&self, shared: &Arc<Shared>, host: &str) {
+        let (asker, name) = (shared.clone(), host.to_owned());
+        let run = move || {
+            let settings = asker.config().settings.clone();
+            let changed = asker.resolver.learn(&name, &settings);
+            asker.tell_all(|| Message::Resolved(name.clone(), changed));
+        };
+        // Where no thread can be had, the next one to ask tries again.
+        if thread::Builder::new().name("resolver".to_owned()).spawn(run).is_err() {
+            shared.resolver.give_up(host);
+        }
+    }
+
+    fn read_tls(&self) -> ReadTls {
+        tls::read
+    }
+
+    fn reload(&self, shared: &Shared) -> Result<(), String> {
+        reload::reload(shared)
+    }
+
+    fn pass_on(&self, shared: &Arc<Shared>, cancel: &CancelKey, asker: (WorkerId, ClientKey)) -> bool {
+        takeover::pass_on(shared, cancel, asker)
+    }
+
+    fn listen_apart(&self, settings: &Settings) -> io::Result<Option<Box<dyn Listening>>> {
+        let own = takeover::own_path(settings).map(Listener::own).transpose()?;
+        Ok(own.map(|own| Box::new(own) as Box<dyn Listening>))
+    }
+}
