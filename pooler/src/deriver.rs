@@ -4,8 +4,8 @@ use std::{io, thread};
 
 use wire::scram::Secret;
 
-use crate::derive::{Batch, Job, Queue, Work};
-use crate::shared::{Message, Shared};
+use pooling::derive::{Batch, Job, Queue, Work};
+use pooling::shared::{Message, Shared};
 
 /// Starts the thread.
 pub fn start(shared: Arc<Shared>, queue: Queue) -> io::Result<()> {
@@ -21,7 +21,7 @@ pub fn run(shared: &Shared, queue: &Receiver<Work>) {
         let waits = batch.passwords.is_empty();
         match if waits { queue.recv().map_err(|_| TryRecvError::Disconnected) } else { queue.try_recv() } {
             Ok(Work::Load(next)) => batch = next,
-            Ok(Work::Job(job)) => job.run(shared),
+            Ok(Work::Job(job)) => derive(job, shared),
             Err(TryRecvError::Empty) => {
                 if let Some((user, password)) = batch.passwords.pop() {
                     let secret = Secret::derive(password.as_bytes(), &secrets.salt(&user), batch.iterations);
@@ -36,11 +36,9 @@ pub fn run(shared: &Shared, queue: &Receiver<Work>) {
     }
 }
 
-impl Job {
-    fn run(self, shared: &Shared) {
-        if self.awaited.strong_count() > 0 {
-            let secret = Secret::derive(&self.password, &self.salt, self.iterations);
-            shared.tell(self.worker, Message::Derived(self.client, Box::new(secret)));
-        }
+fn derive(job: Job, shared: &Shared) {
+    if job.awaited.strong_count() > 0 {
+        let secret = Secret::derive(&job.password, &job.salt, job.iterations);
+        shared.tell(job.worker, Message::Derived(job.client, Box::new(secret)));
     }
 }

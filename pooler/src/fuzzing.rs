@@ -8,16 +8,16 @@ use std::process::Command;
 use std::sync::{Arc, OnceLock};
 
 use classify::Classifier;
-use pooling::lexing::Lexing;
-use pooling::session::Pending;
-use pooling::statement::Statements;
-use pooling::vars::assigned;
+use pooling::model::lexing::Lexing;
+use pooling::model::session::Pending;
+use pooling::model::statement::Statements;
+use pooling::model::vars::assigned;
 use wire::startup::Startup;
 
-use crate::config::{Config, Settings, SslMode, Value, userlist as users};
-use crate::hba::{Hba, Visitor};
-use crate::state::login::{Introduction, options_of};
 use crate::tls::{Acceptor, Certificate, Connector, Session};
+use pooling::config::{Config, Settings, SslMode, Value, userlist as users};
+use pooling::hba::{Hba, Visitor};
+use pooling::state::login::{Introduction, options_of};
 
 /// A startup packet's parameters.
 pub fn startup(startup: &Startup<'_>) {

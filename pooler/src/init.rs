@@ -6,7 +6,8 @@ use std::io::{self, BufRead, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use howdah_pooler::config::{Config, is_console};
+use howdah_pooler::files;
+use pooling::config::is_console;
 
 const POSTGRES_PORT: u16 = 5432;
 
@@ -23,7 +24,7 @@ pub fn init(path: &Path) -> Result<(), String> {
     // Passwords are in it, and what has come there meanwhile is not written over.
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(about)?;
     file.write_all(answers.configuration().as_bytes()).map_err(about)?;
-    let config = Config::read(path, howdah_pooler::tls::read).map_err(|error| {
+    let config = files::read(path).map_err(|error| {
         // Nobody else has made it, and it is of no use.
         let _ = std::fs::remove_file(path);
         format!("with these answers the configuration would be invalid, so nothing was written: {error}")
@@ -195,10 +196,10 @@ mod tests {
         Answers::ask(&mut text.as_bytes(), &mut Vec::new())
     }
 
-    fn read(answers: &Answers, name: &str) -> Config {
+    fn read(answers: &Answers, name: &str) -> pooling::config::Config {
         let path = std::env::temp_dir().join(format!("howdah-init-{}-{name}.toml", std::process::id()));
         std::fs::write(&path, answers.configuration()).unwrap();
-        let config = Config::read(&path, howdah_pooler::tls::read);
+        let config = files::read(&path);
         std::fs::remove_file(&path).unwrap();
         config.unwrap()
     }

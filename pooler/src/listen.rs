@@ -10,10 +10,11 @@ use mio::net::{TcpListener, UnixListener};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::account;
-use crate::config::Settings;
-use crate::io::{Listening, Socket as Connected};
 use crate::net::Stream;
-use crate::succession::inherited::{Inherited, Kind};
+use crate::takeover::Inherited;
+use pooling::config::Settings;
+use pooling::io::{Listening, Socket as Connected};
+use pooling::succession::inherited::Kind;
 
 /// A socket on which clients arrive.
 #[derive(Debug)]
@@ -53,7 +54,7 @@ impl Listener {
             }
             match lacking {
                 Some(error) if listeners.len() == before => return Err(error),
-                Some(error) => crate::info!("{error}"),
+                Some(error) => pooling::info!("{error}"),
                 None => (),
             }
         }

@@ -11,20 +11,19 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
 use howdah_pooler::catalog;
-use howdah_pooler::config::{Config, Shutdown};
-use howdah_pooler::derive::{Queue, Secrets};
-use howdah_pooler::io::{Listening, Wake};
 use howdah_pooler::listen::Listener;
 use howdah_pooler::outside::System;
-use howdah_pooler::shared::{Ending, Mailbox, Message, Shared};
-use howdah_pooler::sync::lock;
 use howdah_pooler::takeover::{Failed, Predecessor};
 use howdah_pooler::worker::Worker;
-use howdah_pooler::{
-    account, deriver, info, log, metrics, monitor, notify, pause, reload, replay, succession, warning, watch,
-};
+use howdah_pooler::{account, adopt, asker, deriver, files, log, metrics, monitor, net, notify, reload, watch};
 use mio::{Poll, Token, Waker};
-use pooling::keys::WorkerId;
+use pooling::config::{Config, Shutdown};
+use pooling::derive::{Queue, Secrets};
+use pooling::io::{Listening, Wake};
+use pooling::model::keys::WorkerId;
+use pooling::shared::{Ending, Mailbox, Message, Shared};
+use pooling::sync::lock;
+use pooling::{info, pause, warning};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
@@ -47,7 +46,7 @@ fn main() -> ExitCode {
         Some(("man", _)) => command::man(),
         Some(("completions", given)) => command::completions(given),
         Some(_) => {
-            print!("{}", howdah_pooler::config::reference_page());
+            print!("{}", files::reference_page());
             Ok(())
         }
         None => run(&command::path(&given, "CONFIG"), given.get_flag("reboot")),
@@ -63,7 +62,7 @@ fn main() -> ExitCode {
 
 /// Looks at a configuration and says what it would do without.
 fn check(path: &Path) -> Result<(), String> {
-    let config = Config::read(path, howdah_pooler::tls::read).map_err(|error| error.to_string())?;
+    let config = files::read(path).map_err(|error| error.to_string())?;
     for remark in &config.remarks {
         println!("{remark}");
     }
@@ -73,7 +72,7 @@ fn check(path: &Path) -> Result<(), String> {
 
 /// Runs the pooler until it is told to end.
 fn run(path: &Path, takes_over: bool) -> Result<(), String> {
-    let config = Config::read(path, howdah_pooler::tls::read).map_err(|error| error.to_string())?;
+    let config = files::read(path).map_err(|error| error.to_string())?;
     let settings = config.settings.clone();
     account::become_user(&settings.user)?;
     log::configure(&settings).map_err(text)?;
@@ -137,7 +136,7 @@ struct Polls {
 fn share(config: Config, workers: usize) -> io::Result<(Arc<Shared>, Polls)> {
     let woken_by = |token| {
         let poll = Poll::new()?;
-        let waker: Box<dyn Wake> = Box::new(Waker::new(poll.registry(), token)?);
+        let waker: Box<dyn Wake> = Box::new(net::Waker(Waker::new(poll.registry(), token)?));
         io::Result::Ok((poll, waker))
     };
     let mut polls = Vec::new();
@@ -149,7 +148,7 @@ fn share(config: Config, workers: usize) -> io::Result<(Arc<Shared>, Polls)> {
     }
     let (monitor, monitor_waker) = woken_by(monitor::WAKER)?;
     let (reader, bell) = woken_by(catalog::WAKER)?;
-    let (asker, asker_waker) = woken_by(replay::WAKER)?;
+    let (asker, asker_waker) = woken_by(asker::WAKER)?;
     let (secrets, underived) = Secrets::new()?;
     let shared = Arc::new(Shared::new(config, mailboxes, secrets, monitor_waker, bell, asker_waker, Box::new(System)));
     Ok((shared, Polls { workers: polls, monitor, reader, asker, underived }))
@@ -165,7 +164,7 @@ fn start_threads(
     deriver::start(shared.clone(), polls.underived)?;
     monitor::spawn(shared.clone(), polls.monitor)?;
     catalog::spawn(shared.clone(), polls.reader)?;
-    replay::spawn(shared.clone(), polls.asker)?;
+    asker::spawn(shared.clone(), polls.asker)?;
     let mut listeners = Some(listeners);
     let start = |(number, poll)| {
         let shared = shared.clone();
@@ -208,7 +207,7 @@ fn take_over(mut before: Predecessor, shared: &Arc<Shared>) -> Result<(), String
             *lock(&shared.succession.before) = paths;
             info!("took over the listening sockets; the old pooler ends when its last client has left");
             let shared = shared.clone();
-            let adopts = move || succession::adopt::adopt(before, &shared);
+            let adopts = move || adopt::adopt(before, &shared);
             thread::Builder::new().name("clients".to_owned()).spawn(adopts).map_err(text)?;
             Ok(())
         }

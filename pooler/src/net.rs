@@ -1,5 +1,6 @@
-//! Sockets of the operating system, as [`crate::io`] asks for them, watched by epoll.
+//! Sockets of the operating system, as [`pooling::io`] asks for them, watched by epoll.
 
+use std::borrow::Borrow;
 use std::io::{self, IoSlice, Read, Write};
 use std::mem::MaybeUninit;
 use std::net::Shutdown;
@@ -11,9 +12,9 @@ use mio::{Interest, Registry, Token};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
 use crate::account;
-use crate::config::Settings;
-use crate::io::{Event, MOST_HANDED, Network, Peer, Socket, Wake, Watcher};
-use crate::monitor::address::Address;
+use pooling::config::Settings;
+use pooling::io::{Event, MOST_HANDED, Network, Peer, Socket, Wake, Watcher};
+use pooling::monitor::address::Address;
 
 /// A connected socket.
 #[derive(Debug)]
@@ -39,7 +40,7 @@ impl Stream {
     }
 
     /// Begins to connect to an address; writable means done or failed ([`Socket::connected`]). Names are looked up
-    /// before, on other threads ([`crate::resolve`]): that blocks.
+    /// before, on other threads ([`pooling::resolve`]): that blocks.
     pub fn open(address: &Address, settings: &Settings) -> io::Result<Self> {
         match address {
             Address::Unix(path) => Ok(Self::Unix(UnixStream::connect(path)?)),
@@ -181,40 +182,43 @@ fn interests(room: bool) -> Interest {
     if room { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE }
 }
 
-impl Watcher for Registry {
+/// What has happened on a socket.
+pub fn event(event: &mio::event::Event) -> Event {
+    Event { token: event.token().0, readable: event.is_readable(), closed: event.is_read_closed() || event.is_error() }
+}
+
+/// The network as the system has it, watched by epoll: a registry, or one that is borrowed.
+#[derive(Debug)]
+pub struct Epoll<R>(pub R);
+
+impl<R: Borrow<Registry>> Watcher for Epoll<R> {
     fn watch(&self, socket: RawFd, token: usize, room: bool) -> io::Result<()> {
-        self.register(&mut SourceFd(&socket), Token(token), interests(room))
+        self.0.borrow().register(&mut SourceFd(&socket), Token(token), interests(room))
     }
 
     fn change(&self, socket: RawFd, token: usize, room: bool) -> io::Result<()> {
-        self.reregister(&mut SourceFd(&socket), Token(token), interests(room))
+        self.0.borrow().reregister(&mut SourceFd(&socket), Token(token), interests(room))
     }
 
     fn unwatch(&self, socket: RawFd) {
         // It fails only for a socket that is not watched.
-        let _ = self.deregister(&mut SourceFd(&socket));
+        let _ = self.0.borrow().deregister(&mut SourceFd(&socket));
     }
 }
 
-impl Network for Registry {
+impl<R: Borrow<Registry>> Network for Epoll<R> {
     fn connect(&self, address: &Address, settings: &Settings) -> io::Result<Box<dyn Socket>> {
         Ok(Box::new(Stream::open(address, settings)?))
     }
 }
 
-impl Wake for mio::Waker {
+/// Wakes a poll.
+#[derive(Debug)]
+pub struct Waker(pub mio::Waker);
+
+impl Wake for Waker {
     fn wake(&self) {
         // It fails only when the kernel has no memory left for an event, and then the next one wakes.
-        let _ = mio::Waker::wake(self);
-    }
-}
-
-impl From<&mio::event::Event> for Event {
-    fn from(event: &mio::event::Event) -> Self {
-        Self {
-            token: event.token().0,
-            readable: event.is_readable(),
-            closed: event.is_read_closed() || event.is_error(),
-        }
+        let _ = self.0.wake();
     }
 }

@@ -17,7 +17,7 @@ pub const STOPPING: &str = "STOPPING=1\n";
 pub fn tell(state: &str) {
     let Some(place) = env::var_os("NOTIFY_SOCKET") else { return };
     if let Err(error) = send(&place, state) {
-        crate::warning!("cannot tell the supervisor (NOTIFY_SOCKET = {}): {error}", place.to_string_lossy());
+        pooling::warning!("cannot tell the supervisor (NOTIFY_SOCKET = {}): {error}", place.to_string_lossy());
     }
 }
 

@@ -3,21 +3,28 @@
 use std::io;
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
-use pooling::keys::{ClientKey, WorkerId};
+use pooling::model::keys::{ClientKey, WorkerId};
+use rustix::time::{ClockId, clock_gettime};
 use wire::startup::CancelKey;
 
-use crate::config::Settings;
-use crate::io::{Listening, ReadTls};
 use crate::listen::Listener;
-use crate::shared::{Message, Outside, Shared};
-use crate::{reload, takeover, tls};
+use crate::{files, reload, takeover};
+use pooling::config::{Config, Settings};
+use pooling::io::Listening;
+use pooling::shared::{Message, Outside, Shared};
 
 /// The system that the pooler runs on.
 #[derive(Debug)]
 pub struct System;
 
 impl Outside for System {
+    fn processor_time(&self) -> Duration {
+        let used = clock_gettime(ClockId::ThreadCPUTime);
+        Duration::new(used.tv_sec.try_into().unwrap_or(0), used.tv_nsec.try_into().unwrap_or(0))
+    }
+
     fn look_up(&self, shared: &Arc<Shared>, host: &str) {
         let (asker, name) = (shared.clone(), host.to_owned());
         let run = move || {
@@ -31,8 +38,8 @@ impl Outside for System {
         }
     }
 
-    fn read_tls(&self) -> ReadTls {
-        tls::read
+    fn prepare(&self, config: &mut Config) -> Result<(), String> {
+        files::prepare(config)
     }
 
     fn reload(&self, shared: &Shared) -> Result<(), String> {

@@ -1,9 +1,9 @@
 //! Reading the configuration again: by SIGHUP, by RELOAD, and when its files change.
 
-use crate::config::Config;
+use crate::files;
 use crate::notify;
-use crate::shared::{Message, Shared};
-use crate::sync::lock;
+use pooling::shared::{Message, Shared};
+use pooling::sync::lock;
 
 /// Reads the configuration again and puts it in force everywhere; an error leaves the old one.
 pub fn reload(shared: &Shared) -> Result<(), String> {
@@ -17,21 +17,21 @@ fn read_again(shared: &Shared) -> Result<(), String> {
     let mut outcome = lock(&shared.orders.reloads);
     let old = shared.config();
     let path = &old.path;
-    let mut config = match Config::read(path, crate::tls::read) {
+    let mut config = match files::read(path) {
         Ok(config) => config,
         Err(error) => {
             let trouble = error.to_string();
-            crate::warning!("the configuration could not be read again, so the old one stays in force: {trouble}");
+            pooling::warning!("the configuration could not be read again, so the old one stays in force: {trouble}");
             outcome.failed += 1;
             outcome.trouble = Some(trouble.clone());
             return Err(trouble);
         }
     };
     for remark in &config.remarks {
-        crate::warning!("{}: {remark}", path.display());
+        pooling::warning!("{}: {remark}", path.display());
     }
     for name in config.settings.keep_fixed(&old.settings) {
-        crate::warning!("{}: {name} cannot be changed while running, the old value stays", path.display());
+        pooling::warning!("{}: {name} cannot be changed while running, the old value stays", path.display());
     }
     shared.adopt(config);
     // What SET has given lasts until here.
@@ -40,10 +40,10 @@ fn read_again(shared: &Shared) -> Result<(), String> {
     outcome.trouble = None;
     // Tools that move the log away ask for a reload next.
     if let Err(error) = crate::log::configure(&shared.config().settings) {
-        crate::warning!("cannot open the log again: {error}");
+        pooling::warning!("cannot open the log again: {error}");
     }
     shared.board.reload();
     shared.tell_all(|| Message::Reload);
-    crate::info!("{} was read again", path.display());
+    pooling::info!("{} was read again", path.display());
     Ok(())
 }

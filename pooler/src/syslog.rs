@@ -8,7 +8,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 
-use crate::config::SyslogFacility;
+use pooling::config::SyslogFacility;
 
 /// Where systems have the socket.
 const SOCKET: &str = "/dev/log";

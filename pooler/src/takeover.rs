@@ -16,26 +16,33 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use pooling::keys::{ClientKey, WorkerId};
+use pooling::model::keys::{ClientKey, WorkerId};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use wire::backend::{self, tag};
 use wire::frame::{self, HEADER};
 use wire::startup::{self, CancelKey};
 
 use crate::account;
-use crate::config::Settings;
-use crate::io::MOST_HANDED;
 use crate::listen::socket_path;
-use crate::shared::{Message, Shared};
-use crate::state::adopted::{Described, Row};
-use crate::succession::inherited::{Inherited, Kind};
-use crate::sync::lock;
+use pooling::config::Settings;
+use pooling::io::MOST_HANDED;
+use pooling::shared::{Message, Shared};
+use pooling::state::adopted::{Described, Row};
+use pooling::succession::inherited::Kind;
+use pooling::sync::lock;
 
 /// How long the other process may take for an answer.
 const ANSWER: Duration = Duration::from_secs(10);
 
 /// Cancel requests that are passed on at the same time; more have no effect.
 const AT_ONCE: usize = 16;
+
+/// Sockets that were handed over and are not in use yet.
+#[derive(Debug)]
+pub struct Inherited<F = OwnedFd> {
+    /// The sockets: what each is for, its address, and itself.
+    pub sockets: Vec<(Kind, String, F)>,
+}
 
 impl<F> Default for Inherited<F> {
     fn default() -> Self {
@@ -103,7 +110,7 @@ impl Predecessor {
             Err(error)
                 if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::ConnectionRefused) =>
             {
-                crate::info!("-R: no pooler runs at {}, so this one starts as without -R", path.display());
+                pooling::info!("-R: no pooler runs at {}, so this one starts as without -R", path.display());
                 return Ok(None);
             }
             Err(error) => return Err(told(&error)),
@@ -272,8 +279,8 @@ fn deliver(path: &Path, request: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::succession::answer::answer_to_takeover;
-    use crate::succession::inherited::AFTERWARDS;
+    use pooling::succession::answer::answer_to_takeover;
+    use pooling::succession::inherited::AFTERWARDS;
 
     fn rows(rows: &[(&str, &str)]) -> Vec<(String, String)> {
         rows.iter().map(|(kind, address)| ((*kind).to_owned(), (*address).to_owned())).collect()

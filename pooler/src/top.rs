@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use howdah_pooler::config::Config;
+use howdah_pooler::files;
 use howdah_pooler::listen::socket_path;
 use wire::backend::{self, tag};
 use wire::frame::{self, Fields, HEADER};
@@ -28,7 +28,7 @@ type Rows = Vec<HashMap<String, String>>;
 
 /// Shows what the pooler that runs with a configuration does: each `interval`, or once after one of them.
 pub fn top(path: &Path, interval: Duration, once: bool) -> Result<(), String> {
-    let config = Config::read(path, howdah_pooler::tls::read).map_err(|error| error.to_string())?;
+    let config = files::read(path).map_err(|error| error.to_string())?;
     let socket = socket_path(&config.settings).ok_or("top needs unix_socket_dir: it asks the console there")?;
     let mut console = Console::connect(socket)?;
     let mut before = Seen::look(&mut console)?;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use std::{io, thread};
 
 use crate::reload::reload;
-use crate::shared::Shared;
+use pooling::shared::Shared;
 
 /// How often it is looked whether watching was turned on.
 const TURNED_OFF: Duration = Duration::from_secs(1);

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mio::{Events, Poll};
-use pooling::keys::WorkerId;
+use pooling::model::keys::WorkerId;
 
-use crate::io::{Event, Listening};
-use crate::reactor::{ending, work};
-use crate::shared::Shared;
-use crate::state::Core;
+use crate::net::{self, Epoll};
+use pooling::io::Listening;
+use pooling::reactor::{ending, work};
+use pooling::shared::Shared;
+use pooling::state::Core;
 
 /// A worker.
 pub struct Worker {
@@ -21,7 +22,7 @@ pub struct Worker {
 impl Worker {
     /// A worker; the first one listens.
     pub fn new(id: WorkerId, shared: Arc<Shared>, poll: Poll, listeners: Vec<Box<dyn Listening>>) -> io::Result<Self> {
-        let network = Box::new(poll.registry().try_clone()?);
+        let network = Box::new(Epoll(poll.registry().try_clone()?));
         Ok(Self { core: Core::new(id, shared, network, listeners, Instant::now())?, poll })
     }
 
@@ -43,7 +44,7 @@ impl Worker {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
                 _ => (),
             }
-            work::work(core, events.iter().map(Event::from), Instant::now());
+            work::work(core, events.iter().map(net::event), Instant::now());
         }
         ending::say_goodbye(core);
         Ok(())

@@ -1,56 +1,51 @@
-//! What the pooler believes and decides. No sockets, no threads, and no clock: time is what the caller passes in.
+//! The pooler without sockets, threads and files: what it believes, who has which connection, what is sent to whom.
 //!
-//! - A client: what it has [asked for](client), its [`session`], its [prepared statements](statement), what of its session
-//!   [cannot be carried](pins) elsewhere, to what it [listens](channels), and the connection that it has ([`checkout`]).
-//! - A server connection: what it was [asked and has answered](exchange), what is believed of its session
-//!   ([`session::Confirmed`]), and the [units](extent) of several clients on a [pipelined](pipeline) one.
-//! - A statement: what it [is](statement) to all workers, whether a server connection [knows](known) it, how it may be sent
-//!   (its [`fingerprint`]), and whether servers are to [keep](keeping) it.
-//! - A pool: its [totals], when it tries [again](failure), its [share](quota) of limits.
-//! - One database on several workers: [`Spread`] and [`Ledger`].
+//! - [`model`] has what is believed and decided of sessions, statements and connections, apart from who has them.
+//! - [`state`] is what a worker knows: its clients, server connections and pools. What changes it is in folders that use
+//!   those named before them, and never those after: [`pipeline`], [`router`], [`pools`] and [`backend`] below,
+//!   [`frontend`] above them, [`reactor`] on top. [`reactor::work::work`] takes events and the time, and does all that there
+//!   is to do.
+//! - [`io`] says what is asked of sockets, TLS and the network; [`shared::Outside`] what is asked of threads and files.
+//!   `howdah-pooler` has them from the system, simulations in [`memory`], turned [`by_hand`].
+//! - [`config`] are the settings in force, [`admin`] is the console, [`metrics`] is what is counted. [`monitor`],
+//!   [`catalog`] and [`replay`] are what other threads post: servers, what databases hold, how far replicas are.
 //!
-//! A *worker* is a thread of the pooler with clients and server connections of its own. Nothing of a statement passes
-//! from one worker to another, so what a worker does costs no lock. Two things are shared:
-//!
-//! - [`Spread`] says which workers serve a database, its *members*, and how many clients each of them has. A database
-//!   begins with one member. More join when the members are busy with it, and clients move to them, each at a moment at
-//!   which nothing of it is under way.
-//! - [`Ledger`] counts the server connections of one pool, so that all workers together keep within its size. It says
-//!   which worker hands a free connection to which other: to the one whose clients have waited longest.
-//!
-//! `docs/design/2026-11-23-cores.md` has the reasons and the costs.
+//! ARCHITECTURE.md follows a statement through the files.
 
 #![forbid(unsafe_code)]
 #![warn(clippy::too_many_lines)]
 
-pub mod busy_poll;
-pub mod channels;
-pub mod checkout;
-pub mod client;
-pub mod digest;
-pub mod exchange;
-pub mod extent;
-pub mod failure;
-pub mod fingerprint;
-pub mod hub;
-pub mod keeping;
-pub mod keys;
-pub mod known;
-mod ledger;
-pub mod lexing;
-pub mod pins;
+pub mod admin;
+pub mod backend;
+#[allow(clippy::unwrap_used, reason = "simulations say by panics what fails")]
+pub mod by_hand;
+pub mod catalog;
+pub mod common;
+pub mod config;
+pub mod credentials;
+pub mod derive;
+pub mod frontend;
+pub mod hba;
+pub mod homes;
+pub mod ident;
+pub mod io;
+pub mod link;
+pub mod log;
+pub mod memory;
+pub mod metrics;
+pub mod model;
+pub mod monitor;
+pub mod password;
+pub mod pause;
 pub mod pipeline;
-pub mod quota;
-pub mod relay;
-pub mod request;
-pub mod session;
-pub mod slots;
-mod spread;
-pub mod statement;
-pub mod totals;
-pub mod turn;
-pub mod vars;
-pub mod workload;
-
-pub use ledger::{Ledger, Micros, Standing, Step};
-pub use spread::{Bounds, Excess, Full, Spread};
+pub mod pools;
+pub mod reactor;
+pub mod refusal;
+pub mod replay;
+pub mod resolve;
+pub mod router;
+pub mod seat;
+pub mod shared;
+pub mod state;
+pub mod succession;
+pub mod sync;

@@ -12,11 +12,12 @@ use mio::{Events, Poll, Token};
 use slab::Slab;
 use wire::backend::tag::ERROR_RESPONSE;
 
-use super::knowledge::{Knowledge, Place, Servers, Way};
 use super::question::{Answer, Question};
 use super::visit::{Guest, Visit};
-use crate::monitor::ClusterView;
-use crate::shared::Shared;
+use crate::net::Epoll;
+use pooling::catalog::{Knowledge, Place, Servers, Way};
+use pooling::monitor::ClusterView;
+use pooling::shared::Shared;
 
 /// How often it is asked whether a catalog has changed, while its database is in use.
 const CHECK: Duration = Duration::from_secs(5);
@@ -91,7 +92,7 @@ pub fn spawn(shared: Arc<Shared>, poll: Poll) -> io::Result<()> {
     let reader = Reader { shared, poll, readings: Slab::new(), scratch: vec![0; READ], clusters: HashMap::new() };
     std::thread::Builder::new().name("catalogs".to_owned()).spawn(move || {
         if let Err(error) = reader.run() {
-            crate::warning!("the thread that reads catalogs has ended: {error}");
+            pooling::warning!("the thread that reads catalogs has ended: {error}");
         }
     })?;
     Ok(())
@@ -136,11 +137,11 @@ impl Reader {
 
     /// Takes databases up that are new, and forgets those that nobody holds any more.
     fn take_up(&mut self) {
-        let registry = self.poll.registry();
+        let network = &Epoll(self.poll.registry());
         self.readings.retain(|_, reading| {
             let held = reading.knowledge.strong_count() > 0;
             if !held && let Some(visit) = reading.visit.take() {
-                visit.leave(registry);
+                visit.leave(network);
             }
             held
         });
@@ -170,7 +171,7 @@ impl Reader {
         reading.idle = unused;
         if unused {
             if let Some(visit) = reading.visit.take() {
-                visit.leave(self.poll.registry());
+                visit.leave(&Epoll(self.poll.registry()));
             }
         } else if now >= reading.due() {
             match self.way(&knowledge) {
@@ -210,16 +211,16 @@ impl Reader {
     /// Begins a round.
     fn begin(&mut self, key: usize, knowledge: &Knowledge, way: Way) {
         let Some(reading) = self.readings.get_mut(key) else { return };
-        let (registry, config) = (self.poll.registry(), self.shared.config());
+        let (network, config) = (&Epoll(self.poll.registry()), self.shared.config());
         let question = reading.question.insert(Question::new(knowledge.begin_round(), reading.fingerprint.clone()));
         reading.begun = Instant::now();
         reading.failed_by = knowledge.way();
         if let Some(visit) = reading.visit.take_if(|visit| !visit.is_like(&way, &config)) {
-            visit.leave(registry);
+            visit.leave(network);
         }
         let outcome = match &mut reading.visit {
             Some(visit) => visit.ask(question),
-            None => Visit::begin(way, &reading.place.database, "howdah catalog", config, key, registry)
+            None => Visit::begin(way, &reading.place.database, "howdah catalog", config, key, network)
                 .map(|visit| reading.visit = Some(visit)),
         };
         match outcome {
@@ -232,16 +233,16 @@ impl Reader {
     fn go_on(&mut self, key: usize) {
         let Some(reading) = self.readings.get_mut(key) else { return };
         let Some(visit) = &mut reading.visit else { return };
-        let registry = self.poll.registry();
+        let network = &Epoll(self.poll.registry());
         let Some(question) = &mut reading.question else {
-            if visit.ready(&mut Nobody, registry, &mut self.scratch).is_err()
+            if visit.ready(&mut Nobody, network, &mut self.scratch).is_err()
                 && let Some(visit) = reading.visit.take()
             {
-                visit.leave(registry);
+                visit.leave(network);
             }
             return;
         };
-        match visit.ready(question, registry, &mut self.scratch) {
+        match visit.ready(question, network, &mut self.scratch) {
             Ok(()) => {
                 if let Some(answer) = question.answer() {
                     let changes = question.changes;
@@ -277,7 +278,7 @@ impl Reader {
             reading.digest = digest;
         }
         if reading.failures > 0 {
-            crate::info!("{}: the catalog is read again", reading.place);
+            pooling::info!("{}: the catalog is read again", reading.place);
         }
         reading.failures = 0;
         reading.failure.clear();
@@ -285,7 +286,7 @@ impl Reader {
         // Said when the workers go by it, not before.
         if let (None, Some(rows)) = (reading.fingerprint.replace(answer.fingerprint), &answer.rows) {
             let (count, took) = (rows.len(), reading.took.as_secs_f64());
-            crate::info!("{}: the catalog is read, {count} rows in {took:.3} s", reading.place);
+            pooling::info!("{}: the catalog is read, {count} rows in {took:.3} s", reading.place);
         }
     }
 
@@ -294,14 +295,14 @@ impl Reader {
         let Some(reading) = self.readings.get_mut(key) else { return };
         reading.question = None;
         if let Some(visit) = reading.visit.take() {
-            visit.leave(self.poll.registry());
+            visit.leave(&Epoll(self.poll.registry()));
         }
         let now = Instant::now();
         reading.took = now.saturating_duration_since(reading.begun);
         reading.ended = Some(now);
         reading.failures = reading.failures.saturating_add(1);
         if reading.failure != why {
-            crate::warning!("{}: cannot read the catalog: {why}", reading.place);
+            pooling::warning!("{}: cannot read the catalog: {why}", reading.place);
             reading.failure = why;
         }
     }

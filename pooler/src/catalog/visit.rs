@@ -3,15 +3,14 @@
 use std::io;
 use std::sync::Arc;
 
-use mio::Registry;
 use wire::login::{Event, Login};
 use wire::{frame, frontend};
 
-use super::knowledge::Way;
-use crate::config::Config;
-use crate::credentials;
-use crate::io::{Got, Io, Network};
-use crate::link::Link;
+use pooling::catalog::Way;
+use pooling::config::Config;
+use pooling::credentials;
+use pooling::io::{Got, Io, Network};
+use pooling::link::Link;
 
 /// No row of a catalog is longer: a view's or a function's text.
 const MAX_MESSAGE: usize = 16 * 1024 * 1024;
@@ -58,9 +57,9 @@ impl Visit {
         application: &str,
         config: Arc<Config>,
         token: usize,
-        registry: &Registry,
+        network: &dyn Network,
     ) -> Result<Self, String> {
-        let io = connect(&way, &config, token, registry)?;
+        let io = connect(&way, &config, token, network)?;
         let parameters =
             [("user", way.account.user.as_str()), ("database", database), ("application_name", application)];
         let terms = credentials::terms(&config.settings, &*io.socket);
@@ -109,7 +108,7 @@ impl Visit {
     ///
     /// # Errors
     /// Why the visit is over.
-    pub fn ready(&mut self, guest: &mut impl Guest, registry: &Registry, scratch: &mut [u8]) -> Result<(), String> {
+    pub fn ready(&mut self, guest: &mut impl Guest, network: &dyn Network, scratch: &mut [u8]) -> Result<(), String> {
         loop {
             if matches!(self.state, Some(State::Connecting(_))) && !self.connected()? {
                 return Ok(());
@@ -121,8 +120,8 @@ impl Visit {
             if !login.second_attempt(self.io.tls().is_some()) {
                 return Err(why);
             }
-            self.io.unwatch(registry);
-            self.io = connect(&self.way, &self.config, self.token, registry)?;
+            self.io.unwatch(network);
+            self.io = connect(&self.way, &self.config, self.token, network)?;
             self.state = Some(State::Connecting(login));
         }
     }
@@ -195,19 +194,19 @@ impl Visit {
     }
 
     /// Leaves in good order.
-    pub fn leave(mut self, registry: &Registry) {
+    pub fn leave(mut self, network: &dyn Network) {
         if self.is_open() {
             frontend::write_terminate(self.io.out());
             let _ = self.io.flush();
         }
-        self.io.unwatch(registry);
+        self.io.unwatch(network);
     }
 }
 
-fn connect(way: &Way, config: &Config, token: usize, registry: &Registry) -> Result<Io, String> {
+fn connect(way: &Way, config: &Config, token: usize, network: &dyn Network) -> Result<Io, String> {
     let failed = |error| format!("cannot connect to {}:{}: {error}", way.host, way.port);
-    let mut io = Io::new(registry.connect(&way.address, &config.settings).map_err(failed)?);
-    io.watch(registry, token, true).map_err(failed)?;
+    let mut io = Io::new(network.connect(&way.address, &config.settings).map_err(failed)?);
+    io.watch(network, token, true).map_err(failed)?;
     Ok(io)
 }
 

@@ -13,13 +13,15 @@ use std::time::{Duration, Instant};
 use mio::{Events, Interest, Poll, Token, Waker};
 
 use super::page;
-use crate::admin::seen::{Part, PoolSeen};
-use crate::config::Settings;
-use crate::metrics::ask::ask_all;
-use crate::metrics::measured::Measured;
-use crate::shared::Shared;
-use crate::succession::inherited::{Inherited, Kind};
-use crate::sync::lock;
+use crate::net;
+use crate::takeover::Inherited;
+use pooling::admin::seen::{Part, PoolSeen};
+use pooling::config::Settings;
+use pooling::metrics::ask::ask_all;
+use pooling::metrics::measured::Measured;
+use pooling::shared::Shared;
+use pooling::succession::inherited::{Kind, MetricsSocket};
+use pooling::sync::lock;
 
 /// Requests that are answered at the same time; more are closed.
 const AT_ONCE: usize = 16;
@@ -69,8 +71,11 @@ pub fn serve(listener: TcpListener, shared: Arc<Shared>) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     let mut poll = Poll::new()?;
     let waker = Waker::new(poll.registry(), END)?;
-    *lock(&shared.succession.metrics) =
-        Some((listener.try_clone()?.into(), listener.local_addr()?.to_string(), Box::new(waker)));
+    *lock(&shared.succession.metrics) = Some(MetricsSocket {
+        socket: listener.try_clone()?.into(),
+        address: listener.local_addr()?.to_string(),
+        waker: Box::new(net::Waker(waker)),
+    });
     let mut listener = mio::net::TcpListener::from_std(listener);
     poll.registry().register(&mut listener, SOCKET, Interest::READABLE)?;
     let accept = move || {
@@ -93,7 +98,7 @@ fn accept_all(listener: &mio::net::TcpListener, busy: &Arc<AtomicUsize>, shared:
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
             Err(error) => {
                 // As when no file is left to be opened: it may pass.
-                crate::warning!("cannot accept a request for metrics: {error}");
+                pooling::warning!("cannot accept a request for metrics: {error}");
                 thread::sleep(Duration::from_millis(100));
                 continue;
             }
@@ -196,7 +201,7 @@ fn unready(shared: &Shared, measured: &[Measured]) -> Option<String> {
     if lock(&shared.orders.paused).contains("") {
         return Some("paused".to_owned());
     }
-    if crate::state::suspension::is_suspended(shared) {
+    if pooling::state::suspension::is_suspended(shared) {
         return Some("suspended".to_owned());
     }
     if let Some(trouble) = ill(shared, measured) {

@@ -4,19 +4,19 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use balancer::Moment;
-use pooling::fingerprint::Why;
-use pooling::totals::Totals;
+use pooling::model::fingerprint::Why;
+use pooling::model::totals::Totals;
 use rustix::param::page_size;
 use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::text::{Kind, Page};
-use crate::admin::seen::{Part, PoolSeen, pool_parts};
-use crate::metrics::measured::Measured;
-use crate::metrics::times::Times;
-use crate::monitor::{Board, ServerSeen};
-use crate::shared::Shared;
-use crate::sync::lock;
+use pooling::admin::seen::{Part, PoolSeen, pool_parts};
+use pooling::metrics::Times;
+use pooling::metrics::measured::Measured;
+use pooling::monitor::{Board, ServerSeen};
+use pooling::shared::Shared;
+use pooling::sync::lock;
 
 /// A count that a pool keeps: its name, its meaning, how it is had.
 type Count = (&'static str, &'static str, fn(&Totals) -> f64);

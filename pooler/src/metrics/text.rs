@@ -3,7 +3,7 @@
 use std::fmt::{Display, Write};
 use std::time::Duration;
 
-use super::Times;
+use pooling::metrics::Times;
 
 /// The upper ends of the buckets in which lengths of time are told, in microseconds.
 const BUCKETS: &[u64] = &[

@@ -1,22 +1,13 @@
 //! Watches the servers of every database that has several: who is the primary, who may serve reads.
 //!
 //! One thread ([`watch`]) keeps a connection to each server and asks it at intervals ([`probe`]); what it hears goes to
-//! a `balancer::Cluster` on the [`Board`]. A decision that changes is posted there for all threads, and the workers are
-//! woken. A worker holds a [`ClusterView`] for each cluster: it looks at one atomic number to see whether its copy is
-//! still the last, and chooses a server for a statement without a lock. What a worker meets in its own connections (a
-//! refusal, a server that dies, a write that meets a replica) it tells by [`crate::shared::Shared::met`], and the
-//! server is asked at once. Names of servers are looked up on a thread of their own ([`resolve`]).
+//! the [`pooling::monitor::Board`], where workers see it, and what workers meet is told there too. Names of servers are
+//! looked up on a thread of their own ([`resolve`]).
 
-pub mod address;
-mod board;
 mod probe;
 mod query;
 mod resolve;
 mod users;
-mod view;
 mod watch;
 
-pub use address::Address;
-pub use board::{Board, Met, ServerSeen};
-pub use view::{ClusterView, Refreshed};
 pub use watch::{WAKER, spawn};

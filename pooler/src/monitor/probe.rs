@@ -4,27 +4,27 @@
 //! connection that turns out to be dead is made anew once, addresses of a name are tried in turn, and so are users whom
 //! the server does not let in. The deadline is for all of that together; `server_connect_timeout` for each connection.
 //!
-//! A server is logged in to as the pools do it ([`wire::login`], [`crate::credentials`]): over TLS, verified and bound as
+//! A server is logged in to as the pools do it ([`wire::login`], [`pooling::credentials`]): over TLS, verified and bound as
 //! the settings say.
 
 use std::io;
 use std::time::Instant;
 
 use balancer::{FailureKind, Moment, Observation, ServerId};
-use mio::{Registry, Token};
+use mio::Token;
 use wire::backend::{self, Report, tag};
 use wire::login::{Error, Event, Fault, Login};
 use wire::{frame, frontend};
 
 use super::query;
 
-use crate::config::{Config, Database};
-use crate::credentials;
-use crate::io::{Connector, Got, Io, Network};
-use crate::link::Link;
-use crate::monitor::address::Address;
-use crate::shared::Shared;
-use crate::sync::lock;
+use pooling::config::{Config, Database};
+use pooling::credentials;
+use pooling::io::{Connector, Got, Io, Network};
+use pooling::link::Link;
+use pooling::monitor::address::Address;
+use pooling::shared::Shared;
+use pooling::sync::lock;
 
 /// No answer has longer messages.
 const MAX_MESSAGE: usize = 65_536;
@@ -40,7 +40,7 @@ pub(super) enum Outcome {
 
 /// What a probe needs to go on.
 pub(super) struct Around<'a> {
-    pub registry: &'a Registry,
+    pub network: &'a dyn Network,
     pub shared: &'a Shared,
     pub config: &'a Config,
     /// Where to read to; over TLS it takes a whole record.
@@ -214,7 +214,7 @@ impl Probe {
                 // A connection to where the name does not lead any more is of no use.
                 let place = present.and_then(|present| found.iter().position(|address| *address == present));
                 if place.is_none() && !waited {
-                    self.drop_connection(around.registry);
+                    self.drop_connection(around.network);
                 }
                 self.place = place.unwrap_or(0);
                 self.left = found.len();
@@ -238,14 +238,14 @@ impl Probe {
 
     /// Connects, to try a login once more where there is one.
     fn connect_for(&mut self, again: Option<Box<Login>>, around: &mut Around<'_>) -> Turnout {
-        self.drop_connection(around.registry);
+        self.drop_connection(around.network);
         let Some(address) = self.addresses.get(self.place) else {
             self.state = State::Resting;
             return Turnout::failed(FailureKind::Unreachable, "no address");
         };
-        let begun = around.registry.connect(address, &around.config.settings).and_then(|socket| {
+        let begun = around.network.connect(address, &around.config.settings).and_then(|socket| {
             let mut io = Io::new(socket);
-            io.watch(around.registry, self.token.0, true)?;
+            io.watch(around.network, self.token.0, true)?;
             Ok(io)
         });
         match begun {
@@ -260,7 +260,7 @@ impl Probe {
 
     /// No connection was made to this address: there may be another.
     fn not_connected(&mut self, error: &io::Error, around: &mut Around<'_>) -> Turnout {
-        self.drop_connection(around.registry);
+        self.drop_connection(around.network);
         if self.next_address() {
             return self.connect(around);
         }
@@ -491,7 +491,7 @@ impl Probe {
         if let Some(turnout) = self.log_in_otherwise(around) {
             return turnout;
         }
-        self.drop_connection(around.registry);
+        self.drop_connection(around.network);
         match self.state {
             // Nobody asked: look at once what has become of the server.
             State::Resting => {
@@ -527,19 +527,19 @@ impl Probe {
 
     /// Ends the round without an answer, and the connection with it.
     pub fn end(&mut self, around: &mut Around<'_>, kind: FailureKind, message: &str) -> Turnout {
-        self.drop_connection(around.registry);
+        self.drop_connection(around.network);
         self.state = State::Resting;
         Turnout::failed(kind, message)
     }
 
     /// Closes the connection.
-    pub fn drop_connection(&mut self, registry: &Registry) {
+    pub fn drop_connection(&mut self, network: &dyn Network) {
         if let Some(mut io) = self.io.take() {
             if !matches!(self.state, State::Connecting(_) | State::Login(_)) {
                 frontend::write_terminate(io.out());
                 let _ = io.flush();
             }
-            io.unwatch(registry);
+            io.unwatch(network);
         }
     }
 }

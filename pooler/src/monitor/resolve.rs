@@ -4,9 +4,9 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use crate::monitor::address::Address;
-use crate::monitor::board::Note;
-use crate::shared::Shared;
+use pooling::monitor::Note;
+use pooling::monitor::address::Address;
+use pooling::shared::Shared;
 
 /// A name to look up, and the number under which the answer is told.
 pub(super) type Question = (usize, String, u16);

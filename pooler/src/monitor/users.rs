@@ -1,6 +1,6 @@
 //! In whose name servers are asked.
 
-use crate::config::{Config, Database};
+use pooling::config::{Config, Database};
 
 /// The users to try, in order: `monitor_user`, or the user of the entry's server connections; where neither is set,
 /// `auth_user`, then those who have pools of their own here, then those who have logged in.

@@ -10,14 +10,14 @@ use balancer::{Failure, ServerId};
 use mio::{Events, Poll};
 use slab::Slab;
 
-use super::board::Note;
 use super::probe::{Around, Outcome, Probe, Turnout};
 use super::resolve::{self, Question};
 use super::users::users;
-use crate::config::Config;
-use crate::credentials;
-use crate::shared::{Message, Shared};
-use crate::sync::lock;
+use crate::net::Epoll;
+use pooling::config::Config;
+use pooling::credentials;
+use pooling::monitor::Note;
+use pooling::shared::{Message, Shared};
 
 /// How often bans are looked at.
 const TICK: Duration = Duration::from_millis(100);
@@ -51,7 +51,7 @@ pub fn spawn(shared: Arc<Shared>, poll: Poll) -> io::Result<()> {
     let watch = Watch { shared, config, poll, probes, names, names_again, users, scratch };
     std::thread::Builder::new().name("monitor".to_owned()).spawn(move || {
         if let Err(error) = watch.run() {
-            crate::warning!("the thread that watches the servers has ended: {error}");
+            pooling::warning!("the thread that watches the servers has ended: {error}");
         }
     })?;
     Ok(())
@@ -124,7 +124,7 @@ impl Watch {
         let Some(probe) = self.probes.get_mut(key) else { return };
         let seen = self.users.get(&probe.cluster).map(Vec::as_slice).unwrap_or_default();
         let mut around = Around {
-            registry: self.poll.registry(),
+            network: &Epoll(self.poll.registry()),
             shared: &self.shared,
             config: &self.config,
             scratch: &mut self.scratch,
@@ -157,7 +157,7 @@ impl Watch {
     }
 
     fn read_notes(&mut self) {
-        let notes = std::mem::take(&mut *lock(&self.shared.board.notes));
+        let notes = self.shared.board.take_notes();
         for note in notes {
             match note {
                 Note::Ask(cluster, id) => self.ask_now(|probe| probe.cluster == cluster && probe.id == id),
@@ -203,7 +203,7 @@ impl Watch {
             let servers = posted.view.servers().iter();
             wanted.extend(servers.map(|server| (name.to_owned(), server.id, server.host.clone(), server.port)));
         }
-        let registry = self.poll.registry();
+        let network = &Epoll(self.poll.registry());
         self.probes.retain(|_, probe| {
             let same = |entry: &(String, ServerId, String, u16)| {
                 (&entry.0, entry.1, &entry.2, entry.3) == (&probe.cluster, probe.id, &probe.host, probe.port)
@@ -212,7 +212,7 @@ impl Watch {
             let place = wanted.iter().position(same).filter(|_| entry == Some(&probe.entry) && !secured_otherwise);
             match place {
                 Some(place) => drop(wanted.remove(place)),
-                None => probe.drop_connection(registry),
+                None => probe.drop_connection(network),
             }
             place.is_some()
         });
@@ -233,7 +233,7 @@ impl Watch {
 }
 
 /// How often a server is asked, and how long it may take.
-fn times(config: &Config, entry: &crate::config::Database) -> (Duration, Duration) {
+fn times(config: &Config, entry: &pooling::config::Database) -> (Duration, Duration) {
     let routing = config.routing(entry);
     let least = Duration::from_millis(10);
     (routing.interval.0.max(least), routing.timeout.0.max(least))

@@ -16,10 +16,10 @@ use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ClientConfig, RootCertStore, ServerConfig, SupportedCipherSuite, SupportedProtocolVersion};
 
-use crate::config::settings::Settings;
-use crate::config::value::{AuthType, SslMode};
+use pooling::config::settings::Settings;
+use pooling::config::value::{AuthType, SslMode};
 
-use crate::io::{self, Cipher, Contexts};
+use pooling::io::{self, Cipher, Contexts};
 
 pub use session::Session;
 pub use wire::certificate::Certificate;

@@ -10,7 +10,7 @@ use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, InsufficientSizeError, UnbufferedStatus};
 
 use super::{ALPN, Acceptor, Certificate, Connector};
-use crate::io::Cipher;
+use pooling::io::Cipher;
 
 /// What a record adds to the bytes in it, at most: header, nonce, type and tag.
 const OVERHEAD: usize = 64;

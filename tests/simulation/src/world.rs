@@ -13,8 +13,8 @@ mod server;
 use std::io::{ErrorKind, Read, Write};
 use std::time::Duration;
 
-use howdah_pooler::by_hand::{self, Pooler};
-use howdah_pooler::memory::{End, Memory};
+use pooling::by_hand::{self, Pooler};
+use pooling::memory::{End, Memory};
 use wire::{frontend, startup};
 
 use crate::model::reported;

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::io::Write;
 
-use howdah_pooler::memory::End;
+use pooling::memory::End;
 use wire::startup::{self, CancelKey};
 use wire::{backend, frame};
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io::Write;
 
-use howdah_pooler::memory::End;
+use pooling::memory::End;
 use wire::backend::{self, Status};
 use wire::frame::HEADER;
 use wire::startup::{self, Packet};

@@ -1,8 +1,8 @@
 //! The servers of a database: which is the primary, what of its log the others have replayed, and what the pooler's
 //! monitor finds out about them.
 
-use howdah_pooler::by_hand::{Answer, Finding, socket};
-use howdah_pooler::memory::Listener;
+use pooling::by_hand::{Answer, Finding, socket};
+use pooling::memory::Listener;
 
 use super::World;
 use crate::trace::trace;

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use howdah_pooler::memory::Listener;
+use pooling::memory::Listener;
 use wire::startup::{self, Packet};
 use wire::{backend, frontend};
 

@@ -1,0 +1,191 @@
+//! What a worker does when it is given an order from the console, and the answers that come back.
+
+use std::time::Duration;
+
+use crate::model::keys::{ClientKey, PoolKey, ServerKey};
+
+use crate::admin::command::Command;
+use crate::admin::order::{Answer, Order};
+use crate::admin::{result, snapshot};
+use crate::backend::{close, hub_asks};
+use crate::frontend::leave;
+use crate::pause::{is_paused, names};
+use crate::pools::{configure, free, grow};
+use crate::reactor::moves::KILLED;
+use crate::reactor::{sockets, suspend, turns};
+use crate::shared::Message;
+use crate::state::Core;
+use crate::state::client::{Client, State as ClientState};
+use crate::state::server::State;
+use crate::sync::lock;
+
+/// How often a PAUSE looks again.
+const AGAIN: Duration = Duration::from_millis(50);
+
+/// A worker's answer to a question of this one.
+pub fn console_answer(core: &mut Core, number: u64, answer: Answer) {
+    let Some(asked) = core.lifecycle.console.asked.get_mut(&number) else { return };
+    asked.answers.push(answer);
+    asked.missing = asked.missing.saturating_sub(1);
+    if asked.missing > 0 {
+        return;
+    }
+    let left: usize = asked.answers.iter().map(|answer| if let Answer::Left(left) = answer { *left } else { 0 }).sum();
+    if left > 0 && asked.command.waits() {
+        asked.again = Some(core.now + AGAIN);
+        return;
+    }
+    let Some(asked) = core.lifecycle.console.asked.remove(&number) else { return };
+    // It may have gone, or have been killed by its own command.
+    let waits = |client: &&mut Client| {
+        client.input.console_waits == Some(number) && matches!(client.state, ClientState::Console)
+    };
+    let Some(client) = core.clients.get_mut(asked.client.0).filter(waits) else { return };
+    client.input.console_waits = None;
+    let resumed =
+        |name: &Option<String>| !lock(&core.shared.orders.paused).contains(name.as_deref().unwrap_or_default());
+    match &asked.command {
+        Command::Pause(name) if resumed(name) => {
+            result::refused(core, asked.client, "57014", "PAUSE was ended by RESUME before it was complete");
+        }
+        command => result::result(core, asked.client, command, asked.answers),
+    }
+    sockets::flush_client(core, asked.client);
+    turns::give_turn(core, crate::model::turn::Turn::Client(asked.client));
+}
+
+/// Asks again what was not finished.
+pub fn console_tick(core: &mut Core) {
+    let now = core.now;
+    let due: Vec<u64> = core
+        .lifecycle
+        .console
+        .asked
+        .iter()
+        .filter(|(_, asked)| asked.again.is_some_and(|again| now >= again))
+        .map(|(&number, _)| number)
+        .collect();
+    for number in due {
+        let Some(asked) = core.lifecycle.console.asked.get_mut(&number) else { continue };
+        if core.clients.get(asked.client.0).is_none_or(|client| client.input.console_waits != Some(number)) {
+            core.lifecycle.console.asked.remove(&number);
+            continue;
+        }
+        asked.again = None;
+        asked.answers.clear();
+        asked.missing = core.shared.mailboxes.len();
+        if let Some(order) = asked.command.order() {
+            core.shared.tell_all(|| Message::Order(core.id, number, order.clone()));
+        }
+    }
+}
+
+/// Does what the console orders, here.
+pub fn obey(core: &mut Core, order: &Order) -> Answer {
+    match order {
+        Order::Look => Answer::Seen(snapshot::snapshot(core)),
+        Order::Pause(database) => Answer::Left(pause(core, database.as_deref())),
+        Order::Suspend => Answer::Left(suspend::suspend(core)),
+        Order::Resume(database) => {
+            suspend::end_suspension(core);
+            for key in pools_of(core, database.as_deref()) {
+                configure::resize_pool(core, key);
+                free::serve_queue(core, key);
+            }
+            Answer::Left(0)
+        }
+        Order::Reconnect(database) => {
+            let pools = pools_of(core, database.as_deref());
+            let servers = servers_of(core, &pools);
+            close::retire(core, &servers);
+            for key in pools {
+                hub_asks::retire_hub(core, key);
+                grow::grow(core, key);
+            }
+            Answer::Left(0)
+        }
+        Order::WaitClose(database) => {
+            let pools = pools_of(core, database.as_deref());
+            let servers = servers_of(core, &pools);
+            let left = servers.iter().filter(|key| core.servers.get(key.0).is_some_and(|server| server.life.retire));
+            Answer::Left(left.count())
+        }
+        Order::Kill(database) => {
+            kill(core, database.as_deref());
+            Answer::Left(0)
+        }
+        Order::KillClient(id) => Answer::Found(kill_client(core, *id)),
+    }
+}
+
+/// Pauses pools and closes the connections that are not lent; how many are.
+fn pause(core: &mut Core, database: Option<&str>) -> usize {
+    let mut pools = pools_of(core, database);
+    // A PAUSE that waits asks again and again, and RESUME may have come meanwhile.
+    pools.retain(|key| {
+        let Some(pool) = core.pools.get_mut(key.0) else { return false };
+        pool.limits.paused = is_paused(&core.shared, &pool.name.database, &pool.name.user);
+        pool.limits.paused
+    });
+    for key in &pools {
+        if let Some(pool) = core.pools.get(key.0) {
+            let idle: Vec<ServerKey> = pool.connections.idle.iter().copied().collect();
+            for server in idle {
+                close::close_server(core, server, "PAUSE");
+            }
+        }
+    }
+    servers_of(core, &pools).len()
+}
+
+/// Closes the clients and the server connections of pools, which are paused from then on.
+fn kill(core: &mut Core, database: Option<&str>) {
+    core.lifecycle.kills += 1;
+    let pools = pools_of(core, database);
+    let clients: Vec<ClientKey> = core
+        .clients
+        .iter()
+        .filter(|(_, client)| client.route.pool.is_some_and(|pool| pools.contains(&pool)))
+        .map(|(key, _)| ClientKey(key))
+        .collect();
+    for client in clients {
+        leave::fatal(core, client, "57P01", KILLED);
+    }
+    for server in servers_of(core, &pools) {
+        close::close_server(core, server, "KILL");
+    }
+    for key in pools {
+        hub_asks::retire_hub(core, key);
+        if let Some(pool) = core.pools.get_mut(key.0) {
+            pool.limits.paused = true;
+        }
+    }
+}
+
+/// Closes a client; whether it is here.
+fn kill_client(core: &mut Core, id: u64) -> bool {
+    let is_it = |client: &Client| client.id == id && !matches!(client.state, ClientState::Closing);
+    let found = core.clients.iter().find(|(_, client)| is_it(client)).map(|(key, _)| ClientKey(key));
+    if let Some(key) = found {
+        leave::fatal(core, key, "57P01", "client was killed by an administrator (KILL_CLIENT)");
+    }
+    found.is_some()
+}
+
+fn pools_of(core: &Core, named: Option<&str>) -> Vec<PoolKey> {
+    core.pools
+        .iter()
+        .filter(|(_, pool)| named.is_none_or(|named| names(named, &pool.name.database, &pool.name.user)))
+        .map(|(key, _)| PoolKey(key))
+        .collect()
+}
+
+fn servers_of(core: &Core, pools: &[PoolKey]) -> Vec<ServerKey> {
+    core.servers
+        .iter()
+        .filter(|(_, server)| pools.contains(&server.pool) && server.cancels.target.is_none())
+        // What is no connection of the pool stays for as long as its clients do.
+        .filter(|(_, server)| !matches!(server.state, State::Cancelling) && server.apart.is_none())
+        .map(|(key, _)| ServerKey(key))
+        .collect()
+}

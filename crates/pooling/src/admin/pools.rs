@@ -1,0 +1,75 @@
+//! The pools of a worker as plain values.
+
+use std::collections::HashMap;
+
+use crate::model::keys::PoolKey;
+
+use crate::admin::seen::{Part, PoolSeen};
+use crate::metrics::server_name;
+use crate::pools::checks;
+use crate::state::Core;
+use crate::state::pool::Pool;
+
+/// The pools of this worker, in the order of their keys.
+pub fn pools_seen(core: &Core) -> Vec<PoolSeen> {
+    let mut places = HashMap::new();
+    let mut pools: Vec<PoolSeen> = Vec::with_capacity(core.pools.len());
+    for (number, pool) in core.pools.iter() {
+        places.insert(PoolKey(number), pools.len());
+        pools.push(pool_seen(core, pool));
+    }
+    for (_, client) in core.clients.iter() {
+        if let Some(pool) = client.route.home.and_then(|home| places.get(&home)).and_then(|&place| pools.get_mut(place))
+        {
+            pool.count_client(client, core.now);
+        }
+    }
+    for (_, server) in core.servers.iter() {
+        if let Some(pool) = places.get(&server.pool).and_then(|&place| pools.get_mut(place)) {
+            pool.count_server(server, checks::is_to_be_checked(core, server));
+        }
+    }
+    pools
+}
+
+/// A pool, without its clients and server connections.
+fn pool_seen(core: &Core, pool: &Pool) -> PoolSeen {
+    let part = match pool.cluster_of.home {
+        Some(_) => Part::Server(server_of(core, pool)),
+        None if pool.cluster_of.cluster.is_some() => Part::Clients,
+        None => Part::Whole,
+    };
+    // It is the pools of the servers that connections are made in.
+    let sizes = if part == Part::Clients { (0, 0) } else { (pool.limits.size, pool.limits.reserve) };
+    PoolSeen {
+        database: pool.name.database.to_string(),
+        user: pool.name.user.to_string(),
+        part,
+        mode: match pool.limits.mode {
+            crate::config::PoolMode::Session => "session",
+            crate::config::PoolMode::Transaction => "transaction",
+            crate::config::PoolMode::Statement => "statement",
+        },
+        size: sizes.0,
+        reserve: sizes.1,
+        failing: pool.connections.failure.is_some(),
+        totals: pool.counts.totals,
+        period: pool.counts.periods[1].since(&pool.counts.periods[0]),
+        paused: pool.limits.paused,
+        statements: pool.statements.len(),
+        ..PoolSeen::default()
+    }
+}
+
+/// The server that a pool of one of several servers leads to.
+fn server_of(core: &Core, pool: &Pool) -> String {
+    let listed = pool.cluster_of.home.and_then(|(home, id)| {
+        let view = core.router.clusters.get(core.pools.get(home.0)?.cluster_of.cluster?)?;
+        view.view().server(id)
+    });
+    match listed {
+        Some(server) => server_name(&server.host, server.port),
+        // It has left the configuration: connections that are still open tell where they lead.
+        None => pool.counts.stats.servers().first().map(|server| server.name()).unwrap_or_default(),
+    }
+}

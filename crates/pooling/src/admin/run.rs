@@ -1,0 +1,149 @@
+//! Commands of the console: whether they may be run now, and what they change.
+
+use std::sync::atomic::Ordering;
+
+use crate::model::keys::ClientKey;
+use wire::backend;
+
+use crate::admin::command::Command;
+use crate::admin::{ask, result};
+use crate::config::Config;
+use crate::pause::mark_paused;
+use crate::reactor::succeed;
+use crate::shared::{Message, Shared};
+use crate::state::{Core, suspension};
+use crate::sync::lock;
+
+/// Runs a command. Its result follows when all workers have answered, if they are asked.
+pub fn run(core: &mut Core, key: ClientKey, text: &str) {
+    let Some(client) = core.clients.get(key.0) else { return };
+    let outcome = match Command::read(text) {
+        Ok(command) if !client.identity.admin && !command.only_looks() => {
+            Err(("42501", "admin access needed".to_owned())).map(|()| command)
+        }
+        Ok(command) => Ok(command),
+        Err(message) => Err(("42601", message)),
+    };
+    let outcome = outcome.and_then(|command| begin(core, key, command).map_err(|message| ("42601", message)));
+    if let Err((code, message)) = outcome {
+        result::refused(core, key, code, &message);
+    }
+}
+
+/// Begins a command: what needs no worker's answer is done at once.
+fn begin(core: &mut Core, key: ClientKey, command: Command) -> Result<(), String> {
+    require_database(&core.config, &command)?;
+    require_state(&core.shared, &command)?;
+    match &command {
+        // The answer carries the sockets, and has been sent.
+        Command::Takeover { done: false } => return succeed::hand_over(core, key),
+        Command::TakeoverClients => return succeed::hand_clients_over(core, key),
+        Command::Takeover { done: true } => succeed::handed_over(core, key)?,
+        Command::Reload => ask::reload(core)?,
+        Command::Set(name, value) => {
+            if let Some(notice) = set(core, name, value)?
+                && let Some(client) = core.clients.get_mut(key.0)
+            {
+                backend::write_notice(client.io.out(), "NOTICE", "00000", &notice);
+            }
+        }
+        command => mark(core, command),
+    }
+    match command.order() {
+        Some(order) => ask::ask(core, key, command, order),
+        None => result::result(core, key, &command, Vec::new()),
+    }
+    Ok(())
+}
+
+/// A command about a database is refused when there is none of its name.
+fn require_database(config: &Config, command: &Command) -> Result<(), String> {
+    let (name, known) = match command {
+        Command::Pause(Some(name))
+        | Command::Resume(Some(name))
+        | Command::Reconnect(Some(name))
+        | Command::Kill(Some(name))
+        | Command::WaitClose(Some(name)) => {
+            let of_user = name.split_once(',').is_some_and(|(database, _)| config.database(database).is_some());
+            (name, of_user || config.database(name).is_some())
+        }
+        Command::Disable(name) | Command::Enable(name) => (name, config.database(name).is_some()),
+        _ => return Ok(()),
+    };
+    if known { Ok(()) } else { Err(format!("no such database: {name}")) }
+}
+
+/// A command is refused that makes no sense in the state that the pooler is in.
+fn require_state(shared: &Shared, command: &Command) -> Result<(), String> {
+    let is_paused = |name: &str| lock(&shared.orders.paused).contains(name);
+    let is_ending = || shared.orders.ending.load(Ordering::Relaxed);
+    let why = match command {
+        Command::Pause(_) | Command::Kill(_) | Command::Suspend if suspension::is_suspended(shared) => {
+            "already suspended".to_owned()
+        }
+        Command::Pause(_) | Command::Kill(_) if is_paused("") => "already paused".to_owned(),
+        Command::Suspend if !lock(&shared.orders.paused).is_empty() => {
+            "cannot suspend while databases are paused".to_owned()
+        }
+        Command::Resume(_) | Command::Suspend if is_ending() => "the pooler is shutting down".to_owned(),
+        Command::Resume(Some(name)) if !is_paused(name) => format!("database {name} is not paused"),
+        Command::Resume(None) if lock(&shared.orders.paused).is_empty() && !suspension::is_suspended(shared) => {
+            "the pooler is neither paused nor suspended".to_owned()
+        }
+        _ => return Ok(()),
+    };
+    Err(why)
+}
+
+/// Marks for all workers what a command pauses, suspends, disables or ends, or that it does so no more.
+fn mark(core: &Core, command: &Command) {
+    match command {
+        Command::Pause(name) | Command::Kill(name) => mark_paused(&core.shared, name.as_deref(), true),
+        Command::Suspend => {
+            suspension::begin(&core.shared, core.now);
+        }
+        Command::Resume(None) if suspension::end(&core.shared) => (),
+        Command::Resume(name) => mark_paused(&core.shared, name.as_deref(), false),
+        Command::Disable(name) => {
+            lock(&core.shared.orders.disabled).insert(name.clone());
+        }
+        Command::Enable(name) => {
+            lock(&core.shared.orders.disabled).remove(name);
+        }
+        Command::Shutdown(way) => core.shared.tell_all(|| Message::Shutdown(*way)),
+        _ => (),
+    }
+}
+
+/// Changes a setting until the next reload. What is set for TLS may need another setting beside it, as a certificate
+/// its key: then it waits for that, and what is to be told so is given back.
+fn set(core: &Core, name: &str, value: &str) -> Result<Option<String>, String> {
+    let mut changed = (*core.shared.config()).clone();
+    let changeable = changed.settings.show().iter().any(|shown| shown.name == name && shown.changeable);
+    let mut waiting = lock(&core.shared.orders.waiting_settings);
+    let of_tls = name.contains("_tls_");
+    for (name, value) in waiting.iter().filter(|_| of_tls) {
+        // It was read when it was set.
+        let _ = changed.settings.set(name, value);
+    }
+    match changed.settings.set(name, value) {
+        Some(Ok(())) if changeable => (),
+        Some(Ok(())) => return Err(format!("{name} cannot be changed while running")),
+        Some(Err(expected)) => return Err(format!("{name} = {value}: expected {expected}")),
+        None => return Err(format!("there is no setting {name}")),
+    }
+    if let Err(why) = core.shared.outside.prepare(&mut changed) {
+        if !of_tls {
+            return Err(why);
+        }
+        waiting.push((name.to_owned(), value.to_owned()));
+        return Ok(Some(format!("{name} = {value} waits for another setting of TLS, the old one is in force: {why}")));
+    }
+    if of_tls {
+        waiting.clear();
+    }
+    core.shared.adopt(changed);
+    core.shared.board.reload();
+    core.shared.tell_all(|| Message::Reload);
+    Ok(None)
+}

@@ -1,0 +1,256 @@
+//! Pools, clients and server connections as plain values, which can go to another worker.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::time::{Duration, Instant};
+
+use crate::model::totals::Totals;
+
+use crate::state::client::{Client, State as ClientState};
+use crate::state::server::{Server, State};
+use crate::state::traveller::Deeds;
+
+/// Which part of a database's pool it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// All of it.
+    #[default]
+    Whole,
+    /// The clients of a database on several servers.
+    Clients,
+    /// The connections to this one of several servers.
+    Server(String),
+}
+
+/// A pool.
+#[derive(Debug, Clone, Default)]
+pub struct PoolSeen {
+    /// Its database.
+    pub database: String,
+    /// Its user.
+    pub user: String,
+    /// Which part of the database's pool it is.
+    pub part: Part,
+    /// Its mode.
+    pub mode: &'static str,
+    /// Clients that have a server connection.
+    pub clients_active: usize,
+    /// Clients that have nothing under way.
+    pub clients_idle: usize,
+    /// Clients that wait.
+    pub clients_waiting: usize,
+    /// Server connections that it may have.
+    pub size: usize,
+    /// Server connections beyond that.
+    pub reserve: usize,
+    /// Whether the last attempt to connect to a server failed.
+    pub failing: bool,
+    /// Server connections that are checked out.
+    pub servers_active: usize,
+    /// Idle ones that were used not long ago.
+    pub servers_idle: usize,
+    /// Idle ones that are checked before they are used again.
+    pub servers_used: usize,
+    /// Those being reset, or held until a cancel request has arrived.
+    pub servers_busy: usize,
+    /// Those whose statement is being cancelled.
+    pub servers_cancelled: usize,
+    /// Those being connected or logging in.
+    pub servers_login: usize,
+    /// Cancel requests that are on their way.
+    pub cancels: usize,
+    /// How long the client that has waited longest has waited.
+    pub longest_wait: Duration,
+    /// Counts since the start.
+    pub totals: Totals,
+    /// Counts of the last whole period.
+    pub period: Totals,
+    /// Whether it is paused.
+    pub paused: bool,
+    /// Named statements that its clients share.
+    pub statements: usize,
+}
+
+impl PoolSeen {
+    /// Adds what another worker has of the same part of the pool: they share its size.
+    pub fn join(&mut self, other: &Self) {
+        let sizes = (self.size.max(other.size), self.reserve.max(other.reserve));
+        self.add(other);
+        (self.size, self.reserve) = sizes;
+    }
+
+    /// Adds another part of the same pool.
+    fn add(&mut self, other: &Self) {
+        self.clients_active += other.clients_active;
+        self.clients_idle += other.clients_idle;
+        self.clients_waiting += other.clients_waiting;
+        self.size += other.size;
+        self.reserve += other.reserve;
+        self.failing |= other.failing;
+        self.servers_active += other.servers_active;
+        self.servers_idle += other.servers_idle;
+        self.servers_used += other.servers_used;
+        self.servers_busy += other.servers_busy;
+        self.servers_cancelled += other.servers_cancelled;
+        self.servers_login += other.servers_login;
+        self.cancels += other.cancels;
+        self.longest_wait = self.longest_wait.max(other.longest_wait);
+        self.totals = self.totals.plus(&other.totals);
+        self.period = self.period.plus(&other.period);
+        self.paused |= other.paused;
+        self.statements += other.statements;
+    }
+
+    /// Whether it has no server connection and the last attempt to make one failed.
+    pub fn is_dead(&self) -> bool {
+        self.failing && self.servers_active + self.servers_idle + self.servers_used + self.servers_busy == 0
+    }
+
+    /// Counts a client of the pool by what it does.
+    pub fn count_client(&mut self, client: &Client, now: Instant) {
+        if let Some(since) = client.checkout.waits() {
+            self.clients_waiting += 1;
+            self.longest_wait = self.longest_wait.max(now.saturating_duration_since(since));
+        } else if matches!(client.state, ClientState::Greeting) {
+            self.clients_waiting += 1;
+        } else if client.checkout.server().is_some() || client.checkout.pipelined().is_some() {
+            self.clients_active += 1;
+        } else if client.is_ready() {
+            self.clients_idle += 1;
+        }
+    }
+
+    /// Counts a server connection of the pool by what it does.
+    pub fn count_server(&mut self, server: &Server, is_to_be_checked: bool) {
+        if server.cancels.target.is_some() {
+            self.cancels += 1;
+            return;
+        }
+        self.servers_cancelled += usize::from(server.cancels.under_way > 0);
+        match server.state {
+            State::Connecting | State::Login(_) => self.servers_login += 1,
+            State::Preparing | State::Cancelling => self.servers_busy += 1,
+            State::Idle if is_to_be_checked => self.servers_used += 1,
+            State::Idle => self.servers_idle += 1,
+            State::Active | State::Pipelined | State::Relay | State::Hub => self.servers_active += 1,
+        }
+    }
+}
+
+/// The parts of pools, each once, whichever workers have it.
+pub fn pool_parts<'a>(seen: impl IntoIterator<Item = &'a PoolSeen>) -> Vec<PoolSeen> {
+    let mut parts: BTreeMap<(&str, &str, &Part), PoolSeen> = BTreeMap::new();
+    for part in seen {
+        match parts.entry((&part.database, &part.user, &part.part)) {
+            Entry::Occupied(mut same) => same.get_mut().join(part),
+            Entry::Vacant(place) => drop(place.insert(part.clone())),
+        }
+    }
+    parts.into_values().collect()
+}
+
+/// Pools with all their parts added up, by database and user.
+pub fn whole_pools<'a>(seen: impl IntoIterator<Item = &'a PoolSeen>) -> Vec<PoolSeen> {
+    let mut wholes: BTreeMap<(String, String), PoolSeen> = BTreeMap::new();
+    for part in pool_parts(seen) {
+        match wholes.entry((part.database.clone(), part.user.clone())) {
+            Entry::Occupied(mut whole) => whole.get_mut().add(&part),
+            Entry::Vacant(place) => drop(place.insert(part)),
+        }
+    }
+    wholes.into_values().collect()
+}
+
+/// A client or a server connection.
+#[derive(Debug, Clone)]
+pub struct Line {
+    /// `C` or `S`.
+    pub kind: &'static str,
+    /// The user.
+    pub user: String,
+    /// The database.
+    pub database: String,
+    /// What kind of replication it is for: `none`, `physical` or `logical`.
+    pub replication: &'static str,
+    /// What it does.
+    pub state: &'static str,
+    /// The address on the other side.
+    pub address: (String, u16),
+    /// The address on this side.
+    pub local: (String, u16),
+    /// How long ago it was connected.
+    pub age: Duration,
+    /// How long ago its last request was.
+    pub request_age: Duration,
+    /// How long it has waited.
+    pub wait: Duration,
+    /// Whether it will be closed when it is free.
+    pub close_needed: bool,
+    /// Its id.
+    pub id: u64,
+    /// The id of the other side it is linked with.
+    pub link: Option<u64>,
+    /// The process id on the server.
+    pub remote_pid: i32,
+    /// Its `application_name`.
+    pub application_name: String,
+    /// Prepared statements that it has.
+    pub statements: usize,
+    /// The file descriptors of its socket, and of the other side's.
+    pub descriptors: (i32, Option<i32>),
+    /// Bytes held that came from it, and bytes held for it.
+    pub held: (usize, usize),
+    /// The version and cipher of TLS; empty without.
+    pub tls: String,
+    /// What a client has done.
+    pub deeds: Deeds,
+}
+
+/// What one worker holds.
+#[derive(Debug, Clone, Default)]
+pub struct Snapshot {
+    /// Pools.
+    pub pools: Vec<PoolSeen>,
+    /// Clients.
+    pub clients: Vec<Line>,
+    /// Server connections.
+    pub servers: Vec<Line>,
+    /// Clients that are logging in.
+    pub login_clients: usize,
+}
+
+/// The kind of replication that a client is there for.
+pub fn replication(client: Option<&Client>) -> &'static str {
+    client.and_then(|client| client.relay.as_ref()).map_or("none", |relay| relay.replication.word())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_a_pool_add_up_and_other_pools_stay_apart() {
+        let part = |database: &str, user: &str, part| PoolSeen {
+            database: database.to_owned(),
+            user: user.to_owned(),
+            part,
+            size: 2,
+            ..PoolSeen::default()
+        };
+        let parts = [
+            PoolSeen { clients_idle: 3, size: 0, paused: true, ..part("b", "x", Part::Clients) },
+            PoolSeen { servers_idle: 1, failing: true, ..part("b", "x", Part::Server("one:1".to_owned())) },
+            PoolSeen { servers_active: 2, ..part("b", "x", Part::Server("two:2".to_owned())) },
+            part("b", "y", Part::Whole),
+            // The same on another worker: they share its size.
+            PoolSeen { clients_idle: 1, ..part("b", "y", Part::Whole) },
+            part("a", "z", Part::Whole),
+        ];
+        let wholes = whole_pools(&parts);
+        let names: Vec<_> = wholes.iter().map(|pool| (pool.database.as_str(), pool.user.as_str(), pool.size)).collect();
+        assert_eq!(names, [("a", "z", 2), ("b", "x", 4), ("b", "y", 2)]);
+        let whole = &wholes[1];
+        assert_eq!((whole.clients_idle, whole.servers_idle, whole.servers_active), (3, 1, 2));
+        assert!(whole.paused && whole.failing && !whole.is_dead());
+    }
+}

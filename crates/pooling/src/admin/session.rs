@@ -1,0 +1,94 @@
+//! A client of the console: what it is greeted with, and the messages that it sends.
+
+use crate::model::client::Discard;
+use crate::model::keys::ClientKey;
+use crate::model::turn::Step;
+use wire::backend::{self, Status};
+use wire::frame::{self, HEADER};
+use wire::frontend::{self, tag};
+
+use crate::admin::{extended, run};
+use crate::frontend::leave;
+use crate::reactor::sockets;
+use crate::state::Core;
+
+/// A message to the console is not longer than this.
+const MAX_MESSAGE: usize = 65_536;
+
+/// Tells a console client what a server would tell.
+pub fn greet_on_console(core: &mut Core, key: ClientKey) {
+    let Some(client) = core.clients.get_mut(key.0) else { return };
+    for (name, value) in [
+        ("server_version", concat!(env!("CARGO_PKG_VERSION"), "/howdah")),
+        ("client_encoding", "UTF8"),
+        ("server_encoding", "UTF8"),
+        ("DateStyle", "ISO"),
+        ("TimeZone", "GMT"),
+        ("standard_conforming_strings", "on"),
+        ("is_superuser", "on"),
+    ] {
+        backend::write_parameter_status(client.io.out(), name, value);
+    }
+    backend::write_backend_key_data(client.io.out(), 0, &[0; 4]);
+    backend::write_ready_for_query(client.io.out(), Status::Idle);
+    sockets::flush_client(core, key);
+}
+
+/// Works on what a console client sends.
+pub fn console_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
+    if core.clients.get(key.0).is_none_or(|client| client.input.console_waits.is_some()) {
+        return Step::Stop;
+    }
+    let message = match wire::header(left) {
+        Ok(Some(head)) if head.body > MAX_MESSAGE => Err("the message is too long for the console".to_owned()),
+        Ok(_) => frame::message(left).map_err(|error| error.to_string()),
+        Err(error) => Err(error.to_string()),
+    };
+    let message = match message {
+        Ok(Some(message)) => message,
+        Ok(None) => return Step::More,
+        Err(error) => {
+            leave::fatal(core, key, "08P01", &error);
+            return Step::Took(left.len());
+        }
+    };
+    let total = HEADER + message.body.len();
+    match console_message(core, key, message.tag, message.body) {
+        Ok(()) => Step::Took(total),
+        Err(error) => {
+            leave::fatal(core, key, "08P01", &error.to_string());
+            Step::Took(left.len())
+        }
+    }
+}
+
+fn console_message(core: &mut Core, key: ClientKey, tag: u8, body: &[u8]) -> Result<(), wire::Error> {
+    let Some(client) = core.clients.get_mut(key.0) else { return Ok(()) };
+    if client.input.discard == Discard::Unit && !matches!(tag, tag::SYNC | tag::TERMINATE) {
+        return Ok(());
+    }
+    match tag {
+        tag::QUERY => {
+            client.input.unsynced = false;
+            let text = String::from_utf8_lossy(frontend::query(body)?).into_owned();
+            run::run(core, key, &text);
+        }
+        tag::PARSE => extended::parse(client, body)?,
+        tag::BIND => extended::bind(core, key, body)?,
+        tag::DESCRIBE => extended::describe(core, key, body)?,
+        tag::EXECUTE => extended::execute(core, key),
+        tag::CLOSE => extended::close(client, body)?,
+        tag::SYNC => {
+            client.input.discard = Discard::No;
+            client.input.unsynced = false;
+            backend::write_ready_for_query(client.io.out(), Status::Idle);
+        }
+        tag::FLUSH => (),
+        tag::TERMINATE => leave::close_client(core, key, "client close request"),
+        other => {
+            let message = format!("invalid frontend message type {other}");
+            leave::fatal(core, key, "08P01", &message);
+        }
+    }
+    Ok(())
+}

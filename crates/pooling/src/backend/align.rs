@@ -1,0 +1,166 @@
+//! Bringing the session on a server connection in line with a client's, and undoing what clients have left there.
+//!
+//! Nothing of a client is sent before the answer to its alignment has come and was good. An alignment that a limit, a
+//! cancel request or a death has struck is nobody's fault: the client's statement has not been sent, and gets another
+//! connection. One that the server refuses is the client's own fault (a value that does not hold, a role that was
+//! dropped), and the client is told.
+
+use crate::model::keys::{ClientKey, ServerKey};
+use crate::model::request::Request;
+use crate::model::session::{Alignment, Sets, Target};
+use crate::model::vars::Vars;
+use wire::backend::Status;
+use wire::frontend;
+
+use crate::reactor::sockets;
+use crate::router::members;
+use crate::state::Core;
+use crate::state::client::State as ClientState;
+use crate::state::server::{Residue, Server, State};
+
+/// Undoes what a function may have left beside settings. DISCARD ALL would also drop the prepared statements, and cannot
+/// stand beside others.
+/// What it counts, the prepared statements of SQL and those of the protocol, says whether `DEALLOCATE ALL` must follow.
+const UNDO_ANYTHING: &str = "CLOSE ALL;UNLISTEN *;SELECT pg_catalog.pg_advisory_unlock_all();DISCARD TEMP;DISCARD SEQUENCES;\
+     SELECT pg_catalog.count(*) FILTER (WHERE from_sql), pg_catalog.count(*) FILTER (WHERE NOT from_sql) \
+     FROM pg_catalog.pg_prepared_statements;";
+
+/// Asks a server something of ours.
+fn ask(server: &mut Server, sql: &str, request: Request) {
+    frontend::write_query(server.io.out(), sql);
+    server.exchange.requests.push_back(request);
+    // As in PostgreSQL, a Query ends the unnamed statement.
+    server.known.unnamed = None;
+}
+
+fn ask_all(server: &mut Server, alignment: &Alignment, request: Request) {
+    if !alignment.first.is_empty() {
+        ask(server, &alignment.first, Request::Prelude);
+    }
+    ask(server, &alignment.rest, request);
+}
+
+/// Forgets all prepared statements.
+const DEALLOCATE: &str = "DEALLOCATE ALL";
+
+/// What a session shall be for a client: for one that is logging in, as the pool's own.
+pub fn target(core: &Core, key: ClientKey) -> Option<Target> {
+    let client = core.clients.get(key.0)?;
+    if !matches!(client.state, ClientState::Login(..)) {
+        let (sets, vars) = (client.session.sets.clone(), client.session.vars.clone());
+        return Some(Target { sets, vars, read_only: client.checkout.reads_only });
+    }
+    let vars = client.route.home.and_then(|home| core.pools.get(home.0)).map(|pool| pool.greetings.defaults.clone());
+    Some(Target { sets: Sets::default(), vars: vars.unwrap_or_default(), read_only: false })
+}
+
+/// Whether a client's statement may be sent on the connection that it has: between units the session is brought in
+/// line first, and the client waits.
+pub fn align(core: &mut Core, server_key: ServerKey, key: ClientKey) -> bool {
+    let (Some(server), Some(client)) = (core.servers.get(server_key.0), core.clients.get(key.0)) else {
+        return false;
+    };
+    if server.known.aligning.is_some() {
+        return false;
+    }
+    let within = !server.exchange.requests.is_empty() || server.status != Status::Idle || client.input.unsynced;
+    if within || client.input.passing > 0 {
+        return true;
+    }
+    let Some(mut target) = target(core, key) else { return false };
+    target.read_only |= members::is_only_read(core, server);
+    let Some(server) = core.servers.get_mut(server_key.0) else { return false };
+    if server.known.session.meets(&target) {
+        return true;
+    }
+    let alignment = server.known.session.alignment(&target, &core.parameters.tracked);
+    if alignment.rest.is_empty() {
+        server.known.session.sets = target.sets;
+        return true;
+    }
+    // A cancel request of the client's for what it did before is still on its way, and would strike the alignment.
+    if server.cancels.under_way > 0 {
+        return false;
+    }
+    ask_all(server, &alignment, Request::Align);
+    server.known.aligning = Some(Box::new(target));
+    server.life.state_since = core.now;
+    sockets::flush_server(core, server_key);
+    false
+}
+
+/// Undoes on a free server connection what may be left of its client; whether there was anything to undo.
+pub fn clean_up(core: &mut Core, key: ServerKey) -> bool {
+    let settings = &core.config.settings;
+    let Some(server) = core.servers.get_mut(key.0) else { return false };
+    let residue = std::mem::take(&mut server.known.residue);
+    let custom = if residue == Residue::Session { settings.server_reset_query.as_str() } else { "" };
+    let words = custom.to_ascii_uppercase();
+    let discards = words.contains("DISCARD ALL");
+    let left = if residue == Residue::Session { server.known.session_residue } else { residue };
+    let mut undo = server.known.session.reset();
+    if left == Residue::Anything {
+        undo.rest.push_str(UNDO_ANYTHING);
+    }
+    // What a query of the users' own undoes is not known; all is, when it is undone once more.
+    let undoes = !discards && (left > Residue::Nothing || !custom.is_empty());
+    if custom.is_empty() && !undoes {
+        return false;
+    }
+    server.known.session_residue = Residue::Nothing;
+    server.state = State::Preparing;
+    server.life.state_since = core.now;
+    if !undo.first.is_empty() {
+        ask(server, &undo.first, Request::Prelude);
+    }
+    if !custom.is_empty() {
+        ask(server, custom, Request::Clean);
+        if !undoes && !server.known.session.base.is_empty() {
+            let base = server.known.session.base.clone();
+            ask(server, &base, Request::Clean);
+        }
+    }
+    if undoes {
+        ask(server, &undo.rest, Request::Clean);
+    }
+    if discards || words.contains("DEALLOCATE") {
+        server.known.statements.clear();
+    }
+    server.known.aligning = Some(Box::new(Target { sets: Sets::default(), vars: Vars::default(), read_only: false }));
+    sockets::flush_server(core, key);
+    true
+}
+
+/// Runs a query of the configuration on a server connection that nobody has, in the pool's own session.
+pub fn run_own(core: &mut Core, key: ServerKey, sql: &str) {
+    let Some(server) = core.servers.get_mut(key.0) else { return };
+    server.state = State::Preparing;
+    server.life.state_since = core.now;
+    let target = Target { sets: Sets::default(), vars: Vars::default(), read_only: false };
+    if !server.known.session.meets(&target) {
+        let reset = server.known.session.reset();
+        ask_all(server, &reset, Request::Clean);
+        server.known.aligning = Some(Box::new(target));
+    }
+    ask(server, sql, Request::Clean);
+    sockets::flush_server(core, key);
+}
+
+/// Asks a server connection that nobody has had yet whether its server is a standby.
+pub fn ask_role(core: &mut Core, key: ServerKey) {
+    let Some(server) = core.servers.get_mut(key.0) else { return };
+    ask(server, "SELECT pg_catalog.pg_is_in_recovery()", Request::Role);
+    sockets::flush_server(core, key);
+}
+
+/// Has a server that nobody has forget the statements that were prepared there.
+pub fn forget_prepared(core: &mut Core, key: ServerKey) {
+    let Some(server) = core.servers.get_mut(key.0) else { return };
+    server.known.statements.clear();
+    // It runs under no limit of a client's.
+    if !server.known.session.lift_limits().is_empty() {
+        return run_own(core, key, DEALLOCATE);
+    }
+    ask(server, DEALLOCATE, Request::Clean);
+    sockets::flush_server(core, key);
+}

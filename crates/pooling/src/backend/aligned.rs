@@ -1,0 +1,161 @@
+//! What follows when a server has answered an alignment: the client goes on, or gets another connection.
+//!
+//! An alignment that a limit, a cancel request or a death has struck is nobody's fault: the client's statement has not
+//! been sent, and
+//! gets another connection. One that the server refuses is the client's own fault (a value that does not hold, a role
+//! that was
+//! dropped), and the client is told.
+
+use std::rc::Rc;
+
+use crate::model::client::Verified;
+use crate::model::keys::{ClientKey, ServerKey};
+use crate::model::turn::{After, Turn};
+use crate::model::vars::Vars;
+use wire::backend::{self, Status};
+
+use crate::backend::close;
+use crate::backend::verify::asked;
+use crate::frontend::{enter, leave, looked_up};
+use crate::pools::{checkin, checkout, free};
+use crate::reactor::turns;
+use crate::state::Core;
+use crate::state::client::State as ClientState;
+use crate::state::server::Residue;
+
+/// How often a statement that could not be sent gets another server connection.
+const STRIKES: u8 = 20;
+
+/// Whether an error comes from a limit, a cancel request or the server's end, and not from what was asked.
+fn is_strike(code: &str) -> bool {
+    // query_canceled, lock_not_available, transaction_timeout, deadlock_detected, serialization_failure; operator
+    // intervention, insufficient resources and lost connections as classes.
+    matches!(code, "55P03" | "25P04" | "40P01" | "40001")
+        || ["57", "53", "08", "58", "XX"].iter().any(|class| code.starts_with(class))
+}
+
+/// The server has answered an alignment, or what was asked to undo another's.
+pub fn aligned(core: &mut Core, key: ServerKey) {
+    let Some(server) = core.servers.get_mut(key.0) else { return };
+    if server.exchange.own_error.is_some() || server.status != Status::Idle {
+        turns::later(core, After::Unaligned(key));
+        return;
+    }
+    let Some(target) = server.known.aligning.take() else { return };
+    (server.known.session.sets, server.known.session.read_only) = (target.sets, target.read_only);
+    server.exchange.answered = false;
+    let Some(client_key) = server.client() else {
+        turns::later(core, After::Free(key));
+        return;
+    };
+    let Some(client) = core.clients.get_mut(client_key.0) else { return };
+    if !client.is_ready() {
+        let greets = matches!(client.state, ClientState::Greeting);
+        turns::later(core, if greets { After::Verified(client_key) } else { After::Lookup(client_key) });
+        return;
+    }
+    client.checkout.strikes = 0;
+    client.times.request_since = core.now;
+    // The server has its own way to write some values.
+    for (place, name) in core.parameters.tracked.names().enumerate() {
+        if let (Some(own), Some(theirs)) = (client.session.vars.get(place), server.known.session.vars.get(place))
+            && own != theirs
+        {
+            backend::write_parameter_status(client.io.out(), name, theirs);
+            client.session.vars.set(place, theirs);
+        }
+    }
+    turns::give_turn(core, Turn::Client(client_key));
+}
+
+/// An alignment has failed.
+pub fn unaligned(core: &mut Core, key: ServerKey) {
+    let Some(server) = core.servers.get_mut(key.0) else { return };
+    server.known.aligning = None;
+    let report = server.exchange.own_error.take().unwrap_or_default();
+    let (client, pool) = (server.client(), server.pool);
+    let tied = client.is_some_and(|client| checkin::is_tied(core, client));
+    checkin::detach(core, key);
+    if is_strike(&report.code) || report.code.is_empty() {
+        let why = format!("bringing its session in line has failed: {}", report.message);
+        close::close_server(core, key, &why);
+        match client {
+            Some(client) if tied => leave::fatal(core, client, "08006", &format!("server connection closed: {why}")),
+            Some(client) => ask_elsewhere(core, client, &report.code, &report.message),
+            None => (),
+        }
+        turns::later(core, After::Grow(pool));
+        return;
+    }
+    if let Some(key) = client {
+        let text = format!("cannot set a client's parameters on a server: {}", report.message);
+        match core.clients.get(key.0).map(|client| &client.state) {
+            Some(ClientState::Login(..)) => looked_up::lookup_failed(core, key, &text, false),
+            // At login it is told what a server would say itself.
+            Some(ClientState::Greeting) => leave::fatal(core, key, &report.code, &report.message),
+            _ => leave::fatal(core, key, &report.code, &text),
+        }
+    }
+    // The server has undone it all; that a part was done before is not worth to be told apart.
+    if let Some(server) = core.servers.get_mut(key.0) {
+        server.known.residue = Residue::Anything;
+        free::free(core, key);
+    }
+}
+
+/// A client's statement, none of which has been sent, gets another server connection.
+pub fn ask_elsewhere(core: &mut Core, key: ClientKey, code: &str, why: &str) {
+    let Some(client) = core.clients.get_mut(key.0) else { return };
+    client.checkout.strikes = client.checkout.strikes.saturating_add(1);
+    if client.checkout.strikes > STRIKES {
+        client.checkout.strikes = 0;
+        let code = if code.is_empty() { "08006" } else { code }.to_owned();
+        leave::refuse(
+            core,
+            key,
+            &code,
+            &format!("the statement was not sent, no server connection could be prepared: {why}"),
+        );
+        return;
+    }
+    client.route.waiting_since.get_or_insert(client.times.request_since);
+    match client.state {
+        ClientState::Greeting => enter::greet(core, key),
+        ClientState::Login(..) => drop(checkout::acquire(core, key, false)),
+        _ => turns::give_turn(core, Turn::Client(key)),
+    }
+}
+
+/// A server has accepted what a client asked for in its startup packet: the client is greeted with the server's own
+/// way to write it.
+pub fn startup_verified(core: &mut Core, key: ClientKey) {
+    let Some(client) = core.clients.get(key.0) else { return };
+    let (Some(server_key), Some(home)) = (client.checkout.server(), client.route.home) else { return };
+    let asked = asked(client, &core.parameters.tracked);
+    let Some(server) = core.servers.get_mut(server_key.0) else { return };
+    let told = server.known.parameters.clone();
+    let mut canonical = Vars::default();
+    for place in 0..core.parameters.tracked.names().count() {
+        if let (Some(_), Some(theirs)) = (client.session.startup.0.get(place), server.known.session.vars.get(place))
+            && Some(place) != core.parameters.tracked.place("application_name")
+        {
+            canonical.set(place, theirs);
+        }
+    }
+    let verified = Rc::new(Verified { vars: canonical, told });
+    if let Some(client) = core.clients.get_mut(key.0) {
+        client.session.take_verified(verified.clone());
+    }
+    if let (Some(asked), Some(pool)) = (asked, core.pools.get_mut(home.0)) {
+        if pool.greetings.verified.len() >= MOST_VERIFIED {
+            pool.greetings.verified.clear();
+        }
+        pool.greetings.verified.insert(asked.into(), verified);
+    }
+    checkin::detach(core, server_key);
+    free::free(core, server_key);
+    enter::greet(core, key);
+}
+
+/// Startup packets whose settings are remembered to hold, in one pool.
+const MOST_VERIFIED: usize = 1000;

@@ -1,0 +1,282 @@
+//! What servers answer, passed on to their clients.
+
+use crate::model::exchange::Passing;
+use crate::model::keys::ServerKey;
+use crate::model::request::Request;
+use crate::model::turn::Step;
+use wire::backend::{self, tag};
+use wire::frame::HEADER;
+use wire::{Header, header};
+
+use crate::backend::effects::{self, End};
+use crate::backend::replies::{emit_invented, sink};
+use crate::backend::{errors, hub_asks, ready};
+use crate::frontend::{lookup, names};
+use crate::pools::{free, welcome};
+use crate::reactor::turns;
+use crate::router::fingerprints::may_set;
+use crate::state::Core;
+use crate::state::server::{Residue, State};
+
+/// A message that must be seen whole is not longer than this.
+const WHOLE: usize = 64 * 1024 * 1024;
+
+/// One that is not longer is passed on whole: should the server die within it, its client can still be told so.
+const HELD: usize = 16 * 1024;
+
+/// What becomes of what a server says on a connection that is logged in.
+pub fn answer_input(core: &mut Core, key: ServerKey, left: &[u8]) -> Step {
+    let Some(server) = core.servers.get_mut(key.0) else { return Step::Took(left.len()) };
+    let client = server.client().and_then(|client| core.clients.get_mut(client.0));
+    if server.exchange.passing.0 > 0 {
+        let count = server.exchange.passing.0.min(left.len());
+        server.exchange.passing.0 -= count;
+        if let (Some(Passing::On), Some(out), Some(part)) =
+            (server.exchange.passing.1, sink(server, client), left.get(..count))
+        {
+            out.extend_from_slice(part);
+        }
+        return Step::Took(count);
+    }
+    let head = match header(left) {
+        Ok(Some(head)) => head,
+        Ok(None) => return Step::More,
+        Err(error) => {
+            turns::doom(core, key, &format!("broken protocol: {error}"));
+            return Step::Took(left.len());
+        }
+    };
+    let ours = matches!(
+        server.exchange.requests.front(),
+        Some(
+            Request::Prelude
+                | Request::Restore { .. }
+                | Request::Align
+                | Request::Clean
+                | Request::Lookup
+                | Request::Role
+        )
+    );
+    let Some(message) = left.get(..head.total()) else {
+        return begin_long(core, key, head, left, ours);
+    };
+    // Rows are most of what comes: they need nothing else.
+    if matches!(head.tag, tag::DATA_ROW | tag::COPY_DATA) && !ours {
+        if let Some(out) = sink(server, client) {
+            out.extend_from_slice(message);
+        }
+        return Step::Took(message.len());
+    }
+    let body = message.get(HEADER..).unwrap_or_default();
+    if let Err(error) = answer(core, key, head.tag, message, body, ours) {
+        turns::doom(core, key, &format!("broken protocol: {error}"));
+    }
+    Step::Took(message.len())
+}
+
+/// The beginning of a message has come. One that is long and needs not be seen whole is passed on as it comes.
+fn begin_long(core: &mut Core, key: ServerKey, head: Header, left: &[u8], ours: bool) -> Step {
+    let Some(server) = core.servers.get_mut(key.0) else { return Step::Took(left.len()) };
+    let streamed = matches!(
+        head.tag,
+        tag::DATA_ROW
+            | tag::COPY_DATA
+            | tag::ROW_DESCRIPTION
+            | tag::PARAMETER_DESCRIPTION
+            | tag::FUNCTION_CALL_RESPONSE
+            | tag::NOTIFICATION_RESPONSE
+            | tag::NOTICE_RESPONSE
+    ) && !matches!(server.exchange.requests.front(), Some(Request::Lookup));
+    if !streamed && head.body > WHOLE {
+        turns::doom(core, key, "a message of the server is too long");
+        return Step::Took(left.len());
+    }
+    if !streamed || head.total() <= HELD {
+        return Step::More;
+    }
+    answered(core, key, head.tag);
+    // The rest of it may come when somebody else has the connection.
+    let astray = is_astray(core, key, head.tag);
+    let Some(server) = core.servers.get_mut(key.0) else { return Step::Took(left.len()) };
+    let on = !ours && server.client().is_some() && !astray;
+    let client = server.client().and_then(|client| core.clients.get_mut(client.0));
+    if let (true, Some(out)) = (on, sink(server, client)) {
+        out.extend_from_slice(left);
+    }
+    server.exchange.passing = (head.total() - left.len(), Some(if on { Passing::On } else { Passing::Off }));
+    Step::Took(left.len())
+}
+
+/// Works on a whole message; `ours` where it answers a statement of the pooler's own.
+fn answer(
+    core: &mut Core,
+    key: ServerKey,
+    tag: u8,
+    message: &[u8],
+    body: &[u8],
+    ours: bool,
+) -> Result<(), wire::Error> {
+    match tag {
+        tag::PARAMETER_STATUS => return parameter_status(core, key, message, body, ours),
+        tag::ERROR_RESPONSE => return errors::answer_error(core, key, message, body, ours),
+        tag::READY_FOR_QUERY => return ready::answer_ready(core, key, message, backend::ready_for_query(body)?),
+        tag::AUTHENTICATION | tag::BACKEND_KEY_DATA => {
+            turns::doom(core, key, "broken protocol: a login message after the login");
+            return Ok(());
+        }
+        tag::DATA_ROW if ours => return row_of_ours(core, key, body),
+        _ => (),
+    }
+    if is_astray(core, key, tag) || tag == tag::NOTIFICATION_RESPONSE && hub_asks::is_told_otherwise(core, key, body) {
+        return Ok(());
+    }
+    let pipeline = core.servers.get(key.0).is_some_and(|server| matches!(server.state, State::Pipelined));
+    if tag == tag::COMMAND_COMPLETE && !pipeline {
+        effects::leaves(core, key, End::Command(backend::command_complete(body)?));
+    }
+    if tag == tag::PORTAL_SUSPENDED && !pipeline {
+        effects::leaves(core, key, End::Suspended);
+    }
+    if tag == tag::COPY_IN_RESPONSE {
+        takes_copy(core, key);
+    }
+    // A notification is its client's, whatever is asked for it meanwhile.
+    let hidden = ours && tag != tag::NOTIFICATION_RESPONSE
+        || matches!(
+            (tag, core.servers.get(key.0).and_then(|server| server.exchange.requests.front())),
+            (tag::PARSE_COMPLETE, Some(Request::Parse { hidden: true, .. }))
+                | (tag::CLOSE_COMPLETE, Some(Request::Evict(..)))
+        );
+    if !hidden && let Some(server) = core.servers.get_mut(key.0) {
+        let client = server.client().and_then(|client| core.clients.get_mut(client.0));
+        if let Some(out) = sink(server, client) {
+            out.extend_from_slice(message);
+        }
+    }
+    let taken = core.servers.get(key.0).and_then(|server| server.exchange.requests.front());
+    if tag == tag::PARSE_COMPLETE && matches!(taken, Some(Request::Parse { taken: Some(_), .. })) {
+        // It should have refused a name that it knows: what it knows is not what was thought, and others' statements
+        // may have another text there now.
+        turns::doom(core, key, "the server has lost prepared statements");
+        return Ok(());
+    }
+    answered(core, key, tag);
+    Ok(())
+}
+
+/// A server tells the value of a parameter: its client has it from now on, unless it is no doing of the client's.
+fn parameter_status(
+    core: &mut Core,
+    key: ServerKey,
+    message: &[u8],
+    body: &[u8],
+    ours: bool,
+) -> Result<(), wire::Error> {
+    let (name, value) = backend::parameter_status_bytes(body)?;
+    let Some(server) = core.servers.get_mut(key.0) else { return Ok(()) };
+    let mut place = core.parameters.tracked.place(name);
+    match (place, std::str::from_utf8(value)) {
+        (Some(place), Ok(value)) => server.known.session.vars.set(place, value),
+        // In an encoding in which it cannot be said again: it lasts until the connection is given back.
+        (Some(unsaid), Err(_)) => {
+            server.known.session.vars.take(unsaid);
+            server.known.residue = server.known.residue.max(Residue::Settings);
+            if let Some(client) = server.client().and_then(|client| core.clients.get_mut(client.0)) {
+                client.session.vars.take(unsaid);
+            }
+            place = None;
+        }
+        (None, _) => (),
+    }
+    let value = std::str::from_utf8(value).unwrap_or_default();
+    server.note_standby(name, value);
+    server.note_told(name, value);
+    // In a pipelined connection it is nobody's doing: the server's configuration has changed.
+    let shared = matches!(server.state, State::Pipelined);
+    let kept = core.servers.get(key.0).is_some_and(|server| welcome::is_of_the_server(core, server, name));
+    let Some(server) = core.servers.get_mut(key.0) else { return Ok(()) };
+    // What an error undoes is the client's, even where a statement of ours at the end of its unit met it.
+    let failed = server.exchange.failed;
+    let ours = ours && !failed;
+    if let (false, Some(client)) =
+        (ours || shared || kept, server.client().and_then(|client| core.clients.get_mut(client.0)))
+    {
+        // What is reset gets the value that the client started with, and it hears of that.
+        let started = match place {
+            Some(place) => client.session.startup.0.get(place).is_some(),
+            None => client.session.startup.1.get(name).is_some(),
+        };
+        if started && !failed && client.session.pending.resets(name) {
+            return Ok(());
+        }
+        if let Some(place) = place {
+            client.session.vars.set(place, value);
+        }
+        client.io.out().extend_from_slice(message);
+    }
+    Ok(())
+}
+
+/// A row that answers a query of the pooler's own.
+fn row_of_ours(core: &mut Core, key: ServerKey, body: &[u8]) -> Result<(), wire::Error> {
+    let Some(server) = core.servers.get_mut(key.0) else { return Ok(()) };
+    match server.exchange.requests.front() {
+        Some(Request::Clean) => {
+            if let [Some(made), Some(known)] = &*backend::data_row(body)? {
+                let counted = server.known.statements.len().to_string();
+                server.known.lost_count = *made != b"0" || *known != counted.as_bytes();
+            }
+        }
+        Some(Request::Lookup) => lookup::lookup_row(core, key, &backend::data_row(body)?),
+        Some(Request::Role) => server.known.was_standby = *backend::data_row(body)? == [Some(&b"t"[..])],
+        _ => (),
+    }
+    Ok(())
+}
+
+/// A server takes in a COPY.
+fn takes_copy(core: &mut Core, key: ServerKey) {
+    let Some((server, client)) = core.answered_pair(key) else { return };
+    client.input.unsynced |= server.exchange.take_copy();
+    // What has been waiting for the end of the unit may be of the unit.
+    names::look_again(core, key);
+}
+
+/// Whether a message of this type is for nobody.
+fn is_astray(core: &Core, key: ServerKey, tag: u8) -> bool {
+    let Some(server) = core.servers.get(key.0) else { return true };
+    let pipeline = matches!(server.state, State::Pipelined);
+    // Who listens has a connection to itself; what comes in a pipelined connection is for nobody, whose work may be
+    // under way.
+    if pipeline && tag == tag::NOTIFICATION_RESPONSE {
+        return true;
+    }
+    // Such as that the server goes down: nobody has work there, and no client is tied to the connection.
+    stray(tag) && server.exchange.requests.is_empty() && (pipeline || free::may_be_given_back(core, key))
+}
+
+/// Notes that the request at the head has been answered, if this type of message answers it.
+fn answered(core: &mut Core, key: ServerKey, tag: u8) {
+    let Some(server) = core.servers.get_mut(key.0) else { return };
+    if server.exchange.is_answered_by(tag) {
+        let done = server.exchange.requests.pop_front();
+        server.exchange.has_set |= done.as_ref().is_some_and(may_set);
+        server.exchange.finished = 0;
+        server.exchange.pop_copy_ends();
+        if tag == tag::PARSE_COMPLETE
+            && let Some(pool) = core.pools.get_mut(server.pool.0)
+        {
+            pool.counts.totals.server_parses += 1;
+        }
+        let client = server.client().and_then(|client| core.clients.get_mut(client.0));
+        emit_invented(server, client);
+        if matches!(done, Some(Request::Execute(_))) {
+            names::look_again(core, key);
+        }
+    }
+}
+
+/// Whether a message can come without having been asked for.
+fn stray(tag: u8) -> bool {
+    matches!(tag, tag::NOTIFICATION_RESPONSE | tag::NOTICE_RESPONSE)
+}

@@ -1,0 +1,65 @@
+//! How server connections are closed.
+
+use crate::model::keys::ServerKey;
+
+use crate::pipeline::retry;
+use crate::pools::neighbours;
+use crate::reactor::sockets;
+use crate::state::Core;
+use crate::state::server::State;
+use crate::sync::lock;
+
+/// Closes these server connections, each when nobody uses it.
+pub fn retire(core: &mut Core, servers: &[ServerKey]) {
+    for &key in servers {
+        let Some(server) = core.servers.get_mut(key.0) else { continue };
+        server.life.retire = true;
+        if matches!(server.state, State::Idle) {
+            close_server(core, key, "it was to be closed");
+        }
+    }
+}
+
+/// Counts a server connection of a user.
+pub fn count_server(core: &Core, user: &str, up: bool) {
+    let mut counts = lock(&core.shared.counts.by_user);
+    let entry = counts.entry(user.to_owned()).or_default();
+    entry.0 = if up { entry.0 + 1 } else { entry.0.saturating_sub(1) };
+    // Users come and go, and anybody can name any.
+    if *entry == (0, 0) {
+        counts.remove(user);
+    }
+}
+
+/// Why a server connection is lost when the server has ended it without a word.
+pub const SERVER_CLOSED: &str = "the server closed the connection";
+
+/// Closes a server connection that no client uses.
+pub fn close_server(core: &mut Core, key: ServerKey, why: &str) {
+    retry::leave(core, key, "57P01", why);
+    debug_assert!(
+        core.servers.get(key.0).is_none_or(|server| server.cancels.target.is_none()),
+        "a carrier is no server"
+    );
+    let Some(mut server) = core.servers.remove(key.0) else { return };
+    if core.config.settings.log_disconnections {
+        crate::info!(of core.name_server(&server); "closing because: {why}");
+    }
+    if matches!(server.state, State::Idle | State::Active | State::Preparing | State::Hub) && server.io.pending() == 0 {
+        wire::frontend::write_terminate(server.io.out());
+        let _ = server.io.flush();
+    }
+    sockets::unwatch(core, &server.io);
+    let Some(pool) = core.pools.get_mut(server.pool.0) else { return };
+    pool.connections.servers.retain(|other| *other != key);
+    pool.connections.idle.retain(|other| *other != key);
+    if server.apart.is_some() {
+        pool.connections.apart = pool.connections.apart.saturating_sub(1);
+    } else if matches!(server.state, State::Connecting | State::Login(_)) {
+        pool.connections.connecting = pool.connections.connecting.saturating_sub(1);
+    }
+    let (user, pool_key) = (pool.name.user.clone(), server.pool);
+    count_server(core, &user, false);
+    drop(server);
+    neighbours::pass_room_on(core, pool_key);
+}

@@ -1,0 +1,355 @@
+//! Connections to servers: made, logged in, greeted by.
+
+use crate::model::failure::Failure;
+use crate::model::keys::{ClientKey, PoolKey, ServerKey};
+use crate::model::relay::Relay;
+use crate::model::turn::{After, Step};
+use balancer::ServerId;
+use wire::backend::Status;
+use wire::login::{Error, Event, Login, Terms};
+
+use crate::backend::{addresses, close};
+use crate::common::Permit;
+use crate::config::{Config, Database, HostOrder};
+use crate::credentials;
+use crate::frontend::leave;
+use crate::io::{Io, Socket};
+use crate::link::Link;
+use crate::monitor::Met;
+use crate::monitor::address::Address;
+use crate::reactor::{sockets, turns};
+use crate::resolve::Found;
+use crate::router::members;
+use crate::state::Core;
+use crate::state::server::{Apart, Server, State};
+use crate::sync::lock;
+
+/// What a connection is made for.
+pub enum Purpose {
+    /// For its pool.
+    Pool(Permit),
+    /// For something else.
+    Apart(Apart),
+}
+
+/// The hosts of an entry; a Unix socket when none is said.
+fn hosts(entry: &Database) -> Vec<&str> {
+    if entry.hosts.is_empty() { vec![""] } else { entry.hosts.iter().map(String::as_str).collect() }
+}
+
+/// The login of a connection, and the connection as the login sees it.
+fn login_of<'a>(server: &'a mut Server, config: &'a Config) -> Option<(&'a mut Login, Link<'a>)> {
+    let State::Login(login) = &mut server.state else { return None };
+    let connector = config.tls.connector.as_deref();
+    Some((login, Link { io: &mut server.io, connector, host: &server.at.host }))
+}
+
+/// Begins to connect one more server to a pool; false when it failed at once.
+pub fn connect(core: &mut Core, key: PoolKey, permit: Permit) -> bool {
+    connect_for(core, key, Purpose::Pool(permit)).is_some()
+}
+
+/// Begins to connect a client of replication to the server of a pool.
+pub fn connect_relay(core: &mut Core, key: PoolKey, client: ClientKey) {
+    connect_for(core, key, Purpose::Apart(Apart::Relay(client)));
+}
+
+/// Begins to connect to the server of a pool, to listen for all of its clients; none when it failed at once.
+pub fn connect_hub(core: &mut Core, key: PoolKey) -> Option<ServerKey> {
+    connect_for(core, key, Purpose::Apart(Apart::Hub))
+}
+
+fn connect_for(core: &mut Core, key: PoolKey, purpose: Purpose) -> Option<ServerKey> {
+    if core.is_suspended() {
+        return None;
+    }
+    let config = core.config.clone();
+    let pool = core.pools.get(key.0)?;
+    let entry = config.database(&pool.name.database)?;
+    if let Some((home, id)) = pool.cluster_of.home {
+        return connect_member(core, key, home, id, purpose);
+    }
+    let hosts = hosts(entry);
+    let host = hosts.get(pool.connections.next_host % hosts.len().max(1)).copied().unwrap_or_default().to_owned();
+    let port = entry.port.unwrap_or(5432);
+    let found = find_address(core, &host, port);
+    // With the other order, a failure turns to the next one, in `connect_failed`.
+    if !matches!(found, Ok(None))
+        && entry.load_balance_hosts != Some(HostOrder::First)
+        && let Some(pool) = core.pools.get_mut(key.0)
+    {
+        pool.connections.next_host = pool.connections.next_host.wrapping_add(1);
+    }
+    connect_to(core, key, host, port, found, purpose)
+}
+
+/// Begins to connect to one server of a cluster.
+fn connect_member(core: &mut Core, key: PoolKey, home: PoolKey, id: ServerId, purpose: Purpose) -> Option<ServerKey> {
+    let cluster = core
+        .pools
+        .get(home.0)
+        .and_then(|pool| pool.cluster_of.cluster)
+        .and_then(|place| core.router.clusters.get(place));
+    let view = cluster?;
+    let listed = view.view().server(id)?;
+    let (host, port) = (listed.host.clone(), listed.port);
+    let reached = view.address(id).cloned();
+    let found = reached.map_or_else(|| find_address(core, &host, port), |address| Ok(Some(address)));
+    connect_to(core, key, host, port, found, purpose)
+}
+
+/// Where a host is; nothing while its name is being looked up: who waits goes on when it has been.
+fn find_address(core: &Core, host: &str, port: u16) -> Result<Option<Address>, String> {
+    match addresses::find_host(core, host) {
+        Found::At(place) => {
+            Address::literal(&place, port).map(Some).ok_or_else(|| format!("{place} is not an address"))
+        }
+        Found::Pending => Ok(None),
+        Found::Failed(why) => Err(why),
+    }
+}
+
+/// Begins to connect to a server that was found, or not.
+fn connect_to(
+    core: &mut Core,
+    key: PoolKey,
+    host: String,
+    port: u16,
+    found: Result<Option<Address>, String>,
+    purpose: Purpose,
+) -> Option<ServerKey> {
+    let opened = match found {
+        Ok(None) => return None,
+        Ok(Some(address)) => match core.reactor.network.connect(&address, &core.config.settings) {
+            Ok(socket) => Ok((socket, address)),
+            Err(error) => Err(format!("cannot connect to {host}:{port}: {error}")),
+        },
+        Err(why) => Err(why),
+    };
+    match opened {
+        Ok((socket, address)) => take_up(core, key, (host, port), address, socket, purpose),
+        Err(why) => {
+            if let Purpose::Apart(apart) = purpose {
+                not_apart(core, key, apart, &why);
+                return None;
+            }
+            // It is counted no longer.
+            drop(purpose);
+            connect_failed(core, key, &why, true);
+            members::met(core, key, Met::NoConnection);
+            None
+        }
+    }
+}
+
+/// Makes a server connection of the pool out of a socket that is being connected.
+fn take_up(
+    core: &mut Core,
+    key: PoolKey,
+    (host, port): (String, u16),
+    address: Address,
+    socket: Box<dyn Socket>,
+    purpose: Purpose,
+) -> Option<ServerKey> {
+    let slot = ServerKey(core.servers.vacant());
+    let mut io = Io::new(socket);
+    if let Err(error) = sockets::watch_server(core, slot, &mut io) {
+        let why = format!("cannot watch a socket: {error}");
+        match purpose {
+            Purpose::Apart(apart) => not_apart(core, key, apart, &why),
+            Purpose::Pool(permit) => {
+                drop(permit);
+                connect_failed(core, key, &why, true);
+            }
+        }
+        return None;
+    }
+    let mut server = Server::new(io, host, port, address, key, core.now, core.shared.next_id());
+    server.at.sslmode = credentials::terms(&core.config.settings, &*server.io.socket).sslmode;
+    (server.apart, server.permit) = match purpose {
+        Purpose::Pool(permit) => (None, Some(permit)),
+        Purpose::Apart(apart) => (Some(apart), None),
+    };
+    let apart = server.apart;
+    if let Some(pool) = core.pools.get_mut(key.0) {
+        server.at.place = pool.counts.stats.place(&server.at.host, port);
+        if apart.is_some() {
+            pool.connections.apart += 1;
+        } else {
+            pool.connections.connecting += 1;
+            pool.connections.servers.push(slot);
+        }
+        let user = pool.name.user.clone();
+        close::count_server(core, &user, true);
+    }
+    if let Some(Apart::Relay(key)) = apart {
+        server.holder = Some(key);
+        core.clients.get_mut(key.0).into_iter().for_each(|client| _ = client.checkout.take(slot));
+    }
+    core.servers.insert(server);
+    server_connected(core, slot);
+    Some(slot)
+}
+
+/// A connection that is no pool's cannot be made.
+fn not_apart(core: &mut Core, key: PoolKey, apart: Apart, why: &str) {
+    match apart {
+        Apart::Relay(client) => leave::fatal(core, client, "08006", &format!("replication connection: {why}")),
+        Apart::Hub => turns::later(core, After::HubFailed(key, why.to_owned())),
+    }
+}
+
+/// Goes on with a connection when its socket says that it is connected, or not to be.
+pub fn server_connected(core: &mut Core, key: ServerKey) {
+    let Some(server) = core.servers.get_mut(key.0) else { return };
+    match server.io.socket.connected() {
+        Ok(false) => return,
+        Ok(true) => (),
+        Err(error) => {
+            let why = format!("cannot connect to {}:{}: {error}", server.at.host, server.at.port);
+            turns::doom(core, key, &why);
+            return;
+        }
+    }
+    let login = server.life.again.take().or_else(|| login_to(core, key).map(Box::new));
+    let (Some(login), Some(server)) = (login, core.servers.get_mut(key.0)) else { return };
+    server.state = State::Login(login);
+    let config = &core.config;
+    let Some((login, mut link)) = login_of(server, config) else { return };
+    match login.begin(&mut link) {
+        Ok(event) => login_event(core, key, event),
+        Err(error) => not_let_in(core, key, &error),
+    }
+}
+
+/// What a connection to a server begins with: a login, or a cancel request.
+fn login_to(core: &Core, key: ServerKey) -> Option<Login> {
+    let server = core.servers.get(key.0)?;
+    if server.cancels.target.is_some() {
+        return Some(Login::cancel(server.at.sslmode, &server.cancels.key));
+    }
+    let pool = core.pools.get(server.pool.0)?;
+    let entry = core.config.database(&pool.name.database).cloned().unwrap_or_default();
+    let user = entry.user.as_deref().unwrap_or(&pool.name.user);
+    let account = lock(&core.shared.learnt).account(&core.config, &pool.name.database, &entry, user);
+    let database = entry.dbname.as_deref().unwrap_or(&pool.name.database);
+    let mut parameters = vec![("user", user), ("database", database)];
+    for (name, value) in
+        [("client_encoding", &entry.client_encoding), ("DateStyle", &entry.datestyle), ("TimeZone", &entry.timezone)]
+    {
+        parameters.extend(value.as_deref().map(|value| (name, value)));
+    }
+    let relay = server.holder.and_then(|client| core.clients.get(client.0)).and_then(|client| client.relay.as_deref());
+    let hub = [("client_encoding", "UTF8"), ("application_name", "howdah listen")];
+    let hub = hub.into_iter().filter(|_| server.apart == Some(Apart::Hub));
+    for (name, value) in relay.into_iter().flat_map(Relay::parameters).chain(hub) {
+        parameters.retain(|(given, _)| !given.eq_ignore_ascii_case(name));
+        parameters.push((name, value));
+    }
+    let terms = Terms { sslmode: server.at.sslmode, ..credentials::terms(&core.config.settings, &*server.io.socket) };
+    Some(Login::session(terms, account, parameters))
+}
+
+/// A connection to a server has failed in its login: whether it is tried once more, secured otherwise.
+pub fn connect_otherwise(core: &mut Core, key: ServerKey, why: &str) -> bool {
+    let settings = &core.config.settings;
+    let Some(server) = core.servers.get_mut(key.0) else { return false };
+    let limit = settings.server_connect_timeout.limit();
+    let late = limit.is_some_and(|limit| core.now.saturating_duration_since(server.life.since) >= limit);
+    let encrypted = server.io.tls().is_some();
+    let State::Login(login) = &mut server.state else { return false };
+    if late || !login.second_attempt(encrypted) {
+        return false;
+    }
+    let how = if login.wants_tls() { "with" } else { "without" };
+    let (host, port) = (server.at.host.clone(), server.at.port);
+    let Ok(socket) = core.reactor.network.connect(&server.at.address, settings) else { return false };
+    let mut io = Io::new(socket);
+    // What comes on it is an event; before that it is not even connected.
+    io.readable = false;
+    if sockets::watch_server(core, key, &mut io).is_err() {
+        return false;
+    }
+    let Some(server) = core.servers.get_mut(key.0) else { return false };
+    crate::info!("{host}:{port}: {why}; trying {how} TLS");
+    let old = std::mem::replace(&mut server.io, io);
+    if let State::Login(login) = std::mem::replace(&mut server.state, State::Connecting) {
+        server.life.again = Some(login);
+    }
+    (server.life.fatal_error, server.life.refused) = (None, false);
+    server.known.parameters.clear();
+    sockets::unwatch(core, &old);
+    server_connected(core, key);
+    true
+}
+
+/// Works on what a server says while we log in.
+pub fn login_input(core: &mut Core, key: ServerKey, left: &[u8]) -> Step {
+    let config = &core.config;
+    let server = core.servers.get_mut(key.0);
+    let Some((login, mut link)) = server.and_then(|server| login_of(server, config)) else {
+        return Step::Took(left.len());
+    };
+    match login.receive(left, &mut link) {
+        Ok(Some((count, event))) => {
+            login_event(core, key, event);
+            Step::Took(count)
+        }
+        Ok(None) => Step::More,
+        Err(error) => {
+            not_let_in(core, key, &error);
+            Step::Took(left.len())
+        }
+    }
+}
+
+fn login_event(core: &mut Core, key: ServerKey, event: Event<'_>) {
+    let Some(server) = core.servers.get_mut(key.0) else { return };
+    match event {
+        Event::Nothing => sockets::flush_server(core, key),
+        Event::Parameter { name, value } => {
+            if let Some(place) = core.parameters.tracked.place(name) {
+                server.known.session.vars.set(place, value);
+            }
+            server.note_standby(name, value);
+            server.known.parameters.push((name.to_owned(), value.to_owned()));
+        }
+        Event::Key(cancel_key) => server.cancels.key = cancel_key,
+        Event::Ready => {
+            // From here on its answers are to what is asked; nobody has it before the input has been worked on.
+            server.state = State::Preparing;
+            server.status = Status::Idle;
+            turns::later(core, After::LoggedIn(key));
+        }
+        Event::Requested => {
+            server.state = State::Cancelling;
+            sockets::flush_server(core, key);
+        }
+    }
+}
+
+/// A login to a server has failed.
+fn not_let_in(core: &mut Core, key: ServerKey, error: &Error) {
+    let why = credentials::explain(error);
+    if let Some(server) = core.servers.get_mut(key.0) {
+        server.life.fatal_error = Some((error.sqlstate().to_owned(), why.clone()));
+    }
+    turns::doom(core, key, &why);
+}
+
+/// Notes that a pool cannot get a server. While it has none, those who have not logged in hear why, and so do the
+/// others unless they may wait for the server to come back.
+pub fn connect_failed(core: &mut Core, key: PoolKey, why: &str, may_pass: bool) {
+    crate::warning!(of core.name_pool(key); "{why}");
+    let longest = core.config.settings.server_login_retry.0;
+    let Some(pool) = core.pools.get_mut(key.0) else { return };
+    pool.connections.failure =
+        Some(Failure::after(pool.connections.failure.as_ref(), core.now, why, may_pass, longest));
+    let entry = core.config.database(&pool.name.database);
+    if entry.is_some_and(|entry| entry.load_balance_hosts == Some(HostOrder::First)) {
+        pool.connections.next_host = pool.connections.next_host.wrapping_add(1);
+    }
+    if pool.common.total() == 0 || pool.cluster_of.home.is_some() {
+        turns::later(core, After::Refuse(key, format!("cannot connect to the server: {why}")));
+    }
+}

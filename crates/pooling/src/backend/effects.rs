@@ -1,0 +1,99 @@
+//! What statements that have run have done to their session.
+
+use crate::model::keys::ServerKey;
+use crate::model::request::Request;
+use crate::model::session::Outcome;
+use classify::{Discard as Discards, Kind, Verdict};
+
+use crate::backend::hub_asks;
+use crate::state::Core;
+use crate::state::server::Residue;
+
+/// How far a statement has run.
+#[derive(Clone, Copy)]
+pub enum End<'a> {
+    /// To its end, which has this tag.
+    Command(&'a [u8]),
+    /// To the last row that was asked for.
+    Suspended,
+    /// Into an error.
+    Error,
+}
+
+/// Takes note of what the request at the head may have left in its session, now that it has run: to its end, to
+/// the last row that was asked for, or into an error, which undoes neither locks of the session nor what a function
+/// has prepared.
+pub fn leaves(core: &mut Core, key: ServerKey, end: End<'_>) {
+    let Some(server) = core.servers.get_mut(key.0) else { return };
+    let verdict = match server.exchange.requests.front() {
+        Some(Request::Query(verdict, _)) => verdict.clone(),
+        Some(Request::Execute(Some(statement))) => statement.verdict(),
+        Some(Request::Execute(None)) => None,
+        _ => return,
+    };
+    let known = verdict.as_deref();
+    let undone = matches!(end, End::Error) && known.is_some_and(|verdict| verdict.pins);
+    let residue = if undone || known.is_none_or(|verdict| verdict.opaque) {
+        Residue::Anything
+    } else if known.is_some_and(|verdict| verdict.dirties) {
+        Residue::Settings
+    } else {
+        Residue::Nothing
+    };
+    server.known.residue = server.known.residue.max(residue);
+    server.life.retire |= known.is_some_and(|verdict| verdict.lasting);
+    let Some(client) = server.client().and_then(|client| core.clients.get_mut(client.0)) else { return };
+    client.session.unclear |= known.is_none_or(|verdict| verdict.opaque);
+    let place = server.exchange.finished;
+    match end {
+        End::Command(text) => {
+            server.exchange.finished += 1;
+            command_complete(core, key, text, known, place);
+        }
+        End::Suspended => client.session.pins.finished(b"", known),
+        // Cancelled while it empties temporary tables, it has dropped statements, and no error brings them back.
+        End::Error if known.and_then(|verdict| verdict.kind_of(place)) == Some(&Kind::Discard(Discards::All)) => {
+            server.known.statements.doubt();
+        }
+        End::Error => (),
+    }
+}
+
+/// What the command in this place of its text, which has finished with this tag, has done to the session.
+fn command_complete(core: &mut Core, key: ServerKey, text: &[u8], verdict: Option<&Verdict>, place: usize) {
+    let listener = core.servers.get(key.0).and_then(|server| server.holder);
+    let kind = verdict.and_then(|verdict| verdict.kind_of(place));
+    let heard = listener.is_some_and(|listener| hub_asks::is_heard(core, listener, text, kind));
+    let Some(server) = core.servers.get_mut(key.0) else { return };
+    let Some(client) = server.client().and_then(|client| core.clients.get_mut(client.0)) else { return };
+    match client.session.pending.finished(text, kind) {
+        Outcome::Noted => (),
+        Outcome::Unknown => server.known.residue = server.known.residue.max(Residue::Settings),
+        Outcome::Unread => {
+            server.known.residue = server.known.residue.max(Residue::Settings);
+            client.session.pins.hold();
+        }
+        Outcome::Discarded => {
+            client.prepared.statements.clear();
+            server.known.statements.clear();
+            server.known.residue = Residue::Nothing;
+        }
+    }
+    if let Some(ears) = client.ears.as_mut().filter(|_| heard || text != b"LISTEN") {
+        ears.finished(text, kind);
+    }
+    if heard {
+        // It is undone before others get the connection.
+        server.known.residue = server.known.residue.max(Residue::Anything);
+    } else {
+        client.session.pins.finished(text, verdict);
+    }
+    if verdict.is_none_or(|verdict| verdict.is_ddl) && client.session.creates_temporary() {
+        client.session.pins.hold();
+    }
+    client.session.unclear |= matches!(text, b"SET" | b"RESET");
+    if text == b"DEALLOCATE ALL" {
+        client.prepared.statements.clear();
+        server.known.statements.clear();
+    }
+}

@@ -1,0 +1,78 @@
+//! Errors of servers: whose they are, and what they say about the pooler's own statements.
+
+use crate::model::keys::ServerKey;
+use crate::model::request::Request;
+use wire::backend::{self, Report};
+
+use crate::backend::effects::{self, End};
+use crate::backend::replies::{shown_name, write_renamed};
+use crate::frontend::names;
+use crate::pipeline::receive;
+use crate::reactor::turns;
+use crate::router::route;
+use crate::state::Core;
+use crate::state::cluster::SERIALIZABLE;
+use crate::state::server::State;
+
+/// A server has answered with an error.
+pub fn answer_error(
+    core: &mut Core,
+    key: ServerKey,
+    message: &[u8],
+    body: &[u8],
+    ours: bool,
+) -> Result<(), wire::Error> {
+    let report = backend::report(body)?;
+    let Some(server) = core.servers.get_mut(key.0) else { return Ok(()) };
+    if matches!(report.severity.as_str(), "FATAL" | "PANIC") {
+        // What the client is told depends on what it has under way; that is seen when the connection closes.
+        server.life.fatal_error = Some((report.code, report.message));
+        return Ok(());
+    }
+    // Only a client's unit is told of its error.
+    let of_unit = matches!(server.exchange.requests.front(), Some(Request::Restore { ends_unit: true }));
+    server.exchange.failed = !ours || of_unit;
+    server.exchange.skips = server.exchange.requests.front().is_some_and(|request| !request.ends_unit());
+    server.exchange.copying = false;
+    if ours {
+        error_of_ours(core, key, message, report);
+        return Ok(());
+    }
+    let pool = server.pool;
+    if report.routine == SERIALIZABLE {
+        route::is_serializable_by_default(core, pool);
+    }
+    let Some(server) = core.servers.get_mut(key.0) else { return Ok(()) };
+    if matches!(server.state, State::Pipelined) {
+        receive::error(core, key, message, &report);
+        return Ok(());
+    }
+    effects::leaves(core, key, End::Error);
+    let Some(server) = core.servers.get_mut(key.0) else { return Ok(()) };
+    server.exchange.forgets_statement(&mut server.known.statements, &report);
+    let Some((server, client)) = core.answered_pair(key) else { return Ok(()) };
+    match shown_name(&server.exchange.requests, client, &report.code) {
+        Some((internal, shown)) => write_renamed(client.io.out(), message, &internal, &shown),
+        None => client.io.out().extend_from_slice(message),
+    }
+    names::look_again(core, key);
+    Ok(())
+}
+
+/// A statement of the pooler's own has met an error.
+fn error_of_ours(core: &mut Core, key: ServerKey, message: &[u8], report: Report) {
+    let Some(server) = core.servers.get_mut(key.0) else { return };
+    match server.exchange.requests.front() {
+        Some(Request::Restore { ends_unit: true }) => {
+            if let Some((_, client)) = core.answered_pair(key) {
+                client.io.out().extend_from_slice(message);
+            }
+        }
+        // The client hears that its transaction has failed when it goes on.
+        Some(Request::Prelude | Request::Restore { ends_unit: false }) => (),
+        // Then it is what the monitor says.
+        Some(Request::Role) => (),
+        Some(Request::Align | Request::Lookup) => server.exchange.own_error = Some(report),
+        _ => turns::doom(core, key, &format!("cannot reset a server session: {}", report.message)),
+    }
+}

@@ -1,0 +1,173 @@
+//! What the loss of a server connection means for the client that has it.
+
+use crate::model::client::Discard;
+use crate::model::exchange::Passing;
+use crate::model::keys::{ClientKey, ServerKey};
+use crate::model::request::Request;
+use crate::model::session::Pending;
+use crate::model::turn::{After, Turn};
+use wire::backend::{self, Status};
+
+use crate::backend::close::{self, SERVER_CLOSED};
+use crate::backend::replies::undo;
+use crate::backend::{aligned, cancel, connect, hub, hub_asks, relay};
+use crate::config::PoolMode;
+use crate::frontend::leave;
+use crate::monitor::Met;
+use crate::pipeline::retry;
+use crate::pools::checkin;
+use crate::reactor::turns;
+use crate::router::{fingerprints, freshness, members};
+use crate::state::Core;
+use crate::state::server::{Apart, Server, State};
+
+/// A server connection is gone, or cannot go on: its client is told what that means for it.
+pub fn server_gone(core: &mut Core, key: ServerKey, why: &str) {
+    if connect::connect_otherwise(core, key, why) {
+        return;
+    }
+    let Some(server) = core.servers.get_mut(key.0) else { return };
+    if server.cancels.target.is_some() {
+        let got = why == SERVER_CLOSED && matches!(server.state, State::Cancelling);
+        return cancel::cancel_ended(core, key, got);
+    }
+    match server.apart {
+        Some(Apart::Relay(_)) => return relay::relay_gone(core, key, why),
+        Some(Apart::Hub) => return hub::hub_gone(core, key, why),
+        None => (),
+    }
+    let pool_key = server.pool;
+    let why = server.life.fatal_error.as_ref().map_or_else(|| why.to_owned(), |(_, message)| message.clone());
+    let code = server.life.fatal_error.as_ref().map_or("08006", |(code, _)| code).to_owned();
+    match server.state {
+        State::Connecting | State::Login(_) => return not_connected(core, key, &code, &why),
+        State::Pipelined => {
+            members::met(core, pool_key, Met::Died);
+            retry::leave(core, key, &code, &why);
+            close::close_server(core, key, &why);
+        }
+        _ => {
+            let aligning = server.known.aligning.is_some();
+            members::met(core, pool_key, Met::Died);
+            if aligning { lost_in_alignment(core, key, &code, &why) } else { lost(core, key, &code, &why) }
+        }
+    }
+    turns::later(core, After::Grow(pool_key));
+}
+
+/// A server has not let the pooler in.
+fn not_connected(core: &mut Core, key: ServerKey, code: &str, why: &str) {
+    let Some(server) = core.servers.get(key.0) else { return };
+    let (pool, may_pass) = (server.pool, server.may_come_back());
+    // too_many_connections
+    if code == "53300" {
+        fingerprints::leave_room(core, pool);
+    }
+    close::close_server(core, key, why);
+    connect::connect_failed(core, pool, why, may_pass);
+    members::met(core, pool, Met::NoConnection);
+}
+
+/// A server connection is lost before anything of its client's has been sent.
+fn lost_in_alignment(core: &mut Core, key: ServerKey, code: &str, why: &str) {
+    let client = core.servers.get(key.0).and_then(|server| server.client());
+    let tied = client.is_some_and(|client| checkin::is_tied(core, client));
+    checkin::detach(core, key);
+    close::close_server(core, key, why);
+    match client {
+        Some(client) if tied => leave::fatal(core, client, code, &format!("server connection lost: {why}")),
+        Some(client) => aligned::ask_elsewhere(core, client, code, why),
+        None => (),
+    }
+}
+
+/// How far a server had come with what its client had asked when it was lost.
+struct Loss {
+    /// How many of the client's units have not been answered.
+    units: usize,
+    /// Something has been asked.
+    begun: bool,
+    /// The unit at the head has been told of an error of its own.
+    failed: bool,
+    /// The client's unit goes on: a Flush was sent as a Sync.
+    open: bool,
+    /// Half a message has been passed on.
+    in_message: bool,
+    /// No transaction was open.
+    idle: bool,
+    /// The protocol was broken. As in PostgreSQL, who does that loses its connection: nobody knows what of its bytes was
+    /// read as what.
+    out_of_step: bool,
+}
+
+impl Loss {
+    fn of(server: &Server) -> Self {
+        let (failed, skips) = (server.exchange.failed, server.exchange.skips);
+        let requests = &server.exchange.requests;
+        let skipped = |request: &&Request| failed && !request.ends_failed_unit(skips);
+        Self {
+            units: requests.iter().skip_while(skipped).filter(|request| request.ends_clients_unit()).count(),
+            begun: !requests.is_empty(),
+            failed,
+            open: requests.iter().any(|request| matches!(request, Request::HiddenSync)),
+            in_message: matches!(server.exchange.passing, (1.., Some(Passing::On))),
+            idle: server.status == Status::Idle,
+            out_of_step: server.life.fatal_error.as_ref().is_some_and(|(code, _)| code == "08P01"),
+        }
+    }
+}
+
+/// A server connection is lost that a client has, or nobody.
+fn lost(core: &mut Core, key: ServerKey, code: &str, why: &str) {
+    // The outcome of what it did is unknown: if it was committed, it is seen.
+    freshness::note_commit(core, key);
+    let Some(server) = core.servers.get_mut(key.0) else { return };
+    let (loss, pool_key, client_key) = (Loss::of(server), server.pool, server.holder.take());
+    // What was being prepared or closed was not, as far as the client will know.
+    let unanswered = std::mem::take(&mut server.exchange.requests);
+    undo(server, client_key.and_then(|client| core.clients.get_mut(client.0)), unanswered.into_iter());
+    close::close_server(core, key, why);
+    let session = core.pools.get(pool_key.0).is_some_and(|pool| pool.limits.mode == PoolMode::Session);
+    let Some((key, client)) = client_key.and_then(|key| Some((key, core.clients.get_mut(key.0)?))) else { return };
+    client.checkout.give_back();
+    client.input.unsynced |= loss.open;
+    if loss.in_message && client.is_ready() {
+        // Nothing more can be said that would be understood.
+        leave::close_client(core, key, &format!("server connection lost within a message: {why}"));
+    } else if !client.is_ready() || session || client.session.pins.any() || !loss.idle || loss.out_of_step {
+        let within = if loss.idle { "" } else { " in a transaction" };
+        leave::fatal(core, key, code, &format!("server connection lost{within}: {why}"));
+    } else {
+        tell_of_loss(core, key, code, why, &loss);
+    }
+}
+
+/// A client outside a transaction has lost its server: the statement in flight has failed, the client stays.
+fn tell_of_loss(core: &mut Core, key: ClientKey, code: &str, why: &str, loss: &Loss) {
+    let Loss { units, begun, failed, .. } = *loss;
+    let Some(client) = core.clients.get_mut(key.0) else { return };
+    client.times.transaction_since = None;
+    hub_asks::ears_settle(client, true, true);
+    (client.checkout.needs_own, client.checkout.behind_own) = (false, false);
+    client.session.pending = Pending::default();
+    client.prepared.portals.clear();
+    client.session.unclear = false;
+    // What was answered before a Sync is not committed before it either.
+    if begun || client.input.unsynced {
+        let message = format!("server connection lost, the outcome of the statement is unknown: {why}");
+        let out = client.io.out();
+        for unit in 0..units {
+            if unit > 0 || !failed {
+                backend::write_error(out, "ERROR", code, &message);
+            }
+            backend::write_ready_for_query(out, Status::Idle);
+        }
+        if (client.input.unsynced || units == 0) && (units > 0 || !failed) {
+            backend::write_error(client.io.out(), "ERROR", code, &message);
+        }
+    }
+    if client.input.unsynced {
+        client.input.discard = Discard::Unit;
+    }
+    turns::give_turn(core, Turn::Client(key));
+}

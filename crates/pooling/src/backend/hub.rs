@@ -1,0 +1,337 @@
+//! LISTEN where connections are shared: one connection of the pooler's own, the hub of a pool, listens for all of its
+//! clients, and what it hears is told to those who listen when they are idle. So LISTEN keeps no server connection.
+//!
+//! A client's LISTEN is sent to the server only when the hub listens to the channel. So nothing is missed that is said
+//! after the client's commit; what comes before it is kept until the commit and dropped with a rollback. The client's own
+//! connection is rid of the LISTEN before others get it, and what it hears meanwhile is told by the hub. Where the hub is
+//! not to be had, LISTEN pins the client to its own connection. Should the hub be lost, those who listen are closed: they
+//! could not tell otherwise that something may have been said meanwhile.
+
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use crate::model::channels::{Ask, Fault, Hears, Want};
+use crate::model::hub::Listening;
+use crate::model::keys::{ClientKey, PoolKey, ServerKey};
+use crate::model::turn::{After, Step, Turn};
+use classify::{Kind, Verdict};
+use wire::backend::tag;
+use wire::frame::{self, HEADER};
+use wire::{Header, frontend};
+
+use crate::backend::hub_asks::{self, TEXT, channel_told};
+use crate::backend::{close, connect};
+use crate::frontend::{leave, messages};
+use crate::pools::limits;
+use crate::reactor::{sockets, turns};
+use crate::router::members;
+use crate::state::Core;
+use crate::state::client::Client;
+use crate::state::server::State;
+
+/// A text with a LISTEN that is longer pins.
+const LONGEST: usize = 1024;
+
+/// So long after the hub could not be made, LISTEN pins.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// The hub is asked whether it is there no more often than this.
+const PING: Duration = Duration::from_secs(1);
+
+/// Whether a text may hold a LISTEN.
+fn may_listen(text: &[u8]) -> bool {
+    let begins = |at: usize| text.get(at..at + 6).is_some_and(|word| word.eq_ignore_ascii_case(b"listen"));
+    text.len() <= LONGEST && memchr::memchr2_iter(b'l', b'L', text).any(begins)
+}
+
+/// The channels that a text listens to.
+fn channels_of(verdict: &Verdict) -> impl Iterator<Item = &str> {
+    let kinds = (0..verdict.statements as usize).map_while(|place| verdict.kind_of(place));
+    kinds.filter_map(|kind| if let Kind::Listen(channel) = kind { Some(channel.as_str()) } else { None })
+}
+
+/// Whether the message at the front of a client's input has to wait until the hub listens to the channels that it
+/// names.
+pub fn awaits_hub(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> bool {
+    let Some(body) = left.get(HEADER..head.total()).filter(|body| body.len() <= LONGEST) else { return false };
+    let Some(client) = core.clients.get(key.0) else { return false };
+    let verdict = match head.tag {
+        frontend::tag::QUERY if may_listen(body) => {
+            messages::look_at(core, key, body.strip_suffix(b"\0").unwrap_or(body))
+        }
+        frontend::tag::EXECUTE => {
+            let bound = client.prepared.portal(frontend::portal(body)).cloned();
+            let bound = bound.filter(|statement| may_listen(statement.text()));
+            bound.and_then(|statement| messages::look_at_statement(core, key, &statement))
+        }
+        _ => None,
+    };
+    let Some(verdict) = verdict else { return false };
+    let channels: Vec<Rc<str>> = channels_of(&verdict).map(Rc::from).collect();
+    if channels.is_empty() || !may_hear(core, key) {
+        return false;
+    }
+    prepare(core, key, &channels);
+    core.clients.get(key.0).and_then(|client| client.ears.as_ref()).is_some_and(|ears| ears.awaits())
+}
+
+/// Whether a client may listen by the hub of its pool. One that listens by its own connection goes on so: what comes
+/// over two connections is not in order.
+fn may_hear(core: &mut Core, key: ClientKey) -> bool {
+    let Some(client) = core.clients.get(key.0) else { return false };
+    let Some(home) = client.route.home else { return false };
+    let own = client.session.pins.any() && !client.ears.as_ref().is_some_and(|ears| ears.listens());
+    // One that was sent when there was no hub pins the client to its connection as soon as it has finished.
+    let listens = |verdict: &Verdict| channels_of(verdict).next().is_some();
+    let server = client.checkout.server().and_then(|server| core.servers.get(server.0));
+    let own = own || client.ears.is_none() && server.is_some_and(|server| server.exchange.may_hold(listens));
+    let full = client.ears.as_ref().is_some_and(|ears| !ears.has_room());
+    let lends = core.pools.get(home.0).is_some_and(|pool| pool.limits.mode.lends() && !pool.limits.paused);
+    // What the hub hears is in this encoding.
+    let unicode = hub_asks::encoding_of(core, key) == Some("UTF8");
+    core.config.settings.shared_listen && !own && !full && lends && unicode && has_hub(core, home)
+}
+
+/// Has the hub listen to channels for a client.
+fn prepare(core: &mut Core, key: ClientKey, channels: &[Rc<str>]) {
+    let Some(home) = core.clients.get(key.0).and_then(|client| client.route.home) else { return };
+    for channel in channels {
+        let Some(listening) = core.pipelines.hubs.get_mut(&home) else { return };
+        let want = listening.hub.want(channel, key);
+        if let Some(client) = core.clients.get_mut(key.0) {
+            client.ears.get_or_insert_default().send(channel, want == Want::Heard);
+        }
+        if want == Want::Ask {
+            hub_asks::ask_hub(core, home, &Ask::Channel(channel.clone(), true));
+        }
+    }
+}
+
+/// Whether a pool has a hub, or is about to have one.
+fn has_hub(core: &mut Core, home: PoolKey) -> bool {
+    let now = core.now;
+    let listening = core.pipelines.hubs.entry(home).or_insert_with(|| Listening::new(now, None));
+    if listening.server.is_some() || listening.wanted.is_some() {
+        return true;
+    }
+    if listening.failed.is_some_and(|failed| now.saturating_duration_since(failed) < RETRY) {
+        return false;
+    }
+    listening.wanted = Some(now);
+    turns::later(core, After::Hub(home));
+    true
+}
+
+/// Makes the hub that a pool wants. While the name of its host is being looked up it is tried again.
+pub fn make_hub(core: &mut Core, home: PoolKey) {
+    let Some(since) = core.pipelines.hubs.get(&home).and_then(|listening| listening.wanted) else { return };
+    let limit = core.config.settings.server_connect_timeout.limit();
+    if limit.is_some_and(|limit| core.now.saturating_duration_since(since) >= limit) {
+        return hub_failed(core, home, "it cannot be made (server_connect_timeout)");
+    }
+    let Some(member) = members::primary_pool(core, home) else { return hub_failed(core, home, "there is no primary") };
+    if !limits::leaves_room(core, member) || !limits::make_room_apart(core, member) {
+        return hub_failed(core, home, "max_db_connections or max_user_connections leaves no room for it");
+    }
+    if let Some(key) = connect::connect_hub(core, member) {
+        hub_begun(core, key);
+    }
+}
+
+/// The hub is being made.
+fn hub_begun(core: &mut Core, key: ServerKey) {
+    let Some(member) = core.servers.get(key.0).map(|server| server.pool) else { return };
+    let home = members::home_of(core, member);
+    if let Some(listening) = core.pipelines.hubs.get_mut(&home) {
+        (listening.server, listening.wanted) = (Some(key), None);
+    }
+}
+
+/// It has logged in: it listens to what was wanted meanwhile.
+pub fn hub_ready(core: &mut Core, key: ServerKey) {
+    let Some(home) = hub_asks::hub_of(core, key) else { return close::close_server(core, key, "nobody listens") };
+    let Some(server) = core.servers.get_mut(key.0) else { return };
+    server.state = State::Hub;
+    server.life.state_since = core.now;
+    let Some(listening) = core.pipelines.hubs.get_mut(&home) else { return };
+    listening.spoke = core.now;
+    for ask in listening.hub.asked() {
+        frontend::write_query(server.io.out(), &ask.statement());
+    }
+    sockets::flush_server(core, key);
+}
+
+/// Works on what the hub says.
+pub fn hub_input(core: &mut Core, key: ServerKey, left: &[u8]) -> Step {
+    let message = match frame::message(left) {
+        Ok(Some(message)) => message,
+        Ok(None) => return Step::More,
+        Err(error) => {
+            turns::doom(core, key, &format!("broken protocol: {error}"));
+            return Step::Took(left.len());
+        }
+    };
+    let total = HEADER + message.body.len();
+    let Some(home) = hub_asks::hub_of(core, key) else { return Step::Took(total) };
+    if let Some(listening) = core.pipelines.hubs.get_mut(&home) {
+        (listening.spoke, listening.owes_since) = (core.now, None);
+    }
+    match message.tag {
+        tag::NOTIFICATION_RESPONSE => {
+            if let Some(channel) = channel_told(message.body) {
+                tell(core, home, channel, left.get(..total).unwrap_or_default());
+            }
+        }
+        tag::READY_FOR_QUERY => hub_answered(core, home),
+        tag::ERROR_RESPONSE => {
+            let why = wire::backend::report(message.body).map_or_else(|error| error.to_string(), |said| said.message);
+            turns::doom(core, key, &why);
+        }
+        _ => (),
+    }
+    Step::Took(total)
+}
+
+/// The hub has done what it was asked first: those who have waited for that go on.
+fn hub_answered(core: &mut Core, home: PoolKey) {
+    let answered = core.pipelines.hubs.get_mut(&home).and_then(|listening| listening.hub.answered());
+    let Some((channel, listeners)) = answered else { return };
+    for key in listeners {
+        let ears = core.clients.get_mut(key.0).and_then(|client| client.ears.as_mut());
+        if ears.is_some_and(|ears| ears.heard(&channel)) {
+            turns::give_turn(core, Turn::Client(key));
+        }
+    }
+}
+
+/// Tells those who listen to a channel what has come on it, or keeps it for them.
+fn tell(core: &mut Core, home: PoolKey, channel: &str, message: &[u8]) {
+    let audience = core.pipelines.hubs.get(&home).map(|listening| listening.hub.audience(channel)).unwrap_or_default();
+    let (channel, message): (Rc<str>, Rc<[u8]>) = (channel.into(), message.into());
+    for key in audience {
+        let readable =
+            message.get(TEXT..).is_some_and(<[u8]>::is_ascii) || hub_asks::encoding_of(core, key) == Some("UTF8");
+        let ears = core.clients.get_mut(key.0).and_then(|client| client.ears.as_mut());
+        let Some(ears) = ears.filter(|ears| ears.hears(&channel) != Hears::No) else { continue };
+        match readable {
+            true => ears.hold(&channel, &message),
+            false => ears.fail(Fault::Encoding),
+        }
+        hub_asks::tell_news(core, key);
+    }
+}
+
+/// Closes a client that is idle and has missed notifications.
+pub fn part_with_deaf(core: &mut Core, key: ClientKey) {
+    let fault = core.clients.get(key.0).and_then(|client| client.ears.as_ref()).and_then(|ears| ears.fault());
+    if let Some((code, why)) = fault.filter(|_| hub_asks::is_at_rest(core, key)).map(Fault::report) {
+        leave::fatal(core, key, code, why);
+    }
+}
+
+/// The hub is lost: those who listen are to be closed, those who wait for it go on without.
+pub fn hub_gone(core: &mut Core, key: ServerKey, why: &str) {
+    let home = hub_asks::hub_of(core, key);
+    let fatal_error = core.servers.get_mut(key.0).and_then(|server| server.life.fatal_error.take());
+    let why = fatal_error.map_or_else(|| why.to_owned(), |(_, why)| why);
+    close::close_server(core, key, &why);
+    if let Some(home) = home {
+        hub_failed(core, home, &why);
+    }
+}
+
+/// The hub could not be had, or is lost.
+pub fn hub_failed(core: &mut Core, member: PoolKey, why: &str) {
+    crate::warning!(of core.name_pool(member); "the connection that listens for all clients of the pool: {why}");
+    let home = members::home_of(core, member);
+    let lost = core.pipelines.hubs.insert(home, Listening::new(core.now, Some(core.now)));
+    for key in lost.map(|listening| listening.hub.everybody()).unwrap_or_default() {
+        if let Some(ears) = core.clients.get_mut(key.0).and_then(|client| client.ears.as_mut()) {
+            ears.lose();
+            turns::give_turn(core, Turn::Client(key));
+        }
+    }
+}
+
+/// Looks after the hubs and those who listen: who has lost what it heard is closed when it is idle.
+pub fn tick_hubs(core: &mut Core) {
+    let homes: Vec<PoolKey> = core.pipelines.hubs.keys().copied().collect();
+    for home in homes {
+        leave_old_primary(core, home);
+        make_hub(core, home);
+        look_for_hub(core, home);
+        if core.now >= core.schedule.next_upkeep {
+            sweep_hub(core, home);
+        }
+    }
+    let hears = core.clients.iter().filter(|(_, client)| client.ears.is_some());
+    let keys: Vec<ClientKey> = hears.map(|(key, _)| ClientKey(key)).collect();
+    for key in keys {
+        let at_rest = hub_asks::is_at_rest(core, key);
+        let Some(client) = core.clients.get_mut(key.0) else { continue };
+        let holder = client.checkout.server().is_some();
+        let Some(ears) = client.ears.as_mut().filter(|_| at_rest) else { continue };
+        if !holder && !ears.awaits() {
+            // A LISTEN that was refused before it was sent.
+            ears.arrived();
+        }
+        client.ears.take_if(|ears| ears.is_idle());
+        hub_asks::tell_news(core, key);
+    }
+}
+
+/// Sees whether a hub that has said nothing for long is there still: a connection that is dead does not tell.
+fn look_for_hub(core: &mut Core, home: PoolKey) {
+    let Some(listening) = core.pipelines.hubs.get_mut(&home) else { return };
+    let Some(key) = listening.server else { return };
+    if !core.servers.get(key.0).is_some_and(|server| matches!(server.state, State::Hub)) {
+        return;
+    }
+    let settings = &core.config.settings;
+    let past = |since: Instant, limit: Duration| core.now.saturating_duration_since(since) >= limit;
+    if listening.hub.asked().next().is_some() {
+        let since = *listening.owes_since.get_or_insert(core.now);
+        if settings.server_connect_timeout.limit().is_some_and(|limit| past(since, limit)) {
+            hub_gone(core, key, "it does not answer (server_connect_timeout)");
+        }
+    } else if past(listening.spoke, settings.server_check_delay.0.max(PING)) {
+        let ping = listening.hub.ping();
+        hub_asks::ask_hub(core, home, &ping);
+    }
+}
+
+/// Gives up what nobody listens to any more.
+fn sweep_hub(core: &mut Core, home: PoolKey) {
+    let Some(listening) = core.pipelines.hubs.get_mut(&home) else { return };
+    let clients = &core.clients;
+    let ears = |key: ClientKey| clients.get(key.0).and_then(|client| client.ears.as_deref());
+    let asks = listening.hub.sweep(|key, channel| ears(key).is_some_and(|ears| ears.needs(channel)));
+    if !listening.hub.is_unused() {
+        for ask in asks {
+            hub_asks::ask_hub(core, home, &ask);
+        }
+        return;
+    }
+    let server = listening.server.take();
+    // Who was busy when the hub was lost is told so later, and hubs are looked after for as long as there is one.
+    let is_deaf = |client: &Client| client.ears.as_ref().is_some_and(|ears| ears.fault().is_some());
+    let owes = core.clients.iter().any(|(_, client)| client.route.home == Some(home) && is_deaf(client));
+    let failed_just_now = |failed| core.now.saturating_duration_since(failed) < RETRY;
+    if !owes && !listening.failed.is_some_and(failed_just_now) {
+        core.pipelines.hubs.remove(&home);
+    }
+    if let Some(server) = server {
+        close::close_server(core, server, "nobody listens any more");
+    }
+}
+
+/// After a failover the hub is lost, even if its server lives on.
+fn leave_old_primary(core: &mut Core, home: PoolKey) {
+    let server = core.pipelines.hubs.get(&home).and_then(|listening| listening.server);
+    let Some((key, member)) = server.and_then(|key| Some((key, core.servers.get(key.0)?.pool))) else { return };
+    let moved = member != home && members::primary_pool(core, home).is_some_and(|primary| primary != member);
+    let stale = core.servers.get(key.0).is_some_and(|server| server.life.retire);
+    if moved || stale {
+        hub_gone(core, key, if moved { "another server is the primary now" } else { "it was to be closed" });
+    }
+}

@@ -1,0 +1,120 @@
+//! What the connection that listens for all clients of a pool is asked, and what its clients are told.
+
+use crate::model::channels::{Ask, Hears};
+use crate::model::client::Discard;
+use crate::model::keys::{ClientKey, PoolKey, ServerKey};
+use crate::model::turn::After;
+use classify::Kind;
+use wire::backend::{Status, tag};
+use wire::frame::{Fields, HEADER};
+use wire::frontend;
+
+use crate::reactor::{sockets, turns};
+use crate::router::members;
+use crate::state::Core;
+use crate::state::client::Client;
+use crate::state::server::{Apart, Server, State};
+
+/// Where the channel and the payload of a NotificationResponse begin.
+pub const TEXT: usize = HEADER + size_of::<i32>();
+
+/// The channel of a NotificationResponse.
+pub fn channel_told(body: &[u8]) -> Option<&str> {
+    let mut fields = Fields::new(tag::NOTIFICATION_RESPONSE, body);
+    fields.i32("the process id").ok()?;
+    fields.text("the channel").ok()
+}
+
+/// Whether a client is told things now, rather than when its unit has ended.
+pub fn is_at_rest(core: &Core, key: ClientKey) -> bool {
+    let Some(client) = core.clients.get(key.0) else { return false };
+    // Who is pinned keeps its connection.
+    let free = |server: &Server| {
+        server.exchange.requests.is_empty()
+            && server.status == Status::Idle
+            && server.exchange.passing.0 == 0
+            && !server.exchange.failed
+    };
+    client.is_ready()
+        && client.checkout.server().and_then(|server| core.servers.get(server.0)).is_none_or(free)
+        && client.checkout.pipelined().is_none()
+        && client.checkout.waits().is_none()
+        && !client.input.unsynced
+        && client.input.discard == Discard::No
+        && client.input.passing == 0
+}
+
+/// A client's encoding.
+pub fn encoding_of(core: &Core, key: ClientKey) -> Option<&str> {
+    core.clients.get(key.0)?.session.vars.get(core.parameters.lexed_by.1)
+}
+
+/// The pool of clients that a connection listens for.
+pub fn hub_of(core: &Core, key: ServerKey) -> Option<PoolKey> {
+    let home = members::home_of(core, core.servers.get(key.0)?.pool);
+    core.pipelines.hubs.get(&home).filter(|listening| listening.server == Some(key)).map(|_| home)
+}
+
+/// Asks the hub something; when it is there, if it is not yet.
+pub fn ask_hub(core: &mut Core, home: PoolKey, ask: &Ask) {
+    let Some(key) = core.pipelines.hubs.get(&home).and_then(|listening| listening.server) else { return };
+    let Some(server) = core.servers.get_mut(key.0).filter(|server| matches!(server.state, State::Hub)) else {
+        return;
+    };
+    frontend::write_query(server.io.out(), &ask.statement());
+    sockets::flush_server(core, key);
+}
+
+/// Tells a client that is idle, and takes what it is sent, what was kept for it, or that something is missed.
+pub fn tell_news(core: &mut Core, key: ClientKey) {
+    let has_news = |client: &Client| client.ears.as_ref().is_some_and(|ears| ears.has_news());
+    if !core.clients.get(key.0).is_some_and(has_news) || !is_at_rest(core, key) {
+        return;
+    }
+    let Some(client) = core.clients.get_mut(key.0) else { return };
+    if client.ears.as_ref().is_some_and(|ears| ears.fault().is_some()) {
+        turns::later(core, After::Deaf(key));
+    } else if client.io.pending() == 0 {
+        client.take_news();
+        sockets::flush_client(core, key);
+    }
+}
+
+/// Whether a LISTEN that has finished is done by the hub.
+pub fn is_heard(core: &Core, key: ClientKey, tag: &[u8], kind: Option<&Kind>) -> bool {
+    let (b"LISTEN", Some(Kind::Listen(channel))) = (tag, kind) else { return false };
+    let client = core.clients.get(key.0);
+    let Some(home) = client.filter(|client| client.ears.is_some()).and_then(|client| client.route.home) else {
+        return false;
+    };
+    core.pipelines.hubs.get(&home).is_some_and(|listening| listening.hub.is_heard(channel, key))
+}
+
+/// Whether a notification that comes on a client's own connection is told to it by the hub.
+pub fn is_told_otherwise(core: &Core, key: ServerKey, body: &[u8]) -> bool {
+    let client = core.servers.get(key.0).and_then(|server| server.holder).and_then(|key| core.clients.get(key.0));
+    let Some(ears) = client.and_then(|client| client.ears.as_ref()) else { return false };
+    channel_told(body).is_some_and(|channel| ears.hears(channel) != Hears::No)
+}
+
+/// Has the hub of a pool closed: the database leads elsewhere, or may.
+pub fn retire_hub(core: &mut Core, pool: PoolKey) {
+    for (_, server) in core.servers.iter_mut() {
+        server.life.retire |= server.pool == pool && server.apart == Some(Apart::Hub);
+    }
+}
+
+/// A client's unit has ended outside a transaction: what it was told to listen to counts, unless it has failed. It may
+/// have been the last that was on its way.
+pub fn ears_settle(client: &mut Client, failed: bool, last: bool) {
+    let Some(ears) = &mut client.ears else { return };
+    if failed {
+        ears.rolled_back();
+    } else {
+        ears.committed();
+    }
+    if last {
+        ears.arrived();
+    }
+    client.ears.take_if(|ears| ears.is_idle());
+}

@@ -1,0 +1,64 @@
+//! What follows when a server has let the pooler in.
+
+use crate::model::keys::ServerKey;
+use crate::model::turn::After;
+
+use crate::backend::{align, hub, relay};
+use crate::pools::{grow, welcome};
+use crate::reactor::turns;
+use crate::router::{fingerprints, freshness, members, roles};
+use crate::state::Core;
+use crate::state::server::Apart;
+
+/// A server has let us in: those who wait for it are told.
+pub fn logged_in(core: &mut Core, key: ServerKey) {
+    if core.servers.get(key.0).is_some_and(|server| server.known.standby == Some(true)) {
+        roles::found_standby(core, key);
+    }
+    match core.servers.get(key.0).and_then(|server| server.apart) {
+        Some(Apart::Relay(_)) => return relay::relay_ready(core, key),
+        Some(Apart::Hub) => return hub::hub_ready(core, key),
+        None => (),
+    }
+    fingerprints::note_way(core, key);
+    if core.config.settings.log_connections
+        && let Some(server) = core.servers.get(key.0)
+    {
+        crate::info!(of core.name_server(server); "new connection to server");
+    }
+    let Some(server) = core.servers.get(key.0) else { return };
+    freshness::doubt_replay(core, server);
+    let Some(server) = core.servers.get_mut(key.0) else { return };
+    let welcome = server.known.parameters.clone();
+    let vars = server.known.session.vars.clone();
+    let pool_key = server.pool;
+    let Some(pool) = core.pools.get_mut(pool_key.0) else { return };
+    pool.connections.connecting = pool.connections.connecting.saturating_sub(1);
+    let was_down = pool.connections.failure.take().is_some();
+    for name in core.parameters.tracked.note_silent(&vars) {
+        welcome::warn_of_silent(&name);
+    }
+    let home = members::home_of(core, pool_key);
+    // What is sent to the primary is sent there only when the server has said what it is.
+    let asks = home != pool_key && core.servers.get(key.0).is_some_and(|server| server.known.standby.is_none());
+    if asks {
+        align::ask_role(core, key);
+    }
+    let Some(pool) = core.pools.get(home.0) else { return };
+    let query = core.config.database(&pool.name.database).and_then(|entry| entry.connect_query.clone());
+    match query {
+        Some(query) => {
+            if let Some(server) = core.servers.get_mut(key.0).filter(|_| classify::only_sets(&query)) {
+                server.known.session.base = format!("{query}\n;").into();
+            }
+            align::run_own(core, key, &query);
+        }
+        None if asks => (),
+        None => turns::later(core, After::Free(key)),
+    }
+    welcome::greet_by(core, pool_key, welcome, vars);
+    // One attempt at a time is made while a server is down; now the others follow.
+    if was_down {
+        grow::grow(core, pool_key);
+    }
+}

@@ -1,0 +1,173 @@
+//! The end of a unit: what it has done to the session, and who is told.
+
+use crate::model::client::Discard;
+use crate::model::keys::ServerKey;
+use crate::model::request::Request;
+use crate::model::turn::{After, Turn};
+use crate::model::vars::Tracked;
+use wire::backend::Status;
+
+use crate::backend::replies::{emit_invented, undo};
+use crate::backend::{align, aligned, hub_asks};
+use crate::config::PoolMode;
+use crate::pipeline::receive;
+use crate::reactor::turns;
+use crate::router::freshness;
+use crate::state::Core;
+use crate::state::client::Client;
+use crate::state::server::{Residue, Server, State};
+
+/// In statement pooling a transaction ends with the unit in which it began.
+const NO_BLOCKS: &str = "transaction blocks not allowed in statement pooling mode";
+
+/// A server has done what it was asked up to the end of a unit.
+pub fn answer_ready(core: &mut Core, key: ServerKey, message: &[u8], status: Status) -> Result<(), wire::Error> {
+    let Some(server) = core.servers.get_mut(key.0) else { return Ok(()) };
+    let mut client = server.client().and_then(|client| core.clients.get_mut(client.0));
+    server.status = status;
+    let Some((ended, unanswered)) = server.exchange.end_unit() else {
+        turns::doom(core, key, "broken protocol: ReadyForQuery that nothing asked for");
+        return Ok(());
+    };
+    undo(server, client.as_deref_mut(), unanswered.into_iter());
+    server.exchange.pop_copy_ends();
+    server.settle_definition();
+    let failed = std::mem::take(&mut server.exchange.failed);
+    match ended {
+        Request::Prelude => (),
+        Request::Restore { ends_unit: true } => unit_ended(core, key, Some(message), status, failed),
+        Request::Restore { ends_unit: false } => {
+            if let Some(client) = client
+                && std::mem::take(&mut client.checkout.behind_own)
+                && let Some(key) = server.client()
+            {
+                turns::give_turn(core, Turn::Client(key));
+            }
+        }
+        Request::Align => aligned::aligned(core, key),
+        Request::Clean if server.exchange.requests.is_empty() && std::mem::take(&mut server.known.lost_count) => {
+            align::forget_prepared(core, key);
+        }
+        Request::Clean if server.exchange.requests.is_empty() => {
+            if let Some(target) = server.known.aligning.take() {
+                (server.known.session.sets, server.known.session.read_only) = (target.sets, target.read_only);
+            }
+            turns::later(core, After::Free(key));
+        }
+        Request::Clean => (),
+        Request::Lookup => turns::later(core, After::LookedUp(key)),
+        Request::Role => {
+            let (is_standby, is_last) = (server.known.was_standby, server.exchange.requests.is_empty());
+            if is_standby {
+                turns::later(core, After::Standby(key));
+            }
+            if is_last {
+                turns::later(core, After::Free(key));
+            }
+        }
+        _ if matches!(server.state, State::Pipelined) => receive::ready(core, key, message, status),
+        Request::HiddenSync => unit_ended(core, key, None, status, failed),
+        Request::Call => {
+            // Its answer has no tag, and nobody knows what the function does.
+            server.known.residue = Residue::Anything;
+            unit_ended(core, key, Some(message), status, failed);
+        }
+        _ => unit_ended(core, key, Some(message), status, failed),
+    }
+    Ok(())
+}
+
+/// A client's unit has ended on the connection that it has: `ready` is what tells the client so.
+fn unit_ended(core: &mut Core, key: ServerKey, ready: Option<&[u8]>, status: Status, failed: bool) {
+    let Some(server) = core.servers.get_mut(key.0) else { return };
+    let blocks = core.pools.get(server.pool.0).is_none_or(|pool| pool.limits.mode != PoolMode::Statement);
+    if status != Status::Idle && !blocks {
+        // Nothing more of what the server says is passed on.
+        server.life.doomed = Some(NO_BLOCKS.to_owned());
+        if let Some(client) = server.client() {
+            turns::later(core, After::Expel(client, NO_BLOCKS));
+        }
+        return;
+    }
+    let Some(client) = server.client().and_then(|client| core.clients.get_mut(client.0)) else { return };
+    let tracked = &core.parameters.tracked;
+    if status == Status::Transaction && restores_first(server, client, tracked, ready.is_some()) {
+        return;
+    }
+    if status == Status::Idle {
+        transaction_ended(server, client, tracked, failed);
+    }
+    // A unit that ends within a transaction may have committed another before.
+    freshness::note_commit(core, key);
+    let Some((server, client)) = core.answered_pair(key) else { return };
+    match ready {
+        Some(message) => {
+            if status == Status::Idle {
+                client.take_news();
+            }
+            client.io.out().extend_from_slice(message);
+        }
+        // The client has not ended its unit: what it sends up to there is void.
+        None if failed => client.input.discard = Discard::Unit,
+        None => (),
+    }
+    emit_invented(server, Some(client));
+    let behind_own = std::mem::take(&mut client.checkout.behind_own).then_some(server.client()).flatten();
+    count_unit(core, key, status);
+    if let Some(client) = behind_own {
+        turns::give_turn(core, Turn::Client(client));
+    }
+    turns::later(core, After::Free(key));
+}
+
+/// Sets again, within the transaction, what its client has reset in it. Whether the client is told of the unit's end when
+/// that has ended.
+fn restores_first(server: &mut Server, client: &mut Client, tracked: &Tracked, tells: bool) -> bool {
+    let restore = client.session.restored(tracked, client.io.out());
+    if restore.is_empty() {
+        return false;
+    }
+    // Unless what it said behind has been sent already.
+    let ends_unit = tells && server.exchange.requests.is_empty();
+    wire::frontend::write_query(server.io.out(), &restore);
+    server.exchange.requests.push_back(Request::Restore { ends_unit });
+    server.known.unnamed = None;
+    ends_unit
+}
+
+/// A client's unit has ended outside a transaction: what it has done to the session counts, unless it has failed.
+fn transaction_ended(server: &mut Server, client: &mut Client, tracked: &Tracked, failed: bool) {
+    let (session, told) = (&mut server.known.session, client.io.out());
+    if client.session.transaction_ended(session, tracked, failed, told) {
+        server.known.residue = server.known.residue.max(Residue::Settings);
+    }
+    let last = server.exchange.requests.is_empty();
+    hub_asks::ears_settle(client, failed, last);
+    client.prepared.transaction_ended(last);
+}
+
+/// Counts a unit that has ended, and the transaction with it.
+fn count_unit(core: &mut Core, key: ServerKey, status: Status) {
+    let now = core.now;
+    let Some(server) = core.servers.get_mut(key.0) else { return };
+    let Some(client) = server.client().and_then(|client| core.clients.get_mut(client.0)) else { return };
+    if let Some(pool) = core.pools.get_mut(server.pool.0) {
+        pool.counts.totals.queries += 1;
+        client.deeds.queries += 1;
+        let span = now.saturating_duration_since(client.times.request_since);
+        pool.counts.totals.query_time += span;
+        pool.counts.stats.queried(server.at.place, span);
+        if status == Status::Idle {
+            pool.counts.totals.transactions += 1;
+            client.deeds.transactions += 1;
+            let since = client.times.transaction_since.unwrap_or(client.times.request_since);
+            pool.counts.totals.transaction_time += now.saturating_duration_since(since);
+        }
+    }
+    client.times.request_since = now;
+    server.life.state_since = now;
+    if status == Status::Idle {
+        client.times.transaction_since = None;
+        client.checkout.attempts = 0;
+    }
+}

@@ -1,0 +1,132 @@
+//! Replication connections: each client gets a connection of its own to the primary, as the user that it is, and all that
+//! either side says is passed on as it is.
+//!
+//! Such a connection is no pool's: it does not count against `pool_size`, since it is never given back, but against
+//! `max_db_connections` and `max_user_connections`. It ends with its client, and its client with it. Where messages end
+//! is followed on the server's side, so that the client can be told something between two of them, and so that a drain
+//! knows what may be ended.
+
+use crate::model::keys::{ClientKey, PoolKey, ServerKey};
+use crate::model::relay::Relay;
+use crate::model::turn::{Step, Turn};
+use wire::backend::{self, Status};
+
+use crate::backend::{close, connect};
+use crate::frontend::leave;
+use crate::pools::limits;
+use crate::reactor::{sockets, turns};
+use crate::refusal::Refusal;
+use crate::router::members;
+use crate::state::client::State as ClientState;
+use crate::state::login::Introduction;
+use crate::state::server::State;
+use crate::state::{Core, cancel};
+
+/// Gives a client that has proven who it is a place as a replication connection.
+pub fn enter_relay(core: &mut Core, key: ClientKey, pool_key: PoolKey, introduction: Introduction) {
+    let Some(replication) = introduction.replication else { return };
+    let (Some(client), Some(pool)) = (core.clients.get_mut(key.0), core.pools.get_mut(pool_key.0)) else { return };
+    (client.route.pool, client.route.home) = (Some(pool_key), Some(pool_key));
+    client.relay = Some(Box::new(Relay::new(replication, introduction.parameters)));
+    client.state = ClientState::Greeting;
+    client.route.waiting_since = Some(core.now);
+    pool.queue.clients += 1;
+    pool.queue.unused_since = None;
+    begin_relay(core, key);
+}
+
+/// Connects a replication client to its server, if there is one and the limits leave room; else it waits.
+fn begin_relay(core: &mut Core, key: ClientKey) {
+    let Some(home) = core.clients.get(key.0).and_then(|client| client.route.home) else { return };
+    let Some(pool_key) = members::primary_pool(core, home) else { return };
+    if core.pools.get(pool_key.0).is_none_or(|pool| pool.limits.paused) {
+        return;
+    }
+    if limits::make_room_apart(core, pool_key) {
+        connect::connect_relay(core, pool_key, key);
+    }
+}
+
+/// Tries again for those who wait.
+pub fn tick_relays(core: &mut Core) {
+    let waits = |client: &crate::state::client::Client| {
+        client.relay.is_some() && client.checkout.server().is_none() && matches!(client.state, ClientState::Greeting)
+    };
+    let waiting: Vec<ClientKey> =
+        core.clients.iter().filter(|(_, client)| waits(client)).map(|(key, _)| ClientKey(key)).collect();
+    for key in waiting {
+        begin_relay(core, key);
+    }
+}
+
+/// The server has let a replication client in: it is told so, and both talk to each other from here on.
+pub fn relay_ready(core: &mut Core, key: ServerKey) {
+    let Some(server) = core.servers.get_mut(key.0) else { return };
+    let Some(client_key) = server.holder else { return };
+    server.state = State::Relay;
+    server.life.state_since = core.now;
+    let welcome = std::mem::take(&mut server.known.parameters);
+    if let Some(pool) = core.pools.get_mut(server.pool.0) {
+        pool.counts.totals.assignments += 1;
+    }
+    let Some(cancel_key) = cancel::new_cancel_key(core, client_key) else {
+        return leave::refuse_login(core, client_key, Refusal::Random);
+    };
+    let Some(client) = core.clients.get_mut(client_key.0) else { return };
+    let out = client.io.out();
+    for (name, value) in &welcome {
+        backend::write_parameter_status(out, name, value);
+    }
+    backend::write_backend_key_data(out, cancel_key.pid, &cancel_key.secret);
+    backend::write_ready_for_query(out, Status::Idle);
+    client.state = ClientState::Relay;
+    client.route.waiting_since = None;
+    client.times.request_since = core.now;
+    sockets::flush_client(core, client_key);
+    turns::give_turn(core, Turn::Client(client_key));
+    turns::give_turn(core, Turn::Server(key));
+}
+
+/// Passes on what a replication client says.
+pub fn relay_to_server(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
+    let now = core.now;
+    if let Some((client, server)) = core.pair(key) {
+        client.times.request_since = now;
+        if let Some(relay) = &mut client.relay {
+            relay.asked();
+        }
+        server.io.out().extend_from_slice(left);
+    }
+    Step::Took(left.len())
+}
+
+/// Passes on what the server of a replication client says.
+pub fn relay_to_client(core: &mut Core, key: ServerKey, left: &[u8]) -> Step {
+    let holder = core.servers.get(key.0).and_then(|server| server.holder);
+    if let Some(client) = holder.and_then(|client| core.clients.get_mut(client.0)) {
+        if let Some(relay) = &mut client.relay {
+            relay.follow(left);
+        }
+        client.io.out().extend_from_slice(left);
+    }
+    Step::Took(left.len())
+}
+
+/// The server connection of a replication client is gone, or was not to be had: the client goes with it.
+pub fn relay_gone(core: &mut Core, key: ServerKey, why: &str) {
+    let Some(server) = core.servers.get_mut(key.0) else { return };
+    let established = matches!(server.state, State::Relay);
+    let (code, why) = server.life.fatal_error.take().unwrap_or_else(|| ("08006".to_owned(), why.to_owned()));
+    let client = server.holder.take();
+    close::close_server(core, key, &why);
+    let Some(client_key) = client else { return };
+    if let Some(client) = core.clients.get_mut(client_key.0) {
+        client.checkout.give_back();
+    }
+    if established {
+        // The server has said itself why, if it could.
+        leave::end_client(core, client_key, &why);
+    } else {
+        leave::fatal(core, client_key, &code, &format!("replication connection: {why}"));
+    }
+}

@@ -1,0 +1,51 @@
+//! What a client asks for in its startup packet is looked at by a server before the client is greeted.
+
+use std::fmt::Write;
+
+use crate::model::keys::ClientKey;
+use crate::model::vars::{Tracked, assigned};
+
+use crate::pools::checkout;
+use crate::state::Core;
+use crate::state::client::Client;
+
+/// Has a server look at what a client asked for in its startup packet, before the client is greeted, if that is
+/// not known to hold and a server connection is free. Whether the client waits for that.
+pub fn verify_startup(core: &mut Core, key: ClientKey) -> bool {
+    let Some(client) = core.clients.get_mut(key.0) else { return false };
+    if client.session.verified.is_some() {
+        return false;
+    }
+    // What servers do not tell is carried as other SETs are.
+    for &place in core.parameters.tracked.silent() {
+        if let (Some(value), Some(name)) = (client.session.vars.take(place), core.parameters.tracked.names().nth(place))
+        {
+            client.session.sets.set(&name.to_lowercase(), format!("SET {name} = {}", assigned(name, &value)));
+        }
+    }
+    client.session.startup = (client.session.vars.clone(), client.session.sets.clone());
+    let (Some(home), Some(asked)) = (client.route.home, asked(client, &core.parameters.tracked)) else { return false };
+    let Some(pool) = core.pools.get(home.0) else { return false };
+    if let Some(verified) = pool.greetings.verified.get(asked.as_str()).cloned() {
+        client.session.take_verified(verified);
+        return false;
+    }
+    if client.checkout.strikes > 0 || pool.limits.paused || pool.cluster_of.cluster.is_some() || !pool.is_unwanted() {
+        return false;
+    }
+    let Some(server) = checkout::take_idle(core, home, key) else { return false };
+    checkout::assign(core, server, key);
+    true
+}
+
+/// What a client asked for in its startup packet, as a text; none for what every server accepts.
+pub fn asked(client: &Client, tracked: &Tracked) -> Option<String> {
+    let mut text = String::new();
+    for (place, name) in tracked.names().enumerate() {
+        if let Some(value) = client.session.startup.0.get(place).filter(|_| name != "application_name") {
+            let _ = write!(text, "{name}={value}\0");
+        }
+    }
+    client.session.startup.1.write(&mut text);
+    (!text.is_empty()).then_some(text)
+}

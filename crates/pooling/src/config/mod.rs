@@ -1,0 +1,16 @@
+//! What the pooler is told: settings, databases and users. Files are read elsewhere.
+
+pub mod configuration;
+pub mod entries;
+pub mod servers;
+pub mod settings;
+pub mod value;
+
+pub use configuration::{Config, Limits, is_console};
+pub use entries::{Database, Key, User};
+pub use servers::{DefaultRole, PrimaryReads, Routing};
+pub use settings::{Settings, Shown};
+pub use value::{
+    AuthType, ChannelBinding, FileMode, HostOrder, List, LogFormat, PoolMode, Seconds, Shutdown, SslMode,
+    SyslogFacility, Value,
+};

@@ -1,0 +1,128 @@
+//! Clients arrive: sockets are taken from the listeners and dealt out to the workers, and those that nobody logs in on
+//! are bounded.
+//!
+//! An event tells of arrivals once. So a worker that stops accepting before the backlog is empty comes back by itself:
+//! after the other turns when there are many, with the next tick when the system has nothing left for a socket.
+
+use std::sync::atomic::Ordering;
+
+use crate::model::keys::ClientKey;
+use crate::model::turn::Turn;
+
+use crate::frontend::leave;
+use crate::io::{Io, Socket};
+use crate::reactor::{sockets, turns};
+use crate::seat::Seat;
+use crate::shared::Message;
+use crate::state::Core;
+use crate::state::arrival::Arrival;
+use crate::state::client::{Client, State};
+use crate::state::door::{Accepted, BATCH, CALM, Next, RESERVE};
+
+/// Takes in those who have arrived.
+pub fn accept(core: &mut Core) {
+    for _ in 0..BATCH {
+        match core.entrance.door.accept() {
+            Accepted::Socket(socket) => deal(core, socket),
+            Accepted::Gone => (),
+            Accepted::Nobody => {
+                core.entrance.door.next = Next::Event;
+                return;
+            }
+            Accepted::Exhausted(error) => {
+                if core.entrance.door.exhausted.replace(core.now).is_none() {
+                    crate::warning!("cannot accept connections, which wait until it is possible: {error}");
+                }
+                core.entrance.door.next = Next::Tick;
+                close_oldest_stranger(core);
+                return;
+            }
+        }
+    }
+}
+
+/// Takes in those who had to wait until the system can have another socket.
+pub fn accept_late(core: &mut Core) {
+    if core.entrance.door.next == Next::Tick && core.lets_in() {
+        accept(core);
+    }
+    if core.entrance.door.exhausted.is_some_and(|last| core.now.saturating_duration_since(last) >= CALM) {
+        core.entrance.door.exhausted = None;
+        crate::info!("connections are accepted again");
+    }
+    if core.shared.counts.strangers.load(Ordering::Relaxed) < RESERVE / 2 {
+        core.shared.counts.crowded.store(false, Ordering::Relaxed);
+    }
+}
+
+fn deal(core: &mut Core, socket: Box<dyn Socket>) {
+    let worker = core.entrance.door.deal(core.shared.mailboxes.len());
+    socket.tune(&core.config.settings);
+    let (io, seat, id) = (Io::new(socket), Seat::new(core.shared.counts.clone()), core.shared.next_id());
+    let arrival = Arrival { io, seat, id, since: core.now, proven: None };
+    if worker == core.id {
+        take_in(core, arrival);
+    } else {
+        core.shared.tell(worker, Message::Arrived(Box::new(arrival)));
+    }
+}
+
+/// Takes a client in, with what has been read from it.
+pub fn take_in(core: &mut Core, arrival: Arrival) {
+    let Arrival { mut io, seat, id, since, proven } = arrival;
+    let key = ClientKey(core.clients.vacant());
+    if let Err(error) = sockets::watch_client(core, key, &mut io) {
+        crate::warning!("cannot watch a client's socket: {error}");
+        return;
+    }
+    let mut client = Client::new(io, seat, since, id);
+    let is_stranger = proven.is_none();
+    if let Some(proven) = proven {
+        client.state = State::Proven(proven);
+    }
+    client.input.suspended = core.is_suspended();
+    core.clients.insert(client);
+    turns::give_turn(core, Turn::Client(key));
+    if is_stranger {
+        core.entrance.strangers.order.push_back(key);
+        limit_strangers(core);
+    }
+}
+
+/// Keeps the number of connections that have proven nothing within its bound: the oldest make room, since who is
+/// about to log in does so soon.
+fn limit_strangers(core: &mut Core) {
+    let most = match core.config.settings.max_client_conn {
+        0 => usize::MAX,
+        most => most.saturating_sub(core.shared.counts.clients.load(Ordering::Relaxed)) + RESERVE,
+    };
+    if core.shared.counts.strangers.load(Ordering::Relaxed) > most
+        && close_oldest_stranger(core)
+        && !core.shared.counts.crowded.swap(true, Ordering::Relaxed)
+    {
+        crate::warning!("{most} connections have not logged in: the oldest are closed to make room for more");
+    }
+    if core.entrance.strangers.order.len() > 2 * core.shared.counts.strangers.load(Ordering::Relaxed) + RESERVE {
+        let clients = &core.clients;
+        let is_stranger =
+            |key: &ClientKey| clients.get(key.0).is_some_and(|client| client.identity.seat.is_strangers());
+        core.entrance.strangers.order.retain(is_stranger);
+    }
+}
+
+/// Closes the connection that has kept silent for the longest time without having proven anything.
+fn close_oldest_stranger(core: &mut Core) -> bool {
+    for _ in 0..core.entrance.strangers.order.len().min(BATCH) {
+        let Some(key) = core.entrance.strangers.order.pop_front() else { break };
+        let Some(client) = core.clients.get(key.0).filter(|client| client.identity.seat.is_strangers()) else {
+            continue;
+        };
+        if client.is_awaited() {
+            leave::close_client(core, key, "it did not log in");
+            return true;
+        }
+        // It waits for us, and its turn comes again.
+        core.entrance.strangers.order.push_back(key);
+    }
+    false
+}

@@ -1,0 +1,208 @@
+//! Clients that have proven who they are come to the worker of their database, and are greeted there.
+
+use std::rc::Rc;
+
+use crate::model::Full;
+use crate::model::keys::{ClientKey, WorkerId};
+use crate::model::relay::Replication;
+use crate::model::turn::{After, Turn};
+use crate::model::vars::{OWN, assigned};
+use wire::backend::{self, Status};
+
+use crate::admin::session;
+use crate::backend::{relay, verify};
+use crate::config::{self, AuthType};
+use crate::frontend::leave;
+use crate::homes::{CONSOLE, Place};
+use crate::pools::{size, welcome};
+use crate::reactor::{sockets, turns};
+use crate::refusal::Refusal;
+use crate::shared::Message;
+use crate::state::arrival::Arrival;
+use crate::state::client::{Client, Identity, State};
+use crate::state::login::{Introduction, Proven};
+use crate::state::{Core, cancel};
+use crate::sync::lock;
+
+/// Sends a client to another worker.
+pub fn move_client(core: &mut Core, key: ClientKey, worker: WorkerId, proven: Option<Box<Proven>>) {
+    let Some(client) = core.clients.remove(key.0) else { return };
+    sockets::unwatch(core, &client.io);
+    let Client { io, id, identity: Identity { seat, since, .. }, .. } = client;
+    core.shared.tell(worker, Message::Arrived(Box::new(Arrival { io, seat, id, since, proven })));
+}
+
+/// Gives a client that has proven who it is a place: here, or at the worker that serves its database.
+pub fn enter(core: &mut Core, key: ClientKey) {
+    let Some(client) = core.clients.get_mut(key.0) else { return };
+    let State::Proven(mut proven) = std::mem::replace(&mut client.state, State::Startup) else { return };
+    if let Err(refusal) = take_seat(core, key, &proven) {
+        return leave::refuse_login(core, key, refusal);
+    }
+    let database = &proven.introduction.database;
+    let home = if config::is_console(database) {
+        CONSOLE
+    } else {
+        match proven.place.take().map_or_else(|| Place::take(&core.shared.homes, &core.config, database), Ok) {
+            Ok(place) => proven.place.insert(place).worker(),
+            Err(Full) => return leave::refuse_login(core, key, Refusal::FullForDatabase),
+        }
+    };
+    if home != core.id {
+        return move_client(core, key, home, Some(proven));
+    }
+    if config::is_console(database) {
+        let Some(client) = core.clients.get_mut(key.0) else { return };
+        client.state = State::Console;
+        log_login(core, key);
+        return session::greet_on_console(core, key);
+    }
+    if let Err(refusal) = enter_database(core, key, *proven) {
+        leave::refuse_login(core, key, refusal);
+    }
+}
+
+/// Counts a client among those who are let in, if it may be.
+fn take_seat(core: &mut Core, key: ClientKey, proven: &Proven) -> Result<(), Refusal> {
+    let config = &core.config;
+    let settings = &config.settings;
+    let Some(client) = core.clients.get_mut(key.0) else { return Ok(()) };
+    let Introduction { user, database, .. } = &proven.introduction;
+    (client.identity.user, client.identity.database) = (user.as_str().into(), database.as_str().into());
+    let console = config::is_console(database);
+    if console {
+        client.identity.admin =
+            proven.own_account || settings.auth_type == AuthType::Any || settings.admin_users.has(user);
+        if !client.identity.admin && !settings.stats_users.has(user) {
+            return Err(Refusal::NotOnConsole(user.clone()));
+        }
+    } else if config.database(database).is_none() {
+        if proven.introduction.replication == Some(Replication::Physical) {
+            return Err(Refusal::NoReplication(database.clone()));
+        }
+        return Err(Refusal::NoDatabase(database.clone()));
+    } else if lock(&core.shared.orders.disabled).contains(database) {
+        return Err(Refusal::Disabled(database.clone()));
+    }
+    if client.identity.seat.is_taken() {
+        return Ok(());
+    }
+    // An administrator comes in when nobody else does.
+    let (most, most_of_user) =
+        if client.identity.admin { (0, 0) } else { (settings.max_client_conn, config.user_clients(user)) };
+    client.identity.seat.take(user, console, most, most_of_user)
+}
+
+fn enter_database(core: &mut Core, key: ClientKey, proven: Proven) -> Result<(), Refusal> {
+    let Proven { introduction, secret, client_key, place, .. } = proven;
+    let database: Rc<str> = introduction.database.as_str().into();
+    let user: Rc<str> = introduction.user.as_str().into();
+    take_parameters(core, key, &introduction);
+    log_login(core, key);
+    lock(&core.shared.learnt).learn(&core.config, &database, &user, secret, client_key);
+    if let Some(cluster) = core.config.cluster_of(&database) {
+        core.shared.board.user(cluster, &user);
+    }
+    let served_as: Rc<str> = core.config.pool_user(&database, &user).into();
+    let pool_key = size::pool_of(core, &database, &served_as);
+    if core.pools.get_mut(pool_key.0).is_some_and(|pool| std::mem::take(&mut pool.name.unproven)) {
+        size::size_pool(core, pool_key);
+    }
+    welcome::take_welcome(core, pool_key);
+    let (Some(client), Some(pool)) = (core.clients.get_mut(key.0), core.pools.get_mut(pool_key.0)) else {
+        return Ok(());
+    };
+    client.identity.place = place;
+    if introduction.replication.is_some() {
+        relay::enter_relay(core, key, pool_key, introduction);
+        sockets::flush_client(core, key);
+        return Ok(());
+    }
+    (client.route.pool, client.route.home) = (Some(pool_key), Some(pool_key));
+    client.state = State::Greeting;
+    pool.queue.clients += 1;
+    pool.queue.unused_since = None;
+    if let Some(why) = pool.why_down(core.now, core.config.settings.server_login_retry.0) {
+        leave::fatal(core, key, "08006", &why);
+        return Ok(());
+    }
+    if pool.greetings.welcome.is_some() {
+        greet(core, key);
+    } else {
+        pool.queue.greeting.push(key);
+        client.route.waiting_since = Some(core.now);
+        turns::later(core, After::Grow(pool_key));
+    }
+    sockets::flush_client(core, key);
+    Ok(())
+}
+
+fn log_login(core: &Core, key: ClientKey) {
+    if core.config.settings.log_connections {
+        crate::info!(of core.name_client(key); "login");
+    }
+}
+
+/// Takes the parameters of a startup packet over into the session.
+fn take_parameters(core: &mut Core, key: ClientKey, introduction: &Introduction) {
+    let add_host = core.config.settings.application_name_add_host;
+    let Some(client) = core.clients.get_mut(key.0) else { return };
+    client.identity.minor = introduction.minor;
+    for (name, value) in &introduction.parameters {
+        let with_host = (name == "application_name" && add_host)
+            .then(|| format!("{value} - {}:{}", client.identity.peer.host(), client.identity.peer.port()));
+        let value = with_host.as_deref().unwrap_or(value);
+        match core.parameters.tracked.place(name) {
+            Some(place) => client.session.vars.set(place, value),
+            None => {
+                let statement = format!("SET {name} = {}", assigned(name, value));
+                client.session.sets.set(&name.to_lowercase(), statement);
+            }
+        }
+    }
+}
+
+/// Tells a client what a server tells when a session begins; then it may begin.
+pub fn greet(core: &mut Core, key: ClientKey) {
+    if verify::verify_startup(core, key) {
+        return;
+    }
+    let Some(home) = core.clients.get(key.0).and_then(|client| client.route.home) else { return };
+    let Some(pool) = core.pools.get(home.0) else { return };
+    let Some(welcome) = pool.greetings.welcome.clone() else { return };
+    let told: Vec<&str> =
+        welcome.iter().map(|(name, value)| welcome::greets_with(core, home, &welcome, name, value)).collect();
+    let Some(client) = core.clients.get_mut(key.0) else { return };
+    client.session.vars.fill(&pool.greetings.defaults);
+    for ((name, _), value) in welcome.iter().zip(told) {
+        let own = core.parameters.tracked.place(name).and_then(|place| client.session.vars.get(place));
+        let verified = || client.session.verified.as_ref()?.told.iter().find(|(of, _)| of == name);
+        // Of the others this one is easily told, also where no server could be asked.
+        let mode = || client.session.startup.1.get(OWN).filter(|_| name == OWN).map(switch);
+        let told = own.or_else(|| verified().map(|(_, value)| &**value)).or_else(mode);
+        let value = told.unwrap_or(value).to_owned();
+        backend::write_parameter_status(client.io.out(), name, &value);
+    }
+    client.session.verified = None;
+    let Some(cancel_key) = cancel::new_cancel_key(core, key) else {
+        return leave::refuse_login(core, key, Refusal::Random);
+    };
+    let Some(client) = core.clients.get_mut(key.0) else { return };
+    backend::write_backend_key_data(client.io.out(), cancel_key.pid, &cancel_key.secret);
+    let message = &core.config.settings.login_notify_message;
+    if !message.is_empty() {
+        backend::write_notice(client.io.out(), "NOTICE", "00000", message);
+    }
+    backend::write_ready_for_query(client.io.out(), Status::Idle);
+    client.state = State::Ready;
+    client.route.waiting_since = None;
+    client.times.request_since = core.now;
+    sockets::flush_client(core, key);
+    turns::give_turn(core, Turn::Client(key));
+}
+
+/// The value of a switch, as servers tell it, that a SET in a startup packet's words gives it.
+fn switch(statement: &str) -> &'static str {
+    let value = statement.rsplit('=').next().unwrap_or_default().trim().trim_matches('\'').to_ascii_lowercase();
+    if matches!(value.as_str(), "1" | "t" | "tr" | "tru" | "true" | "y" | "ye" | "yes" | "on") { "on" } else { "off" }
+}

@@ -1,0 +1,240 @@
+//! What clients say, passed on to their servers.
+
+use crate::model::client::Discard;
+use crate::model::keys::ClientKey;
+use crate::model::request::Request;
+use crate::model::turn::{After, Step};
+use classify::{Kind, Verdict};
+use wire::backend::{self, Status};
+use wire::frame::HEADER;
+use wire::frontend::{self, tag};
+use wire::{Header, header};
+
+use crate::backend::hub;
+use crate::config::PoolMode;
+use crate::frontend::messages::{self, pass_on};
+use crate::frontend::{leave, names};
+use crate::pipeline::send;
+use crate::pools::checkout;
+use crate::reactor::{sockets, turns};
+use crate::router::route;
+use crate::state::Core;
+
+/// A Query up to this size is looked at before it is passed on; of a longer one the beginning is.
+const LOOKED_AT: usize = 65_536;
+
+/// The longest name of a statement or portal.
+const NAME: usize = 4096;
+
+/// Whether a statement may open a transaction block.
+fn may_leave_open(verdict: &Verdict) -> bool {
+    let ends = matches!(verdict.kind, Kind::Commit { chain: false } | Kind::Rollback { chain: false });
+    verdict.transaction && !(ends && verdict.statements == 1)
+}
+
+/// What becomes of the input of a client that has been greeted.
+pub fn ready_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
+    if let Some(step) = rest_of_message(core, key, left).or_else(|| behind_own_errand(core, key)) {
+        return step;
+    }
+    let head = match header(left) {
+        Ok(Some(head)) => head,
+        Ok(None) => return Step::More,
+        Err(error) => {
+            leave::fatal(core, key, "08P01", &error.to_string());
+            return Step::Took(left.len());
+        }
+    };
+    if let Some(step) = behind_own_units(core, key, head.tag) {
+        return step;
+    }
+    // What was judged is of this unit only: a later one may be as long, and of another client in the same place.
+    core.router.judged = None;
+    let step = finds_connection(core, key, head.tag, left)
+        .or_else(|| needs_no_server(core, key, head, left))
+        .or_else(|| is_discarded(core, key, head, left))
+        .or_else(|| is_not_there_yet(core, key, head, left));
+    if let Some(step) = step {
+        return step;
+    }
+    if matches!(head.tag, tag::QUERY | tag::EXECUTE) && hub::awaits_hub(core, key, head, left) {
+        return Step::Stop;
+    }
+    if !checkout::acquire(core, key, false) {
+        return Step::Stop;
+    }
+    match messages::pass_message(core, key, head, left) {
+        Ok(count) => Step::Took(count),
+        Err(error) => {
+            leave::fatal(core, key, "08P01", &error.to_string());
+            Step::Took(left.len())
+        }
+    }
+}
+
+/// The rest of a long message is thrown away, or passed on.
+fn rest_of_message(core: &mut Core, key: ClientKey, left: &[u8]) -> Option<Step> {
+    let Some(client) = core.clients.get_mut(key.0) else { return Some(Step::Took(left.len())) };
+    if client.input.dropping > 0 {
+        let count = client.input.dropping.min(left.len());
+        client.input.dropping -= count;
+        return Some(Step::Took(count));
+    }
+    if client.input.passing == 0 {
+        return None;
+    }
+    let server_key = client.checkout.server();
+    let step = pass_on(client, server_key.and_then(|server| core.servers.get_mut(server.0)), left);
+    if client.input.passing == 0 {
+        messages::long_query_ended(core, key);
+        // The unit may have ended while its client was still within a message.
+        if let Some(server) = server_key {
+            turns::later(core, After::Free(server));
+        }
+    }
+    Some(step)
+}
+
+/// Holds a client back while a statement of the pooler's own is under way on its connection.
+fn behind_own_errand(core: &mut Core, key: ClientKey) -> Option<Step> {
+    let client = core.clients.get_mut(key.0)?;
+    let server = core.servers.get(client.checkout.server()?.0)?;
+    if server.known.aligning.is_some() {
+        return Some(Step::Stop);
+    }
+    // What follows is void if what was named before has failed.
+    if matches!(server.exchange.requests.back(), Some(Request::HiddenSync | Request::Restore { .. })) {
+        client.checkout.behind_own = true;
+        return Some(Step::Stop);
+    }
+    None
+}
+
+/// Holds a client back while what it sends next depends on units of its own that are under way.
+fn behind_own_units(core: &mut Core, key: ClientKey, tag: u8) -> Option<Step> {
+    // The data of a COPY belongs to what is under way.
+    let copied = matches!(tag, tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL | tag::TERMINATE);
+    if !copied && must_follow(core, key) {
+        if let Some(client) = core.clients.get_mut(key.0) {
+            client.checkout.behind_own = true;
+        }
+        return Some(Step::Stop);
+    }
+    names::behind_names(core, key, tag)
+}
+
+/// Chooses a server of the cluster for the unit at the front of a client's input, and sends it down a pipelined
+/// connection if it may go there.
+fn finds_connection(core: &mut Core, key: ClientKey, tag: u8, left: &[u8]) -> Option<Step> {
+    let client = core.clients.get(key.0)?;
+    let may_be_read = matches!(tag, tag::QUERY | tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE);
+    let begins = may_be_read || matches!(tag, tag::CLOSE | tag::FUNCTION_CALL);
+    if client.checkout.server().is_none()
+        && client.route.home.is_some()
+        && begins
+        && let Some(step) = route::find_server(core, key, tag, left)
+    {
+        return Some(step);
+    }
+    let client = core.clients.get(key.0)?;
+    let pipelines = may_be_read && !client.checkout.needs_own || client.checkout.pipelined().is_some();
+    if pipelines && tag != tag::TERMINATE { send::pipeline(core, key, left) } else { None }
+}
+
+/// Messages that end the connection, or that no server need hear of.
+fn needs_no_server(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> Option<Step> {
+    let Some(client) = core.clients.get_mut(key.0) else { return Some(Step::Took(left.len())) };
+    let has_server = client.checkout.server().is_some();
+    match head.tag {
+        tag::TERMINATE => {
+            // What was sent before is the server's to do, though nobody waits for the answer.
+            if let Some(server) = client.checkout.server() {
+                sockets::flush_server(core, server);
+            }
+            leave::close_client(core, key, "client close request");
+            Some(Step::Took(left.len()))
+        }
+        tag::QUERY | tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE | tag::CLOSE | tag::FUNCTION_CALL => None,
+        // A Sync on its own needs no server, and neither does what belongs to a COPY that has ended.
+        tag::SYNC if !has_server && client.input.discard == Discard::No && head.body == 0 => {
+            client.input.unsynced = false;
+            backend::write_ready_for_query(client.io.out(), Status::Idle);
+            Some(Step::Took(HEADER))
+        }
+        tag::FLUSH | tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL if !has_server => {
+            client.input.dropping = head.body;
+            Some(Step::Took(HEADER))
+        }
+        tag::SYNC | tag::FLUSH | tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL => None,
+        other => {
+            leave::fatal(core, key, "08P01", &format!("invalid frontend message type {other}"));
+            Some(Step::Took(left.len()))
+        }
+    }
+}
+
+/// Throws away what belongs to a unit that was refused.
+fn is_discarded(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> Option<Step> {
+    let client = core.clients.get_mut(key.0).filter(|client| client.input.discard == Discard::Unit)?;
+    client.input.dropping = head.body;
+    // As in PostgreSQL, one that fails has ended the unnamed statement before it.
+    if head.tag == tag::QUERY || head.tag == tag::PARSE && left.get(HEADER).is_none_or(|first| *first == 0) {
+        client.prepared.unnamed = None;
+    }
+    if matches!(head.tag, tag::QUERY | tag::SYNC | tag::FUNCTION_CALL) {
+        client.input.discard = Discard::No;
+        client.input.unsynced = false;
+        backend::write_ready_for_query(client.io.out(), Status::Idle);
+    }
+    Some(Step::Took(HEADER))
+}
+
+/// Waits for what must be seen of a message before it can be passed on: all of it, or its names.
+fn is_not_there_yet(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> Option<Step> {
+    let come = left.get(HEADER..head.total()).or_else(|| left.get(HEADER..)).unwrap_or_default();
+    let is_whole = left.len() >= head.total();
+    let wanted = match head.tag {
+        tag::QUERY => head.body.min(LOOKED_AT),
+        tag::PARSE | tag::SYNC | tag::FLUSH => head.body,
+        tag::DESCRIBE | tag::CLOSE | tag::EXECUTE if head.body > NAME => {
+            leave::fatal(core, key, "08P01", "the name of a statement or portal is too long");
+            return Some(Step::Took(left.len()));
+        }
+        tag::DESCRIBE | tag::CLOSE | tag::EXECUTE => head.body,
+        tag::BIND if frontend::bind(come).is_none() => {
+            if !is_whole && come.len() <= 2 * NAME {
+                return Some(Step::More);
+            }
+            leave::fatal(core, key, "08P01", "malformed Bind");
+            return Some(Step::Took(left.len()));
+        }
+        _ => 0,
+    };
+    (left.len() < HEADER + wanted).then_some(Step::More)
+}
+
+/// Whether the next unit of a client may be sent only when those before it on the connection that it has have been
+/// answered: where these may open a transaction block, in statement pooling; and on a replica, since it may write where
+/// no transaction is open.
+fn must_follow(core: &Core, key: ClientKey) -> bool {
+    let Some(client) = core.clients.get(key.0) else { return false };
+    let Some(server) = client.checkout.server().and_then(|server| core.servers.get(server.0)) else { return false };
+    let Some(pool) = core.pools.get(server.pool.0) else { return false };
+    if !server.exchange.requests.back().is_some_and(Request::ends_clients_unit) {
+        return false;
+    }
+    let elsewhere = pool.cluster_of.home.is_some_and(|(home, id)| {
+        let cluster = core.pools.get(home.0).and_then(|home| home.cluster_of.cluster);
+        let view = cluster.and_then(|place| core.router.clusters.get(place));
+        view.is_some_and(|view| view.view().primary() != Some(id))
+    });
+    match pool.limits.mode {
+        PoolMode::Session => false,
+        PoolMode::Statement if server.exchange.may_hold(may_leave_open) => true,
+        // Within a transaction it belongs to that. Whether one is open the answer tells.
+        _ => {
+            let between = server.status == Status::Idle || server.exchange.may_hold(|verdict| verdict.transaction);
+            elsewhere && between && !client.session.pins.any()
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! What follows when `auth_query` has been answered, or has failed.
+
+use crate::model::keys::{ClientKey, ServerKey};
+use crate::model::request::Request;
+use crate::model::turn::Turn;
+use wire::{frame, frontend};
+
+use crate::frontend::{challenge, leave};
+use crate::password::Stored;
+use crate::pools::{checkin, free};
+use crate::reactor::{sockets, turns};
+use crate::refusal::Refusal;
+use crate::state::Core;
+use crate::state::login::Phase;
+
+/// Asks the server that was checked out to a client for its password.
+pub fn lookup(core: &mut Core, key: ClientKey) {
+    let Some(client) = core.clients.get(key.0) else { return };
+    let (Some(Phase::Lookup(lookup)), Some(server_key)) = (client.login_phase(), client.checkout.server()) else {
+        return;
+    };
+    let Some(server) = core.servers.get_mut(server_key.0) else { return };
+    let (query, user) = (&lookup.query, &client.identity.user);
+    let out = server.io.out();
+    frontend::write_parse(out, b"", &[query.as_bytes(), b"\0\0\0"].concat());
+    frame::write(out, frontend::tag::BIND, |out| {
+        out.extend_from_slice(b"\0\0\0\0\0\x01");
+        out.extend_from_slice(&i32::try_from(user.len()).unwrap_or(-1).to_be_bytes());
+        out.extend_from_slice(user.as_bytes());
+        out.extend_from_slice(b"\0\0");
+    });
+    frame::write(out, frontend::tag::EXECUTE, |out| out.extend_from_slice(b"\0\0\0\0\0"));
+    frontend::write_sync(out);
+    server.known.unnamed = None;
+    server.exchange.requests.push_back(Request::Lookup);
+    sockets::flush_server(core, server_key);
+}
+
+/// `auth_query` has been answered: its server is free, and the login goes on.
+pub fn lookup_done(core: &mut Core, key: ServerKey) {
+    let Some(server) = core.servers.get_mut(key.0) else { return };
+    let (client, report) = (server.client(), server.exchange.own_error.take());
+    checkin::detach(core, key);
+    free::free(core, key);
+    match (client, report) {
+        (Some(client), Some(report)) => lookup_failed(core, client, &report.message, true),
+        (Some(client), None) => end_lookup(core, client, None),
+        (None, _) => (),
+    }
+}
+
+/// The query has failed on the server, or there was no server to ask. What was said is for the log, not for
+/// strangers.
+pub fn lookup_failed(core: &mut Core, key: ClientKey, why: &str, by_query: bool) {
+    crate::warning!(of core.name_client(key); "auth_query: {why}");
+    let Some(client) = core.clients.get(key.0) else { return };
+    let Some(Phase::Lookup(lookup)) = client.login_phase() else { return };
+    let failure =
+        client.route.pool.and_then(|pool| core.pools.get(pool.0)).and_then(|pool| pool.connections.failure.as_ref());
+    let refused = failure.is_some_and(|failure| !failure.may_pass);
+    if lookup.own && (refused || by_query) {
+        // Perhaps there is no such database. Nobody is told so without a password.
+        end_lookup(core, key, Some(Stored::Nobody));
+    } else {
+        leave::refuse_login(core, key, Refusal::LookupFailed);
+    }
+}
+
+fn end_lookup(core: &mut Core, key: ClientKey, stored: Option<Stored>) {
+    let Some(client) = core.clients.get_mut(key.0) else { return };
+    let Some((login, phase)) = client.leave_login() else { return };
+    let Phase::Lookup(lookup) = phase else { return client.enter_login(login, phase) };
+    client.checkout.stop_waiting();
+    let pool = client.route.pool.take();
+    client.route.home = None;
+    if let Some(pool) = pool.and_then(|pool| core.pools.get_mut(pool.0)) {
+        pool.forget(key);
+    }
+    let stored = stored.unwrap_or(lookup.stored);
+    core.shared.secrets.saw(&stored);
+    if let Err(refusal) = challenge::looked_up(core, key, login, stored) {
+        leave::refuse_login(core, key, refusal);
+    }
+    sockets::flush_client(core, key);
+    turns::give_turn(core, Turn::Client(key));
+}

@@ -1,0 +1,539 @@
+//! Messages of clients, passed on to the server connection that they have. Names of prepared statements become names of
+//! the pooler's where connections are shared, and a server that does not know a statement is told it first.
+
+use std::borrow::Cow;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::model::keys::{ClientKey, PoolKey};
+use crate::model::lexing::{Lexing, Reading, UNCLEAR};
+use crate::model::request::Request;
+use crate::model::statement::{Statement, reading};
+use crate::model::turn::Step;
+use classify::{Verdict, Words};
+use wire::Header;
+use wire::backend::{self, Status};
+use wire::frame::HEADER;
+use wire::frontend::{self, Parse, Target, tag};
+
+use crate::backend::replies::NO_UNNAMED;
+use crate::router::{fingerprints, members};
+use crate::state::Core;
+use crate::state::client::Client;
+use crate::state::server::{Server, State as ServerState};
+
+/// Messages that are passed on as they are.
+fn pass_plain(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> Result<usize, wire::Error> {
+    let now = core.now;
+    let whole = left.len() >= head.total();
+    let verdict = verdict_of(core, key, head, left);
+    if matches!(head.tag, tag::QUERY | tag::EXECUTE) {
+        fingerprints::foresee_definition(core, key, verdict.as_deref());
+    }
+    let Some((client, server)) = core.pair(key) else { return Ok(head.total()) };
+    server.exchange.writes |= match head.tag {
+        tag::QUERY | tag::EXECUTE => !whole || verdict.as_deref().is_none_or(|verdict| !verdict.read_only),
+        tag => tag == tag::FUNCTION_CALL,
+    };
+    // The server flushes at a Sync as well, and is free again: nothing has run in this unit yet.
+    if head.tag == tag::FLUSH && left.len() == head.total() && only_names(client, server) {
+        frontend::write_sync(server.io.out());
+        client.input.unsynced = false;
+        server.exchange.requests.push_back(Request::HiddenSync);
+        return Ok(head.total());
+    }
+    note(client, server, head, left, verdict, now);
+    let come = head.total().min(left.len());
+    server.io.out().extend_from_slice(left.get(..come).unwrap_or_default());
+    client.input.passing = head.total() - come;
+    if head.tag == tag::QUERY && !whole {
+        let mut words = Box::<Words>::default();
+        words.read(left.get(HEADER..).unwrap_or_default());
+        client.input.words = Some(words);
+    }
+    Ok(come)
+}
+
+/// What is known of the statement that a message runs.
+fn verdict_of(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> Option<Arc<Verdict>> {
+    let (client, server) = core.pair(key)?;
+    match head.tag {
+        // What goes down a pipelined connection is known to touch nothing.
+        _ if matches!(server.state, ServerState::Pipelined) => None,
+        tag::QUERY if left.len() >= head.total() => {
+            let sql = left.get(HEADER..head.total()).unwrap_or_default();
+            look_at(core, key, sql.strip_suffix(b"\0").unwrap_or(sql))
+        }
+        // Too long to be kept: the words that have come tell what it may do.
+        tag::QUERY => look_at_part(core, key, left.get(HEADER..).unwrap_or_default()),
+        tag::EXECUTE => {
+            let bound = client.prepared.portal(frontend::portal(left.get(HEADER..).unwrap_or_default())).cloned();
+            bound.and_then(|statement| look_at_statement(core, key, &statement))
+        }
+        _ => None,
+    }
+}
+
+/// Takes note of what a message asks of the server.
+fn note(
+    client: &mut Client,
+    server: &mut Server,
+    head: Header,
+    left: &[u8],
+    verdict: Option<Arc<Verdict>>,
+    now: Instant,
+) {
+    match head.tag {
+        tag::QUERY => {
+            begin(client, server, now);
+            // As in PostgreSQL, a Query ends the unnamed statement.
+            let unnamed = client.prepared.unnamed.take();
+            server.known.unnamed = None;
+            server.exchange.requests.push_back(Request::Query(verdict, unnamed));
+        }
+        tag::FUNCTION_CALL => {
+            begin(client, server, now);
+            server.exchange.requests.push_back(Request::Call);
+        }
+        tag::EXECUTE => {
+            begin(client, server, now);
+            client.input.unsynced = true;
+            let portal = frontend::portal(left.get(HEADER..).unwrap_or_default());
+            server.exchange.requests.push_back(Request::Execute(client.prepared.portal(portal).cloned()));
+        }
+        // A server that takes in a COPY ignores it.
+        tag::SYNC if !server.exchange.copying => {
+            client.input.unsynced = false;
+            server.exchange.requests.push_back(Request::Sync);
+        }
+        tag::COPY_DONE | tag::COPY_FAIL => {
+            server.exchange.copying = false;
+            if !server.exchange.requests.is_empty() {
+                server.exchange.requests.push_back(Request::CopyEnd);
+            }
+        }
+        _ => (),
+    }
+}
+
+/// Whether servers know a client's named statements by names of ours: where connections are shared, and where they
+/// were when the client prepared the first of those that it has.
+fn renames(core: &mut Core, key: ClientKey) -> bool {
+    let Some((client, server)) = core.pair(key) else { return false };
+    let (kept, pool) = (client.prepared.renamed && !client.prepared.statements.is_empty(), server.pool);
+    let renames = kept || core.pools.get(pool.0).is_some_and(|pool| pool.limits.mode.lends());
+    if let Some(client) = core.clients.get_mut(key.0) {
+        client.prepared.renamed = renames;
+    }
+    renames
+}
+
+/// What is known of the text of a Query.
+pub fn look_at(core: &mut Core, key: ClientKey, sql: &[u8]) -> Option<Arc<Verdict>> {
+    let pool = core.clients.get(key.0)?.route.pool?;
+    fingerprints::fingerprint(core, key, pool, sql).ok().map(|fingerprint| fingerprint.verdict.clone())
+}
+
+/// The whole of a long Query has come: what its words allow is added to what its beginning allows, before the server
+/// has all of it.
+pub fn long_query_ended(core: &mut Core, key: ClientKey) {
+    let Some(words) = core.clients.get_mut(key.0).and_then(|client| client.input.words.take()) else { return };
+    let Some((_, server)) = core.pair(key) else { return };
+    let Some(Request::Query(Some(verdict), _)) = server.exchange.requests.back_mut() else { return };
+    let verdict = Arc::make_mut(verdict);
+    words.add_to(verdict);
+    let verdict = verdict.clone();
+    fingerprints::foresee_definition(core, key, Some(&verdict));
+}
+
+/// What the words at the beginning of a long Query allow.
+fn look_at_part(core: &mut Core, key: ClientKey, sql: &[u8]) -> Option<Arc<Verdict>> {
+    let pool = core.clients.get(key.0)?.route.pool?;
+    fingerprints::fingerprint_read(core, pool, sql, Lexing::Unclear).ok().map(|fingerprint| fingerprint.verdict.clone())
+}
+
+/// What is known of a prepared statement.
+pub fn look_at_statement(core: &mut Core, key: ClientKey, statement: &Rc<Statement>) -> Option<Arc<Verdict>> {
+    let pool = core.clients.get(key.0)?.route.pool?;
+    fingerprints::fingerprint_of_statement(core, pool, statement).ok().map(|fingerprint| fingerprint.verdict.clone())
+}
+
+/// Sees to it that a statement which a server is to parse anew is read as the client's session reads now: sessions
+/// that read otherwise must not meet it.
+fn read_anew(core: &mut Core, key: ClientKey, name: &[u8]) {
+    let Some(client) = core.clients.get(key.0) else { return };
+    let Some(statement) = client.prepared.statements.get(name).cloned() else { return };
+    let Some(server) = client.checkout.connection().and_then(|server| core.servers.get(server.0)) else { return };
+    if server.known.statements.has(&statement) {
+        return;
+    }
+    let home = members::home_of(core, server.pool);
+    let reading = session_reading(core, key);
+    if statement.reading == reading && reading != UNCLEAR {
+        return;
+    }
+    let lexing = fingerprints::lexing(core, key, statement.text());
+    let (Some(client), Some(pool)) = (core.clients.get_mut(key.0), core.pools.get_mut(home.0)) else { return };
+    let anew = pool.statements.share(&statement.definition, reading, lexing);
+    client.prepared.statements.insert(name.into(), anew);
+}
+
+fn pass_parse(core: &mut Core, key: ClientKey, body: &[u8]) -> Result<(), wire::Error> {
+    let parse = frontend::parse(body)?;
+    let now = core.now;
+    let limit = core.config.settings.kept_statements();
+    let renames = renames(core, key);
+    let Some(statement) = shared_statement(core, key, &parse, renames) else { return Ok(()) };
+    let Some((client, server)) = core.pair(key) else { return Ok(()) };
+    begin(client, server, now);
+    client.input.unsynced = true;
+    let name: Option<Box<[u8]>> = (!parse.name.is_empty()).then(|| parse.name.into());
+    let Some(name) = name.clone().filter(|_| renames) else {
+        frontend::write_parse(server.io.out(), parse.name, parse.definition);
+        let (unnamed, mut before) = (name.is_none(), None);
+        match &name {
+            None => {
+                server.known.unnamed = Some(statement.clone());
+                before = client.prepared.unnamed.replace(statement.clone());
+            }
+            Some(name) => drop(client.prepared.statements.insert(name.clone(), statement.clone())),
+        }
+        let statement = Some(statement);
+        let request = Request::Parse { statement, name, unnamed, hidden: false, taken: None, before };
+        server.exchange.requests.push_back(request);
+        return Ok(());
+    };
+    if let Some(has) = client.prepared.statements.get(&name).cloned() {
+        // It is the server's to refuse a name that is taken; the statement itself stays.
+        prepare(server, &has, limit);
+        frontend::write_parse(server.io.out(), &has.name(), parse.definition);
+        let (name, taken) = (Some(name), Some(has));
+        let request = Request::Parse { statement: None, name, unnamed: false, hidden: false, taken, before: None };
+        server.exchange.requests.push_back(request);
+        return Ok(());
+    }
+    client.prepared.statements.insert(name.clone(), statement.clone());
+    if server.known.statements.uses(&statement) {
+        invent(client, server, backend::tag::PARSE_COMPLETE, Some(name), None);
+    } else {
+        send_parse(server, &statement, limit, Some(name), false, None);
+    }
+    Ok(())
+}
+
+/// The statement of a Parse, as all clients that mean the same share it. None where it has no name and servers keep it:
+/// then it has been passed on.
+fn shared_statement(core: &mut Core, key: ClientKey, parse: &Parse<'_>, renames: bool) -> Option<Rc<Statement>> {
+    let (_, server) = core.pair(key)?;
+    let member = server.pool;
+    let home = members::home_of(core, member);
+    let shared = renames && (!parse.name.is_empty() || keeps(core, key, home, parse.definition));
+    let reading = if shared { session_reading(core, key) } else { UNCLEAR };
+    let lexing = fingerprints::lexing(core, key, parse.query);
+    let renewals = fingerprints::fingerprints_of(core, home).map(|fingerprints| fingerprints.knowledge().renewals());
+    if let Some(pool) = core.pools.get_mut(member.0) {
+        pool.counts.totals.client_parses += 1;
+    }
+    // Statements are known by the same names on all servers of a cluster.
+    let pool = core.pools.get_mut(home.0)?;
+    pool.statements.renew(renewals);
+    let statement = pool.statements.share(parse.definition, reading, lexing);
+    if !parse.name.is_empty() || !statement.is_shared() {
+        return Some(statement);
+    }
+    if may_keep(core, home, &statement) {
+        pass_kept(core, key, statement);
+        return None;
+    }
+    Some(core.pools.get_mut(home.0)?.statements.share(parse.definition, UNCLEAR, lexing))
+}
+
+/// Whether a text without a name has come so often that servers are to keep it. That is for pipelined connections alone:
+/// in a transaction, what stands before the text may change what it means.
+fn keeps(core: &mut Core, key: ClientKey, home: PoolKey, definition: &[u8]) -> bool {
+    let threshold = core.config.settings.prepare_threshold;
+    let is_pipelined = core.pair(key).is_some_and(|(_, server)| matches!(server.state, ServerState::Pipelined));
+    let Some(pool) = core.pools.get_mut(home.0).filter(|_| is_pipelined && threshold > 0) else { return false };
+    pool.statements.unnamed.count(definition) as usize >= threshold
+}
+
+/// Whether nothing speaks against it that servers keep a statement that has no name.
+fn may_keep(core: &mut Core, home: PoolKey, statement: &Rc<Statement>) -> bool {
+    let now = core.now;
+    fingerprints::fingerprint_of_statement(core, home, statement)
+        .is_ok_and(|fingerprint| fingerprint.keeping.may_keep(now))
+}
+
+/// Passes on a Parse without a name of a statement that servers keep: one that knows it is not asked.
+fn pass_kept(core: &mut Core, key: ClientKey, statement: Rc<Statement>) {
+    let (now, limit) = (core.now, core.config.settings.kept_statements());
+    let Some((client, server)) = core.pair(key) else { return };
+    begin(client, server, now);
+    client.input.unsynced = true;
+    let before = client.prepared.unnamed.replace(statement.clone());
+    if server.known.statements.uses(&statement) {
+        invent(client, server, backend::tag::PARSE_COMPLETE, None, before);
+    } else {
+        send_parse(server, &statement, limit, None, false, before);
+    }
+}
+
+fn pass_bind(core: &mut Core, key: ClientKey, head: Header, names: frontend::Bind<'_>) -> Result<usize, wire::Error> {
+    let now = core.now;
+    let limit = core.config.settings.kept_statements();
+    let renames = renames(core, key);
+    let Some((_, server)) = core.pair(key) else { return Ok(head.total()) };
+    let pool = server.pool;
+    if let Some(pool) = core.pools.get_mut(pool.0) {
+        pool.counts.totals.binds += 1;
+    }
+    if renames {
+        read_anew(core, key, names.statement);
+    }
+    let Some((client, server)) = core.pair(key) else { return Ok(head.total()) };
+    begin(client, server, now);
+    client.input.unsynced = true;
+    let (statement, name) = name_on_server(client, server, names.statement, renames, limit);
+    client.prepared.portals.insert(names.portal.into(), statement.clone());
+    let consumed = names.portal.len() + 1 + names.statement.len() + 1;
+    let rest = head.body.saturating_sub(consumed);
+    let length = 4 + names.portal.len() + 1 + name.len() + 1 + rest;
+    let out = server.io.out();
+    out.push(tag::BIND);
+    out.extend_from_slice(&i32::try_from(length).unwrap_or(-1).to_be_bytes());
+    wire::frame::write_cstr(out, names.portal);
+    wire::frame::write_cstr(out, &name);
+    server.exchange.requests.push_back(Request::Bind(statement));
+    client.input.passing = rest;
+    Ok(HEADER + consumed)
+}
+
+fn pass_target(core: &mut Core, key: ClientKey, tag: u8, body: &[u8]) -> Result<(), wire::Error> {
+    let now = core.now;
+    let Ok(target) = frontend::target(tag, body) else {
+        // It is the server's to say what is wrong with it.
+        let Some((client, server)) = core.pair(key) else { return Ok(()) };
+        begin(client, server, now);
+        client.input.unsynced = true;
+        wire::frame::write(server.io.out(), tag, |out| out.extend_from_slice(body));
+        server.exchange.requests.push_back(if tag == tag::CLOSE { Request::Close } else { Request::Describe(None) });
+        return Ok(());
+    };
+    let limit = core.config.settings.kept_statements();
+    let renames = renames(core, key);
+    if let (Target::Statement(name), true) = (target, renames && tag == tag::DESCRIBE) {
+        read_anew(core, key, name);
+    }
+    let Some((client, server)) = core.pair(key) else { return Ok(()) };
+    begin(client, server, now);
+    client.input.unsynced = true;
+    let closes = tag == tag::CLOSE;
+    if let (Target::Statement(name), true) = (target, closes) {
+        // Others may use it on the server: only this client forgets it. The one without a name stays there too, since
+        // a Close that is skipped behind an error has closed nothing.
+        if name.is_empty() || renames {
+            let name = (!name.is_empty()).then(|| name.into());
+            let closed = match &name {
+                Some(name) => client.prepared.statements.remove(name),
+                None => client.prepared.unnamed.take(),
+            };
+            invent(client, server, backend::tag::CLOSE_COMPLETE, name, closed);
+            return Ok(());
+        }
+        client.prepared.statements.remove(name);
+    }
+    if let (Target::Portal(name), true) = (target, closes) {
+        client.prepared.portals.remove(name);
+    }
+    match target {
+        Target::Statement(name) if !closes => {
+            let (statement, name) = name_on_server(client, server, name, renames, limit);
+            frontend::write_statement_target(server.io.out(), tag, &name);
+            server.exchange.requests.push_back(Request::Describe(statement));
+            return Ok(());
+        }
+        _ => wire::frame::write(server.io.out(), tag, |out| out.extend_from_slice(body)),
+    }
+    server.exchange.requests.push_back(if closes { Request::Close } else { Request::Describe(None) });
+    Ok(())
+}
+
+/// Whether a client that has sent a Flush has so far only named and described statements in its unit, outside a
+/// transaction: then nothing depends on the connection that it has.
+fn only_names(client: &Client, server: &Server) -> bool {
+    let names = |request: &Request| {
+        matches!(
+            request,
+            Request::Parse { .. }
+                | Request::Describe(_)
+                | Request::Close
+                | Request::Evict(..)
+                | Request::Invented { .. }
+        )
+    };
+    client.input.unsynced
+        && client.prepared.portals.is_empty()
+        && !client.session.pins.any()
+        && server.status == Status::Idle
+        && !server.exchange.failed
+        && !matches!(server.state, ServerState::Pipelined)
+        && server.exchange.requests.iter().all(names)
+}
+
+/// Passes on what has come of a long message; without a server it is thrown away.
+pub fn pass_on(client: &mut Client, server: Option<&mut Server>, left: &[u8]) -> Step {
+    let count = client.input.passing.min(left.len());
+    if let (Some(server), Some(part)) = (server, left.get(..count)) {
+        server.io.out().extend_from_slice(part);
+        if let Some(words) = &mut client.input.words {
+            words.read(part);
+        }
+    }
+    client.input.passing -= count;
+    Step::Took(count)
+}
+
+/// Notes the time when a unit is begun.
+fn begin(client: &mut Client, server: &mut Server, now: Instant) {
+    if server.exchange.requests.is_empty() {
+        client.times.request_since = now;
+        server.life.state_since = now;
+        server.exchange.answered = false;
+    }
+    client.times.transaction_since.get_or_insert(now);
+}
+
+/// Gives a client an answer that no server was asked for, in its turn.
+fn invent(client: &mut Client, server: &mut Server, tag: u8, name: Option<Box<[u8]>>, closed: Option<Rc<Statement>>) {
+    if server.exchange.requests.is_empty() && !server.exchange.failed {
+        if let Some(out) = crate::backend::replies::sink(server, Some(client)) {
+            backend::write_empty(out, tag);
+        }
+    } else {
+        server.exchange.requests.push_back(Request::Invented { tag, name, closed });
+    }
+}
+
+/// Makes sure that a server knows a statement; the client does not see it.
+fn prepare(server: &mut Server, statement: &Rc<Statement>, limit: usize) {
+    if !server.known.statements.uses(statement) {
+        send_parse(server, statement, limit, None, true, None);
+    }
+}
+
+/// Has a server prepare a statement by its name of the pooler's, once what must make room for it is closed.
+fn send_parse(
+    server: &mut Server,
+    statement: &Rc<Statement>,
+    limit: usize,
+    name: Option<Box<[u8]>>,
+    hidden: bool,
+    before: Option<Rc<Statement>>,
+) {
+    for closed in server.known.statements.add(statement, limit) {
+        frontend::write_statement_target(server.io.out(), tag::CLOSE, &closed.name());
+        server.exchange.requests.push_back(Request::Evict(closed));
+    }
+    frontend::write_parse(server.io.out(), &statement.name(), &statement.definition);
+    let prepared = Some(statement.clone());
+    let request = Request::Parse { statement: prepared, name, unnamed: false, hidden, taken: None, before };
+    server.exchange.requests.push_back(request);
+}
+
+/// Whether the last Parse of the unnamed statement has been answered, or is of the same unit as what comes now. One of
+/// a unit before may be cancelled yet, and leave the statement of somebody else.
+fn parse_is_safe(server: &Server) -> bool {
+    for request in server.exchange.requests.iter().rev() {
+        match request {
+            Request::Parse { unnamed: true, .. } => return true,
+            request if request.ends_unit() => return false,
+            _ => (),
+        }
+    }
+    true
+}
+
+/// The statement that a client means, made known to the server, and its name there. A name that the client does not
+/// have is passed on as it is, and the server's error is the right one.
+fn name_on_server<'a>(
+    client: &Client,
+    server: &mut Server,
+    name: &'a [u8],
+    renames: bool,
+    limit: usize,
+) -> (Option<Rc<Statement>>, Cow<'a, [u8]>) {
+    if name.is_empty() {
+        let Some(statement) = client.prepared.unnamed.clone() else {
+            return (None, NO_UNNAMED.into());
+        };
+        if statement.is_shared() && server.known.statements.uses(&statement) {
+            let name = statement.name();
+            return (Some(statement), name.into());
+        }
+        let is_there = server.known.unnamed.as_ref().is_some_and(|unnamed| Rc::ptr_eq(unnamed, &statement));
+        if !is_there || !parse_is_safe(server) {
+            frontend::write_parse(server.io.out(), b"", &statement.definition);
+            let statement = Some(statement.clone());
+            server.known.unnamed = statement.clone();
+            let request =
+                Request::Parse { statement, name: None, unnamed: true, hidden: true, taken: None, before: None };
+            server.exchange.requests.push_back(request);
+        }
+        return (Some(statement), name.into());
+    }
+    match client.prepared.statements.get(name).cloned() {
+        Some(statement) if renames => {
+            prepare(server, &statement, limit);
+            let name = statement.name();
+            (Some(statement), name.into())
+        }
+        known => (known, name.into()),
+    }
+}
+
+/// Passes one whole message on to the client's server.
+pub fn pass_message(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> Result<usize, wire::Error> {
+    let body = left.get(HEADER..head.total());
+    match (head.tag, body) {
+        (tag::PARSE, Some(body)) => pass_parse(core, key, body).map(|()| head.total()),
+        (tag::DESCRIBE | tag::CLOSE, Some(body)) => pass_target(core, key, head.tag, body).map(|()| head.total()),
+        (tag::BIND, _) => match frontend::bind(left.get(HEADER..).unwrap_or_default()) {
+            Some(names) => {
+                let taken = pass_bind(core, key, head, names)?;
+                let end = head.total().min(left.len());
+                let Some(rest) = left.get(taken..end).filter(|rest| !rest.is_empty()) else { return Ok(taken) };
+                let Some((client, server)) = core.pair(key) else { return Ok(end) };
+                server.io.out().extend_from_slice(rest);
+                client.input.passing = client.input.passing.saturating_sub(rest.len());
+                Ok(end)
+            }
+            None => Err(wire::Error::Short { tag: tag::BIND, field: "the names" }),
+        },
+        _ => pass_plain(core, key, head, left),
+    }
+}
+
+/// How a client's session reads the text of statements now; unclear within a transaction that may have changed
+/// settings that the server does not tell, within one that has failed (whether it may be prepared is the server's to
+/// say), and where the client may have temporary tables, which others do not mean by the same names.
+fn session_reading(core: &mut Core, key: ClientKey) -> Reading {
+    let Some((client, server)) = core.pair(key) else { return UNCLEAR };
+    let unclear = client.session.unclear
+        || client.session.pins.any()
+        || server.status == Status::Failed
+        || fingerprints::sets_under_way(client, server);
+    if !matches!(server.state, ServerState::Pipelined) && unclear {
+        return UNCLEAR;
+    }
+    if let Some((vars, sets, reading)) = &client.session.reading
+        && vars.is(&client.session.vars)
+        && sets.is(&client.session.sets)
+    {
+        return *reading;
+    }
+    let Some(client) = core.clients.get_mut(key.0) else { return UNCLEAR };
+    let reading = reading(&client.session.vars, &client.session.sets, &core.parameters.tracked);
+    client.session.reading = Some((client.session.vars.clone(), client.session.sets.clone(), reading));
+    reading
+}

@@ -1,0 +1,92 @@
+//! The names that clients give their prepared statements, while the units that give them are in flight.
+//!
+//! A name is taken note of when its Parse is sent, since what follows in the same unit relies on it. Whether it holds is
+//! known only when that has been answered: a unit that fails takes with it whatever of it had not been done. So a unit
+//! of the extended protocol waits for those of its client before it that prepare or forget statements, and so does one
+//! behind a Parse of ours that its server connection needed. Only the first use of a statement ever waits, and what
+//! stands behind a statement that forgets names in the unit of the two.
+
+use crate::model::keys::{ClientKey, ServerKey};
+use crate::model::request::Request;
+use crate::model::turn::{Step, Turn};
+use wire::frontend::tag;
+
+use crate::reactor::turns;
+use crate::state::Core;
+
+/// Holds back a client whose next unit may use names that depend on how those before it are answered.
+pub fn behind_names(core: &mut Core, key: ClientKey, tag: u8) -> Option<Step> {
+    // The data of a COPY, and a Sync, belong to what is under way.
+    let begins = matches!(tag, tag::QUERY | tag::EXECUTE | tag::FUNCTION_CALL);
+    let names = matches!(tag, tag::PARSE | tag::BIND | tag::DESCRIBE | tag::CLOSE);
+    if (begins || names)
+        && let Some(step) = behind_reset(core, key)
+    {
+        return Some(step);
+    }
+    let client = core.clients.get_mut(key.0)?;
+    if !names {
+        return None;
+    }
+    if client.input.unsynced {
+        return behind_forgetting(core, key);
+    }
+    let depends = if let Some((pipeline, _)) = client.checkout.pipelined() {
+        let pipeline = core.servers.get(pipeline.0)?.pipeline.as_ref()?;
+        pipeline.units.iter().any(|unit| unit.client == Some(key) && !unit.names.is_empty())
+    } else {
+        let server = core.servers.get(client.checkout.server()?.0)?;
+        server.exchange.requests.iter().any(|request| request.is_about_names(server.status))
+    };
+    if !depends {
+        return None;
+    }
+    client.checkout.behind_own = true;
+    Some(Step::Stop)
+}
+
+/// Holds back a client within a unit that runs what forgets names, until the server has said that they are gone: what
+/// is prepared behind it stays.
+fn behind_forgetting(core: &mut Core, key: ClientKey) -> Option<Step> {
+    let client = core.clients.get_mut(key.0)?;
+    let server = core.servers.get_mut(client.checkout.server()?.0)?;
+    let (status, skips) = (server.status, server.exchange.skips);
+    // A Query without a Sync before it ends no unit of the extended protocol.
+    let forgets = |request: &Request| {
+        matches!(request, Request::Execute(_) | Request::Query(..)) && request.is_about_names(status)
+    };
+    let skipped =
+        server.exchange.failed && !server.exchange.requests.iter().any(|request| request.ends_failed_unit(skips));
+    let mut unit = server.exchange.requests.iter().rev().take_while(|request| !request.ends_failed_unit(true));
+    if skipped || !unit.any(forgets) {
+        return None;
+    }
+    wire::frame::write(server.io.out(), tag::FLUSH, |_| ());
+    client.checkout.behind_own = true;
+    Some(Step::Stop)
+}
+
+/// Lets a client go on that waits within a unit for the answer to a part of it. In a pipelined connection only whole
+/// units wait.
+pub fn look_again(core: &mut Core, key: ServerKey) {
+    let Some(client_key) = core.servers.get(key.0).and_then(|server| server.holder) else { return };
+    if core.clients.get_mut(client_key.0).is_some_and(|client| std::mem::take(&mut client.checkout.behind_own)) {
+        turns::give_turn(core, Turn::Client(client_key));
+    }
+}
+
+/// Holds back a client while a RESET of its own is under way that leads back to what it asked for at startup: the
+/// session is brought in line first.
+fn behind_reset(core: &mut Core, key: ClientKey) -> Option<Step> {
+    let client = core.clients.get_mut(key.0)?;
+    if client.input.unsynced || client.session.startup.1.is_empty() && client.session.startup.0.is_empty() {
+        return None;
+    }
+    let requests = &core.servers.get(client.checkout.server()?.0)?.exchange.requests;
+    // A RESET that has finished is restored when its unit has ended, which is told by another message.
+    if !requests.iter().any(Request::resets) && (requests.is_empty() || !client.session.pending.has_resets()) {
+        return None;
+    }
+    client.checkout.behind_own = true;
+    Some(Step::Stop)
+}

@@ -1,0 +1,109 @@
+//! What a client sends before it is asked for anything: a request for encryption, a cancel request, or the startup packet
+//! that says who it is.
+
+use crate::model::keys::ClientKey;
+use crate::model::turn::{Step, Turn};
+use wire::startup::{self, CancelKey, Packet};
+
+use crate::frontend::{enter, leave, login};
+use crate::io::TLS_HANDSHAKE;
+use crate::reactor::turns;
+use crate::refusal::Refusal;
+use crate::shared::Message;
+use crate::state::Core;
+use crate::state::client::State;
+use crate::sync::lock;
+
+/// Works on what a client sends before it has said who it is.
+pub fn startup_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
+    let plain = core.clients.get(key.0).is_some_and(|client| client.io.tls().is_none());
+    if plain && left.first() == Some(&TLS_HANDSHAKE) {
+        accept_tls(core, key, b"", left);
+        return Step::Took(left.len());
+    }
+    let (packet, length) = match startup::read(left) {
+        Ok(Some(read)) => read,
+        Ok(None) => return Step::More,
+        Err(error) => {
+            leave::refuse_login(core, key, error.into());
+            return Step::Took(left.len());
+        }
+    };
+    match packet {
+        Packet::SslRequest | Packet::GssEncRequest => {
+            // What came with the request cannot have been encrypted, and must not be taken for what follows.
+            let complaint = match (left.len() > length, plain) {
+                (true, _) => "data came before the answer to a request for encryption",
+                (_, false) => "encryption was asked for within TLS",
+                _ => {
+                    answer_encryption(core, key, &packet);
+                    return Step::Took(length);
+                }
+            };
+            leave::refuse_login(core, key, Refusal::Protocol(complaint.to_owned()));
+            Step::Took(left.len())
+        }
+        Packet::Cancel(cancel) => {
+            ask_to_cancel(core, key, cancel);
+            Step::Took(left.len())
+        }
+        Packet::Startup(startup) => match login::begin_login(core, key, &startup) {
+            Ok(None) => Step::Took(length),
+            Ok(Some(worker)) => {
+                // There it is worked on from the beginning.
+                if let Some(client) = core.clients.get_mut(key.0) {
+                    client.io.rest = left.to_vec();
+                }
+                enter::move_client(core, key, worker, None);
+                Step::Took(left.len())
+            }
+            Err(refusal) => {
+                leave::refuse_login(core, key, refusal);
+                Step::Took(left.len())
+            }
+        },
+    }
+}
+
+/// Passes a cancel request on to the worker of whom it names, if it names anybody.
+fn ask_to_cancel(core: &mut Core, key: ClientKey, cancel: CancelKey) {
+    let target = lock(&core.shared.cancels).get(&cancel).copied();
+    let asker = (core.id, key);
+    if target.is_none() && !core.shared.outside.pass_on(&core.shared, &cancel, asker) {
+        return leave::close_client(core, key, "cancel request");
+    }
+    // As with a server, the connection ends when the request has had its effect.
+    if let Some(client) = core.clients.get_mut(key.0) {
+        client.state = State::Cancels;
+    }
+    if let Some((worker, target)) = target {
+        core.shared.tell(worker, Message::Cancel(target, cancel, asker));
+    }
+}
+
+/// Answers a request for encryption: by TLS, or that there is none.
+fn answer_encryption(core: &mut Core, key: ClientKey, request: &Packet<'_>) {
+    let Some(client) = core.clients.get_mut(key.0) else { return };
+    let over_tcp = !client.io.socket.is_local();
+    if *request == Packet::SslRequest && over_tcp && core.config.tls.acceptor.is_some() {
+        accept_tls(core, key, b"S", b"");
+    } else {
+        client.io.out().push(b'N');
+    }
+}
+
+/// Begins TLS with a client: `before` goes out first, `held` is what has come of it.
+fn accept_tls(core: &mut Core, key: ClientKey, before: &[u8], held: &[u8]) {
+    let Some(client) = core.clients.get_mut(key.0) else { return };
+    let over_tcp = !client.io.socket.is_local();
+    let Some(acceptor) = core.config.tls.acceptor.as_ref().filter(|_| over_tcp) else {
+        return leave::close_client(core, key, "TLS was begun but is not configured");
+    };
+    match acceptor.clone().accept(before, held) {
+        Ok(session) => {
+            client.io.begin_tls(session);
+            turns::give_turn(core, Turn::Client(key));
+        }
+        Err(error) => leave::close_client(core, key, &format!("TLS: {error}")),
+    }
+}

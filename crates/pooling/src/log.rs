@@ -1,0 +1,113 @@
+//! Lines of the log: what is told, and of whom. Where they go is given from outside.
+
+use std::fmt::{Arguments, Display, Formatter};
+use std::sync::OnceLock;
+
+/// How much something matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    /// Good to know.
+    Log,
+    /// Someone should look at it.
+    Warning,
+}
+
+impl Level {
+    /// Its name in the log.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Log => "LOG",
+            Self::Warning => "WARNING",
+        }
+    }
+}
+
+/// Whom a line is about: a pool, a client or a server connection.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Subject {
+    /// The database that clients ask for.
+    pub database: String,
+    /// The clients' user.
+    pub user: String,
+    /// The address of the client, when it is about one.
+    pub client: Option<String>,
+    /// The address of the server, when it is about a connection to one.
+    pub server: Option<String>,
+}
+
+impl Display for Subject {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.database, self.user)?;
+        if let Some(client) = &self.client {
+            write!(f, "@{client}")?;
+        }
+        if let Some(server) = &self.server {
+            write!(f, " on {server}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes a line somewhere.
+pub type Sink = fn(Level, Option<&Subject>, Arguments<'_>);
+
+static SINK: OnceLock<Sink> = OnceLock::new();
+
+/// Sends all lines there from now on; the first one that is given stays.
+pub fn send_to(sink: Sink) {
+    SINK.get_or_init(|| sink);
+}
+
+/// Tells of an event; nobody, before somebody asks for lines.
+pub fn line(level: Level, subject: Option<&Subject>, text: Arguments<'_>) {
+    if let Some(sink) = SINK.get() {
+        sink(level, subject, text);
+    }
+}
+
+/// Logs what is good to know; `of SUBJECT;` before the text says whom it is about.
+#[macro_export]
+macro_rules! info {
+    (of $subject:expr; $($part:tt)*) => {
+        $crate::log::line($crate::log::Level::Log, Some(&$subject), format_args!($($part)*))
+    };
+    ($($part:tt)*) => { $crate::log::line($crate::log::Level::Log, None, format_args!($($part)*)) };
+}
+
+/// Logs what someone should look at; `of SUBJECT;` before the text says whom it is about.
+#[macro_export]
+macro_rules! warning {
+    (of $subject:expr; $($part:tt)*) => {
+        $crate::log::line($crate::log::Level::Warning, Some(&$subject), format_args!($($part)*))
+    };
+    ($($part:tt)*) => { $crate::log::line($crate::log::Level::Warning, None, format_args!($($part)*)) };
+}
+
+/// Seconds since 1970 as a date and time.
+pub fn date_time(seconds: u64, millis: u32) -> String {
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    // Days to a civil date, in eras of 400 years that begin in March.
+    let shifted = days + 719_468;
+    let era = shifted / 146_097;
+    let day_of_era = shifted % 146_097;
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{millis:03}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_right_across_leap_years() {
+        assert_eq!(date_time(0, 0), "1970-01-01 00:00:00.000");
+        assert_eq!(date_time(951_827_696, 7), "2000-02-29 12:34:56.007");
+        assert_eq!(date_time(1_798_761_599, 999), "2026-12-31 23:59:59.999");
+    }
+}

@@ -1,0 +1,256 @@
+//! What a client has said and not been answered, and its session, wherever its units run.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::rc::Rc;
+
+use classify::Words;
+use wire::backend;
+
+use crate::model::lexing::Reading;
+use crate::model::pins::Pins;
+use crate::model::session::{Change, Confirmed, Pending, Sets};
+use crate::model::statement::Statement;
+use crate::model::vars::{OWN, Tracked, Vars, assigned};
+
+/// More portals are not known beyond the units that they are of, however long a client pipelines.
+const MOST_PORTALS: usize = 1000;
+
+/// Why a client's messages are being thrown away.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Discard {
+    /// They are not.
+    #[default]
+    No,
+    /// A statement was refused before a server had it: the rest of it goes, and a ReadyForQuery ends it.
+    Unit,
+}
+
+/// How far a client's input has been worked on.
+#[derive(Debug, Default)]
+pub struct Input {
+    /// Bytes of a message that are still to be passed on.
+    pub passing: usize,
+    /// Bytes of a message that are still to be thrown away.
+    pub dropping: usize,
+    /// The words of a long Query whose end has not come.
+    pub words: Option<Box<Words>>,
+    /// Whether it has sent messages of the extended protocol since its last Sync.
+    pub unsynced: bool,
+    /// Whether its messages are thrown away.
+    pub discard: Discard,
+    /// Nothing is read from it: the pooler is suspended.
+    pub suspended: bool,
+    /// Answers of other workers that the console waits for.
+    pub console_waits: Option<u64>,
+}
+
+/// What a server has made of the settings in a startup packet.
+#[derive(Debug)]
+pub struct Verified {
+    /// The tracked ones as the server writes them.
+    pub vars: Vars,
+    /// The others that it has told of, by name.
+    pub told: Vec<(String, String)>,
+}
+
+/// A client's session, wherever its units run.
+#[derive(Debug, Default)]
+pub struct Session {
+    /// The values of tracked parameters that it has.
+    pub vars: Vars,
+    /// What else it has SET.
+    pub sets: Sets,
+    /// What it has told its session to change in the transaction that is open.
+    pub pending: Pending,
+    /// What it asked for when it connected: what RESET leads back to.
+    pub startup: (Vars, Sets),
+    /// What a server has made of that, until the client is greeted.
+    pub verified: Option<Rc<Verified>>,
+    /// What in its session cannot be carried elsewhere.
+    pub pins: Pins,
+    /// Its transaction may have changed settings in a way that is not followed.
+    pub unclear: bool,
+    /// How its session reads statements, and the settings for which that was found.
+    pub reading: Option<(Vars, Sets, Reading)>,
+}
+
+impl Session {
+    /// What sets the parameters that the client has reset in its transaction to the values that it started with, as SQL;
+    /// what the client is told of that goes to `told`.
+    pub fn restored(&mut self, tracked: &Tracked, told: &mut Vec<u8>) -> String {
+        if self.pending.is_empty() {
+            return String::new();
+        }
+        let mut statements = Vec::new();
+        for (place, name) in tracked.names().enumerate() {
+            let Some(value) = self.startup.0.get(place).filter(|_| self.pending.resets(name)) else {
+                continue;
+            };
+            statements.push((name.to_owned(), format!("SET {name}={}", assigned(name, value))));
+            if self.vars.get(place) != Some(value) {
+                backend::write_parameter_status(told, name, value);
+                self.vars.set(place, value);
+            }
+        }
+        let sets = self.startup.1.iter().filter(|(name, _)| self.pending.resets(name));
+        statements.extend(sets.map(|(name, statement)| (name.to_owned(), statement.to_owned())));
+        let mut sql = String::new();
+        let encoding = tracked.place("client_encoding").and_then(|place| self.vars.get(place));
+        let plain = encoding.is_some_and(classify::lexable_encoding);
+        for (name, statement) in statements {
+            // Within a transaction the encoding is the client's own, which may take what is beyond ASCII for something
+            // else.
+            if !plain && !statement.is_ascii() {
+                continue;
+            }
+            let _ = write!(sql, "{statement};");
+            if let Some(local) = self.pending.local(&name) {
+                let _ = write!(sql, "{local};");
+            }
+            self.pending.restore(name, statement);
+        }
+        sql
+    }
+
+    /// Believes what transactions that have committed have changed in their session, here and on the server connection;
+    /// what the client is told of that goes to `told`. Whether something is left on the connection that is to be
+    /// undone.
+    pub fn believe(&mut self, server: &mut Confirmed, tracked: &Tracked, told: &mut Vec<u8>) -> bool {
+        // What the client asked for at startup is what a reset leads back to; the server follows before the next unit.
+        for (place, name) in tracked.names().enumerate() {
+            if let Some(value) = self.startup.0.get(place).filter(|_| self.pending.resets(name))
+                && self.vars.get(place) != Some(value)
+            {
+                backend::write_parameter_status(told, name, value);
+                self.vars.set(place, value);
+            }
+        }
+        let mut leaves = false;
+        for change in self.pending.take() {
+            server.sets.apply_unless(&change, &Sets::default(), tracked);
+            // Where the pooler has made transactions read-only for a write too, its client may have undone that.
+            server.read_only &= change.name().is_some_and(|name| name != OWN);
+            self.sets.apply_unless(&change, &self.startup.1, tracked);
+            // Gone with a reset is also what the configuration has set for everybody.
+            leaves |= !server.base.is_empty() && !matches!(change, Change::Set { .. });
+        }
+        leaves
+    }
+
+    /// A transaction has ended, and taken back what it has done to the session if it `failed`.
+    pub fn transaction_ended(
+        &mut self,
+        server: &mut Confirmed,
+        tracked: &Tracked,
+        failed: bool,
+        told: &mut Vec<u8>,
+    ) -> bool {
+        // What an error has ended, the server has undone.
+        if failed {
+            self.pending.drop_all();
+            self.pins.rolled_back();
+        } else {
+            self.pending.keep();
+        }
+        let leaves = !self.pending.is_empty() && self.believe(server, tracked, told);
+        self.pins.committed();
+        self.unclear = false;
+        leaves
+    }
+
+    /// Whether what it creates may be temporary by what it asked for when it connected: a `search_path` that begins with
+    /// the session's schema for temporary objects. (A SET of such a path pins by itself.)
+    pub fn creates_temporary(&self) -> bool {
+        let path = self.startup.1.get("search_path");
+        self.startup.0.mention("pg_temp") || path.is_some_and(|statement| statement.contains("pg_temp"))
+    }
+
+    /// Takes over what a server has made of the settings in its startup packet.
+    pub fn take_verified(&mut self, verified: Rc<Verified>) {
+        self.vars.take_over(&verified.vars);
+        self.startup.0.take_over(&verified.vars);
+        self.verified = Some(verified);
+    }
+}
+
+/// The statements that a client has prepared.
+#[derive(Debug, Default)]
+pub struct Prepared {
+    /// Its named statements.
+    pub statements: BTreeMap<Box<[u8]>, Rc<Statement>>,
+    /// Servers know its named statements by names of ours, which they keep while there are any, whatever the pool's
+    /// mode becomes.
+    pub renamed: bool,
+    /// Its unnamed statement.
+    pub unnamed: Option<Rc<Statement>>,
+    /// Its portals in the transaction that is open, and the statements that they are of.
+    pub portals: BTreeMap<Box<[u8]>, Option<Rc<Statement>>>,
+}
+
+impl Prepared {
+    /// The statement that a portal is of, if that is known.
+    pub fn portal(&self, name: &[u8]) -> Option<&Rc<Statement>> {
+        self.portals.get(name)?.as_ref()
+    }
+
+    /// A transaction has ended: its portals are gone, unless a Bind of the next unit is on its way already.
+    pub fn transaction_ended(&mut self, last: bool) {
+        if last || self.portals.len() > MOST_PORTALS {
+            self.portals.clear();
+        }
+    }
+
+    /// The name that a Parse gives, when it is one that the client does not have yet.
+    pub fn new_name(&self, parse: &wire::frontend::Parse<'_>) -> Option<Box<[u8]>> {
+        (!parse.name.is_empty() && !self.statements.contains_key(parse.name)).then(|| parse.name.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use classify::Classifier;
+
+    use super::*;
+
+    fn session(startup: &[(&str, &str)], tracked: &Tracked) -> Session {
+        let mut session = Session::default();
+        for (name, value) in startup {
+            let place = tracked.place(name).unwrap();
+            session.vars.set(place, value);
+            session.startup.0.set(place, value);
+        }
+        session
+    }
+
+    fn runs(session: &mut Session, sql: &str, tag: &[u8]) {
+        let verdict = Classifier::new(1).classify(sql.as_bytes(), true).clone();
+        session.pending.finished(tag, verdict.kind_of(0));
+    }
+
+    #[test]
+    fn what_is_reset_in_a_transaction_gets_the_value_that_the_client_started_with() {
+        let tracked = Tracked::new(&[]);
+        let mut session = session(&[("client_encoding", "UTF8"), ("DateStyle", "German")], &tracked);
+        session.vars.set(tracked.place("DateStyle").unwrap(), "ISO");
+        runs(&mut session, "RESET DateStyle", b"RESET");
+        let mut told = Vec::new();
+        let sql = session.restored(&tracked, &mut told);
+        assert!(sql.contains("SET DateStyle="), "{sql}");
+        assert!(told.windows(6).any(|part| part == b"German"), "the client is told of it");
+        assert!(session.restored(&tracked, &mut told).is_empty(), "once is enough");
+    }
+
+    #[test]
+    fn what_a_transaction_has_set_is_believed_when_it_commits_and_not_when_it_fails() {
+        let tracked = Tracked::new(&[]);
+        for (failed, kept) in [(false, true), (true, false)] {
+            let mut session = session(&[("client_encoding", "UTF8")], &tracked);
+            let (mut server, mut told) = (Confirmed::default(), Vec::new());
+            runs(&mut session, "SET statement_timeout = 5", b"SET");
+            session.transaction_ended(&mut server, &tracked, failed, &mut told);
+            assert_eq!(session.sets.get("statement_timeout").is_some(), kept);
+            assert_eq!(server.sets.get("statement_timeout").is_some(), kept);
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! What a server was asked, and how far it has answered.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use classify::Verdict;
+use wire::backend::{Report, tag};
+
+use crate::model::known::Known;
+use crate::model::request::Request;
+
+/// Where the body of a long message goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Passing {
+    /// To the client.
+    On,
+    /// Nowhere.
+    Off,
+}
+
+/// What a server was asked, and how far it has answered.
+#[derive(Debug, Default)]
+pub struct Exchange {
+    /// What was asked and not answered.
+    pub requests: VecDeque<Request>,
+    /// An error has ended the unit at the head: what was asked up to its end will not be answered.
+    pub failed: bool,
+    /// What was asked up to the next Sync will not be answered, not even a Query.
+    pub skips: bool,
+    /// How many statements of the request at the head have finished.
+    pub finished: usize,
+    /// A statement of the unit at the head that may have changed settings has finished; the server tells of them when the
+    /// unit ends.
+    pub has_set: bool,
+    /// Whether part of a unit's answer has been passed on.
+    pub answered: bool,
+    /// It takes in a COPY.
+    pub copying: bool,
+    /// Bytes of a long message that are still to come, and where they go.
+    pub passing: (usize, Option<Passing>),
+    /// The error that a statement of ours has met.
+    pub own_error: Option<Report>,
+    /// What has been sent may have written, and its end has not been seen.
+    pub writes: bool,
+}
+
+impl Exchange {
+    /// Whether a message of this type answers the request at the head.
+    pub fn is_answered_by(&self, tag: u8) -> bool {
+        matches!(
+            (self.requests.front(), tag),
+            (Some(Request::Parse { .. }), tag::PARSE_COMPLETE)
+                | (Some(Request::Bind(_)), tag::BIND_COMPLETE)
+                | (Some(Request::Close | Request::Evict(..)), tag::CLOSE_COMPLETE)
+                | (Some(Request::Describe(_)), tag::ROW_DESCRIPTION | tag::NO_DATA)
+                | (
+                    Some(Request::Execute(_)),
+                    tag::COMMAND_COMPLETE | tag::EMPTY_QUERY_RESPONSE | tag::PORTAL_SUSPENDED
+                )
+        )
+    }
+
+    /// Whether one of the units that are under way has a statement such that this may be.
+    pub fn may_hold(&self, holds: impl Fn(&Verdict) -> bool) -> bool {
+        let holds = |verdict: Option<Arc<Verdict>>| verdict.is_none_or(|verdict| holds(&verdict));
+        self.requests.iter().any(|request| match request {
+            Request::Query(verdict, _) => holds(verdict.clone()),
+            Request::Execute(statement) => holds(statement.as_ref().and_then(|statement| statement.verdict())),
+            _ => false,
+        })
+    }
+
+    /// A unit has ended: the request that has ended it, and those before it that will not be answered, since an error
+    /// came first. None where nothing was asked.
+    pub fn end_unit(&mut self) -> Option<(Request, Vec<Request>)> {
+        (self.finished, self.has_set, self.copying) = (0, false, false);
+        let skips = std::mem::take(&mut self.skips);
+        let mut unanswered = Vec::new();
+        loop {
+            match self.requests.pop_front()? {
+                request if request.ends_failed_unit(skips) => return Some((request, unanswered)),
+                request => unanswered.push(request),
+            }
+        }
+    }
+
+    /// Ends of COPYs that no request stands before any more go: the server has ignored them.
+    pub fn pop_copy_ends(&mut self) {
+        while matches!(self.requests.front(), Some(Request::CopyEnd)) {
+            self.requests.pop_front();
+        }
+    }
+
+    /// The server takes in a COPY; whether its client's unit goes on behind it.
+    pub fn take_copy(&mut self) -> bool {
+        // The server ignores the Syncs that it finds in the stream of a COPY, which ends where its client ended it.
+        let end = self.requests.iter().position(|request| matches!(request, Request::CopyEnd));
+        self.copying = end.is_none();
+        let mut at = 0;
+        self.requests.retain(|request| {
+            at += 1;
+            !matches!(request, Request::Sync) || end.is_some_and(|end| at > end)
+        });
+        // The unit goes on, unless the client has ended it behind the COPY; what it has begun since goes on too.
+        let extended = matches!(self.requests.front(), Some(Request::Execute(_)));
+        extended && !self.requests.iter().any(|request| matches!(request, Request::Sync))
+    }
+
+    /// What an error says about a prepared statement of the pooler's own: that the server does not have it, or has it
+    /// where it was thought not to, or that its plan is stale. Whoever uses the statement next prepares it afresh.
+    pub fn forgets_statement(&self, known: &mut Known, report: &Report) -> bool {
+        match (report.code.as_str(), self.requests.front()) {
+            ("26000", Some(Request::Bind(Some(statement)) | Request::Describe(Some(statement)))) => {
+                known.remove(statement);
+            }
+            ("42P05", Some(Request::Parse { statement: Some(statement), unnamed: false, .. })) => statement.renew(),
+            (
+                "0A000",
+                Some(
+                    Request::Bind(Some(statement))
+                    | Request::Describe(Some(statement))
+                    | Request::Execute(Some(statement)),
+                ),
+            ) if report.routine == "RevalidateCachedQuery" => statement.renew(),
+            _ => return false,
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(requests: impl IntoIterator<Item = Request>) -> Exchange {
+        Exchange { requests: requests.into_iter().collect(), ..Exchange::default() }
+    }
+
+    #[test]
+    fn behind_an_error_everything_up_to_the_sync_stays_unanswered() {
+        let mut exchange = asked([Request::Bind(None), Request::Query(None, None), Request::Sync, Request::Call]);
+        exchange.skips = true;
+        let (ended, unanswered) = exchange.end_unit().unwrap();
+        assert!(matches!(ended, Request::Sync));
+        assert_eq!(unanswered.len(), 2, "a Query is skipped too");
+        let (ended, unanswered) = exchange.end_unit().unwrap();
+        assert!(matches!(ended, Request::Call) && unanswered.is_empty());
+        assert!(exchange.end_unit().is_none(), "nothing was asked");
+    }
+
+    #[test]
+    fn syncs_within_the_stream_of_a_copy_are_not_answered() {
+        let mut exchange = asked([Request::Execute(None), Request::Sync, Request::CopyEnd, Request::Sync]);
+        assert!(!exchange.take_copy(), "the Sync behind the COPY ends the unit");
+        assert!(!exchange.copying);
+        assert_eq!(exchange.requests.len(), 3);
+        let mut exchange = asked([Request::Execute(None), Request::Sync]);
+        assert!(exchange.take_copy() && exchange.copying);
+        assert_eq!(exchange.requests.len(), 1);
+        let mut exchange = asked([Request::Query(None, None)]);
+        assert!(!exchange.take_copy(), "a Query ends by itself");
+    }
+}

@@ -1,0 +1,197 @@
+//! The statements that a server connection knows. They go with it when it is handed to another worker: names are the
+//! same on all.
+
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+
+use classify::Same;
+
+use crate::model::statement::{Statement, StatementId};
+
+/// A statement as a server connection knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Prepared {
+    /// Which statement.
+    pub id: StatementId,
+    /// Which generation of it.
+    pub generation: u64,
+    /// Whether the server still has it is not known.
+    doubtful: bool,
+    /// When it was used last, by the clock of its connection.
+    used: u64,
+}
+
+impl Prepared {
+    /// Its name on the server.
+    pub fn name(&self) -> Vec<u8> {
+        self.id.name(self.generation)
+    }
+
+    /// Whether it is the statement as it is now. What has been prepared afresh elsewhere is newer than what is known of
+    /// it here; what is doubtful is to be prepared afresh.
+    fn is(&self, statement: &Statement) -> bool {
+        let least = self.generation + u64::from(self.doubtful);
+        if statement.generation.get() < least {
+            statement.generation.set(least);
+        }
+        statement.generation.get() == self.generation
+    }
+}
+
+/// The statements that a server connection knows, the one used longest ago first to go.
+#[derive(Debug, Default)]
+pub struct Known {
+    by_id: HashMap<StatementId, Prepared, BuildHasherDefault<Same>>,
+    clock: u64,
+}
+
+impl Known {
+    /// Whether the server knows it as it is now; counts as a use.
+    pub fn uses(&mut self, statement: &Statement) -> bool {
+        self.clock += 1;
+        let clock = self.clock;
+        self.by_id
+            .get_mut(&statement.id)
+            .filter(|prepared| prepared.is(statement))
+            .map(|prepared| prepared.used = clock)
+            .is_some()
+    }
+
+    /// Whether the server knows it as it is now.
+    pub fn has(&self, statement: &Statement) -> bool {
+        self.by_id.get(&statement.id).is_some_and(|prepared| prepared.is(statement))
+    }
+
+    /// Notes that it is being prepared; gives those that must be closed first: an earlier generation of it, and what is
+    /// too much for `limit`.
+    pub fn add(&mut self, statement: &Statement, limit: usize) -> Vec<Prepared> {
+        self.clock += 1;
+        let (id, generation) = (statement.id, statement.generation.get());
+        let before = self.by_id.insert(id, Prepared { id, generation, doubtful: false, used: self.clock });
+        let mut closed = Vec::from_iter(before);
+        while self.by_id.len() > limit.max(1) {
+            let oldest = self.by_id.values().min_by_key(|prepared| prepared.used).map(|prepared| prepared.id);
+            let Some(oldest) = oldest.and_then(|oldest| self.by_id.remove(&oldest)) else { break };
+            closed.push(oldest);
+        }
+        closed
+    }
+
+    /// Forgets one: it was not prepared after all.
+    pub fn remove(&mut self, statement: &Statement) {
+        self.by_id.remove(&statement.id);
+    }
+
+    /// Notes that one was not closed after all.
+    pub fn restore(&mut self, prepared: Prepared) {
+        self.by_id.entry(prepared.id).or_insert(prepared);
+    }
+
+    /// Whether the server still has them is not known: whoever uses one prepares it afresh, by another name.
+    pub fn doubt(&mut self) {
+        self.by_id.values_mut().for_each(|prepared| prepared.doubtful = true);
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.by_id.clear();
+    }
+
+    /// How many it knows.
+    pub fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use super::*;
+    use crate::model::lexing::Lexing;
+    use crate::model::statement::Statements;
+
+    fn statement(statements: &mut Statements, text: &str) -> Rc<Statement> {
+        statements.share(text.as_bytes(), 0, Lexing::Conforming)
+    }
+
+    #[test]
+    fn what_was_used_longest_ago_makes_room() {
+        let (mut statements, mut known) = (Statements::default(), Known::default());
+        let [one, two, three] = ["1", "2", "3"].map(|text| statement(&mut statements, text));
+        assert!(known.add(&one, 2).is_empty() && known.add(&two, 2).is_empty());
+        assert!(known.uses(&one));
+        let closed = known.add(&three, 2);
+        assert_eq!(closed.iter().map(Prepared::name).collect::<Vec<_>>(), [two.name()]);
+        assert!(known.has(&one) && !known.has(&two) && known.has(&three));
+    }
+
+    #[test]
+    fn what_was_not_closed_after_all_is_known_and_goes_first() {
+        let (mut statements, mut known) = (Statements::default(), Known::default());
+        let [one, two, three] = ["1", "2", "3"].map(|text| statement(&mut statements, text));
+        known.add(&one, 2);
+        known.add(&two, 2);
+        let closed = known.add(&three, 2);
+        // An error comes first: neither has been done, and what was sent last is undone first.
+        known.remove(&three);
+        closed.into_iter().for_each(|prepared| known.restore(prepared));
+        assert!(known.has(&one) && known.has(&two) && !known.has(&three));
+        assert_eq!(known.add(&three, 2).first().map(Prepared::name), Some(one.name()));
+    }
+
+    #[test]
+    fn another_generation_takes_the_place_of_the_one_before() {
+        let (mut statements, mut known) = (Statements::default(), Known::default());
+        let one = statement(&mut statements, "1");
+        let before = one.name();
+        known.add(&one, 2);
+        one.renew();
+        assert!(!known.uses(&one));
+        let closed = known.add(&one, 2);
+        assert_eq!((closed.len(), closed.first().map(Prepared::name).as_ref()), (1, Some(&before)));
+        // Its Parse fails in a unit that has skipped the Close: the server has the one before.
+        known.remove(&one);
+        closed.into_iter().for_each(|prepared| known.restore(prepared));
+        assert!(!known.uses(&one));
+        assert_eq!(known.add(&one, 2).first().map(Prepared::name), Some(before));
+        assert!(known.uses(&one));
+    }
+
+    #[test]
+    fn what_is_doubtful_is_prepared_by_another_name_and_closed_by_its_own() {
+        let (mut statements, mut known) = (Statements::default(), Known::default());
+        let one = statement(&mut statements, "1");
+        let before = one.name();
+        known.add(&one, 2);
+        known.doubt();
+        assert!(!known.has(&one) && !known.uses(&one));
+        assert_ne!(one.name(), before);
+        assert_eq!(known.add(&one, 2).first().map(Prepared::name), Some(before));
+        assert!(known.uses(&one));
+    }
+
+    #[test]
+    fn all_workers_mean_the_same_by_a_name() {
+        let (mut here, mut there, mut known) = (Statements::default(), Statements::default(), Known::default());
+        let (ours, theirs) = (statement(&mut here, "1"), statement(&mut there, "1"));
+        assert_eq!(ours.name(), theirs.name());
+        known.add(&ours, 2);
+        assert!(known.uses(&theirs), "the connection is handed over");
+        // What is prepared afresh there is newer than what is known of it here.
+        theirs.renew();
+        assert!(!known.uses(&theirs));
+        known.add(&theirs, 2);
+        assert!(known.uses(&ours));
+        assert_eq!(ours.name(), theirs.name());
+        // What is doubtful stays so wherever it goes.
+        known.doubt();
+        let third = statement(&mut Statements::default(), "1");
+        assert!(!known.uses(&third) && !known.uses(&ours) && third.name() == ours.name());
+    }
+}

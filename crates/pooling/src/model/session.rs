@@ -1,0 +1,504 @@
+//! The settings of a session: what a client has asked for, what a server connection is known to have, and the statements
+//! that make the second like the first.
+//!
+//! What is believed of a server connection is what the server has confirmed. A command that has finished is noted
+//! ([`Pending`]) and believed when its transaction has committed; what a transaction undoes, a failed COMMIT or a
+//! rollback to a savepoint, is dropped with it. An alignment is believed when its answer has come and was good.
+
+use std::fmt::Write;
+use std::rc::Rc;
+
+use classify::{Kind, Set, Value};
+
+use crate::model::vars::{Tracked, Vars};
+
+/// The parameters that a session has SET, in the order in which that must be done again. Tracked parameters are not
+/// among them: their values are [`Vars`].
+#[derive(Debug, Clone)]
+pub struct Sets(Rc<Vec<Setting>>);
+
+thread_local! {
+    /// What all have who have SET nothing; idle clients are many.
+    static NONE: Rc<Vec<Setting>> = Rc::default();
+}
+
+impl Default for Sets {
+    fn default() -> Self {
+        Self(NONE.with(Rc::clone))
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Setting {
+    /// The parameter, in lower case.
+    name: Box<str>,
+    /// The statement that sets it.
+    statement: Box<str>,
+}
+
+/// Parameters that no RESET ALL touches.
+const IDENTITY: [&str; 2] = ["session_authorization", "role"];
+/// Parameters that could end the pooler's own statements.
+const LIMITS: [&str; 3] = ["statement_timeout", "lock_timeout", "transaction_timeout"];
+/// Parameters that do not matter to how the text of a statement is read.
+const HARMLESS: [&str; 11] = [
+    "statement_timeout",
+    "lock_timeout",
+    "transaction_timeout",
+    "idle_in_transaction_session_timeout",
+    "idle_session_timeout",
+    "work_mem",
+    "maintenance_work_mem",
+    "application_name",
+    "client_min_messages",
+    "synchronous_commit",
+    "tcp_user_timeout",
+];
+
+/// What a SET or RESET changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// `SET name`.
+    Set {
+        /// The parameter, in lower case.
+        name: String,
+        /// The statement in canonical text.
+        statement: String,
+    },
+    /// `RESET name`, `SET name TO DEFAULT`.
+    Reset(String),
+    /// `RESET ALL`.
+    ResetAll,
+}
+
+impl Change {
+    /// The changes that a statement makes, if it is one SET or RESET; none for what lasts for its transaction.
+    fn of(kind: &Kind) -> Option<Vec<Self>> {
+        Some(match kind {
+            Kind::Set(sets) => sets.iter().filter(|set| !set.local).map(Self::of_set).collect(),
+            Kind::SetTransaction(_) => Vec::new(),
+            Kind::Reset { name: Some(name) } => vec![Self::Reset(name.clone())],
+            Kind::Reset { name: None } => vec![Self::ResetAll],
+            _ => return None,
+        })
+    }
+
+    fn of_set(set: &Set) -> Self {
+        match set.value {
+            Value::Default => Self::Reset(set.name.clone()),
+            _ => Self::Set { name: set.name.clone(), statement: set.statement.clone() },
+        }
+    }
+
+    /// The parameter, unless it is all of them.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Self::Set { name, .. } | Self::Reset(name) => Some(name),
+            Self::ResetAll => None,
+        }
+    }
+}
+
+impl Sets {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether these are one value, without a look at it.
+    pub fn is(&self, other: &Self) -> bool {
+        Rc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Whether these are the same, in the same order.
+    pub fn same(&self, other: &Self) -> bool {
+        Rc::ptr_eq(&self.0, &other.0) || self.0 == other.0
+    }
+
+    /// The statement that sets a parameter, if it is set.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|setting| *setting.name == *name).map(|setting| &*setting.statement)
+    }
+
+    /// Whether one of these parameters is set.
+    fn any(&self, names: &[&str]) -> bool {
+        self.0.iter().any(|setting| names.contains(&&*setting.name))
+    }
+
+    /// Whether transactions may have been made read-only, or read-write.
+    pub fn concern_read_only(&self) -> bool {
+        self.any(&["default_transaction_read_only"])
+    }
+
+    /// Sets a parameter, as a startup packet does.
+    pub fn set(&mut self, name: &str, statement: String) {
+        let settings = Rc::make_mut(&mut self.0);
+        settings.retain(|setting| *setting.name != *name);
+        settings.push(Setting { name: name.into(), statement: statement.into() });
+    }
+
+    /// Makes a change. What is reset leads back to `base`: for a client what it asked for at startup, for a server
+    /// connection nothing.
+    pub fn apply(&mut self, change: &Change, base: &Self) {
+        match change {
+            Change::Set { name, statement } => {
+                if name == "session_authorization" {
+                    self.remove("role");
+                }
+                self.set(name, statement.clone());
+            }
+            Change::Reset(name) => {
+                if name == "session_authorization" {
+                    self.remove("role");
+                }
+                self.remove(name);
+                self.restore(base, |of_base| of_base == name);
+            }
+            Change::ResetAll => {
+                Rc::make_mut(&mut self.0).retain(|setting| IDENTITY.contains(&&*setting.name));
+                self.restore(base, |of_base| !IDENTITY.contains(&of_base));
+            }
+        }
+    }
+
+    /// Makes a change, unless it is of a tracked parameter, whose value the server tells.
+    pub fn apply_unless(&mut self, change: &Change, base: &Self, tracked: &Tracked) {
+        if change.name().is_none_or(|name| tracked.place(name).is_none()) {
+            self.apply(change, base);
+        }
+    }
+
+    fn remove(&mut self, name: &str) {
+        if self.any(&[name]) {
+            Rc::make_mut(&mut self.0).retain(|setting| *setting.name != *name);
+        }
+    }
+
+    /// Takes over those of `base` that are chosen, before the session's identity changes.
+    fn restore(&mut self, base: &Self, chosen: impl Fn(&str) -> bool) {
+        let restored: Vec<Setting> = base.0.iter().filter(|setting| chosen(&setting.name)).cloned().collect();
+        if !restored.is_empty() {
+            Rc::make_mut(&mut self.0).splice(0..0, restored);
+        }
+    }
+
+    /// Appends the statements that set them. The limits come last: those before them need not keep within.
+    pub fn write(&self, sql: &mut String) {
+        let (limits, others): (Vec<&Setting>, Vec<&Setting>) =
+            self.0.iter().partition(|setting| LIMITS.contains(&&*setting.name));
+        for setting in others.into_iter().chain(limits) {
+            let _ = write!(sql, "{};", setting.statement);
+        }
+    }
+
+    /// Their names and statements.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|setting| (&*setting.name, &*setting.statement))
+    }
+
+    /// The settings as they go to another worker.
+    pub fn carry(&self) -> Vec<(String, String)> {
+        self.iter().map(|(name, statement)| (name.to_owned(), statement.to_owned())).collect()
+    }
+
+    /// Settings that come from another worker.
+    pub fn carried(settings: Vec<(String, String)>) -> Self {
+        if settings.is_empty() {
+            return Self::default();
+        }
+        let setting = |(name, statement): (String, String)| Setting { name: name.into(), statement: statement.into() };
+        Self(Rc::new(settings.into_iter().map(setting).collect()))
+    }
+
+    /// What of them matters to how the text of a statement is read.
+    pub fn write_reading(&self, text: &mut String) {
+        for setting in self.0.iter().filter(|setting| !HARMLESS.contains(&&*setting.name)) {
+            let _ = write!(text, "{}\0", setting.statement);
+        }
+    }
+}
+
+/// What a session has been told to change in the transaction that is open.
+#[derive(Debug, Default)]
+pub struct Pending {
+    noted: Vec<Noted>,
+    /// How many of these the server has committed, whatever comes of the rest.
+    kept: usize,
+}
+
+#[derive(Debug)]
+enum Noted {
+    Change(Change),
+    /// SET LOCAL of a parameter, and its statement, behind a RESET of it.
+    Local(Box<str>, Box<str>),
+    Savepoint(Box<str>),
+    /// A savepoint was made or released whose name is not known.
+    Blur,
+}
+
+/// More than this is not taken note of in one transaction: then what it leaves is not known.
+const MOST_NOTED: usize = 1000;
+
+/// What a finished command means for what is believed.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing, or it has been noted.
+    Noted,
+    /// DISCARD ALL: statements, what else was left and all settings are gone, whatever comes of the rest of its unit.
+    Discarded,
+    /// Parameters have changed in a way that the text does not tell.
+    Unknown,
+    /// Likewise, by a SET whose text cannot be read: it can be carried to no other connection.
+    Unread,
+}
+
+impl Pending {
+    /// Whether nothing has been noted.
+    pub fn is_empty(&self) -> bool {
+        self.noted.is_empty()
+    }
+
+    /// Drops all that was noted: the transaction has undone it.
+    pub fn drop_all(&mut self) {
+        self.noted.truncate(self.kept);
+    }
+
+    /// Keeps what was noted: the transaction has been committed.
+    pub fn keep(&mut self) {
+        self.noted.retain(|noted| matches!(noted, Noted::Change(_)));
+        self.kept = self.noted.len();
+    }
+
+    /// Takes what is kept, to be believed. That is done when no transaction is open: before, the server has not told of
+    /// the parameters that it reports, and those that are set to their startup values may be rolled back.
+    pub fn take(&mut self) -> Vec<Change> {
+        let noted = self.noted.drain(..std::mem::take(&mut self.kept));
+        noted.filter_map(|noted| if let Noted::Change(change) = noted { Some(change) } else { None }).collect()
+    }
+
+    /// Whether the last word on a parameter is that it is reset: the server has not been told of its startup value since.
+    pub fn resets(&self, name: &str) -> bool {
+        let word = self.noted.iter().rev().find_map(|noted| match noted {
+            Noted::Change(Change::Reset(reset)) if reset.eq_ignore_ascii_case(name) => Some(true),
+            Noted::Change(Change::Set { name: set, .. }) if set.eq_ignore_ascii_case(name) => Some(false),
+            Noted::Change(Change::ResetAll) if !IDENTITY.contains(&name) => Some(true),
+            _ => None,
+        });
+        word.unwrap_or(false)
+    }
+
+    /// What a parameter that is reset has been set to since, until its transaction ends.
+    pub fn local(&self, name: &str) -> Option<&str> {
+        let word = self.noted.iter().rev().find_map(|noted| match noted {
+            Noted::Local(set, statement) if set.eq_ignore_ascii_case(name) => Some(Some(&**statement)),
+            Noted::Change(change) if change.name().is_none_or(|changed| changed.eq_ignore_ascii_case(name)) => {
+                Some(None)
+            }
+            _ => None,
+        });
+        word.flatten()
+    }
+
+    /// Takes note of what lasts for the transaction where a startup value is still to be set, which would override it.
+    fn note_locals(&mut self, sets: &[Set]) {
+        for set in sets.iter().filter(|set| set.local && set.value != Value::Default) {
+            if self.resets(&set.name) {
+                self.noted.push(Noted::Local(set.name.as_str().into(), set.statement.as_str().into()));
+            }
+        }
+    }
+
+    /// Whether anything has been reset.
+    pub fn has_resets(&self) -> bool {
+        let resets = |noted: &Noted| matches!(noted, Noted::Change(Change::Reset(_) | Change::ResetAll));
+        self.noted.iter().any(resets)
+    }
+
+    /// Takes note that a parameter which was reset is being set to its startup value, by this statement. A rollback to a
+    /// savepoint before undoes that with the rest.
+    pub fn restore(&mut self, name: String, statement: String) {
+        self.noted.push(Noted::Change(Change::Set { name, statement }));
+    }
+
+    /// Takes note of a command that has finished with this tag; `kind` is what its text says, if that is known.
+    pub fn finished(&mut self, tag: &[u8], kind: Option<&Kind>) -> Outcome {
+        match (tag, kind) {
+            (b"SET" | b"RESET", kind) => match kind.and_then(Change::of) {
+                Some(changes) if self.noted.len() < MOST_NOTED => {
+                    self.noted.extend(changes.into_iter().map(Noted::Change));
+                    if let Some(Kind::Set(sets)) = kind {
+                        self.note_locals(sets);
+                    }
+                }
+                _ => return Outcome::Unread,
+            },
+            (b"SAVEPOINT", Some(Kind::Savepoint(name))) if self.noted.len() < MOST_NOTED => self.open(name),
+            (b"ROLLBACK", Some(Kind::RollbackTo(name))) => match self.savepoint(name) {
+                Some(place) => self.noted.truncate(place + 1),
+                None => return self.unclear(),
+            },
+            // Another of the same name may be meant by what follows.
+            (b"SAVEPOINT", _) => self.blur(),
+            (b"RELEASE", kind) if !matches!(kind, Some(Kind::Release(_))) => self.blur(),
+            (b"RELEASE", Some(Kind::Release(name))) => {
+                if let Some(place) = self.savepoint(name) {
+                    let mut at = 0;
+                    self.noted.retain(|noted| {
+                        at += 1;
+                        at <= place || !matches!(noted, Noted::Savepoint(_))
+                    });
+                }
+            }
+            (b"ROLLBACK", Some(Kind::Rollback { .. } | Kind::Commit { .. })) => self.drop_all(),
+            // Of the whole transaction or to a savepoint.
+            (b"ROLLBACK", _) => return self.unclear(),
+            (b"COMMIT", _) => self.keep(),
+            (b"DISCARD ALL", _) => {
+                let identity = IDENTITY.map(|name| Change::Reset(name.to_owned()));
+                self.noted = [Change::ResetAll].into_iter().chain(identity).map(Noted::Change).collect();
+                self.kept = self.noted.len();
+                return Outcome::Discarded;
+            }
+            _ => (),
+        }
+        Outcome::Noted
+    }
+
+    /// The place of the savepoint that a name means, if that is known.
+    fn savepoint(&self, name: &str) -> Option<usize> {
+        let means = |noted: &Noted| match noted {
+            Noted::Savepoint(known) => **known == *name,
+            Noted::Blur => true,
+            Noted::Change(_) | Noted::Local(..) => false,
+        };
+        self.noted.iter().rposition(means).filter(|place| !matches!(self.noted.get(*place), Some(Noted::Blur)))
+    }
+
+    fn open(&mut self, name: &str) {
+        // Drivers make one of the same name before each statement; nothing lies between them.
+        if !matches!(self.noted.last(), Some(Noted::Savepoint(last)) if **last == *name) {
+            self.noted.push(Noted::Savepoint(name.into()));
+        }
+    }
+
+    fn blur(&mut self) {
+        if !matches!(self.noted.last(), Some(Noted::Blur)) {
+            self.noted.push(Noted::Blur);
+        }
+    }
+
+    fn unclear(&mut self) -> Outcome {
+        if self.noted.len() == self.kept {
+            return Outcome::Noted;
+        }
+        self.drop_all();
+        Outcome::Unknown
+    }
+}
+
+/// What the session on a server connection shall be before a client's statement is sent there.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// What the client has SET.
+    pub sets: Sets,
+    /// Its values of the tracked parameters.
+    pub vars: Vars,
+    /// Whether its transactions are read-only, for statements that are taken for reads: a wrong guess then fails.
+    pub read_only: bool,
+}
+
+/// The session on a server connection, as the server has confirmed it.
+#[derive(Debug, Default)]
+pub struct Confirmed {
+    /// What has been SET.
+    pub sets: Sets,
+    /// The values of the tracked parameters that the server has told.
+    pub vars: Vars,
+    /// Whether the pooler has made its transactions read-only.
+    pub read_only: bool,
+    /// What `connect_query` sets, with a semicolon behind it: it holds under all that is set, and again after a reset.
+    pub base: Rc<str>,
+}
+
+/// The statements of an alignment.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Alignment {
+    /// What must hold already when the rest is sent: no limit of another client's, and the encoding of the text.
+    pub first: String,
+    /// The rest.
+    pub rest: String,
+}
+
+/// Undoes all that settings can be, but for the limits, which are lifted before.
+const RESET: &str = "RESET SESSION AUTHORIZATION;RESET ROLE;RESET ALL;";
+
+impl Confirmed {
+    /// Whether the session is as it shall be.
+    pub fn meets(&self, target: &Target) -> bool {
+        self.read_only == target.read_only && self.sets.same(&target.sets) && target.vars.same(&self.vars)
+    }
+
+    /// What must be said to bring the session to its target.
+    pub fn alignment(&self, target: &Target, tracked: &Tracked) -> Alignment {
+        let mut alignment = Alignment { first: self.lift_limits(), rest: String::new() };
+        let same_sets = self.sets.same(&target.sets);
+        let own_mode = self.sets.concern_read_only() || target.sets.concern_read_only();
+        let reset = !same_sets && !self.sets.is_empty()
+            || !alignment.first.is_empty()
+            || own_mode && (!same_sets || self.read_only != target.read_only);
+        let sql = &mut alignment.rest;
+        if reset {
+            sql.push_str(RESET);
+            sql.push_str(&self.base);
+        } else if self.read_only && !target.read_only {
+            sql.push_str("RESET default_transaction_read_only;");
+        }
+        target.vars.write_changes(&self.vars, reset, tracked, sql);
+        if target.read_only && (reset || !self.read_only) && !own_mode {
+            sql.push_str("SET default_transaction_read_only=on;");
+        }
+        if reset || !same_sets {
+            target.sets.write(sql);
+        }
+        // Among the client's own modes the last word is the pooler's.
+        if target.read_only && (reset || !self.read_only) && own_mode {
+            sql.push_str("SET default_transaction_read_only=on;");
+        }
+        if !alignment.rest.is_ascii() {
+            self.carry(target, tracked, &mut alignment);
+        }
+        alignment
+    }
+
+    /// Sees to it that text beyond ASCII is read as it was written: in the client's encoding, unless one character there
+    /// may hold what looks like a backslash or a quote; then as UTF-8.
+    fn carry(&self, target: &Target, tracked: &Tracked, alignment: &mut Alignment) {
+        let place = tracked.place("client_encoding");
+        let (own, wanted) = (place.and_then(|at| self.vars.get(at)), place.and_then(|at| target.vars.get(at)));
+        let wanted = wanted.or(own).unwrap_or("UTF8");
+        let carrier = if classify::lexable_encoding(wanted) { wanted } else { "UTF8" };
+        if own != Some(carrier) {
+            let _ = write!(alignment.first, "SET client_encoding={};", crate::model::vars::literal(carrier));
+        }
+        if carrier != wanted {
+            let _ = write!(alignment.rest, "SET client_encoding={};", crate::model::vars::literal(wanted));
+        }
+    }
+
+    /// The statements that keep limits of the session from ending what comes behind them; none where there are none.
+    pub fn lift_limits(&self) -> String {
+        let mut sql = String::new();
+        for limit in LIMITS.iter().filter(|limit| self.sets.any(&[limit])) {
+            let _ = write!(sql, "SET {limit}=0;");
+        }
+        sql
+    }
+
+    /// What must be said to undo all settings.
+    pub fn reset(&self) -> Alignment {
+        Alignment { first: self.lift_limits(), rest: format!("{RESET}{}", self.base) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

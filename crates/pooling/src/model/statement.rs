@@ -1,0 +1,373 @@
+//! Prepared statements. What a client prepares is remembered by its definition; each server connection [knows](crate::model::known)
+//! some of the definitions under names of ours, and is given one when a client binds it there.
+//!
+//! PostgreSQL reads literals when it parses, by the settings of the session: `'02/03/2024'::date` is one day or another.
+//! So a statement is shared only among sessions that read its text alike: their *reading* is part of what it is. So is
+//! how many definitions had been seen that may have changed tables, since PostgreSQL does not look again for the types and
+//! tables that it has found.
+//!
+//! Names are made of all that, and of nothing that one worker knows alone ([`StatementId`]).
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use classify::{Same, Verdict};
+
+use crate::model::digest::digest;
+use crate::model::fingerprint::Fingerprint;
+use crate::model::keeping::Counts;
+use crate::model::lexing::{Lexing, Reading, UNCLEAR};
+use crate::model::session::Sets;
+use crate::model::vars::{Tracked, Vars};
+
+/// What tells a statement from all others, the same on all workers: a hash of its definition, of how its text is read,
+/// and of the definitions of tables that had been seen before. One that is shared with nobody has a number in place of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct StatementId(u128);
+
+impl StatementId {
+    fn of(definition: &[u8], reading: Reading, renewals: Option<u64>) -> Self {
+        let renewals = renewals.unwrap_or(u64::MAX);
+        Self(digest(&[&reading.to_le_bytes(), &renewals.to_le_bytes(), definition]))
+    }
+
+    /// The name that servers know a generation of it by. Nobody can guess it, to put a statement of their own under it.
+    pub fn name(self, generation: u64) -> Vec<u8> {
+        const PREFIX: &[u8] = b"howdah_";
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut name = Vec::with_capacity(PREFIX.len() + 40);
+        name.extend_from_slice(PREFIX);
+        let digit = |of: u128| DIGITS[(of & 15) as usize];
+        name.extend((0..32).rev().map(|place| digit(self.0 >> (4 * place))));
+        if generation > 0 {
+            name.push(b'_');
+            name.extend_from_slice(generation.to_string().as_bytes());
+        }
+        name
+    }
+}
+
+/// A definition: a text with its parameter types.
+#[derive(Debug)]
+pub struct Statement {
+    /// What tells it from all others; the name on servers is made of it.
+    pub id: StatementId,
+    /// As it stands in a Parse.
+    pub definition: Box<[u8]>,
+    /// How its text is read.
+    pub reading: Reading,
+    /// How its text is taken apart into words and literals.
+    pub lexing: Lexing,
+    /// Its fingerprint, once that was asked for.
+    pub fingerprint: RefCell<Option<Rc<Fingerprint>>>,
+    /// Counted up when servers must prepare it afresh.
+    pub generation: Cell<u64>,
+    /// How many definitions had been seen that may have changed tables when it was prepared.
+    renewals: Option<u64>,
+}
+
+/// A statement on its way to another worker.
+#[derive(Debug)]
+pub struct Carried {
+    /// None where it is to be another statement.
+    id: Option<StatementId>,
+    generation: u64,
+    definition: Box<[u8]>,
+    reading: Reading,
+    lexing: Lexing,
+    renewals: Option<u64>,
+}
+
+impl Carried {
+    /// One of which only the text is known, and how that is taken apart: it is read as its session reads when a server
+    /// is to prepare it next.
+    pub fn anew(definition: Box<[u8]>, lexing: Lexing) -> Self {
+        Self { id: None, generation: 0, definition, reading: UNCLEAR, lexing, renewals: None }
+    }
+
+    /// As it stands in a Parse.
+    pub fn definition(&self) -> &[u8] {
+        &self.definition
+    }
+
+    /// How its text is taken apart.
+    pub fn lexing(&self) -> Lexing {
+        self.lexing
+    }
+}
+
+impl Statement {
+    /// The name that servers know it by.
+    pub fn name(&self) -> Vec<u8> {
+        self.id.name(self.generation.get())
+    }
+
+    /// Servers are to prepare it afresh, by another name.
+    pub fn renew(&self) {
+        self.generation.set(self.generation.get() + 1);
+    }
+
+    /// What another worker needs to know of it.
+    pub fn carry(&self) -> Carried {
+        let &Self { id, reading, lexing, renewals, .. } = self;
+        let (definition, generation) = (self.definition.clone(), self.generation.get());
+        Carried { id: Some(id), generation, definition, reading, lexing, renewals }
+    }
+
+    /// Its text.
+    pub fn text(&self) -> &[u8] {
+        self.definition.split(|&byte| byte == 0).next().unwrap_or_default()
+    }
+
+    /// Whether servers know it by its name, though its client may have given it none.
+    pub fn is_shared(&self) -> bool {
+        self.reading != UNCLEAR
+    }
+
+    /// What is known of it, if it has been looked at.
+    pub fn verdict(&self) -> Option<Arc<Verdict>> {
+        self.fingerprint.borrow().as_ref().map(|fingerprint| fingerprint.verdict.clone())
+    }
+}
+
+/// Whether a text has a literal that PostgreSQL reads as of the moment at which it analyses the text (`'now'`,
+/// `'today'`): who prepares it later means a later moment, and cannot share it. Where a quote may be escaped, any of
+/// these words counts.
+fn has_moment(text: &[u8]) -> bool {
+    const WORDS: [&[u8]; 4] = [b"now", b"today", b"tomorrow", b"yesterday"];
+    let dollar_quotes = |pair: &[u8]| matches!(pair, [b'$', next] if !next.is_ascii_digit());
+    let anywhere = text.contains(&b'\\') || text.windows(2).any(dollar_quotes);
+    if !anywhere && !text.contains(&b'\'') {
+        return false;
+    }
+    let literals = text.split(|&byte| byte == b'\'').enumerate().filter(|(place, _)| anywhere || place % 2 == 1);
+    let mut words = literals.flat_map(|(_, literal)| literal.split(|byte| !byte.is_ascii_alphabetic()));
+    words.any(|word| WORDS.iter().any(|moment| word.eq_ignore_ascii_case(moment)))
+}
+
+/// All definitions that clients of one pool have under names, or that servers keep without one.
+#[derive(Debug)]
+pub struct Statements {
+    by_id: HashMap<StatementId, Rc<Statement>, BuildHasherDefault<Same>>,
+    /// The number of the last that was shared with nobody.
+    last: u128,
+    sweep_at: usize,
+    renewals: Option<u64>,
+    /// How often texts without a name have come.
+    pub unnamed: Counts,
+}
+
+impl Default for Statements {
+    fn default() -> Self {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        // Each counts from a place of its own: nothing is asked of other workers for each number.
+        let first = digest(&[&COUNT.fetch_add(1, Ordering::Relaxed).to_le_bytes()]);
+        Self { by_id: HashMap::default(), last: first, sweep_at: 0, renewals: None, unnamed: Counts::default() }
+    }
+}
+
+impl Statements {
+    /// The statement of this definition, shared with all who use the same and read it alike.
+    pub fn share(&mut self, definition: &[u8], reading: Reading, lexing: Lexing) -> Rc<Statement> {
+        if reading == UNCLEAR {
+            return Rc::new(self.make(definition, lexing));
+        }
+        let id = StatementId::of(definition, reading, self.renewals);
+        if let Some(known) = self.by_id.get(&id) {
+            return known.clone();
+        }
+        if has_moment(definition) {
+            return Rc::new(self.make(definition, lexing));
+        }
+        let statement = Statement { id, reading, ..self.make(definition, lexing) };
+        self.insert(statement)
+    }
+
+    fn insert(&mut self, statement: Statement) -> Rc<Statement> {
+        if self.by_id.len() >= self.sweep_at.max(1000) {
+            self.sweep();
+        }
+        let statement = Rc::new(statement);
+        self.by_id.insert(statement.id, statement.clone());
+        statement
+    }
+
+    /// After so many definitions that may have changed tables: whoever prepares a statement now shares with nobody who
+    /// has prepared the same before the last of them.
+    pub fn renew(&mut self, renewals: Option<u64>) {
+        if self.renewals != renewals {
+            self.renewals = renewals;
+            self.sweep();
+        }
+    }
+
+    /// Forgets those that no client has.
+    fn sweep(&mut self) {
+        self.by_id.retain(|_, statement| Rc::strong_count(statement) > 1);
+        self.sweep_at = self.by_id.len() * 2;
+    }
+
+    /// One that is shared with nobody.
+    fn make(&mut self, definition: &[u8], lexing: Lexing) -> Statement {
+        self.last = self.last.wrapping_add(1);
+        Statement {
+            id: StatementId(self.last),
+            definition: definition.into(),
+            reading: UNCLEAR,
+            lexing,
+            fingerprint: RefCell::new(None),
+            generation: Cell::new(0),
+            renewals: self.renewals,
+        }
+    }
+
+    /// A statement that comes from another worker: shared with those who would have shared it there.
+    pub fn adopt(&mut self, carried: Carried) -> Rc<Statement> {
+        let Carried { id, generation, definition, reading, lexing, renewals } = carried;
+        let Some(id) = id else { return self.share(&definition, reading, lexing) };
+        if let Some(known) = self.by_id.get(&id) {
+            known.generation.set(known.generation.get().max(generation));
+            return known.clone();
+        }
+        let (generation, fingerprint) = (Cell::new(generation), RefCell::new(None));
+        let statement = Statement { id, definition, reading, lexing, fingerprint, generation, renewals };
+        if statement.is_shared() { self.insert(statement) } else { Rc::new(statement) }
+    }
+
+    /// How many are known.
+    pub fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// In which way a session with these settings reads statements.
+pub fn reading(vars: &Vars, sets: &Sets, tracked: &Tracked) -> Reading {
+    let mut text = String::new();
+    for (place, name) in tracked.names().enumerate() {
+        if name != "application_name" {
+            text.push_str(vars.get(place).unwrap_or("\u{1}"));
+            text.push('\0');
+        }
+    }
+    sets.write_reading(&mut text);
+    let reading = digest(&[text.as_bytes()]);
+    if reading == UNCLEAR { 0 } else { reading }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn share(statements: &mut Statements, definition: &[u8], reading: Reading) -> Rc<Statement> {
+        statements.share(definition, reading, Lexing::Conforming)
+    }
+
+    #[test]
+    fn a_name_says_text_types_reading_and_renewals() {
+        let (mut here, mut there) = (Statements::default(), Statements::default());
+        let one = share(&mut here, b"SELECT $1\0\0\x01\0\0\0\x17", 7);
+        assert_eq!(one.name(), share(&mut there, b"SELECT $1\0\0\x01\0\0\0\x17", 7).name());
+        let mut others = vec![
+            share(&mut there, b"SELECT $2\0\0\x01\0\0\0\x17", 7),
+            share(&mut there, b"SELECT $1\0\0\x01\0\0\0\x14", 7),
+            share(&mut there, b"SELECT $1\0\0\x01\0\0\0\x17", 8),
+        ];
+        for renewals in [Some(0), Some(1)] {
+            there.renew(renewals);
+            others.push(share(&mut there, b"SELECT $1\0\0\x01\0\0\0\x17", 7));
+        }
+        let mut names: Vec<_> = others.iter().chain([&one]).map(|statement| statement.name()).collect();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), 6);
+        there.renew(None);
+        assert_eq!(one.name(), share(&mut there, b"SELECT $1\0\0\x01\0\0\0\x17", 7).name());
+    }
+
+    #[test]
+    fn a_name_is_one_that_servers_keep_whole() {
+        for (generation, length) in [(0, 39), (7, 41), (u64::MAX, 60)] {
+            let name = StatementId(1 << 127 | 0xabc).name(generation);
+            assert!(name.starts_with(b"howdah_80000000000000000000000000000abc"));
+            assert_eq!(name.len(), length);
+        }
+    }
+
+    #[test]
+    fn what_is_shared_with_nobody_has_a_name_of_its_own() {
+        let mut workers = [Statements::default(), Statements::default()];
+        let mut names = Vec::new();
+        for statements in &mut workers {
+            for _ in 0..3 {
+                names.push(share(statements, b"SELECT 1", UNCLEAR).name());
+                names.push(share(statements, b"SELECT 'now'", 7).name());
+            }
+        }
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), 12);
+    }
+
+    #[test]
+    fn a_client_that_moves_shares_with_those_who_know_the_same() {
+        let (mut here, mut there) = (Statements::default(), Statements::default());
+        here.renew(Some(1));
+        there.renew(Some(2));
+        let (old, alone) = (share(&mut here, b"SELECT 1", 7), share(&mut here, b"SELECT 1", UNCLEAR));
+        old.renew();
+        let arrived = there.adopt(old.carry());
+        assert_eq!((arrived.name(), arrived.reading), (old.name(), 7));
+        assert!(Rc::ptr_eq(&arrived, &there.adopt(old.carry())), "two that come from there share");
+        assert!(!Rc::ptr_eq(&arrived, &share(&mut there, b"SELECT 1", 7)), "what it names may be another table by now");
+        let arrived = there.adopt(alone.carry());
+        assert_eq!((arrived.name(), arrived.is_shared()), (alone.name(), false));
+        // It comes back, and has been prepared afresh meanwhile.
+        arrived.renew();
+        assert_eq!(here.adopt(arrived.carry()).name(), arrived.name());
+        let known = there.adopt(old.carry());
+        known.renew();
+        assert!(Rc::ptr_eq(&old, &here.adopt(known.carry())));
+        assert_eq!(old.name(), known.name());
+    }
+
+    #[test]
+    fn what_no_client_has_is_forgotten_and_comes_again_by_the_same_name() {
+        let mut statements = Statements::default();
+        let name = share(&mut statements, b"SELECT 1", 7).name();
+        let kept = share(&mut statements, b"SELECT 2", 7);
+        statements.renew(Some(1));
+        assert_eq!(statements.len(), 1);
+        statements.renew(None);
+        assert_eq!(share(&mut statements, b"SELECT 1", 7).name(), name);
+        assert!(Rc::ptr_eq(&kept, &share(&mut statements, b"SELECT 2", 7)));
+        for number in 0..10_000 {
+            share(&mut statements, format!("SELECT {number}").as_bytes(), 7);
+            assert!(statements.len() <= 1000);
+        }
+    }
+
+    #[test]
+    fn what_is_read_as_of_a_moment_is_found() {
+        for text in [
+            "SELECT 'now'",
+            "SELECT $1, date ' TODAY '",
+            "SELECT E'\\'', 'tomorrow'",
+            "SELECT $$yesterday$$",
+            "'a''now'",
+        ] {
+            assert!(has_moment(text.as_bytes()), "{text}");
+        }
+        for text in ["SELECT now(), $1", "SELECT now(), 'unknown', 'snow'", "SELECT today FROM t WHERE a = 'b'"] {
+            assert!(!has_moment(text.as_bytes()), "{text}");
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! What servers answer on pipelined connections: cut apart at each ReadyForQuery, and given to the client of each unit.
+
+use std::time::Duration;
+
+use crate::model::keys::{ClientKey, ServerKey};
+use crate::model::pipeline::Unit;
+use crate::model::turn::{After, Turn};
+use balancer::Tried;
+use wire::backend::{Report, Status};
+
+use crate::backend::replies::{emit_invented, shown_name, write_renamed};
+use crate::pipeline::retry;
+use crate::reactor::turns;
+use crate::router::{freshness, members};
+use crate::state::Core;
+use crate::state::client::Client;
+use crate::state::cluster::SERIALIZABLE;
+use crate::state::server::Residue;
+
+/// A unit that answers more than this has its pipelined connection to itself until it ends.
+const LONGEST_ANSWER: usize = 65_536;
+
+/// How often a unit is asked again on account of its neighbours.
+const RETRIES: u8 = 8;
+
+/// How often a write is sent again that replicas refuse: a promotion takes seconds, a tenth of one lies between two.
+const REFUSALS: u8 = 100;
+
+/// The answer of a pipelined connection's unit has grown too long to be kept: it is passed on as it comes, and the
+/// pipelined connection is the unit's own until it ends.
+pub fn spill(core: &mut Core, key: ServerKey) {
+    let Some(server) = core.servers.get_mut(key.0) else { return };
+    let Some(pipeline) = server.pipeline.as_mut() else { return };
+    if !pipeline.forwarded && pipeline.stage.len() <= LONGEST_ANSWER {
+        return;
+    }
+    pipeline.forwarded = true;
+    pipeline.closed = true;
+    let Some(client_key) = pipeline.head() else {
+        pipeline.stage.clear();
+        return;
+    };
+    if let Some(client) = core.clients.get_mut(client_key.0) {
+        client.io.out().append(&mut pipeline.stage);
+        core.schedule.unflushed.push(Turn::Client(client_key));
+    }
+}
+
+/// An error in the answer to a pipelined connection's unit. It is the client's to see, unless the fault is ours or a
+/// neighbour's: then the unit is asked again.
+pub fn error(core: &mut Core, key: ServerKey, message: &[u8], report: &Report) {
+    let only_read = core.servers.get(key.0).is_some_and(|server| members::is_only_read(core, server));
+    let Some(server) = core.servers.get_mut(key.0) else { return };
+    let is_member = core.pools.get(server.pool.0).is_some_and(|pool| pool.cluster_of.home.is_some());
+    // It wrote where nothing may: on a replica, or against what was known of its functions. Nothing is done. The
+    // session's own read-only transactions are the client's to see.
+    let refused = report.code == "25006";
+    let wrote_to_replica = refused && is_member && (server.known.standby != Some(false) || only_read);
+    let session = &server.known.session;
+    let ours = refused && session.read_only && !session.sets.concern_read_only();
+    // A serializable transaction that a standby cannot do goes to the primary from now on.
+    let misrouted = report.code == "0A000" && report.routine == SERIALIZABLE && is_member;
+    let again = server.exchange.forgets_statement(&mut server.known.statements, report)
+        || wrote_to_replica
+        || ours
+        || misrouted;
+    let Some(pipeline) = server.pipeline.as_mut() else { return };
+    if (wrote_to_replica || ours)
+        && let Some(fingerprint) = pipeline.units.front().and_then(|unit| unit.fingerprint.as_ref())
+    {
+        fingerprint.was_misjudged();
+    }
+    let Some(client_key) = pipeline.head() else { return };
+    let client = core.clients.get_mut(client_key.0);
+    let may_again = |client: &Client| {
+        let retries = client.checkout.retries;
+        again && !pipeline.forwarded && (retries < RETRIES || wrote_to_replica && retries < REFUSALS)
+    };
+    match client {
+        Some(client) if may_again(client) => {
+            client.checkout.retries = client.checkout.retries.saturating_add(1);
+            // Its fingerprint may not be remembered: what has been refused as a write is not taken for a read again.
+            client.checkout.needs_own |= refused && !wrote_to_replica;
+            pipeline.again = true;
+            if wrote_to_replica {
+                client.route.waiting_since.get_or_insert(client.times.request_since);
+                let pool = server.pool;
+                retry::wrote_to_replica(core, pool, client_key);
+            }
+        }
+        client => {
+            pipeline.failed = true;
+            match client.and_then(|client| shown_name(&server.exchange.requests, client, &report.code)) {
+                Some((internal, shown)) => write_renamed(&mut pipeline.stage, message, &internal, &shown),
+                None => pipeline.stage.extend_from_slice(message),
+            }
+        }
+    }
+}
+
+/// A unit in a pipelined connection has been answered: its client gets the answer, the next is at the head.
+pub fn ready(core: &mut Core, key: ServerKey, message: &[u8], status: Status) {
+    if status != Status::Idle {
+        return turns::doom(core, key, "a statement that was taken for a read has left a transaction open");
+    }
+    let Some(pipeline) = core.servers.get_mut(key.0).and_then(|server| server.pipeline.as_mut()) else { return };
+    if std::mem::take(&mut pipeline.again) {
+        pipeline.stage.clear();
+        if let Some(client) = pipeline.head() {
+            retry::retry_units(core, key, client, 0);
+        }
+    }
+    let Some(server) = core.servers.get_mut(key.0) else { return };
+    let Some((unit, took)) = server.pipeline.as_mut().and_then(|pipeline| pipeline.finish_head(core.now)) else {
+        return turns::doom(core, key, "broken protocol: an answer that nothing asked for");
+    };
+    learn(core, key, &unit, took);
+    tell(core, key, unit.client, message);
+    let Some(server) = core.servers.get_mut(key.0) else { return };
+    let pool = server.pool;
+    if server.pipeline.as_ref().is_none_or(|pipeline| pipeline.units.is_empty()) {
+        turns::later(core, After::Free(key));
+    } else {
+        // The next unit may begin with an answer that the server is not asked for.
+        emit_invented(server, None);
+        turns::later(core, After::Share(pool));
+        turns::later(core, After::Stop(key));
+    }
+}
+
+/// Takes note of how long a unit took, and of what it may have left and have written.
+fn learn(core: &mut Core, key: ServerKey, unit: &Unit, took: Duration) {
+    let Some(server) = core.servers.get_mut(key.0) else { return };
+    if let Some(fingerprint) = &unit.fingerprint {
+        fingerprint.took(took, core.now);
+        if let Some(kept) = unit.kept {
+            fingerprint.keeping.took(kept, took, core.now);
+        }
+        if fingerprint.verdict.opaque {
+            server.known.residue = server.known.residue.max(Residue::Anything);
+        }
+    }
+    let alone = server.pipeline.as_ref().is_some_and(|pipeline| pipeline.alone);
+    if let Some(pool) = core.pools.get_mut(server.pool.0) {
+        pool.count_pipelined(server.at.place, took, alone);
+    }
+    if let Some(client) = unit.client
+        && !server.known.session.read_only
+    {
+        freshness::owe(core, client, key);
+    }
+}
+
+/// Gives a client the answer to its unit; what nobody waits for is thrown away.
+fn tell(core: &mut Core, key: ServerKey, client_key: Option<ClientKey>, message: &[u8]) {
+    let Some(pipeline) = core.servers.get_mut(key.0).and_then(|server| server.pipeline.as_mut()) else { return };
+    let Some((client_key, client)) = client_key.and_then(|key| Some((key, core.clients.get_mut(key.0)?))) else {
+        return pipeline.stage.clear();
+    };
+    client.deeds.queries += 1;
+    client.deeds.transactions += 1;
+    client.io.out().append(&mut pipeline.stage);
+    client.take_news();
+    client.io.out().extend_from_slice(message);
+    (client.checkout.attempts, client.checkout.retries, client.route.tried) = (0, 0, Tried::default());
+    client.times.request_since = core.now;
+    client.checkout.answered(1);
+    let goes_on = client.checkout.pipelined().is_none() && std::mem::take(&mut client.checkout.behind_own);
+    core.schedule.unflushed.push(Turn::Client(client_key));
+    if goes_on {
+        turns::give_turn(core, Turn::Client(client_key));
+    }
+}

@@ -1,0 +1,166 @@
+//! Units of pipelined connections that are asked again, or answered in their server's place: when servers die, clients
+//! cancel or leave, and neighbours take long.
+
+use crate::model::keys::{ClientKey, PoolKey, ServerKey};
+use crate::model::turn::Turn;
+use wire::backend::{self, Status};
+
+use crate::frontend::{leave, prepared};
+use crate::monitor::Met;
+use crate::pipeline::connection;
+use crate::reactor::turns;
+use crate::router::{freshness, members};
+use crate::state::Core;
+use crate::state::server::State;
+
+/// How often a unit that was at the head when its server died is asked again.
+const ATTEMPTS: u8 = 1;
+
+/// Takes back a client's units from the one at `from` on (in the pipelined connection's order), to be asked again: the
+/// pipelined connection's late answers to them are dropped.
+pub fn retry_units(core: &mut Core, key: ServerKey, client_key: ClientKey, from: usize) {
+    let Some(pipeline) = core.servers.get_mut(key.0).and_then(|server| server.pipeline.as_mut()) else { return };
+    let mut start = pipeline.done;
+    let mut bytes = Vec::new();
+    let mut count = 0;
+    let mut unnamed = None;
+    let mut names = Vec::new();
+    for (place, unit) in pipeline.units.iter_mut().enumerate() {
+        let end = start + unit.size;
+        if place >= from && unit.client == Some(client_key) {
+            bytes.extend_from_slice(pipeline.history.get(start..end).unwrap_or_default());
+            unit.client = None;
+            let before = unit.unnamed.take();
+            names.append(&mut unit.names);
+            if count == 0 {
+                unnamed = before;
+            }
+            count += 1;
+        }
+        start = end;
+    }
+    if let Some(client) = core.clients.get_mut(client_key.0) {
+        // Units behind the first may have prepared another, which those before them must not meet.
+        if count > 0 {
+            client.prepared.unnamed = unnamed;
+        }
+        // What they prepare is prepared when they are sent again, which may never be.
+        for name in names {
+            client.prepared.statements.remove(&name);
+        }
+        bytes.append(&mut client.io.rest);
+        client.io.rest = bytes;
+        client.checkout.answered(count);
+        client.checkout.behind_own = client.checkout.pipelined().is_some();
+    }
+    if let Some(pool) = core.servers.get(key.0).and_then(|server| core.pools.get_mut(server.pool.0)) {
+        pool.counts.totals.retried += count as u64;
+    }
+    turns::give_turn(core, Turn::Client(client_key));
+}
+
+/// A pipelined connection's connection is being closed: who waits for an answer is answered by another server, or told.
+pub fn leave(core: &mut Core, key: ServerKey, code: &str, why: &str) {
+    let Some(server) = core.servers.get_mut(key.0) else { return };
+    if !matches!(server.state, State::Pipelined) {
+        return;
+    }
+    let in_message = server.exchange.passing.0 > 0;
+    let member = core.pools.get(server.pool.0).and_then(|pool| pool.cluster_of.home);
+    let Some(pipeline) = core.servers.get_mut(key.0).and_then(|server| server.pipeline.as_mut()) else { return };
+    let (forwarded, failed) = (pipeline.forwarded, pipeline.failed && pipeline.forwarded);
+    let writes = pipeline.units.front().is_some_and(|unit| unit.writes);
+    if let Some(head) = pipeline.head() {
+        let tried = core.clients.get(head.0).map_or(0, |client| client.checkout.attempts);
+        if failed {
+            // It has been told of an error already.
+            connection::disown(core, key, 0);
+            end_unit(core, head);
+        } else if forwarded && in_message {
+            leave::close_client(core, head, &format!("server connection lost within a message: {why}"));
+        } else if writes {
+            // If it was committed all the same, its client's reads see it.
+            freshness::owe(core, head, key);
+            answer_head(
+                core,
+                key,
+                code,
+                &format!("server connection lost, the outcome of the statement is unknown: {why}"),
+            );
+        } else if forwarded || tried >= ATTEMPTS {
+            answer_head(core, key, code, &format!("server connection lost while it answered a read: {why}"));
+        } else if let Some(client) = core.clients.get_mut(head.0) {
+            client.checkout.attempts += 1;
+        }
+    }
+    if let Some((_, id)) = member {
+        let pipeline = core.servers.get(key.0).and_then(|server| server.pipeline.as_ref());
+        for client in pipeline.into_iter().flat_map(|pipeline| &pipeline.units).filter_map(|unit| unit.client) {
+            if let Some(client) = core.clients.get_mut(client.0) {
+                client.route.tried.add(id);
+            }
+        }
+    }
+    while let Some(client) = core
+        .servers
+        .get(key.0)
+        .and_then(|server| server.pipeline.as_ref())
+        .and_then(|pipeline| pipeline.units.iter().find_map(|unit| unit.client))
+    {
+        retry_units(core, key, client, 0);
+    }
+    connection::end(core, key);
+}
+
+/// Answers the unit at the head with an error in the server's place; its late answer is dropped.
+fn answer_head(core: &mut Core, key: ServerKey, code: &str, message: &str) {
+    let Some(pipeline) = core.servers.get_mut(key.0).and_then(|server| server.pipeline.as_mut()) else { return };
+    pipeline.stage.clear();
+    prepared::forget_names(core, key, 0);
+    let Some(client_key) = connection::disown(core, key, 0) else { return };
+    answer_unit(core, client_key, code, message);
+}
+
+/// Answers a unit of a client, the first that it has in its pipelined connection, with an error.
+pub fn answer_unit(core: &mut Core, client_key: ClientKey, code: &str, message: &str) {
+    let Some(client) = core.clients.get_mut(client_key.0) else { return };
+    backend::write_error(client.io.out(), "ERROR", code, message);
+    end_unit(core, client_key);
+}
+
+/// Ends a unit of a client, the first that it has in its pipelined connection.
+fn end_unit(core: &mut Core, client_key: ClientKey) {
+    let Some(client) = core.clients.get_mut(client_key.0) else { return };
+    backend::write_ready_for_query(client.io.out(), Status::Idle);
+    client.checkout.attempts = 0;
+    client.checkout.answered(1);
+    if client.checkout.pipelined().is_none() && std::mem::take(&mut client.checkout.behind_own) {
+        turns::give_turn(core, Turn::Client(client_key));
+    }
+    core.schedule.unflushed.push(Turn::Client(client_key));
+}
+
+/// Has those who stand behind the head of a pipelined connection asked elsewhere. They run in read-only transactions:
+/// what the pipelined connection still does of them changes nothing.
+pub fn rescue(core: &mut Core, key: ServerKey) {
+    let Some(pipeline) = core.servers.get_mut(key.0).and_then(|server| server.pipeline.as_mut()) else { return };
+    (pipeline.closed, pipeline.rescued) = (true, true);
+    let head = pipeline.head();
+    let mut place = 0;
+    while let Some(pipeline) = core.servers.get(key.0).and_then(|server| server.pipeline.as_ref()) {
+        let Some(unit) = pipeline.units.get(place) else { return };
+        if let Some(client) = unit.client.filter(|client| Some(*client) != head) {
+            retry_units(core, key, client, place);
+        }
+        place += 1;
+    }
+}
+
+/// A write has met a replica: the monitor hears of it, and the server is not chosen again for it.
+pub fn wrote_to_replica(core: &mut Core, pool: PoolKey, client: ClientKey) {
+    members::met(core, pool, Met::ReadOnly);
+    let member = core.pools.get(pool.0).and_then(|pool| pool.cluster_of.home);
+    if let (Some((_, id)), Some(client)) = (member, core.clients.get_mut(client.0)) {
+        client.route.tried.add(id);
+    }
+}

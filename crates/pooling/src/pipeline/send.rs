@@ -1,0 +1,285 @@
+//! Pipelining across clients: statements of different clients, sent down one server connection one behind another.
+//!
+//! A *unit* is a Query, or messages of the extended protocol up to their Sync. A unit that is proven to be a read and to
+//! leave the session alone needs no connection to itself: each is a transaction of its own, so it can neither see nor
+//! disturb its neighbours. A server connection that carries such units is a *pipelined connection*; answers come in the
+//! order in which the units were sent, and are cut apart at each ReadyForQuery.
+//!
+//! What a unit answers is staged until it is whole, so that until then it can be asked again somewhere else, which its
+//! reader does not notice: when the server dies, when a neighbour's cancel request hits it, when a neighbour takes too
+//! long. `docs/design/2026-11-21-pipelining.md` tells the rules and their reasons.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use crate::model::client::Discard;
+use crate::model::extent::{Extent, extent};
+use crate::model::fingerprint::{Fingerprint, Why};
+use crate::model::keys::{ClientKey, PoolKey, ServerKey};
+use crate::model::pipeline::Unit;
+use crate::model::request::Request;
+use crate::model::turn::{After, Step, Turn};
+use wire::backend::Status;
+use wire::frame::HEADER;
+use wire::frontend::{self, tag};
+use wire::header;
+
+use crate::backend::align;
+use crate::frontend::{leave, messages};
+use crate::pipeline::connection;
+use crate::pools::checkout;
+use crate::reactor::turns;
+use crate::router::unit::{self, Way};
+use crate::state::Core;
+use crate::state::client::Client;
+use crate::state::server::Server;
+
+/// Sends the unit at the front of a client's input down a pipelined connection, if it is a read. `None` when it is
+/// none: then the client must be given a connection.
+pub fn pipeline(core: &mut Core, key: ClientKey, input: &[u8]) -> Option<Step> {
+    let client = core.clients.get_mut(key.0)?;
+    let pool_key = client.route.pool?;
+    if client.session.pins.any() || client.input.unsynced || client.input.discard != Discard::No {
+        return None;
+    }
+    if !core.pools.get(pool_key.0)?.limits.pipelining {
+        // Its units of before are in a pipelined connection still, when the configuration has changed.
+        return connection::behind_own(core, key);
+    }
+    let holder = client.checkout.server();
+    // While a cancel request of its client is on its way, a checked out connection stays its own.
+    let untouched = |server: &Server| {
+        server.status == Status::Idle && server.cancels.under_way == 0 && server.exchange.requests.is_empty()
+    };
+    if holder.is_some_and(|holder| !core.servers.get(holder.0).is_some_and(untouched)) {
+        return None;
+    }
+    let size = match extent(input) {
+        Extent::Whole(size) => Some(size),
+        Extent::More => return Some(Step::More),
+        Extent::Never => None,
+    };
+    let unit = size.and_then(|size| input.get(..size));
+    let way = unit.map_or(Way::Unpipelined(Why::Protocol), |unit| unit::way(core, key, pool_key, unit));
+    match (unit, way) {
+        (Some(unit), Way::Shared(fingerprint)) if holder.is_none() => share(core, key, pool_key, unit, fingerprint),
+        (Some(unit), Way::Shared(fingerprint)) => send_on_own(core, key, unit, fingerprint, (false, false)),
+        (Some(unit), Way::Alone(fingerprint, writes)) => send_on_own(core, key, unit, fingerprint, (true, writes)),
+        (_, way) => {
+            if let Way::Unpipelined(why) = way {
+                unit::count_unpipelined(core, pool_key, why);
+            }
+            if let Some(step) = connection::behind_own(core, key) {
+                return Some(step);
+            }
+            core.clients.get_mut(key.0)?.checkout.needs_own = true;
+            None
+        }
+    }
+}
+
+/// Sends a unit down a pipelined connection that those of other clients go down, or has its client wait for room.
+fn share(
+    core: &mut Core,
+    key: ClientKey,
+    pool_key: PoolKey,
+    unit: &[u8],
+    fingerprint: Option<Rc<Fingerprint>>,
+) -> Option<Step> {
+    let client = core.clients.get_mut(key.0)?;
+    let turn = std::mem::take(&mut client.checkout.may_share) || client.checkout.pipelined().is_some();
+    let queue = core.pools.get(pool_key.0).is_some_and(|pool| !pool.queue.sharing.is_empty());
+    if (turn || !queue)
+        && let Some(server) = choose(core, key, pool_key)
+    {
+        return send_down(core, key, server, unit, fingerprint, false);
+    }
+    if core.clients.get(key.0).is_some_and(|client| client.checkout.server().is_some()) {
+        return Some(Step::Stop);
+    }
+    connection::behind_own(core, key).or_else(|| queue_to_share(core, key, pool_key, turn))
+}
+
+/// Makes a pipelined connection of a connection that is checked out to the client, and sends its unit down it: one that
+/// nobody else's unit follows if it is to be `alone`.
+fn send_on_own(
+    core: &mut Core,
+    key: ClientKey,
+    unit: &[u8],
+    fingerprint: Option<Rc<Fingerprint>>,
+    (alone, writes): (bool, bool),
+) -> Option<Step> {
+    if let Some(step) = connection::behind_own(core, key) {
+        return Some(step);
+    }
+    // What may be asked again runs in a read-only transaction: a wrong guess fails, and has done nothing.
+    if !checkout::acquire(core, key, !writes) {
+        return Some(Step::Stop);
+    }
+    let client = core.clients.get_mut(key.0)?;
+    let (server, pool) = (client.checkout.give_back()?, client.route.pool?);
+    connection::open(core, server, alone);
+    let sent = send_down(core, key, server, unit, fingerprint, writes);
+    turns::later(core, After::Share(pool));
+    sent
+}
+
+/// There is room in no pipelined connection: the client waits for it, those before it first.
+fn queue_to_share(core: &mut Core, key: ClientKey, pool_key: PoolKey, first: bool) -> Option<Step> {
+    let client = core.clients.get_mut(key.0)?;
+    client.checkout.reads_only = true;
+    client.checkout.wait(client.route.waiting_since.take().unwrap_or(core.now));
+    let pool = core.pools.get_mut(pool_key.0)?;
+    if first {
+        pool.queue.sharing.push_front(key)
+    } else {
+        pool.queue.sharing.push_back(key)
+    }
+    turns::later(core, After::Grow(pool_key));
+    Some(Step::Stop)
+}
+
+/// The pipelined connection that a client's unit goes down, made of an idle connection where that is better.
+fn choose(core: &mut Core, key: ClientKey, pool_key: PoolKey) -> Option<ServerKey> {
+    core.clients.get_mut(key.0)?.checkout.reads_only = true;
+    let client = core.clients.get(key.0)?;
+    let pool = core.pools.get(pool_key.0)?;
+    if pool.limits.paused {
+        return None;
+    }
+    let settings = &core.config.settings;
+    let depth = pool.depth(settings);
+    if let Some((own, _)) = client.checkout.pipelined() {
+        let server = core.servers.get(own.0)?;
+        let pipeline = server.pipeline.as_ref()?;
+        let room = pipeline.units.len() < settings.pipeline_depth.max(1) * 4;
+        return (room && !pipeline.closed && !server.life.retire && in_line(client, server)).then_some(own);
+    }
+    // While others wait for a connection to themselves, pipelined connections keep no more than their share, and never
+    // all.
+    let usual = if settings.pipeline_connections > 0 { settings.pipeline_connections } else { core.reactor.cores };
+    let usual = usual.div_ceil(pool.common.count());
+    let queue = !pool.queue.waiting.is_empty() || pool.connections.owes;
+    let room = pool.room();
+    let share = if queue { usual.min(room.saturating_sub(1)) } else { usize::MAX };
+    let mut best: Option<(ServerKey, usize)> = None;
+    for &pipeline_key in pool.connections.pipelined.iter().take(share) {
+        let Some(server) = core.servers.get(pipeline_key.0) else { continue };
+        let Some(pipeline) = server.pipeline.as_ref() else { continue };
+        let used = pipeline.units.len();
+        if used < depth
+            && !pipeline.closed
+            && !server.life.retire
+            && in_line(client, server)
+            && best.is_none_or(|(_, least)| used < least)
+        {
+            best = Some((pipeline_key, used));
+        }
+    }
+    let few = pool.connections.pipelined.len() < usual.min(room);
+    if queue || (best.is_some() && !few) {
+        return best.map(|(pipeline, _)| pipeline);
+    }
+    let grows = few && best.is_some() && pool.connections.connecting == 0 && pool.connections.servers.len() < room;
+    let best = best.map(|(pipeline, _)| pipeline);
+    if pool.connections.idle.is_empty() {
+        if grows {
+            turns::later(core, After::Widen(pool_key));
+        }
+        return best;
+    }
+    let Some(server) = checkout::take_idle(core, pool_key, key) else { return best };
+    let target = align::target(core, key)?;
+    if core.servers.get(server.0)?.known.session.meets(&target) {
+        connection::open(core, server, false);
+        return Some(server);
+    }
+    // Its session is brought in line first: until then it is checked out, and this client waits for it.
+    if let Some(client) = core.clients.get_mut(key.0) {
+        client.checkout.wait(client.route.waiting_since.take().unwrap_or(core.now));
+    }
+    checkout::assign(core, server, key);
+    None
+}
+
+/// Sends a unit down a pipelined connection.
+fn send_down(
+    core: &mut Core,
+    key: ClientKey,
+    server_key: ServerKey,
+    unit: &[u8],
+    fingerprint: Option<Rc<Fingerprint>>,
+    writes: bool,
+) -> Option<Step> {
+    let now = core.now;
+    let client = core.clients.get_mut(key.0)?;
+    client.input.unsynced = false;
+    client.route.waiting_since = None;
+    if client.checkout.pipelined().is_none() {
+        client.times.request_since = now;
+    }
+    client.checkout.send(server_key);
+    let unnamed = client.prepared.unnamed.clone();
+    let mut names = Vec::new();
+    let mut at = 0;
+    while let Ok(Some(head)) = header(unit.get(at..).unwrap_or_default()) {
+        let left = unit.get(at..at + head.total()).unwrap_or_default();
+        if head.tag == tag::PARSE {
+            let parse = left.get(HEADER..).and_then(|body| frontend::parse(body).ok());
+            let client = core.clients.get(key.0);
+            names.extend(client.zip(parse).and_then(|(client, parse)| client.prepared.new_name(&parse)));
+        }
+        if let Err(error) = messages::pass_message(core, key, head, left) {
+            leave::fatal(core, key, "08P01", &error.to_string());
+            // Half a unit would take the end of its neighbour's for its own.
+            turns::doom(core, server_key, "a unit could not be sent whole");
+            break;
+        }
+        at += head.total();
+    }
+    let server = core.servers.get_mut(server_key.0)?;
+    let client = core.clients.get_mut(key.0);
+    let pipeline = server.pipeline.as_mut()?;
+    if pipeline.units.is_empty() {
+        (pipeline.head_since, pipeline.looked_at) = (now, now);
+    }
+    pipeline.history.extend_from_slice(unit);
+    let mut owner = None;
+    let mut kept = None;
+    // It has left if it could not be sent.
+    if let Some(client) = client.filter(|client| client.checkout.pipelined().is_some()) {
+        kept = binds_kept(client, &server.exchange.requests);
+        client.prepared.portals.clear();
+        client.times.transaction_since = None;
+        owner = Some(key);
+    }
+    // Who is alone in a pipelined connection got the connection as its own, and has been counted then.
+    if !pipeline.alone
+        && let Some(pool) = core.pools.get_mut(server.pool.0)
+    {
+        pool.counts.stats.waited(server.at.place, std::mem::take(&mut core.pipelines.waited));
+    }
+    let size = unit.len();
+    pipeline.units.push_back(Unit { client: owner, fingerprint, size, writes, unnamed, names, kept });
+    if !std::mem::replace(&mut pipeline.unflushed, true) {
+        core.schedule.unflushed.push(Turn::Server(server_key));
+    }
+    Some(Step::Took(unit.len()))
+}
+
+/// Whether the server has kept the statement without a name that a client's unit binds, the last in flight; `None` if it
+/// binds none.
+fn binds_kept(client: &Client, requests: &VecDeque<Request>) -> Option<bool> {
+    let unnamed = client.prepared.unnamed.as_ref()?;
+    let unit = requests.iter().rev().skip(1).take_while(|request| !request.ends_unit());
+    let bound =
+        unit.filter_map(|request| if let Request::Bind(statement) = request { statement.as_ref() } else { None });
+    bound.take(1).find(|bound| Rc::ptr_eq(bound, unnamed)).map(|bound| bound.is_shared())
+}
+
+/// Whether a client's session state is what the server connection has.
+fn in_line(client: &Client, server: &Server) -> bool {
+    server.known.session.read_only
+        && server.known.session.sets.same(&client.session.sets)
+        && client.session.vars.same(&server.known.session.vars)
+}

@@ -1,0 +1,51 @@
+//! Units at the head of a pipelined connection that take long: those behind them are retried elsewhere.
+
+use std::time::Instant;
+
+use crate::model::keys::ServerKey;
+use crate::model::pipeline::Pipeline;
+
+use crate::backend::cancel;
+use crate::pipeline::retry;
+use crate::state::Core;
+
+/// Looks for units at the head that take long, to be answered or to be read: who stands behind them is asked again
+/// elsewhere, and a head that nobody waits for is stopped.
+pub fn look_for_stalls(core: &mut Core) {
+    let Some(bound) = core.config.settings.pipeline_stall.limit() else { return };
+    let now = core.now;
+    let overdue = |pipeline: &Pipeline| {
+        !pipeline.rescued && !pipeline.units.is_empty() && now.saturating_duration_since(pipeline.looked_at) >= bound
+    };
+    let connections = core.pipelines.active.iter().copied();
+    let stalled: Vec<ServerKey> = connections
+        .filter(|key| core.servers.get(key.0).and_then(|server| server.pipeline.as_deref()).is_some_and(overdue))
+        .collect();
+    for key in stalled {
+        let Some(server) = core.servers.get_mut(key.0) else { continue };
+        let pool = server.pool;
+        let Some(pipeline) = server.pipeline.as_mut() else { continue };
+        pipeline.looked_at = now;
+        if let Some(fingerprint) = pipeline.units.front().and_then(|unit| unit.fingerprint.clone()) {
+            fingerprint.took(now.saturating_duration_since(pipeline.head_since), now);
+        }
+        let head = pipeline.head();
+        let behind = pipeline.units.iter().filter(|unit| unit.client.is_some() && unit.client != head).count();
+        // Nobody joins those who wait already.
+        pipeline.closed = true;
+        if core.pools.get_mut(pool.0).is_some_and(|pool| pool.counts.retries.spend(behind)) {
+            retry::rescue(core, key);
+            cancel::stop_unwanted(core, key);
+        }
+    }
+}
+
+/// How long a poll may wait so that a stalled pipelined connection is noticed in time.
+pub fn deadline(core: &Core) -> Option<Instant> {
+    let bound = core.config.settings.pipeline_stall.limit()?;
+    let connections = core.pipelines.active.iter().filter_map(|key| core.servers.get(key.0)?.pipeline.as_ref());
+    connections
+        .filter(|pipeline| !pipeline.rescued && !pipeline.units.is_empty())
+        .map(|pipeline| pipeline.looked_at + bound)
+        .min()
+}

@@ -1,0 +1,40 @@
+//! A server connection is taken from its client.
+
+use crate::model::keys::{ClientKey, ServerKey};
+use crate::model::session::Pending;
+
+use crate::config::PoolMode;
+use crate::state::Core;
+use crate::state::server::Residue;
+
+/// Whether a client has left on its connection what no other has: it must not be given another in silence.
+pub fn is_tied(core: &Core, key: ClientKey) -> bool {
+    let Some(client) = core.clients.get(key.0) else { return false };
+    let mode = client.route.pool.and_then(|pool| core.pools.get(pool.0)).map(|pool| pool.limits.mode);
+    client.session.pins.any() || client.deeds.queries > 0 && mode == Some(PoolMode::Session)
+}
+
+/// Takes a server connection from its client; what is to be undone on it is noted.
+pub fn detach(core: &mut Core, key: ServerKey) {
+    let Some(server) = core.servers.get_mut(key.0) else { return };
+    let Some(client_key) = server.holder.take() else { return };
+    let mode = core.pools.get(server.pool.0).map_or(PoolMode::Session, |pool| pool.limits.mode);
+    let mut session = mode == PoolMode::Session || core.config.settings.server_reset_query_always;
+    if let Some(client) = core.clients.get_mut(client_key.0) {
+        client.checkout.give_back();
+        client.checkout.needs_own = false;
+        client.times.transaction_since = None;
+        client.times.request_since = core.now;
+        client.prepared.portals.clear();
+        client.session.unclear = false;
+        client.session.pending = Pending::default();
+        if std::mem::take(&mut client.session.pins).any() {
+            session = true;
+            server.known.residue = Residue::Anything;
+        }
+    }
+    if session {
+        server.known.session_residue = server.known.residue;
+        server.known.residue = Residue::Session;
+    }
+}

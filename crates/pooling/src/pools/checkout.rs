@@ -1,0 +1,93 @@
+//! Who gets which server connection: first come, first served in each pool.
+
+use crate::model::keys::{ClientKey, PoolKey, ServerKey};
+use crate::model::turn::After;
+use balancer::Want;
+
+use crate::backend::align;
+use crate::pools::checks;
+use crate::reactor::turns;
+use crate::router::{choose, members};
+use crate::state::Core;
+use crate::state::client::State as ClientState;
+use crate::state::server::State;
+
+/// Idle connections that are looked at for one whose session is in line.
+pub const LOOKED_AT: usize = 16;
+
+/// Checks a server connection out for a client, `reads_only` for what runs in a read-only transaction: true when the
+/// client has one now whose session is in line. Else it waits, for a connection or for its alignment.
+pub fn acquire(core: &mut Core, key: ClientKey, reads_only: bool) -> bool {
+    let Some(client) = core.clients.get_mut(key.0) else { return false };
+    client.checkout.reads_only = reads_only;
+    if let Some(server) = client.checkout.server() {
+        return align::align(core, server, key);
+    }
+    let Some(pool_key) = client.route.pool else { return false };
+    if members::is_cluster(core, pool_key) && !choose::route(core, key, Want::Any, 0) {
+        return false;
+    }
+    let Some(client) = core.clients.get_mut(key.0) else { return false };
+    let Some(pool_key) = client.route.pool else { return false };
+    let Some(pool) = core.pools.get_mut(pool_key.0) else { return false };
+    client.checkout.wait(client.route.waiting_since.take().unwrap_or(core.now));
+    client.checkout.told_to_wait = false;
+    let again = client.checkout.strikes > 0;
+    if !pool.limits.paused
+        && pool.queue.waiting.is_empty()
+        && let Some(server) = take_idle(core, pool_key, key)
+    {
+        assign(core, server, key);
+        let server = core.servers.get(server.0);
+        return server.is_some_and(|server| server.client() == Some(key) && server.known.aligning.is_none());
+    }
+    if let Some(pool) = core.pools.get_mut(pool_key.0) {
+        if again { pool.queue.waiting.push_front(key) } else { pool.queue.waiting.push_back(key) }
+    }
+    turns::later(core, After::Grow(pool_key));
+    false
+}
+
+/// Takes an idle server connection of a pool for a client: one whose session is in line already, if there is one
+/// among those that would come next. One that is to be checked first is checked, and not taken.
+pub fn take_idle(core: &mut Core, pool_key: PoolKey, key: ClientKey) -> Option<ServerKey> {
+    let target = align::target(core, key)?;
+    let pool = core.pools.get_mut(pool_key.0)?;
+    let oldest_first = core.config.settings.server_round_robin;
+    let count = pool.connections.idle.len();
+    let place = |nth: usize| if oldest_first { nth } else { count - 1 - nth };
+    let servers = &core.servers;
+    let meets = |at: &usize| {
+        let server = pool.connections.idle.get(*at).and_then(|key| servers.get(key.0));
+        server.is_some_and(|server| server.known.session.meets(&target))
+    };
+    let chosen = (0..count.min(LOOKED_AT)).map(place).find(meets).or((count > 0).then(|| place(0)))?;
+    let server = pool.connections.idle.remove(chosen)?;
+    (!checks::check(core, server)).then_some(server)
+}
+
+/// Checks this server connection out for this client, and brings its session in line.
+pub fn assign(core: &mut Core, server_key: ServerKey, key: ClientKey) {
+    let (Some(server), Some(client)) = (core.servers.get_mut(server_key.0), core.clients.get_mut(key.0)) else {
+        return;
+    };
+    server.holder = Some(key);
+    server.state = State::Active;
+    server.life.state_since = core.now;
+    server.exchange.answered = false;
+    let since = client.checkout.take(server_key);
+    client.times.request_since = core.now;
+    let waited = since.map_or_else(Default::default, |since| core.now.saturating_duration_since(since));
+    if let Some(pool) = core.pools.get_mut(server.pool.0) {
+        pool.counts.totals.wait_time += waited;
+        pool.counts.stats.waited(server.at.place, waited);
+        pool.counts.totals.assignments += 1;
+    }
+    if align::align(core, server_key, key) {
+        match core.clients.get(key.0).map(|client| &client.state) {
+            Some(ClientState::Login(..)) => turns::later(core, After::Lookup(key)),
+            Some(ClientState::Greeting) => turns::later(core, After::Verified(key)),
+            _ => (),
+        }
+    }
+}

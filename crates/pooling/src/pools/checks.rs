@@ -1,0 +1,44 @@
+//! Server connections that are checked before use, and replaced when they are old.
+
+use crate::model::keys::ServerKey;
+
+use crate::backend::align;
+use crate::state::Core;
+use crate::state::server::{Server, State};
+
+/// Whether a free server connection is to be checked before it is used: it has been idle for long.
+pub fn is_to_be_checked(core: &Core, server: &Server) -> bool {
+    let settings = &core.config.settings;
+    !settings.server_check_query.is_empty()
+        && matches!(server.state, State::Idle)
+        && core.now.saturating_duration_since(server.life.state_since) >= settings.server_check_delay.0
+}
+
+/// Checks a free server connection, when it is to be: whether it was. It is offered to those who wait when the check
+/// has ended well, and closed when it has not.
+pub fn check(core: &mut Core, key: ServerKey) -> bool {
+    if !core.servers.get(key.0).is_some_and(|server| is_to_be_checked(core, server)) {
+        return false;
+    }
+    run_check(core, key);
+    true
+}
+
+/// Runs the query by which a server connection that nobody has is checked.
+pub fn run_check(core: &mut Core, key: ServerKey) {
+    let query = core.config.settings.server_check_query.clone();
+    align::run_own(core, key, if query == "<empty>" { "" } else { &query });
+}
+
+/// Whether a server connection is older than it may be. Each may become a bit less old than `server_lifetime` says,
+/// so that those that were opened together are not replaced together.
+pub fn is_old(core: &Core, server: &Server) -> bool {
+    let settings = &core.config.settings;
+    let entry = core.pools.get(server.pool.0).and_then(|pool| core.config.database(&pool.name.database));
+    let lifetime = entry.and_then(|entry| entry.server_lifetime).unwrap_or(settings.server_lifetime);
+    let Some(limit) = lifetime.limit() else { return false };
+    let share = f64::from(u32::try_from(settings.server_lifetime_jitter.min(100)).unwrap_or(100)) / 100.0;
+    // The process id on the server is as good as a random number that would have to be kept.
+    let spread = f64::from(server.cancels.key.pid.unsigned_abs().wrapping_mul(2_654_435_769)) / f64::from(u32::MAX);
+    core.now.saturating_duration_since(server.life.since) >= limit.mul_f64(1.0 - share * spread)
+}

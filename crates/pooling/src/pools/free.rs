@@ -1,0 +1,148 @@
+//! Server connections that are free: cleaned, and checked out to the next client in line.
+
+use crate::model::keys::{PoolKey, ServerKey};
+use crate::model::turn::Turn;
+use wire::backend::Status;
+
+use crate::backend::{align, close};
+use crate::config::PoolMode;
+use crate::pipeline::connection;
+use crate::pools::{checkin, checkout, checks, grow, handover, neighbours};
+use crate::reactor::turns;
+use crate::router::fingerprints;
+use crate::state::Core;
+use crate::state::server::State;
+
+/// A server connection may be free: it is taken from its client, cleaned, and offered to the next.
+pub fn free(core: &mut Core, key: ServerKey) {
+    let Some(server) = core.servers.get(key.0) else { return };
+    let used = !matches!(server.state, State::Preparing);
+    match server.state {
+        State::Pipelined if server.pipeline.as_ref().is_some_and(|pipeline| pipeline.units.is_empty()) => {
+            connection::end(core, key)
+        }
+        State::Active if server.client().is_none() => (),
+        State::Active if may_be_given_back(core, key) => checkin::detach(core, key),
+        State::Preparing => (),
+        _ => return,
+    }
+    if used {
+        fingerprints::doubt_session(core, key);
+    }
+    let Some(server) = core.servers.get_mut(key.0) else { return };
+    if !server.exchange.requests.is_empty() {
+        return;
+    }
+    // A cancel request that is on its way must hit nothing that comes next.
+    if server.cancels.under_way > 0 {
+        server.state = State::Preparing;
+        server.cancels.frees = true;
+        return;
+    }
+    if server.status != Status::Idle || server.exchange.own_error.is_some() {
+        close::close_server(core, key, "a statement of the pooler's own has failed, or left a transaction open");
+        return;
+    }
+    if !align::clean_up(core, key) {
+        offer(core, key);
+    }
+}
+
+/// Gives a free server connection to the next who waits, or to the pool.
+fn offer(core: &mut Core, key: ServerKey) {
+    let Some(server) = core.servers.get_mut(key.0) else { return };
+    let taken =
+        matches!(server.state, State::Idle) || server.client().is_some() || !server.exchange.requests.is_empty();
+    debug_assert!(!taken, "a server connection is given back twice: {:?}", server.state);
+    if taken {
+        crate::warning!("a server connection was given back that is not free ({:?}): it is closed", server.state);
+        return turns::doom(core, key, "it was given back twice");
+    }
+    let pool_key = server.pool;
+    server.state = State::Idle;
+    server.life.state_since = core.now;
+    let Some(server) = core.servers.get(key.0) else { return };
+    let (old, retire) = (checks::is_old(core, server), server.life.retire || server.cancels.suspect);
+    let Some(pool) = core.pools.get(pool_key.0) else { return };
+    let total = pool.common.total();
+    let many = total > pool.limits.size + pool.limits.reserve;
+    let spare = total > pool.limits.size && pool.is_unwanted();
+    // Clients of other workers may wait for one of the reserve.
+    if spare && !(retire || old || many) && handover::gives_away(core, key) {
+        return;
+    }
+    if retire || old || many || spare {
+        let why = if retire { "it was to be closed" } else { "it was old or too many" };
+        close::close_server(core, key, why);
+        grow_in_turn(core, pool_key);
+        return;
+    }
+    hand_out(core, key);
+}
+
+/// Checks a free server connection out for the next who waits, or puts it into the pool.
+fn hand_out(core: &mut Core, key: ServerKey) {
+    let Some(pool_key) = core.servers.get(key.0).map(|server| server.pool) else { return };
+    if handover::gives_away(core, key) {
+        return;
+    }
+    let Some(pool) = core.pools.get_mut(pool_key.0) else { return };
+    if !pool.limits.paused {
+        while let Some(next) = core.pools.get_mut(pool_key.0).and_then(|pool| pool.next_waiting(&core.clients)) {
+            if core.clients.get(next.0).is_some_and(|client| client.checkout.waits().is_some()) {
+                checkout::assign(core, key, next);
+                turns::give_turn(core, Turn::Client(next));
+                return;
+            }
+        }
+    }
+    if let Some(pool) = core.pools.get_mut(pool_key.0) {
+        pool.connections.idle.push_back(key);
+    }
+    offer_place(core, pool_key);
+    handover::balance(core, pool_key);
+}
+
+/// Checks free connections out for those who wait, as after RESUME.
+pub fn serve_queue(core: &mut Core, key: PoolKey) {
+    while let Some(pool) = core.pools.get_mut(key.0) {
+        if pool.limits.paused || pool.is_unwanted() {
+            return;
+        }
+        let Some(server) = pool.connections.idle.pop_back() else { break };
+        hand_out(core, server);
+    }
+    grow::grow(core, key);
+}
+
+/// Whether a server is free for others: nothing is asked, no transaction is open, and its client holds nothing.
+pub fn may_be_given_back(core: &Core, key: ServerKey) -> bool {
+    let Some(server) = core.servers.get(key.0) else { return false };
+    if !server.exchange.requests.is_empty() || server.status != Status::Idle {
+        return false;
+    }
+    let Some(client) = server.client().and_then(|key| core.clients.get(key.0)) else { return false };
+    if !client.is_ready() {
+        return true;
+    }
+    let mode = core.pools.get(server.pool.0).map_or(PoolMode::Session, |pool| pool.limits.mode);
+    mode.lends() && !client.session.pins.any() && !client.input.unsynced && client.input.passing == 0
+}
+
+/// A server connection of a pool is closed: those who wait get others, whoever has waited longest first.
+fn grow_in_turn(core: &mut Core, key: PoolKey) {
+    let mut keys = neighbours::kept_waiting_by(core, key);
+    let own = core.pools.get(key.0).and_then(|pool| neighbours::waits_since(core, pool));
+    let place = keys.iter().position(|(_, since)| own.is_some_and(|own| own < *since));
+    keys.insert(place.unwrap_or(keys.len()), (key, core.now));
+    for (key, _) in keys {
+        grow::grow(core, key);
+    }
+}
+
+/// A server connection of a pool is idle: it goes if a limit keeps another pool waiting.
+fn offer_place(core: &mut Core, key: PoolKey) {
+    for (key, _) in neighbours::kept_waiting_by(core, key) {
+        grow::grow(core, key);
+    }
+}

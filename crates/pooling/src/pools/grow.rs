@@ -1,0 +1,81 @@
+//! How many more connections a pool opens.
+
+use crate::model::keys::PoolKey;
+use crate::model::turn::After;
+
+use crate::backend::connect;
+use crate::common::PoolName;
+use crate::pools::{handover, limits, neighbours, size, welcome};
+use crate::reactor::turns;
+use crate::router::members;
+use crate::state::Core;
+
+/// Opens connections for those who wait, as far as the limits allow, and has other workers know who waits still.
+pub fn grow(core: &mut Core, key: PoolKey) {
+    if members::is_cluster(core, key) {
+        welcome::welcome_from_a_member(core, key);
+        return;
+    }
+    open_more(core, key);
+    handover::balance(core, key);
+}
+
+fn open_more(core: &mut Core, key: PoolKey) {
+    let Some(pool) = core.pools.get(key.0) else { return };
+    let settings = &core.config.settings;
+    if pool.limits.paused {
+        return;
+    }
+    let failure = pool.connections.failure.as_ref().filter(|_| pool.cluster_of.home.is_none());
+    let (down, retry) = (failure.is_some(), settings.server_login_retry.0);
+    if failure.is_some_and(|failure| failure.holds(core.now, retry)) {
+        if let Some(why) = pool.why_down(core.now, retry) {
+            turns::later(core, After::Refuse(key, why));
+        }
+        return;
+    }
+    let mut limit = pool.limits.size;
+    let oldest =
+        pool.queue.waiting.front().and_then(|key| core.clients.get(key.0)).and_then(|client| client.checkout.waits());
+    if oldest.is_some_and(|since| core.now.saturating_duration_since(since) >= settings.reserve_pool_timeout.0) {
+        limit += pool.limits.reserve;
+    }
+    let mut wanted = neighbours::waiting_for_more(core, key).saturating_sub(pool.connections.connecting);
+    // Who waits goes before what is idle elsewhere; filling a pool up does not.
+    let needed = wanted;
+    if pool.queue.clients > 0 || pool.limits.kept {
+        wanted = wanted.max(pool.limits.minimum.saturating_sub(pool.common.total()));
+    }
+    // Whether a server is back one attempt shows as well as many.
+    if down {
+        wanted = wanted.min(1_usize.saturating_sub(pool.connections.connecting));
+    }
+    for number in 0..wanted {
+        let Some(permit) = core.pools.get(key.0).and_then(|pool| pool.common.open(limit)) else { break };
+        let may = if number < needed { limits::make_room(core, key) } else { limits::within_limits(core, key) };
+        if !may || !connect::connect(core, key, permit) {
+            break;
+        }
+    }
+}
+
+/// Another worker wants a connection of this pool, or has left room for one.
+pub fn wanted(core: &mut Core, name: &PoolName) {
+    let Some(key) = size::pool_named(core, name) else { return };
+    neighbours::look_at_debt(core, key);
+    grow(core, key);
+}
+
+/// Opens one more connection, for a pipelined connection, where nothing speaks against it.
+pub fn grow_by_one(core: &mut Core, key: PoolKey) {
+    let failing = core.pools.get(key.0).is_none_or(|pool| {
+        let failure = pool.connections.failure.as_ref();
+        failure.is_some_and(|failure| failure.holds(core.now, core.config.settings.server_login_retry.0))
+    });
+    if !failing
+        && limits::within_limits(core, key)
+        && let Some(permit) = limits::permit(core, key)
+    {
+        connect::connect(core, key, permit);
+    }
+}

@@ -1,0 +1,74 @@
+//! Pools by their names, and the sizes that the configuration gives them.
+
+use std::rc::Rc;
+
+use crate::model::keys::PoolKey;
+use crate::model::quota::Quota;
+
+use crate::common::PoolName;
+use crate::monitor::ClusterView;
+use crate::state::Core;
+use crate::state::pool::Pool;
+
+/// The pool of this database and user, made on first use. Clients of a database whose entry gives a user share that
+/// user's pool ([`crate::config::Config::pool_user`]).
+pub fn pool_of(core: &mut Core, database: &Rc<str>, user: &Rc<str>) -> PoolKey {
+    let name = (database.clone(), user.clone());
+    if let Some(&key) = core.pool_names.get(&name) {
+        return key;
+    }
+    let common = PoolName { database: database.to_string(), user: user.to_string(), server: None };
+    let common = core.shared.commons.join(common, core.id);
+    let mut pool = Pool::new(database.clone(), user.clone(), common);
+    pool.name.user_is_given = core.config.database(database).is_some_and(|entry| entry.user.as_deref() == Some(user));
+    let key = PoolKey(core.pools.insert(pool));
+    core.pool_names.insert(name, key);
+    size_pool(core, key);
+    key
+}
+
+/// Gives a pool the sizes that the configuration says.
+pub fn size_pool(core: &mut Core, key: PoolKey) {
+    let Some(pool) = core.pools.get_mut(key.0) else { return };
+    let (config, settings) = (&core.config, &core.config.settings);
+    let database = config.database(&pool.name.database);
+    pool.limits.mode = config.pool_mode(&pool.name.database, &pool.name.user);
+    pool.limits.pipelining = Pool::may_pipeline(pool.limits.mode, settings);
+    pool.limits.size = config.pool_size(&pool.name.database, &pool.name.user);
+    pool.limits.minimum =
+        database.and_then(|entry| entry.min_pool_size).unwrap_or(settings.min_pool_size).min(pool.limits.size);
+    pool.limits.reserve = config.reserve(&pool.name.database, &pool.name.user);
+    pool.limits.quota =
+        Quota { database: config.database_servers(&pool.name.database), user: config.user_servers(&pool.name.user) };
+    pool.cluster_of.serializable = false;
+    pool.limits.paused = crate::pause::is_paused(&core.shared, &pool.name.database, &pool.name.user);
+    let database = pool.name.database.clone();
+    let cluster = cluster_behind(core, &database);
+    if let Some(pool) = core.pools.get_mut(key.0) {
+        pool.cluster_of.cluster = cluster;
+    }
+}
+
+/// The pool here of this name.
+pub fn pool_named(core: &Core, name: &PoolName) -> Option<PoolKey> {
+    let key = core.pool_names.get(&(name.database.as_str().into(), name.user.as_str().into())).copied()?;
+    match name.server {
+        None => Some(key),
+        Some(server) => {
+            let members = &core.pools.get(key.0)?.cluster_of.members;
+            members.iter().find(|(id, _)| *id == server).map(|(_, member)| *member)
+        }
+    }
+}
+
+/// The cluster behind a pool of clients, by its place among the worker's views.
+fn cluster_behind(core: &mut Core, database: &str) -> Option<usize> {
+    let name = core.config.cluster_of(database)?;
+    if let Some(place) = core.router.clusters.iter().position(|view| view.name() == name) {
+        return Some(place);
+    }
+    let seed = (core.id.0 as u64).wrapping_mul(0x9e37_79b9).wrapping_add(core.router.clusters.len() as u64);
+    let view = ClusterView::new(&core.shared.board, name, seed)?;
+    core.router.clusters.push(view);
+    Some(core.router.clusters.len() - 1)
+}

@@ -1,0 +1,185 @@
+//! What keeps pools as the configuration wants them: databases that come and go, sizes, connections that are checked
+//! before use and replaced when they are old.
+
+use std::collections::HashSet;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use crate::model::keys::{ClientKey, PoolKey, ServerKey};
+use crate::model::totals::Totals;
+
+use crate::backend::close;
+use crate::common::PoolName;
+use crate::config::{PoolMode, Seconds};
+use crate::frontend::leave;
+use crate::metrics::Stats;
+use crate::pools::size;
+use crate::shared::Message;
+use crate::state::Core;
+use crate::state::client::State as ClientState;
+use crate::state::pool::Pool;
+use crate::state::server::Server;
+use crate::sync::lock;
+
+/// How long such a pool is kept: it remembers a failure, and spares the next client a new connection.
+const UNPROVEN_KEPT: Duration = Duration::from_secs(10);
+
+/// Whether a pool of a database that is configured only by `*` was of no use and is kept no longer: one that served
+/// look-ups alone, or whose database no server has.
+fn is_spent(core: &Core, pool: &Pool) -> bool {
+    let since = |limit: Duration| pool.queue.unused_since.is_some_and(|since: Instant| core.now - since >= limit);
+    let unused = pool.queue.clients == 0 && pool.is_unwanted() && !serves_somebody(core, pool);
+    let elsewhere = !core.shared.homes.serves(core.id, &pool.name.database);
+    let futile = pool.connections.servers.is_empty() && pool.greetings.welcome.is_none();
+    let retry = core.config.settings.server_login_retry.0;
+    unused && (elsewhere && since(UNPROVEN_KEPT) || futile && since(retry))
+}
+
+fn serves_somebody(core: &Core, pool: &Pool) -> bool {
+    pool.connections.servers.iter().any(|key| core.servers.get(key.0).is_some_and(|server| server.client().is_some()))
+}
+
+/// Looks after the pools; called each second.
+pub fn keep_pools(core: &mut Core) {
+    make_kept_pools(core);
+    let keys: Vec<PoolKey> = core.pools.iter().map(|(key, _)| PoolKey(key)).collect();
+    for key in keys {
+        let Some(pool) = core.pools.get(key.0) else { continue };
+        match core.config.database(&pool.name.database) {
+            None => {
+                let message = format!("database \"{}\" is no longer configured", pool.name.database);
+                wind_up(core, key, "3D000", &message);
+            }
+            // Its clients were let in to be that user here, and are not to be any longer.
+            Some(entry) if pool.name.user_is_given && entry.user.is_none() => {
+                let message =
+                    format!("user \"{}\" is no longer given for database \"{}\"", pool.name.user, pool.name.database);
+                wind_up(core, key, "57P01", &message);
+            }
+            Some(entry) => {
+                let settings = &core.config.settings;
+                let unused = |limit: Seconds| {
+                    let long = |since: Instant| limit.limit().is_some_and(|limit| core.now - since >= limit);
+                    pool.queue.clients == 0 && pool.queue.unused_since.is_some_and(long)
+                };
+                let empty = pool.connections.servers.is_empty() && !pool.limits.kept;
+                if entry.wildcard && (unused(settings.autodb_idle_timeout) || is_spent(core, pool))
+                    || empty && unused(settings.pool_idle_timeout)
+                {
+                    wind_up(core, key, "57P01", "the pool was not used");
+                } else {
+                    trim(core, key);
+                }
+            }
+        }
+    }
+    let open = core.pools.iter().map(|(_, pool)| &*pool.name.database);
+    let in_use: HashSet<&str> = open.chain(core.config.named_databases().map(String::as_str)).collect();
+    let gone = core.shared.homes.forget(core.id, |name| in_use.contains(name));
+    if !gone.is_empty() {
+        lock(&core.shared.learnt).forget(&gone);
+    }
+    if core.config.settings.server_fast_close {
+        close_retired_sessions(core);
+    }
+}
+
+/// Pools that are kept filled before the first client comes: those whose user is given by the database's entry.
+fn make_kept_pools(core: &mut Core) {
+    let config = core.config.clone();
+    for (name, entry) in &config.databases {
+        let minimum = entry.min_pool_size.unwrap_or(config.settings.min_pool_size);
+        let Some(user) = &entry.user else { continue };
+        if minimum == 0 || core.shared.homes.of(name) != Some(core.id) {
+            continue;
+        }
+        let (database, user): (Rc<str>, Rc<str>) = (name.as_str().into(), user.as_str().into());
+        let key = size::pool_of(core, &database, &user);
+        if let Some(pool) = core.pools.get_mut(key.0) {
+            pool.limits.kept = true;
+        }
+    }
+}
+
+/// Ends a pool that the configuration does without, or that nobody has used for long: clients that have something
+/// under way finish that before they are told.
+fn wind_up(core: &mut Core, key: PoolKey, code: &str, message: &str) {
+    let Some(pool) = core.pools.get(key.0) else { return };
+    let servers = pool.connections.servers.clone();
+    for (_, member) in pool.cluster_of.members.clone() {
+        wind_up(core, member, code, message);
+    }
+    let done: Vec<ClientKey> = core
+        .clients
+        .iter()
+        .filter(|(_, client)| client.route.pool == Some(key) && !matches!(client.state, ClientState::Closing))
+        .filter(|(_, client)| client.checkout.server().is_none() && client.checkout.pipelined().is_none())
+        .map(|(key, _)| ClientKey(key))
+        .collect();
+    for client in done {
+        leave::fatal(core, client, code, message);
+    }
+    close::retire(core, &servers);
+    let used = core.clients.iter().any(|(_, client)| client.route.pool == Some(key) || client.route.home == Some(key))
+        || core.pools.get(key.0).is_some_and(|pool| !pool.cluster_of.members.is_empty())
+        || core.servers.iter().any(|(_, server)| server.pool == key);
+    if !used {
+        let Some(pool) = core.pools.remove(key.0) else { return };
+        // What is counted of a pool goes back nowhere for that.
+        if let Some(other) = pool.common.another() {
+            let counts = (pool.common.name().clone(), pool.counts.totals, pool.counts.stats);
+            core.shared.tell(other, Message::Bequeathed(Box::new(counts)));
+        }
+        match pool.cluster_of.home {
+            None => drop(core.pool_names.remove(&(pool.name.database, pool.name.user))),
+            Some((home, _)) => {
+                if let Some(home) = core.pools.get_mut(home.0) {
+                    home.cluster_of.members.retain(|(_, member)| *member != key);
+                }
+            }
+        }
+    }
+}
+
+/// Adds what another worker has counted of a pool that it has no longer. Of the periods that are looked at it is no part.
+pub fn inherit(core: &mut Core, (name, totals, stats): (PoolName, Totals, Stats)) {
+    let Some(pool) = size::pool_named(core, &name).and_then(|key| core.pools.get_mut(key.0)) else { return };
+    pool.counts.totals = pool.counts.totals.plus(&totals);
+    pool.counts.periods = pool.counts.periods.map(|period| period.plus(&totals));
+    pool.counts.stats.add(&stats);
+    core.lifecycle.workload.leave_out(&name.database, totals.queries);
+}
+
+/// Closes free connections of a pool that has become smaller.
+fn trim(core: &mut Core, key: PoolKey) {
+    while let Some(pool) = core.pools.get(key.0) {
+        if pool.common.total() <= pool.limits.size || !pool.queue.waiting.is_empty() {
+            return;
+        }
+        let Some(&oldest) = pool.connections.idle.front() else { return };
+        close::close_server(core, oldest, "the pool is smaller now");
+    }
+}
+
+/// Closes what session-pooled clients hold and shall not hold any longer, when they are outside a transaction.
+fn close_retired_sessions(core: &mut Core) {
+    let ready = |server: &Server| {
+        let pool = core.pools.get(server.pool.0);
+        server.life.retire
+            && server.exchange.requests.is_empty()
+            && server.status == wire::backend::Status::Idle
+            && pool.is_some_and(|pool| pool.limits.mode == PoolMode::Session)
+    };
+    let found: Vec<(ServerKey, ClientKey)> = core
+        .servers
+        .iter()
+        .filter(|(_, server)| ready(server))
+        .filter_map(|(key, server)| Some((ServerKey(key), server.client()?)))
+        .collect();
+    for (server, client) in found {
+        leave::fatal(core, client, "57P01", "the server connection was to be closed (server_fast_close)");
+        if core.servers.get(server.0).is_some_and(|server| server.client().is_none()) {
+            close::close_server(core, server, "server_fast_close");
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! What clients of a database on several servers are greeted with, and what keeps them waiting for it.
+//!
+//! What a server tells when a session begins holds for that server only, and a session here is on no server. Whether it
+//! may write follows from how its statements are routed: one that reaches the primary is greeted as by the primary,
+//! whoever of the servers answered first, since drivers refuse a standby when they look for a server to write to (libpq's
+//! `target_session_attrs`, JDBC's `targetServerType`). One that is confined to replicas is greeted as by a replica.
+
+use std::rc::Rc;
+
+use crate::model::keys::PoolKey;
+use crate::model::turn::After;
+use crate::model::vars::Vars;
+use balancer::{ServerId, Tried, Want};
+
+use crate::backend::connect;
+use crate::common::Welcome;
+use crate::config::DefaultRole;
+use crate::frontend::leave;
+use crate::pools::limits;
+use crate::reactor::turns;
+use crate::router::members::{self, ACCESS, SHUN};
+use crate::state::Core;
+use crate::state::pool::Pool;
+use crate::state::server::Server;
+
+/// Whether sessions of a pool of clients may write.
+fn may_write(core: &Core, home: &Pool) -> bool {
+    let view = home.cluster_of.cluster.and_then(|place| core.router.clusters.get(place));
+    view.is_none_or(|view| view.routing().splitting || view.routing().default_role != DefaultRole::Replica)
+}
+
+/// A server has let the pooler in: what it tells is what clients are greeted with, unless another's word counts more.
+fn welcomed(core: &mut Core, member: PoolKey, welcome: Vec<(String, String)>, vars: Vars) {
+    let home = members::home_of(core, member);
+    let id = core.pools.get(member.0).and_then(|pool| pool.cluster_of.home).map(|(_, id)| id);
+    let Some(pool) = core.pools.get(home.0) else { return };
+    let better = pool.greetings.welcome.is_none() || id.is_none_or(|id| is_typical(core, pool, id));
+    if let Some(pool) = core.pools.get_mut(home.0).filter(|_| better) {
+        pool.common.set_welcome(Welcome { told: welcome.clone(), tracked: vars.carry() });
+        pool.greetings.welcome = Some(Rc::new(welcome));
+        pool.greetings.defaults = vars;
+    }
+}
+
+/// Takes over what another worker has heard from a server, for clients who wait to be greeted.
+pub fn take_welcome(core: &mut Core, home: PoolKey) {
+    let Some(pool) = core.pools.get_mut(home.0).filter(|pool| pool.greetings.welcome.is_none()) else { return };
+    let Some(Welcome { told, tracked }) = pool.common.welcome() else { return };
+    pool.greetings.defaults = Vars::carried(tracked, &pool.greetings.defaults);
+    pool.greetings.welcome = Some(Rc::new(told));
+    for name in core.parameters.tracked.note_silent(&pool.greetings.defaults) {
+        warn_of_silent(&name);
+    }
+    greet_all(core, home);
+}
+
+/// Warns of a parameter that the configuration wants to be tracked and that servers do not tell.
+pub fn warn_of_silent(name: &str) {
+    crate::warning!("the server does not report \"{name}\" (track_extra_parameters): it is carried as other SETs are");
+}
+
+/// Greets those who wait for it, when the input at hand has been worked on.
+fn greet_all(core: &mut Core, home: PoolKey) {
+    let greeting = core.pools.get_mut(home.0).map(|pool| std::mem::take(&mut pool.queue.greeting));
+    for client in greeting.into_iter().flatten() {
+        turns::later(core, After::Greet(client));
+    }
+}
+
+/// Likewise, and those who wait to be greeted are.
+pub fn greet_by(core: &mut Core, member: PoolKey, welcome: Vec<(String, String)>, vars: Vars) {
+    welcomed(core, member, welcome, vars);
+    greet_all(core, members::home_of(core, member));
+}
+
+/// Whether sessions of a pool of clients are best told what this server tells.
+fn is_typical(core: &Core, home: &Pool, id: ServerId) -> bool {
+    let view = home.cluster_of.cluster.and_then(|place| core.router.clusters.get(place));
+    view.is_none_or(|view| (view.view().primary() == Some(id)) == may_write(core, home))
+}
+
+/// The value of a parameter that a client is greeted with.
+pub fn greets_with<'a>(
+    core: &Core,
+    home: PoolKey,
+    welcome: &'a [(String, String)],
+    name: &str,
+    value: &'a str,
+) -> &'a str {
+    let Some(pool) = core.pools.get(home.0).filter(|pool| pool.cluster_of.cluster.is_some()) else { return value };
+    let of_a_standby = || welcome.iter().any(|(name, value)| name == "in_hot_standby" && value == "on");
+    if ACCESS.contains(&name) && may_write(core, pool) && of_a_standby() { "off" } else { value }
+}
+
+/// Whether a parameter that this server reports is kept from the client that it is checked out to.
+pub fn is_of_the_server(core: &Core, server: &Server, name: &str) -> bool {
+    let home = members::home_of(core, server.pool);
+    home != server.pool
+        && ACCESS.contains(&name)
+        && (name == "in_hot_standby" || server.known.standby == Some(true))
+        && core.pools.get(home.0).is_some_and(|pool| may_write(core, pool))
+}
+
+/// Opens a connection to some server for clients who wait to be greeted.
+pub fn welcome_from_a_member(core: &mut Core, home: PoolKey) {
+    let Some(pool) = core.pools.get(home.0) else { return };
+    if pool.queue.greeting.is_empty() || pool.greetings.welcome.is_some() {
+        return;
+    }
+    let mut tried = Tried::default();
+    for &(id, member) in &pool.cluster_of.members {
+        let Some(member) = core.pools.get(member.0) else { continue };
+        if member.connections.connecting > 0 {
+            return;
+        }
+        let failed = member.connections.failure.as_ref().map(|failure| failure.at);
+        if failed.is_some_and(|when| core.now.saturating_duration_since(when) < SHUN) {
+            tried.add(id);
+        }
+    }
+    let first = if may_write(core, pool) { Want::Write } else { Want::ReplicaOrPrimary };
+    let Some(view) = pool.cluster_of.cluster.and_then(|place| core.router.clusters.get_mut(place)) else { return };
+    let choice = view.choose(first, tried).or_else(|_| view.choose(Want::Any, tried));
+    match choice {
+        Ok(id) => {
+            if let Some(member) = members::member(core, home, id)
+                && let Some(permit) = limits::permit(core, member)
+                && limits::make_room(core, member)
+            {
+                connect::connect(core, member, permit);
+            }
+        }
+        Err(unavailable) => {
+            let dead = view.view().is_dead();
+            let Some(pool) = core.pools.get_mut(home.0) else { return };
+            pool.cluster_of.unavailable = unavailable.to_string();
+            if dead {
+                turn_away(core, home);
+            }
+        }
+    }
+}
+
+/// Tells those who wait to be greeted that no server can be reached: they are not let hang, as they are not where a
+/// database has one server.
+fn turn_away(core: &mut Core, home: PoolKey) {
+    let Some(pool) = core.pools.get_mut(home.0) else { return };
+    let greeting = std::mem::take(&mut pool.queue.greeting);
+    let Some(pool) = core.pools.get(home.0) else { return };
+    let message = format!("database \"{}\": {}", pool.name.database, why_unavailable(core, pool));
+    for client in greeting {
+        leave::fatal(core, client, "57P03", &message);
+    }
+}
+
+/// Why a pool of clients finds no server: what became of the last choice, and what each server said last.
+pub fn why_unavailable(core: &Core, home: &Pool) -> String {
+    let Some(view) = home.cluster_of.cluster.and_then(|place| core.router.clusters.get(place)) else {
+        return String::new();
+    };
+    let errors = core.shared.board.errors(view.name());
+    let mut why = home.cluster_of.unavailable.clone();
+    for server in view.view().servers() {
+        let member =
+            home.cluster_of.members.iter().find(|(id, _)| *id == server.id).and_then(|(_, key)| core.pools.get(key.0));
+        let met = member.and_then(|member| member.connections.failure.as_ref());
+        let said = met.map(|failure| &failure.why).or_else(|| errors.get(&server.id));
+        if let Some(said) = said {
+            why.push_str(&format!("; {}:{}: {said}", server.host, server.port));
+        }
+    }
+    why
+}

@@ -1,0 +1,85 @@
+//! What is done between inputs.
+//!
+//! While the bytes of one connection are worked on, nothing is opened, closed, given back or handed to somebody else:
+//! each of these changes who owns what, and the loop over the input would go on with what it believed before. Such
+//! things are put on a list and done when the input has been worked on, each looking again at how things stand then.
+
+use std::time::Duration;
+
+use crate::model::keys::PoolKey;
+use crate::model::turn::After;
+
+use crate::backend::{aligned, cancel, close, down, gone, hub, logged_in};
+use crate::frontend::{enter, leave, looked_up};
+use crate::pools::{free, grow};
+use crate::reactor::feed;
+use crate::router::roles;
+use crate::state::Core;
+
+/// Does what was put off.
+pub fn run_after(core: &mut Core) {
+    // What is done here may work on inputs, and that may put off more.
+    if std::mem::replace(&mut core.schedule.in_after, true) {
+        return;
+    }
+    while let Some(what) = core.schedule.after.pop_front() {
+        match what {
+            After::Gone(key) => {
+                let why = core.servers.get_mut(key.0).and_then(|server| server.life.doomed.take());
+                if let Some(why) = why {
+                    gone::server_gone(core, key, &why);
+                }
+            }
+            After::Close(key, why) => {
+                let pool = core.servers.get(key.0).map(|server| server.pool);
+                close::close_server(core, key, why);
+                pool.into_iter().for_each(|pool| grow::grow(core, pool));
+            }
+            After::Free(key) => free::free(core, key),
+            After::LoggedIn(key) => logged_in::logged_in(core, key),
+            After::Standby(key) => roles::found_standby(core, key),
+            After::Unaligned(key) => aligned::unaligned(core, key),
+            After::Lookup(key) => looked_up::lookup(core, key),
+            After::Verified(key) => aligned::startup_verified(core, key),
+            After::Greet(key) => enter::greet(core, key),
+            After::LookedUp(key) => looked_up::lookup_done(core, key),
+            After::Stop(key) => cancel::stop_unwanted(core, key),
+            After::Grow(key) => grow::grow(core, key),
+            After::Widen(key) => grow::grow_by_one(core, key),
+            After::Share(key) => serve_sharers(core, key),
+            After::Hub(key) => hub::make_hub(core, key),
+            After::Deaf(key) => hub::part_with_deaf(core, key),
+            After::Expel(key, why) => leave::fatal(core, key, "0A000", why),
+            After::Refuse(key, why) => down::refuse_while_down(core, key, &why),
+            After::LookupRefused(key, why) => looked_up::lookup_failed(core, key, &why, false),
+            After::HubFailed(key, why) => hub::hub_failed(core, key, &why),
+            After::Leave(key, why) => leave::close_client(core, key, &why),
+        }
+    }
+    core.schedule.in_after = false;
+}
+
+/// Lets those who wait for room in a pipelined connection have it, in order, while there is any.
+fn serve_sharers(core: &mut Core, pool_key: PoolKey) {
+    loop {
+        let Some(pool) = core.pools.get_mut(pool_key.0) else { return };
+        let depth = pool.depth(&core.config.settings);
+        let servers = &core.servers;
+        let room = pool.connections.pipelined.iter().filter_map(|pipeline| servers.get(pipeline.0)?.pipeline.as_ref());
+        if pool.limits.paused || !room.clone().any(|pipeline| !pipeline.closed && pipeline.units.len() < depth) {
+            return;
+        }
+        let Some(key) = pool.queue.sharing.pop_front() else { return };
+        let Some(client) = core.clients.get_mut(key.0) else { continue };
+        let Some(since) = client.checkout.stop_waiting() else { continue };
+        core.pipelines.waited = core.now.saturating_duration_since(since);
+        pool.counts.totals.wait_time += core.pipelines.waited;
+        client.checkout.may_share = true;
+        feed::feed_client(core, key, &[]);
+        core.pipelines.waited = Duration::ZERO;
+        // It found no pipelined connection whose session is like its own: the others must not overtake it for long.
+        if core.pools.get(pool_key.0).is_some_and(|pool| pool.queue.sharing.front() == Some(&key)) {
+            return;
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Clients that go to another worker, or to the process that has taken the sockets over.
+
+use crate::model::keys::ClientKey;
+
+use crate::reactor::moves::{self, may_travel};
+use crate::shared::Message;
+use crate::state::Core;
+use crate::state::adopted::{Described, Row};
+use crate::state::client::Client;
+use crate::state::traveller::{Bound, Traveller};
+use crate::sync::lock;
+
+/// Sends a client to where it is to go, if it can go now.
+pub fn moves_away(core: &mut Core, key: ClientKey) -> bool {
+    let Some(client) = core.clients.get(key.0).filter(|client| may_travel(client)) else { return false };
+    match client.moves_to {
+        Some(Bound::Successor) => leave_for_successor(core, key),
+        Some(Bound::Worker(to)) if to != core.id => {
+            let Some(mut traveller) = moves::pack(core, key) else { return false };
+            traveller.identity.place.change(to);
+            core.shared.tell(to, Message::Moved(Box::new(traveller)));
+            true
+        }
+        _ => false,
+    }
+}
+
+/// Marks all clients that can go to the process that has taken the sockets over, and sends those off that have nothing
+/// under way.
+pub fn mark_heirs(core: &mut Core) {
+    if !core.shared.succession.has_heir() {
+        return;
+    }
+    let goes = |client: &Client| client.is_ready() && client.io.tls().is_none();
+    let mut ready = Vec::new();
+    for (key, client) in core.clients.iter_mut().filter(|(_, client)| goes(client)) {
+        client.moves_to = Some(Bound::Successor);
+        ready.push(ClientKey(key));
+    }
+    for key in ready {
+        moves_away(core, key);
+    }
+}
+
+/// Puts a client among those that the other process takes next.
+fn leave_for_successor(core: &mut Core, key: ClientKey) -> bool {
+    // Who is not taken at once goes on being served here.
+    if !core.shared.succession.has_heir() || !core.shared.succession.has_room(core.now) {
+        return false;
+    }
+    let Some(traveller) = moves::pack(core, key) else { return false };
+    lock(&core.shared.cancels).remove(&traveller.identity.cancel_key);
+    match core.shared.succession.leaves(traveller) {
+        Ok(()) => (),
+        // The other process has ended at this moment.
+        Err(traveller) => drop(moves::settle_in(core, *traveller)),
+    }
+    true
+}
+
+/// The rows and sockets of the clients that go next, which this console client takes over.
+pub fn next_heirs(core: &mut Core, key: ClientKey) -> Vec<Traveller> {
+    core.shared.succession.inherit(key, core.now)
+}
+
+/// What is told of a client that goes.
+pub fn describe(core: &Core, traveller: &Traveller) -> Vec<Row> {
+    let learnt = lock(&core.shared.learnt).recall(&core.config, &traveller.identity.database, &traveller.identity.user);
+    Described::of(traveller, &core.parameters.tracked, learnt).rows()
+}

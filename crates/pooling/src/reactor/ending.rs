@@ -1,0 +1,87 @@
+//! How the pooler ends.
+
+use std::sync::atomic::Ordering;
+
+use crate::model::keys::ClientKey;
+use wire::backend;
+
+use crate::frontend::leave;
+use crate::reactor::suspend;
+use crate::shared::Ending;
+use crate::state::Core;
+use crate::state::client::{self, Client, State as ClientState};
+use crate::sync::lock;
+
+/// What clients hear when the pooler ends.
+const SHUTTING_DOWN: &str = "the pooler is shutting down";
+
+/// Closes the clients that have nothing under way: the pooler ends. Who looks on by the console may stay.
+pub fn close_idle_clients(core: &mut Core) {
+    if *lock(&core.shared.orders.way) == Ending::WaitForClients {
+        return;
+    }
+    let goes = |client: &Client| client.is_ready() && client.is_idle();
+    let keys = core.clients.iter().map(|(key, client)| (ClientKey(key), goes(client)));
+    let idle: Vec<ClientKey> = keys.filter(|(key, goes)| *goes || drains(core, *key)).map(|(key, _)| key).collect();
+    for key in idle {
+        leave::fatal(core, key, "57P01", SHUTTING_DOWN);
+    }
+}
+
+/// Tells those who are still there that the pooler has ended.
+pub fn say_goodbye(core: &mut Core) {
+    for (_, client) in core.clients.iter_mut() {
+        if client.is_ready() || client.is_on_console() {
+            backend::write_error(client.io.out(), "FATAL", "57P01", SHUTTING_DOWN);
+            // What is not sent by now is lost with the process.
+            let _ = client.io.flush();
+        }
+    }
+}
+
+/// Whether a replication connection is ended by a drain: what it does would not end by itself, or it does nothing.
+fn drains(core: &Core, key: ClientKey) -> bool {
+    let Some(client) = core.clients.get(key.0) else { return false };
+    match client.state {
+        ClientState::Relay => client.relay.as_ref().is_some_and(|relay| relay.may_end()),
+        _ => false,
+    }
+}
+
+/// The pooler is to end, in this way.
+pub fn begin_to_end(core: &mut Core, way: Ending) {
+    core.shared.orders.ending.store(true, Ordering::Relaxed);
+    {
+        let mut most_urgent = lock(&core.shared.orders.way);
+        *most_urgent = way.max(*most_urgent);
+    }
+    core.entrance.door.close(&*core.reactor.network);
+    // What is waited for could not end.
+    crate::state::suspension::end(&core.shared);
+    suspend::end_suspension(core);
+    if way == Ending::AtOnce {
+        core.clients.clear();
+        core.servers.clear();
+    }
+    core.lifecycle.ending.get_or_insert(core.now);
+    close_idle_clients(core);
+}
+
+/// Whether somebody is still to log in who came before another process took the sockets over.
+fn awaits_logins(core: &Core) -> bool {
+    core.shared.succession.is_handed_over() && core.shared.counts.strangers.load(Ordering::Relaxed) > 0
+}
+
+/// Whether the worker has nobody left to serve.
+pub fn is_over(core: &Core) -> bool {
+    let Some(since) = core.lifecycle.ending else { return false };
+    let late = core.config.settings.shutdown_timeout.limit();
+    // Who looks on by the console, or has not said what it wants, is not waited for.
+    let is_waited_for =
+        |client: &Client| client.identity.seat.is_waited_for() || matches!(client.state, client::State::Closing);
+    // The console asks all workers, so none goes before the last client of all has.
+    let done = !core.clients.iter().any(|(_, client)| is_waited_for(client))
+        && (*lock(&core.shared.orders.way) == Ending::AtOnce
+            || core.shared.counts.clients.load(Ordering::Relaxed) == 0 && !awaits_logins(core));
+    done || late.is_some_and(|limit| core.now.saturating_duration_since(since) > limit)
+}

@@ -1,0 +1,120 @@
+//! Bytes that have come are given to the part that reads them, by the state of the connection.
+
+use crate::model::keys::{ClientKey, ServerKey};
+use crate::model::turn::{Step, Turn};
+
+use crate::admin::session;
+use crate::backend::{answer, connect, hub, relay};
+use crate::frontend::{challenge, forward, startup};
+use crate::pipeline::receive;
+use crate::reactor::turns;
+use crate::state::Core;
+use crate::state::client::State;
+use crate::state::server::State as ServerState;
+
+/// Works on a server's input; how many bytes are done with.
+fn server_input(core: &mut Core, key: ServerKey, input: &[u8]) -> usize {
+    if let Some(pool) = core.servers.get(key.0).and_then(|server| core.pools.get_mut(server.pool.0)) {
+        pool.counts.totals.sent += input.len() as u64;
+    }
+    let mut at = 0;
+    while let Some(left) = input.get(at..).filter(|left| !left.is_empty()) {
+        let Some(server) = core.servers.get(key.0) else { return input.len() };
+        if server.life.doomed.is_some() {
+            return input.len();
+        }
+        let step = match server.state {
+            ServerState::Connecting | ServerState::Cancelling => Step::Took(left.len()),
+            ServerState::Login(_) => connect::login_input(core, key, left),
+            ServerState::Relay => relay::relay_to_client(core, key, left),
+            ServerState::Hub => hub::hub_input(core, key, left),
+            ServerState::Preparing | ServerState::Idle | ServerState::Active | ServerState::Pipelined => {
+                answer::answer_input(core, key, left)
+            }
+        };
+        match step {
+            Step::Took(count) => at += count,
+            Step::More | Step::Stop => break,
+        }
+    }
+    if core.servers.get(key.0).is_some_and(|server| matches!(server.state, ServerState::Pipelined)) {
+        receive::spill(core, key);
+    }
+    at.min(input.len())
+}
+
+/// Works on a client's input; how many bytes are done with.
+fn client_input(core: &mut Core, key: ClientKey, input: &[u8]) -> usize {
+    if let Some(pool) = core.clients.get(key.0).and_then(|c| c.route.pool).and_then(|key| core.pools.get_mut(key.0)) {
+        pool.counts.totals.received += input.len() as u64;
+    }
+    let mut at = 0;
+    while let Some(left) = input.get(at..).filter(|left| !left.is_empty()) {
+        let Some(client) = core.clients.get(key.0) else { return input.len() };
+        let step = match client.state {
+            State::Startup => startup::startup_input(core, key, left),
+            State::Login(..) => challenge::password_input(core, key, left),
+            State::Proven(_) | State::Greeting => Step::Stop,
+            State::Ready => forward::ready_input(core, key, left),
+            State::Relay => relay::relay_to_server(core, key, left),
+            State::Console => session::console_input(core, key, left),
+            State::Closing | State::Cancels => Step::Took(left.len()),
+        };
+        match step {
+            Step::Took(count) => at += count,
+            Step::More | Step::Stop => break,
+        }
+    }
+    at.min(input.len())
+}
+
+/// Works on what a client has sent, after what was left of it; what cannot be done with yet is kept.
+pub fn feed_client(core: &mut Core, key: ClientKey, fresh: &[u8]) {
+    let Some(client) = core.clients.get_mut(key.0) else { return };
+    if client.io.rest.is_empty() {
+        let taken = client_input(core, key, fresh);
+        if let (Some(client), Some(left)) = (core.clients.get_mut(key.0), fresh.get(taken..))
+            && !left.is_empty()
+        {
+            // What is to be asked again has come to stand there meanwhile.
+            client.io.rest.extend_from_slice(left);
+        }
+    } else {
+        let mut held = std::mem::take(&mut client.io.rest);
+        held.extend_from_slice(fresh);
+        let taken = client_input(core, key, &held);
+        if let Some(client) = core.clients.get_mut(key.0) {
+            held.drain(..taken.min(held.len()));
+            if client.io.rest.is_empty() {
+                client.io.rest = if held.is_empty() { Vec::new() } else { held };
+            } else {
+                client.io.rest.append(&mut held);
+            }
+        }
+    }
+    // What came while it waited is still in its socket, and no event will tell of it again.
+    if fresh.is_empty() && core.clients.get(key.0).is_some_and(|client| client.io.readable) {
+        turns::give_turn(core, Turn::Client(key));
+    }
+}
+
+/// Works on what a server has sent, after what was left of it; what is not whole is kept.
+pub fn feed_server(core: &mut Core, key: ServerKey, fresh: &[u8]) {
+    let Some(server) = core.servers.get_mut(key.0) else { return };
+    if server.io.rest.is_empty() {
+        let taken = server_input(core, key, fresh);
+        if let (Some(server), Some(left)) = (core.servers.get_mut(key.0), fresh.get(taken..))
+            && !left.is_empty()
+        {
+            server.io.rest = left.to_vec();
+        }
+    } else {
+        let mut held = std::mem::take(&mut server.io.rest);
+        held.extend_from_slice(fresh);
+        let taken = server_input(core, key, &held);
+        if let Some(server) = core.servers.get_mut(key.0) {
+            held.drain(..taken.min(held.len()));
+            server.io.rest = if held.is_empty() { Vec::new() } else { held };
+        }
+    }
+}

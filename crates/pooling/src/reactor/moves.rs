@@ -1,0 +1,184 @@
+//! Clients that move from one worker of their database to another ([`crate::model::Spread`]): each between two of its units,
+//! with all that its session is.
+
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+use std::time::Instant;
+
+use crate::model::Excess;
+use crate::model::keys::{ClientKey, WorkerId};
+use crate::model::session::Sets;
+use crate::model::statement::Statement;
+use crate::model::turn::Turn;
+use crate::model::vars::Vars;
+
+use crate::frontend::leave;
+use crate::pools::{size, welcome};
+use crate::reactor::{sockets, turns};
+use crate::router::fingerprints;
+use crate::state::Core;
+use crate::state::client::{Client, State};
+use crate::state::traveller::{Bound, CarriedIdentity, CarriedSession, CarriedStatements, Traveller};
+use crate::sync::lock;
+
+/// Whether nothing of a client's is under way, and nothing keeps it where it is.
+pub fn may_travel(client: &Client) -> bool {
+    client.is_ready()
+        && client.is_idle()
+        && !client.checkout.behind_own
+        && !client.input.unsynced
+        && !client.input.suspended
+        && !client.session.unclear
+        && !client.session.pins.any()
+        && client.input.passing == 0
+        && client.input.dropping == 0
+        && client.input.words.is_none()
+        && client.ears.is_none()
+        && client.relay.is_none()
+        && client.session.pending.is_empty()
+        && client.route.waiting_since.is_none()
+        && client.input.console_waits.is_none()
+        && client.io.pending() == 0
+        && !client.io.hangup
+}
+
+/// Marks the clients that are to move to other workers. Each does when it next has something to say; until then it
+/// stays marked, and no other goes in its place. Of those who speak often and of those who seldom do, the same share
+/// is chosen: else those who never speak could be all that are marked.
+pub fn mark_movers(core: &mut Core) {
+    let databases: HashSet<Rc<str>> = core.pools.iter().map(|(_, pool)| pool.name.database.clone()).collect();
+    let excess = |database: Rc<str>| (database.clone(), core.shared.homes.excess(core.id, &database));
+    let mut left: HashMap<Rc<str>, Vec<Excess>> = databases.into_iter().map(excess).collect();
+    left.retain(|_, excess| !excess.is_empty());
+    if left.is_empty() && !core.lifecycle.marked || core.lifecycle.ending.is_some() {
+        return;
+    }
+    core.lifecycle.marked = !left.is_empty();
+    let mut others: HashMap<Rc<str>, Vec<(Instant, ClientKey)>> = HashMap::new();
+    for (key, client) in core.clients.iter_mut() {
+        let stays = !client.is_ready() || client.session.pins.any() || client.ears.is_some();
+        let marked = client.moves_to.take();
+        let Some(excess) = left.get_mut(&client.identity.database).filter(|_| !stays) else { continue };
+        let same = |excess: &&mut Excess| excess.clients > 0 && marked == Some(Bound::Worker(WorkerId(excess.to)));
+        match excess.iter_mut().find(same) {
+            Some(excess) => {
+                excess.clients -= 1;
+                client.moves_to = marked;
+            }
+            None => others
+                .entry(client.identity.database.clone())
+                .or_default()
+                .push((client.times.request_since, ClientKey(key))),
+        }
+    }
+    for (database, mut clients) in others {
+        let Some(excess) = left.get(&database) else { continue };
+        let mut places =
+            excess.iter().flat_map(|excess| std::iter::repeat_n(Bound::Worker(WorkerId(excess.to)), excess.clients));
+        let (all, some) = (clients.len(), excess.iter().map(|excess| excess.clients).sum::<usize>());
+        clients.sort_by_key(|(since, _)| *since);
+        let chosen = |nth: &usize| (nth + 1) * some / all > nth * some / all;
+        for (_, key) in (0..all).filter(chosen).filter_map(|nth| clients.get(nth)) {
+            if let Some(client) = core.clients.get_mut(key.0) {
+                client.moves_to = places.next();
+            }
+        }
+    }
+}
+
+/// Takes a client out of this worker, with all that its session is.
+pub fn pack(core: &mut Core, key: ClientKey) -> Option<Traveller> {
+    let client = core.clients.get_mut(key.0)?;
+    let (place, home) = (client.identity.place.take()?, client.route.home?);
+    let client = core.clients.remove(key.0)?;
+    sockets::unwatch(core, &client.io);
+    let pool = core.pools.get_mut(home.0)?;
+    pool.queue.clients = pool.queue.clients.saturating_sub(1);
+    pool.counts.totals.clients_moved += 1;
+    if pool.queue.clients == 0 {
+        pool.queue.unused_since = Some(core.now);
+    }
+    let carried = |(name, statement): (Box<[u8]>, Rc<Statement>)| (name, statement.carry());
+    let Client { io, id, identity, route, session, prepared, times, deeds, .. } = client;
+    let identity = CarriedIdentity {
+        seat: identity.seat,
+        place,
+        user: identity.user.to_string(),
+        database: identity.database.to_string(),
+        served_as: pool.name.user.to_string(),
+        cancel_key: identity.cancel_key,
+        minor: identity.minor,
+        since: identity.since,
+        admin: identity.admin,
+    };
+    let session = CarriedSession {
+        settings: (session.vars.carry(), session.sets.carry()),
+        startup: (session.startup.0.carry(), session.startup.1.carry()),
+        role: route.role,
+        primary_reads: route.primary_reads,
+        owed: route.owed,
+    };
+    let prepared = CarriedStatements {
+        statements: prepared.statements.into_iter().map(carried).collect(),
+        unnamed: prepared.unnamed.map(|statement| statement.carry()),
+        renamed: prepared.renamed,
+    };
+    let (request_since, kills) = (times.request_since, core.lifecycle.kills);
+    Some(Traveller { io, id, identity, session, prepared, request_since, deeds, kills })
+}
+
+/// Takes in a client that comes from another worker, or another process.
+pub fn settle_in(core: &mut Core, traveller: Traveller) -> Option<ClientKey> {
+    let Traveller { mut io, id, identity, session, prepared, request_since, deeds, kills } = traveller;
+    let CarriedIdentity { seat, place, user, database, served_as, cancel_key, minor, since, admin } = identity;
+    let CarriedSession { settings, startup, role, primary_reads, owed } = session;
+    let CarriedStatements { statements, unnamed, renamed } = prepared;
+    let key = ClientKey(core.clients.vacant());
+    if let Err(error) = sockets::watch_client(core, key, &mut io) {
+        crate::warning!("cannot watch a client's socket: {error}");
+        lock(&core.shared.cancels).remove(&cancel_key);
+        return None;
+    }
+    io.readable = true;
+    let (database, user): (Rc<str>, Rc<str>) = (database.as_str().into(), user.as_str().into());
+    let pool_key = size::pool_of(core, &database, &served_as.as_str().into());
+    welcome::take_welcome(core, pool_key);
+    if core.pools.get_mut(pool_key.0).is_some_and(|pool| std::mem::take(&mut pool.name.unproven)) {
+        size::size_pool(core, pool_key);
+    }
+    // Else what it has prepared would be taken for older than all that is prepared here, and be shared with nobody.
+    let renewals =
+        fingerprints::fingerprints_of(core, pool_key).map(|fingerprints| fingerprints.knowledge().renewals());
+    let mut client = Client::new(io, seat, since, id);
+    client.state = State::Ready;
+    (client.identity.user, client.identity.database, client.identity.place) = (user, database, Some(place));
+    (client.route.pool, client.route.home) = (Some(pool_key), Some(pool_key));
+    if let Some(pool) = core.pools.get_mut(pool_key.0) {
+        pool.queue.clients += 1;
+        pool.queue.unused_since = None;
+        pool.statements.renew(renewals);
+        client.session.vars = Vars::carried(settings.0, &pool.greetings.defaults);
+        client.session.startup.0 = Vars::carried(startup.0, &client.session.vars);
+        let adopted = statements.into_iter().map(|(name, carried)| (name, pool.statements.adopt(carried)));
+        client.prepared.statements = adopted.collect();
+        client.prepared.unnamed = unnamed.map(|carried| pool.statements.adopt(carried));
+    }
+    (client.session.sets, client.session.startup.1) = (Sets::carried(settings.1), Sets::carried(startup.1));
+    (client.route.role, client.route.primary_reads, client.route.owed) = (role, primary_reads, owed);
+    (client.prepared.renamed, client.identity.minor, client.identity.admin) = (renamed, minor, admin);
+    (client.deeds, client.times.request_since) = (deeds, request_since);
+    client.input.suspended = core.is_suspended();
+    lock(&core.shared.cancels).insert(cancel_key.clone(), (core.id, key));
+    client.identity.cancel_key = cancel_key;
+    core.clients.insert(client);
+    let was_killed = core.pools.get(pool_key.0).is_some_and(|pool| pool.limits.paused) && kills < core.lifecycle.kills;
+    if was_killed {
+        leave::fatal(core, key, "57P01", crate::reactor::moves::KILLED);
+        return None;
+    }
+    turns::give_turn(core, Turn::Client(key));
+    Some(key)
+}
+
+/// What clients hear whose database is closed by KILL.
+pub const KILLED: &str = "database was killed by an administrator (KILL)";

@@ -1,0 +1,169 @@
+//! A connection's turn: what has come is read and worked on, what has gathered is sent.
+
+use std::io;
+
+use crate::model::keys::{ClientKey, ServerKey};
+use crate::model::turn::{HIGH_WATER, Turn};
+
+use crate::backend::{connect, gone, hub_asks};
+use crate::frontend::{enter, leave};
+use crate::io::{Event, Got};
+use crate::reactor::{after, depart, feed, sockets, turns};
+use crate::state::Core;
+use crate::state::client::{self, Client};
+use crate::state::server::Server;
+
+/// Read at once.
+pub const READ: usize = 65_536;
+
+/// Something has happened on a client's socket.
+pub fn client_event(core: &mut Core, key: ClientKey, event: Event) {
+    core.reactor.busy_poll.speak(key, core.now);
+    let Some(client) = core.clients.get_mut(key.0) else { return };
+    client.io.hangup |= event.closed;
+    client.io.readable |= event.readable || client.io.hangup;
+    sockets::flush_client(core, key);
+    client_turn(core, key);
+}
+
+/// Something has happened on a server connection's socket.
+pub fn server_event(core: &mut Core, key: ServerKey, event: Event) {
+    let Some(server) = core.servers.get_mut(key.0) else { return };
+    server.io.hangup |= event.closed;
+    server.io.readable |= event.readable || server.io.hangup;
+    if matches!(server.state, crate::state::server::State::Connecting) {
+        connect::server_connected(core, key);
+    }
+    sockets::flush_server(core, key);
+    server_turn(core, key);
+}
+
+/// Reads what a client has sent and works on it.
+pub fn client_turn(core: &mut Core, key: ClientKey) {
+    if core.clients.get(key.0).is_none_or(|client| client.input.suspended) {
+        return;
+    }
+    let (proven, moves) = core
+        .clients
+        .get(key.0)
+        .map_or((false, false), |client| (matches!(client.state, client::State::Proven(_)), client.moves_to.is_some()));
+    if proven {
+        enter::enter(core, key);
+    }
+    if moves && depart::moves_away(core, key) {
+        return;
+    }
+    let mut scratch = std::mem::take(&mut core.reactor.scratch);
+    read_client(core, key, &mut scratch);
+    core.reactor.scratch = scratch;
+    let server = core.clients.get(key.0).and_then(|client| client.checkout.server());
+    if let Some(server) = server {
+        sockets::flush_server(core, server);
+    }
+    sockets::flush_client(core, key);
+    after::run_after(core);
+}
+
+fn read_client(core: &mut Core, key: ClientKey, scratch: &mut [u8]) {
+    // Who hangs up in the queue is not served: a connection would be made ready for nobody.
+    let gone =
+        |client: &Client| client.io.hangup && client.checkout.waits().is_some() && client.checkout.server().is_none();
+    if core.clients.get(key.0).is_some_and(gone) {
+        return leave::client_gone(core, key, None);
+    }
+    // What was left over comes first: its client may have had to wait for a server.
+    if client_may_go_on(core, key) && core.clients.get(key.0).is_some_and(|client| !client.io.rest.is_empty()) {
+        feed::feed_client(core, key, &[]);
+    }
+    if !client_may_go_on(core, key) {
+        return;
+    }
+    let Some(client) = core.clients.get_mut(key.0).filter(|client| client.io.readable) else { return };
+    match client.io.read(scratch) {
+        Got::Bytes(count) => {
+            if let Some(bytes) = scratch.get(..count) {
+                feed::feed_client(core, key, bytes);
+            }
+            if core.clients.get(key.0).is_some_and(|client| client.io.readable) {
+                turns::give_turn(core, Turn::Client(key));
+            }
+        }
+        Got::Nothing => (),
+        Got::Closed(error) => leave::client_gone(core, key, error),
+    }
+}
+
+/// Whether a client's input may be worked on: it does not wait, and its server keeps up.
+fn client_may_go_on(core: &Core, key: ClientKey) -> bool {
+    let Some(client) = core.clients.get(key.0) else { return false };
+    if client.checkout.waits().is_some()
+        || client.checkout.behind_own
+        || client.ears.as_ref().is_some_and(|ears| ears.awaits())
+        || client.input.console_waits.is_some()
+        || client.io.pending() > HIGH_WATER
+    {
+        return false;
+    }
+    // What it sends before it is let in stays in the socket.
+    let stays_there = match &client.state {
+        client::State::Login(_, phase) => !phase.awaits_client(),
+        client::State::Proven(_) | client::State::Greeting => true,
+        _ => false,
+    };
+    if stays_there {
+        return false;
+    }
+    client
+        .checkout
+        .server()
+        .and_then(|server| core.servers.get(server.0))
+        .is_none_or(|server| server.io.pending() <= HIGH_WATER)
+}
+
+/// Reads what a server has sent and works on it.
+pub fn server_turn(core: &mut Core, key: ServerKey) {
+    if core.servers.get(key.0).is_none_or(|server| server.life.suspended) {
+        return;
+    }
+    let mut scratch = std::mem::take(&mut core.reactor.scratch);
+    let client = core.servers.get(key.0).and_then(|server| server.client());
+    read_server(core, key, &mut scratch);
+    core.reactor.scratch = scratch;
+    if let Some(client) = client {
+        sockets::flush_client(core, client);
+        hub_asks::tell_news(core, client);
+    }
+    // What goes down a pipelined connection is gathered until the turn ends: clients that are still to be read add to it.
+    if core.servers.get(key.0).and_then(|server| server.pipeline.as_ref()).is_none_or(|pipeline| !pipeline.unflushed) {
+        sockets::flush_server(core, key);
+    }
+    after::run_after(core);
+}
+
+fn read_server(core: &mut Core, key: ServerKey, scratch: &mut [u8]) {
+    let Some(server) = core.servers.get(key.0) else { return };
+    let slow = server.client().and_then(|client| core.clients.get(client.0));
+    if slow.is_some_and(|client| client.io.pending() > HIGH_WATER) {
+        return;
+    }
+    // What the socket says of a connection that is to be closed would hide why it is.
+    let reads = |server: &&mut Server| server.io.readable && server.life.doomed.is_none();
+    let Some(server) = core.servers.get_mut(key.0).filter(reads) else { return };
+    match server.io.read(scratch) {
+        Got::Bytes(count) => {
+            if let Some(fresh) = scratch.get(..count) {
+                feed::feed_server(core, key, fresh);
+            }
+            if core.servers.get(key.0).is_some_and(|server| server.io.readable) {
+                turns::give_turn(core, Turn::Server(key));
+            }
+        }
+        Got::Nothing => (),
+        Got::Closed(error) => {
+            // TLS that could not be agreed on will not be the next time.
+            server.life.refused |= error.as_ref().is_some_and(|error| error.kind() == io::ErrorKind::InvalidData);
+            let why = error.map_or(crate::backend::close::SERVER_CLOSED.to_owned(), |error| error.to_string());
+            gone::server_gone(core, key, &why);
+        }
+    }
+}

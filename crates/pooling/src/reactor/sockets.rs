@@ -1,0 +1,92 @@
+//! Sockets as the event loop watches them, and what is sent on them.
+
+use std::io;
+
+use crate::model::keys::{ClientKey, ServerKey};
+use crate::model::turn::{After, HIGH_WATER, Turn};
+
+use crate::io::Io;
+use crate::reactor::turns;
+use crate::state::Core;
+
+/// By what events name a connection; the listeners and the mailbox have the numbers between.
+fn token_of(turn: Turn) -> usize {
+    match turn {
+        Turn::Client(key) => key.0.token(0),
+        Turn::Server(key) => key.0.token(1),
+    }
+}
+
+/// Sends a client what is there for it; a server that waited for that goes on.
+pub fn flush_client(core: &mut Core, key: ClientKey) {
+    let Some(client) = core.clients.get_mut(key.0) else { return };
+    let before = client.io.pending();
+    if before == 0 {
+        return;
+    }
+    let flushed = client.io.flush();
+    match flushed.and_then(|()| client.io.watch_room(&*core.reactor.network, token_of(Turn::Client(key)))) {
+        Ok(()) => {
+            let server = client.checkout.connection();
+            if before > HIGH_WATER && client.io.pending() <= HIGH_WATER {
+                turns::give_turn(core, Turn::Client(key));
+                if let Some(server) = server {
+                    turns::give_turn(core, Turn::Server(server));
+                }
+            }
+        }
+        Err(error) => turns::later(core, After::Leave(key, error.to_string())),
+    }
+}
+
+/// Sends a server what is there for it; a client that waited for that goes on.
+pub fn flush_server(core: &mut Core, key: ServerKey) {
+    let Some(server) = core.servers.get_mut(key.0) else { return };
+    let before = server.io.pending();
+    if before == 0 || matches!(server.state, crate::state::server::State::Connecting) {
+        return;
+    }
+    let flushed = server.io.flush();
+    match flushed.and_then(|()| server.io.watch_room(&*core.reactor.network, token_of(Turn::Server(key)))) {
+        Ok(()) => {
+            let client = server.client();
+            if let (true, Some(client)) = (before > HIGH_WATER && server.io.pending() <= HIGH_WATER, client) {
+                turns::give_turn(core, Turn::Client(client));
+            }
+        }
+        // What the server said before it closed may still be read, and says why.
+        Err(_) => {
+            server.io.readable = true;
+            server.io.out().clear();
+            turns::give_turn(core, Turn::Server(key));
+        }
+    }
+}
+
+/// Watches a client's socket under its key.
+pub fn watch_client(core: &Core, key: ClientKey, io: &mut Io) -> io::Result<()> {
+    io.watch(&*core.reactor.network, token_of(Turn::Client(key)), false)
+}
+
+/// Watches a server's socket, which is being connected, under its key.
+pub fn watch_server(core: &Core, key: ServerKey, io: &mut Io) -> io::Result<()> {
+    io.watch(&*core.reactor.network, token_of(Turn::Server(key)), true)
+}
+
+/// Watches the socket of a server connection that comes from another worker, under its key.
+pub fn watch_taken(core: &Core, key: ServerKey, io: &mut Io) -> io::Result<()> {
+    io.watch(&*core.reactor.network, token_of(Turn::Server(key)), false)
+}
+
+/// Watches a socket no longer.
+pub fn unwatch(core: &Core, io: &Io) {
+    io.unwatch(&*core.reactor.network);
+}
+
+/// Sends a client that is being closed what it can; whether it can be sent more.
+pub fn flush_last(core: &mut Core, key: ClientKey) -> bool {
+    let Some(client) = core.clients.get_mut(key.0) else { return false };
+    client.io.flush().is_ok()
+        && client.io.watch_room(&*core.reactor.network, token_of(Turn::Client(key))).is_ok()
+        && (client.io.pending() > 0 || client.io.half_close().is_ok())
+}

@@ -1,0 +1,99 @@
+//! Orders of the process that takes the sockets and the clients over.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::Ordering;
+
+use crate::model::keys::ClientKey;
+
+use crate::admin::account;
+use crate::io::MOST_HANDED;
+use crate::reactor::{depart, door, moves};
+use crate::shared::{Ending, Message};
+use crate::state::adopted::Row;
+use crate::state::traveller::Traveller;
+use crate::state::{Core, suspension};
+use crate::succession::answer::{answer_to_takeover, send_with, write_plain_rows, write_rows};
+use crate::succession::inherited::{AFTERWARDS, Kind};
+use crate::sync::lock;
+
+/// Gives the listening sockets to who asks for them on the console.
+pub fn hand_over(core: &mut Core, key: ClientKey) -> Result<(), String> {
+    may_hand_over(core, key)?;
+    let metrics = lock(&core.shared.succession.metrics);
+    let mut sockets: Vec<(Kind, String, BorrowedFd<'_>)> = core.entrance.door.sockets();
+    if let Some(metrics) = metrics.as_ref() {
+        sockets.push((Kind::Metrics, metrics.address.clone(), metrics.socket.as_fd()));
+    }
+    if sockets.len() > MOST_HANDED {
+        return Err(format!("there are more than {MOST_HANDED} sockets to be handed over"));
+    }
+    let rows: Vec<(&str, String)> = sockets.iter().map(|(kind, address, _)| (kind.word(), address.clone())).collect();
+    let handed: Vec<BorrowedFd<'_>> = sockets.iter().map(|(_, _, socket)| *socket).collect();
+    let answer = answer_to_takeover(rows);
+    send_with(&mut core.clients, key, &answer, &handed)?;
+    crate::info!("the listening sockets were given to a process that is to take them over");
+    Ok(())
+}
+
+/// Gives the clients that have nothing under way to the process that has taken the sockets over.
+pub fn hand_clients_over(core: &mut Core, key: ClientKey) -> Result<(), String> {
+    let own = core.clients.get(key.0).is_some_and(|client| account::is_own_user(client) && !client.input.unsynced);
+    if !own || !core.shared.succession.is_handed_over() {
+        return Err("TAKEOVER CLIENTS is for the process that has taken the sockets over".to_owned());
+    }
+    let travellers = depart::next_heirs(core, key);
+    let rows: Vec<Row> = travellers.iter().flat_map(|traveller| depart::describe(core, traveller)).collect();
+    let mut answer = Vec::new();
+    write_plain_rows(&mut answer, &rows);
+    let handed: Vec<BorrowedFd<'_>> = travellers.iter().filter_map(Traveller::socket).collect();
+    if let Err(why) = send_with(&mut core.clients, key, &answer, &handed) {
+        drop(handed);
+        for mut traveller in travellers {
+            traveller.identity.place.change(core.id);
+            moves::settle_in(core, traveller);
+        }
+        return Err(why);
+    }
+    Ok(())
+}
+
+/// Another process serves the sockets: this one lets go of them, and ends when its clients have left.
+pub fn handed_over(core: &mut Core, key: ClientKey) -> Result<(), String> {
+    may_hand_over(core, key)?;
+    let own = core.shared.outside.listen_apart(&core.config.settings);
+    let own = own.unwrap_or_else(|error| {
+        crate::warning!("cancel requests for the clients that are left will have no effect: {error}");
+        None
+    });
+    let before = lock(&core.shared.succession.before).clone();
+    let own_path = own.as_ref().and_then(|own| own.shared()).map(|(_, path, _)| path);
+    let paths = own_path.into_iter().chain(before.iter().map(|path| path.display().to_string()));
+    if let Some(client) = core.clients.get_mut(key.0) {
+        write_rows(client.io.out(), paths.map(|path| (AFTERWARDS, path)));
+    }
+    door::replace_door(core, own.into_iter().collect()).map_err(|error| error.to_string())?;
+    core.shared.succession.handed_over.store(true, Ordering::Relaxed);
+    if let Some(metrics) = lock(&core.shared.succession.metrics).take() {
+        metrics.waker.wake();
+    }
+    crate::info!("another process has taken the listening sockets over: ending when the last client has left");
+    core.shared.tell_all(|| Message::Shutdown(Ending::WaitForClients));
+    Ok(())
+}
+
+fn may_hand_over(core: &Core, key: ClientKey) -> Result<(), String> {
+    let Some(client) = core.clients.get(key.0) else { return Ok(()) };
+    if !account::is_own_user(client) || client.input.unsynced {
+        return Err("TAKEOVER is for howdah-pooler -R, over the Unix socket under the pooler's own account".to_owned());
+    }
+    if core.shared.succession.is_handed_over() {
+        return Err("another process has taken the sockets over".to_owned());
+    }
+    if core.shared.orders.ending.load(Ordering::Relaxed) {
+        return Err("the pooler is shutting down".to_owned());
+    }
+    if suspension::is_suspended(&core.shared) || !lock(&core.shared.orders.paused).is_empty() {
+        return Err("the pooler is paused or suspended: RESUME first, or its clients would wait for ever".to_owned());
+    }
+    Ok(())
+}

@@ -1,0 +1,105 @@
+//! SUSPEND: what was read is passed on, then nothing more is read until RESUME.
+//!
+//! As with PgBouncer's, no transaction is waited for and no answer: what clients and servers say meanwhile stays in their
+//! sockets. A connection is held as soon as the pooler has nothing of it in hand; servers after the clients, since a
+//! client's bytes need a server that still answers. What is not at rest within `suspend_timeout` is closed. Clients of
+//! the console go on, and nobody new is let in. Time limits rest too.
+
+use crate::model::keys::{ClientKey, PoolKey, ServerKey, WorkerId};
+use crate::model::turn::Turn;
+
+use crate::backend::gone;
+use crate::frontend::leave;
+use crate::pools::free;
+use crate::reactor::turns;
+use crate::shared::Message;
+use crate::state::Core;
+use crate::state::client::State as ClientState;
+use crate::state::suspension::{LATE, Plan, Suspension, end, is_suspended, of_client, of_server};
+use crate::sync::lock;
+
+/// Holds what is at rest; how much is not. The others are closed when they have had their time.
+pub fn suspend(core: &mut Core) -> usize {
+    let Some(since) = *lock(&core.shared.orders.suspended) else { return 0 };
+    if core.lifecycle.suspension == Suspension::Whole {
+        return 0;
+    }
+    core.lifecycle.suspension = Suspension::Begun;
+    let limit = core.config.settings.suspend_timeout.limit();
+    let late = limit.is_some_and(|limit| core.now.saturating_duration_since(since) >= limit);
+    let clients = core.clients.iter().filter(|(_, client)| !client.is_on_console());
+    let clients = clients.map(|(key, client)| (ClientKey(key), of_client(client)));
+    let servers = core.servers.iter().map(|(key, server)| (ServerKey(key), of_server(server)));
+    let plan = Plan::new(clients, servers);
+    let left = plan.left();
+    for &key in &plan.hold_clients {
+        core.clients.get_mut(key.0).into_iter().for_each(|client| client.input.suspended = true);
+    }
+    for &key in &plan.hold_servers {
+        core.servers.get_mut(key.0).into_iter().for_each(|server| server.life.suspended = true);
+    }
+    if left == 0 {
+        core.lifecycle.suspension = Suspension::Whole;
+    } else if late {
+        close_late(core, plan);
+    } else {
+        // One that was held may have been given something: a unit that stalled is its client's again.
+        let_go_on(core, &plan.busy_clients, &plan.busy_servers);
+    }
+    left
+}
+
+/// Closes the clients that are not at rest in time; the servers when it is the turn of these.
+fn close_late(core: &mut Core, plan: Plan<ClientKey, ServerKey>) {
+    if plan.busy_clients.is_empty() {
+        plan.busy_servers.into_iter().for_each(|key| gone::server_gone(core, key, LATE));
+    }
+    for key in plan.busy_clients {
+        let closing = core.clients.get(key.0).is_some_and(|client| matches!(client.state, ClientState::Closing));
+        // Who does not take what it was sent takes no fatal_error either.
+        if closing { leave::close_client(core, key, LATE) } else { leave::fatal(core, key, "57P01", LATE) }
+    }
+}
+
+fn let_go_on(core: &mut Core, clients: &[ClientKey], servers: &[ServerKey]) {
+    for &key in clients {
+        if core.clients.get_mut(key.0).is_some_and(|client| std::mem::take(&mut client.input.suspended)) {
+            turns::give_turn(core, Turn::Client(key));
+        }
+    }
+    for &key in servers {
+        if core.servers.get_mut(key.0).is_some_and(|server| std::mem::take(&mut server.life.suspended)) {
+            turns::give_turn(core, Turn::Server(key));
+        }
+    }
+}
+
+/// Lets all that is held go on.
+pub fn end_suspension(core: &mut Core) {
+    if std::mem::take(&mut core.lifecycle.suspension) == Suspension::No {
+        return;
+    }
+    let clients: Vec<ClientKey> = core.clients.iter().map(|(key, _)| ClientKey(key)).collect();
+    let servers: Vec<ServerKey> = core.servers.iter().map(|(key, _)| ServerKey(key)).collect();
+    let_go_on(core, &clients, &servers);
+    let pools: Vec<PoolKey> = core.pools.iter().map(|(key, _)| PoolKey(key)).collect();
+    for key in pools {
+        free::serve_queue(core, key);
+    }
+    core.entrance.door.rings();
+}
+
+/// Goes on with a suspension that has begun. It ends when nobody is left on the console who could end it.
+pub fn tick_suspension(core: &mut Core) {
+    if core.lifecycle.suspension == Suspension::Begun {
+        suspend(core);
+    }
+    let abandoned = core.id == crate::homes::CONSOLE
+        && is_suspended(&core.shared)
+        && !core.clients.iter().any(|(_, client)| client.is_on_console());
+    if abandoned && end(&core.shared) {
+        crate::info!("nobody is left on the console while the pooler is suspended: it goes on (RESUME)");
+        let order = crate::admin::order::Order::Resume(None);
+        core.shared.tell_all(|| Message::Order(WorkerId(0), 0, order.clone()));
+    }
+}

@@ -1,0 +1,314 @@
+//! What time brings: limits that run out, pools that shrink or fill, averages.
+
+use std::time::{Duration, Instant};
+
+use crate::model::fingerprint::Why;
+use crate::model::keys::{ClientKey, PoolKey, ServerKey};
+use crate::model::totals::Totals;
+use wire::backend::Status;
+
+use crate::admin::obey;
+use crate::admin::show::a_second;
+use crate::backend::{addresses, cancel, close, gone, hub, relay};
+use crate::config::{Config, Limits};
+use crate::frontend::{accept, leave};
+use crate::homes::CONSOLE;
+use crate::pools::{checks, grow, handover, limits, neighbours, upkeep, welcome};
+use crate::reactor::{depart, ending, moves, sockets, suspend, workload};
+use crate::router::{fingerprints, reroute};
+use crate::state::Core;
+use crate::state::client::{Client, State as ClientState};
+use crate::state::pool::Pool;
+use crate::state::server::State;
+use crate::succession;
+
+/// How long a closed client may take to notice.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// How often pools are looked after.
+const UPKEEP: Duration = Duration::from_secs(1);
+
+/// Looks at all time limits.
+pub fn tick(core: &mut Core) {
+    suspend::tick_suspension(core);
+    if !core.is_suspended() {
+        tick_traffic(core);
+    }
+    obey::console_tick(core);
+    if core.lifecycle.ending.is_some() {
+        ending::close_idle_clients(core);
+    }
+    if core.now >= core.schedule.period_ends {
+        core.schedule.period_ends = core.now + core.config.settings.stats_period.0.max(Duration::from_secs(1));
+        end_period(core);
+    }
+}
+
+fn tick_traffic(core: &mut Core) {
+    accept::accept_late(core);
+    tick_clients(core);
+    tick_servers(core);
+    tick_pools(core);
+    relay::tick_relays(core);
+    if core.shared.succession.is_handed_over() {
+        depart::mark_heirs(core);
+        if core.id == CONSOLE {
+            succession::take_back(core);
+        }
+    }
+    if !core.pipelines.hubs.is_empty() {
+        hub::tick_hubs(core);
+    }
+    reroute::tick_clusters(core);
+    if core.now >= core.schedule.next_upkeep {
+        core.schedule.next_upkeep = core.now + UPKEEP;
+        upkeep::keep_pools(core);
+        addresses::refresh_names(core);
+        fingerprints::forget_unused(core);
+        workload::tell_workload(core);
+        moves::mark_movers(core);
+    }
+}
+
+/// What a time limit that has run out asks for.
+enum Due {
+    /// The client's wait for a server connection is over, by this limit.
+    WaitIsOver(&'static str),
+    /// The client is told that it waits.
+    Notice,
+    /// The client is closed: the SQLSTATE, the limit, and the connection on which its statement is cancelled first.
+    Close(&'static str, &'static str, Option<ServerKey>),
+    /// What was to be sent to a client that is being closed is given up.
+    GiveUp,
+}
+
+/// Whether so much time has passed since then.
+fn past(now: Instant, since: Instant, limit: Option<Duration>) -> bool {
+    limit.is_some_and(|limit| now.saturating_duration_since(since) >= limit)
+}
+
+/// Looks at the time limits of all clients.
+fn tick_clients(core: &mut Core) {
+    let config = core.config.clone();
+    let of_all = config.limits("");
+    let due = |client: &Client| match client.state {
+        ClientState::Ready => {
+            // Few have limits of their own.
+            let own = || config.limits(&client.identity.user);
+            of_ready(core, &config, client, if config.users.is_empty() { of_all } else { own() })
+        }
+        ClientState::Closing => past(core.now, client.identity.since, Some(LINGER)).then_some(Due::GiveUp),
+        ClientState::Console | ClientState::Relay => None,
+        _ => of_login(core.now, &config, client),
+    };
+    let over = core.clients.iter().filter_map(|(key, client)| Some((ClientKey(key), due(client)?)));
+    for (key, due) in over.collect::<Vec<_>>() {
+        match due {
+            Due::WaitIsOver(limit) => wait_is_over(core, key, limit),
+            Due::Notice => tell_of_wait(core, key),
+            Due::Close(code, limit, cancels) => {
+                cancels.into_iter().for_each(|server| cancel::cancel_on_server(core, server, None));
+                leave::fatal(core, key, code, limit);
+            }
+            Due::GiveUp => leave::close_client(core, key, "it did not close"),
+        }
+    }
+}
+
+/// The limits of a client that has not been let in.
+fn of_login(now: Instant, config: &Config, client: &Client) -> Option<Due> {
+    let waits = client.route.waiting_since.filter(|_| matches!(client.state, ClientState::Greeting));
+    let longest = config.query_wait(&client.identity.user, &client.identity.database);
+    if waits.is_some_and(|since| past(now, since, longest)) {
+        return Some(Due::WaitIsOver("query_wait_timeout"));
+    }
+    let late = past(now, client.identity.since, config.settings.client_login_timeout.limit());
+    let limit = "client_login_timeout";
+    late.then(|| if waits.is_some() { Due::WaitIsOver(limit) } else { Due::Close("08006", limit, None) })
+}
+
+/// The limits of a client that has been let in.
+fn of_ready(core: &Core, config: &Config, client: &Client, limits: Limits) -> Option<Due> {
+    let past = |since: Instant, limit: Option<Duration>| past(core.now, since, limit);
+    if let Some(since) = client.checkout.waits() {
+        let longest = config.query_wait(&client.identity.user, &client.identity.database);
+        if past(since, longest) {
+            return Some(Due::WaitIsOver("query_wait_timeout"));
+        }
+        let tells = !client.checkout.told_to_wait && past(since, config.settings.query_wait_notify.limit());
+        return tells.then_some(Due::Notice);
+    }
+    let since = client.times.request_since;
+    if client.checkout.pipelined().is_some() {
+        return past(since, limits.query).then_some(Due::Close("57014", "query_timeout", None));
+    }
+    let Some(server) = client.checkout.server().and_then(|server| core.servers.get(server.0)) else {
+        // Who listens waits for what is said.
+        let idle = client.ears.is_none() && past(since, limits.idle);
+        return idle.then_some(Due::Close("57P05", "client_idle_timeout", None));
+    };
+    let asks = !server.exchange.requests.is_empty();
+    if asks && past(since, limits.query) {
+        return Some(Due::Close("57014", "query_timeout", client.checkout.server()));
+    }
+    if !asks && server.status != Status::Idle && past(since, limits.idle_transaction) {
+        return Some(Due::Close("25P03", "idle_transaction_timeout", None));
+    }
+    let long = client.times.transaction_since.is_some_and(|since| past(since, limits.transaction));
+    long.then(|| Due::Close("25P04", "transaction_timeout", client.checkout.server()))
+}
+
+/// Tells a client that it waits.
+fn tell_of_wait(core: &mut Core, key: ClientKey) {
+    let Some(client) = core.clients.get_mut(key.0) else { return };
+    client.checkout.told_to_wait = true;
+    let text = "no server connection is free, the statement waits in the queue (query_wait_notify)";
+    wire::backend::write_notice(client.io.out(), "NOTICE", "00000", text);
+    sockets::flush_client(core, key);
+}
+
+/// A client has waited too long, by this limit. It is told why no server could be had, and stays connected if it has
+/// been let in.
+fn wait_is_over(core: &mut Core, key: ClientKey, limit: &str) {
+    let Some(client) = core.clients.get(key.0) else { return };
+    let Some(pool) = client.route.pool.and_then(|key| core.pools.get(key.0)) else { return };
+    let (database, user) = (&pool.name.database, &pool.name.user);
+    let (code, why) = if pool.limits.paused {
+        ("53300", format!("database \"{database}\" is paused"))
+    } else if let Some(failure) =
+        pool.connections.failure.as_ref().filter(|_| client.is_ready() && pool.connections.servers.is_empty())
+    {
+        ("08006", format!("the server cannot be reached: {}", failure.why))
+    } else if pool.cluster_of.cluster.is_some() && pool.cluster_of.home.is_none() {
+        // A driver that knows of several poolers goes on to the next.
+        let code = if client.is_ready() { "53300" } else { "57P03" };
+        (code, format!("database \"{database}\": {}", welcome::why_unavailable(core, pool)))
+    } else if !client.is_ready() {
+        let met = pool.connections.failure.as_ref().map(|failure| format!(": {}", failure.why)).unwrap_or_default();
+        ("57P03", format!("database \"{database}\": no server connection could be had{met}"))
+    } else {
+        let waiting = pool.queue.waiting.len() + pool.queue.sharing.len();
+        let why = format!(
+            "the pool of database \"{database}\" and user \"{user}\" is full: {} server connections, all in use, \
+             {waiting} clients waiting",
+            pool.connections.servers.len(),
+        );
+        ("53300", why)
+    };
+    leave::refuse(core, key, code, &format!("{limit}: {why}"));
+}
+
+fn tick_servers(core: &mut Core) {
+    let settings = &core.config.settings;
+    let past = |since: Instant, limit: Option<Duration>| past(core.now, since, limit);
+    let mut gone: Vec<(ServerKey, &str)> = Vec::new();
+    let mut idle = Vec::new();
+    let mut aged = Vec::new();
+    for (number, server) in core.servers.iter() {
+        let key = ServerKey(number);
+        match server.state {
+            _ if server.cancels.target.is_some() && past(server.life.since, settings.cancel_wait_timeout.limit()) => {
+                gone.push((key, "a cancel request took too long"));
+            }
+            State::Connecting | State::Login(_) if past(server.life.since, settings.server_connect_timeout.limit()) => {
+                gone.push((key, "server_connect_timeout"));
+            }
+            State::Preparing
+                if server.cancels.under_way == 0
+                    && past(server.life.state_since, settings.server_connect_timeout.limit()) =>
+            {
+                gone.push((key, "resetting the session took too long"));
+            }
+            State::Active
+                if server.known.aligning.is_some()
+                    && past(server.life.state_since, settings.server_connect_timeout.limit()) =>
+            {
+                gone.push((key, "bringing its session in line took too long"));
+            }
+            // It would never be idle if others always followed.
+            State::Pipelined if server.life.retire || checks::is_old(core, server) => aged.push(key),
+            State::Idle => {
+                let pool = core.pools.get(server.pool.0);
+                let spare = |pool: &Pool| {
+                    pool.common.total() > pool.limits.minimum || pool.queue.clients == 0 && !pool.limits.kept
+                };
+                let spare = pool.is_none_or(spare);
+                if checks::is_old(core, server) {
+                    idle.push((key, "server_lifetime"));
+                } else if spare && past(server.life.state_since, settings.server_idle_timeout.limit()) {
+                    idle.push((key, "server_idle_timeout"));
+                }
+            }
+            _ => (),
+        }
+    }
+    for key in aged {
+        if let Some(pipeline) = core.servers.get_mut(key.0).and_then(|server| server.pipeline.as_mut()) {
+            pipeline.closed = true;
+        }
+    }
+    for (key, why) in gone {
+        gone::server_gone(core, key, why);
+    }
+    // One a tick for each pool: a crowd that was opened together is not closed together.
+    let mut done = std::collections::HashSet::new();
+    for (key, why) in idle {
+        let Some(pool) = core.servers.get(key.0).map(|server| server.pool) else { continue };
+        if done.insert(pool) {
+            close::close_server(core, key, why);
+        }
+    }
+}
+
+fn tick_pools(core: &mut Core) {
+    let mut keys: Vec<_> =
+        core.pools.iter().map(|(key, pool)| (neighbours::waits_since(core, pool), PoolKey(key))).collect();
+    // Where limits leave room for few, whoever has waited longest has it.
+    keys.sort_by_key(|(since, _)| since.unwrap_or(core.now));
+    for (_, key) in keys {
+        let Some(pool) = core.pools.get(key.0) else { continue };
+        if pool.connections.owes {
+            neighbours::look_at_debt(core, key);
+        }
+        if core.pools.get(key.0).is_some_and(|pool| !pool.queue.greeting.is_empty()) {
+            welcome::take_welcome(core, key);
+        }
+        let Some(pool) = core.pools.get(key.0) else { continue };
+        if !pool.is_unwanted()
+            || !pool.queue.greeting.is_empty()
+            || pool.connections.servers.len() < pool.limits.minimum
+        {
+            grow::grow(core, key);
+            neighbours::claim_share(core, key);
+        } else {
+            handover::balance(core, key);
+        }
+    }
+    limits::relieve_starving(core);
+}
+
+fn end_period(core: &mut Core) {
+    let mut sum = Totals::default();
+    for (_, pool) in core.pools.iter_mut() {
+        pool.counts.periods = [pool.counts.periods[1], pool.counts.totals];
+        sum = sum.plus(&pool.counts.periods[1].since(&pool.counts.periods[0]));
+    }
+    // Each worker tells of its own databases.
+    if core.config.settings.log_stats && (core.id.0 == 0 || !core.pools.is_empty()) {
+        let [_, transactions, queries, received, sent, transaction, query, wait, ..] =
+            a_second(&sum, core.config.settings.stats_period.0);
+        let reasons = Why::NAMES.iter().zip(sum.unpipelined).filter(|(_, count)| *count > 0);
+        let reasons: Vec<String> = reasons.map(|(name, count)| format!("{name} {count}")).collect();
+        crate::info!(
+            "stats: worker {}: {} clients, {transactions} xacts/s, {queries} queries/s, in {received} B/s, out \
+             {sent} B/s, xact {transaction} us, query {query} us, wait {wait} us, {} of {} queries pipelined, \
+             others: {}; asked again {}",
+            core.id.0,
+            core.clients.len(),
+            sum.pipelined,
+            sum.queries,
+            if reasons.is_empty() { "none".to_owned() } else { reasons.join(", ") },
+            sum.retried,
+        );
+    }
+}

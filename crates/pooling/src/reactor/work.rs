@@ -1,0 +1,148 @@
+//! What a worker does between two polls, for the clients and server connections of the databases that it serves.
+//!
+//! The loop (`worker.rs`) polls, marks what is readable, and works through a list of connections until none has anything to do.
+//! Whoever gives somebody else work (a server checked out, a buffer drained) puts them on the list, so nothing recurses.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::model::busy_poll::BusyPoll;
+use crate::model::keys::{ClientKey, ServerKey, WorkerId};
+use crate::model::slots::{Slot, Slots};
+use crate::model::turn::Turn;
+use crate::model::vars::Tracked;
+
+use crate::frontend::accept;
+use crate::io::{Event, Listening, Network};
+use crate::pipeline::{connection, stall};
+use crate::reactor::door::DOOR;
+use crate::reactor::read::{self, READ};
+use crate::reactor::{after, mail, tick};
+use crate::router::reroute;
+use crate::shared::Shared;
+use crate::state::door::{Door, Strangers};
+use crate::state::{Core, Entrance, Lifecycle, Parameters, Pipelines, Reactor, Router, Schedule};
+
+/// How often time limits are looked at.
+const TICK: Duration = Duration::from_millis(100);
+
+/// So many units in flight in pipelined connections are worth waiting for others ([`gathers`]).
+const GATHER: usize = 16;
+
+impl Core {
+    /// What a worker knows at first; the first one has the listening sockets.
+    pub fn new(
+        id: WorkerId,
+        shared: Arc<Shared>,
+        network: Box<dyn Network>,
+        listeners: Vec<Box<dyn Listening>>,
+        now: Instant,
+    ) -> io::Result<Self> {
+        let config = shared.config();
+        let tracked = Tracked::new(&config.settings.track_extra_parameters.0);
+        let lexed_by = ["standard_conforming_strings", "client_encoding"]
+            .map(|name| tracked.place(name).unwrap_or(usize::MAX))
+            .into();
+        let core = Self {
+            id,
+            clients: Slots::default(),
+            servers: Slots::default(),
+            pools: Slots::default(),
+            pool_names: HashMap::new(),
+            now,
+            parameters: Parameters { tracked, lexed_by },
+            schedule: Schedule {
+                turns: VecDeque::new(),
+                queued: HashSet::new(),
+                after: VecDeque::new(),
+                in_after: false,
+                unflushed: Vec::new(),
+                next_tick: now + TICK,
+                next_upkeep: now,
+                period_ends: now + config.settings.stats_period.0,
+            },
+            router: Router::default(),
+            pipelines: Pipelines::default(),
+            lifecycle: Lifecycle::default(),
+            entrance: Entrance { door: Door::new(listeners), strangers: Strangers::default() },
+            reactor: Reactor {
+                network,
+                busy_poll: BusyPoll::new(now),
+                scratch: vec![0; READ],
+                cores: std::thread::available_parallelism().map_or(1, usize::from),
+            },
+            config,
+            shared,
+        };
+        core.entrance.door.watch(&*core.reactor.network, DOOR)?;
+        Ok(core)
+    }
+}
+
+/// Whether somebody has something to do without any event.
+pub fn has_work(core: &Core) -> bool {
+    !core.schedule.turns.is_empty()
+        || !core.schedule.unflushed.is_empty()
+        || core.lets_in() && core.entrance.door.has_rung()
+}
+
+/// When there is something to do next, if no event comes before.
+pub fn next_moment(core: &Core) -> Instant {
+    let moments = [stall::deadline(core), core.router.replay_due];
+    let moments = moments.into_iter().flatten().filter(|_| !core.is_suspended());
+    moments.fold(core.schedule.next_tick, Instant::min)
+}
+
+/// Whether servers and clients that want this core are to go first: more of what they say is there then, and is done
+/// with fewer wakeups. On a core that nobody else wants it changes nothing.
+pub fn gathers(core: &Core) -> bool {
+    connection::in_flight(core) >= GATHER
+}
+
+/// Does what there is to do, told by these events, at this time.
+pub fn work(core: &mut Core, events: impl Iterator<Item = Event>, now: Instant) {
+    core.now = now;
+    if !core.router.clusters.is_empty() {
+        reroute::look_at_clusters(core);
+        after::run_after(core);
+    }
+    for event in events {
+        core.reactor.busy_poll.hear(core.now);
+        let (slot, kind) = Slot::of_token(event.token);
+        match kind {
+            0 => read::client_event(core, ClientKey(slot), event),
+            1 => read::server_event(core, ServerKey(slot), event),
+            2 => core.entrance.door.rings(),
+            _ => mail::read_messages(core),
+        }
+    }
+    // Those who still have something to do after their turn come again after the next poll.
+    for _ in 0..core.schedule.turns.len() {
+        let Some(turn) = core.schedule.turns.pop_front() else { break };
+        core.schedule.queued.remove(&turn);
+        match turn {
+            Turn::Client(key) => read::client_turn(core, key),
+            Turn::Server(key) => read::server_turn(core, key),
+        }
+    }
+    if core.lets_in() && core.entrance.door.has_rung() {
+        accept::accept(core);
+    }
+    after::run_after(core);
+    if !core.pipelines.active.is_empty() && !core.is_suspended() {
+        stall::look_for_stalls(core);
+    }
+    if !core.schedule.unflushed.is_empty() {
+        connection::flush(core);
+    }
+    if core.router.replayed || core.router.replay_due.is_some() {
+        reroute::look_at_replay(core);
+    }
+    if core.now >= core.schedule.next_tick {
+        core.schedule.next_tick = core.now + TICK;
+        tick::tick(core);
+        after::run_after(core);
+    }
+}

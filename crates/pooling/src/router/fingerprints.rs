@@ -1,0 +1,223 @@
+//! Fingerprints: statements that differ only in their literals. What a statement is, is found out once for its
+//! fingerprint, and how long statements of a fingerprint take is remembered with it.
+
+use std::collections::HashSet;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::model::fingerprint::{Fingerprint, Why};
+use crate::model::keys::{ClientKey, PoolKey, ServerKey};
+use crate::model::lexing::Lexing;
+use crate::model::request::Request;
+use crate::model::statement::Statement;
+use classify::{Kind, Verdict};
+use wire::backend::Status;
+
+use crate::catalog::{Definition, Knowledge, Place, Way};
+use crate::state::Core;
+use crate::state::client::Client;
+use crate::state::fingerprints::Fingerprints;
+use crate::state::server::{Residue, Server, State};
+use crate::sync::lock;
+
+/// What is known of the statements of a pool's database.
+pub fn fingerprints_of(core: &mut Core, pool: PoolKey) -> Option<&mut Fingerprints> {
+    let database = core.pools.get(pool.0)?.name.database.clone();
+    if !core.router.fingerprints.contains_key(&database) {
+        let place = Place::of(&core.config, &database)?;
+        core.router.fingerprints.insert(database.clone(), Fingerprints::new(core.shared.library.knowledge(place)));
+    }
+    core.router.fingerprints.get_mut(&database)
+}
+
+/// What all workers know of a pool's database.
+fn knowledge(core: &Core, pool: PoolKey) -> Option<&Arc<Knowledge>> {
+    let database = &core.pools.get(pool.0)?.name.database;
+    core.router.fingerprints.get(database).map(Fingerprints::knowledge)
+}
+
+/// Whether nothing can be relied on that is known of the statements of a pool's database.
+pub fn is_doubtful(core: &Core, pool: PoolKey) -> bool {
+    knowledge(core, pool).is_some_and(|knowledge| knowledge.is_doubtful(core.now))
+}
+
+/// A pool has logged in to a server: the catalog can be read in the same way.
+pub fn note_way(core: &mut Core, key: ServerKey) {
+    let Some(server) = core.servers.get(key.0) else { return };
+    let Some(pool) = core.pools.get(server.pool.0).filter(|pool| pool.limits.mode.lends()) else {
+        return;
+    };
+    let Some(entry) = core.config.database(&pool.name.database) else { return };
+    let user = entry.user.as_deref().unwrap_or(&pool.name.user);
+    let account = lock(&core.shared.learnt).account(&core.config, &pool.name.database, entry, user);
+    let (host, port, address) = (server.at.host.clone(), server.at.port, server.at.address.clone());
+    let way = Way { host, port, address, account };
+    let (pool, now) = (server.pool, core.now);
+    let Some(knowledge) = fingerprints_of(core, pool).map(|fingerprints| fingerprints.knowledge().clone()) else {
+        return;
+    };
+    knowledge.reached(way, now);
+    if let Some(server) = core.servers.get_mut(key.0) {
+        server.known.mark = knowledge.mark();
+    }
+}
+
+/// A server has no room for a connection of this pool: the one that the catalog is read by makes some.
+pub fn leave_room(core: &Core, pool: PoolKey) {
+    if let Some(knowledge) = knowledge(core, pool) {
+        knowledge.leave_room();
+    }
+}
+
+/// A statement is about to be sent on the connection that its client has: a definition counts from now on, one in a
+/// transaction from when that may be committed, since nobody else sees it before.
+pub fn foresee_definition(core: &mut Core, key: ClientKey, verdict: Option<&Verdict>) {
+    let defines = verdict.is_none_or(|verdict| verdict.is_ddl);
+    let commits = verdict.is_none_or(|verdict| verdict.transaction);
+    if !defines && !commits {
+        return;
+    }
+    let Some((_, server)) = core.pair(key).filter(|(_, server)| !matches!(server.state, State::Pipelined)) else {
+        return;
+    };
+    let pool = server.pool;
+    if defines && server.known.definition.is_none() {
+        let Some(knowledge) = fingerprints_of(core, pool).map(|fingerprints| fingerprints.knowledge().clone()) else {
+            return;
+        };
+        let Some((_, server)) = core.pair(key) else { return };
+        let definition = server.known.definition.insert(Definition::new(knowledge));
+        if server.status == Status::Transaction && server.exchange.requests.is_empty() {
+            definition.wait();
+        }
+    }
+    let renews = |verdict: &Verdict| {
+        verdict.is_ddl && !verdict.pins && (verdict.kind == Kind::Utility || verdict.each.contains(&Kind::Utility))
+    };
+    if verdict.is_none_or(renews)
+        && let Some((_, server)) = core.pair(key)
+        && let Some(definition) = &mut server.known.definition
+    {
+        definition.renew();
+    }
+    if commits
+        && let Some((_, server)) = core.pair(key)
+        && let Some(definition) = &mut server.known.definition
+    {
+        definition.commit();
+    }
+}
+
+/// What has run on a server connection may be something else than it was judged to be, if a definition was run since
+/// or another catalog has come: then it may have left anything there.
+pub fn doubt_session(core: &mut Core, key: ServerKey) {
+    let Some(pool) = core.servers.get(key.0).map(|server| server.pool) else { return };
+    let Some(knowledge) = knowledge(core, pool).cloned() else { return };
+    let (mark, doubtful) = (knowledge.mark(), knowledge.is_doubtful(core.now));
+    let Some(server) = core.servers.get_mut(key.0) else { return };
+    let before = std::mem::replace(&mut server.known.mark, mark);
+    if before != mark || doubtful {
+        let residue = if server.known.residue == Residue::Session {
+            &mut server.known.session_residue
+        } else {
+            &mut server.known.residue
+        };
+        *residue = (*residue).max(Residue::Anything);
+    }
+}
+
+/// Forgets what is known of databases that have no pool any more, or that lead elsewhere since the configuration was
+/// read again.
+pub fn forget_unused(core: &mut Core) {
+    let used: HashSet<&Rc<str>> = core.pools.iter().map(|(_, pool)| &pool.name.database).collect();
+    let config = &core.config;
+    core.router.fingerprints.retain(|database, fingerprints| {
+        used.contains(database)
+            && Place::of(config, database).is_some_and(|place| place == fingerprints.knowledge().place)
+    });
+}
+
+/// The fingerprint of a statement that a client's session is to read now.
+pub fn fingerprint(core: &mut Core, key: ClientKey, pool: PoolKey, sql: &[u8]) -> Result<Rc<Fingerprint>, Why> {
+    let lexing = lexing(core, key, sql);
+    fingerprint_read(core, pool, sql, lexing)
+}
+
+/// Likewise, for a session that takes it apart in this way.
+pub fn fingerprint_read(core: &mut Core, pool: PoolKey, sql: &[u8], lexing: Lexing) -> Result<Rc<Fingerprint>, Why> {
+    let now = core.now;
+    let fingerprints = fingerprints_of(core, pool).ok_or(Why::Catalog)?;
+    fingerprints.refresh(now);
+    Ok(fingerprints.fingerprint(sql, lexing))
+}
+
+/// How a client's session takes this text apart now.
+pub fn lexing(core: &Core, key: ClientKey, sql: &[u8]) -> Lexing {
+    let escapes = memchr::memchr(b'\\', sql).is_some();
+    if !escapes && sql.is_ascii() {
+        return Lexing::Conforming;
+    }
+    let Some(client) = core.clients.get(key.0) else { return Lexing::Unclear };
+    let server = client.checkout.server().and_then(|server| core.servers.get(server.0));
+    if server.is_some_and(|server| sets_under_way(client, server)) {
+        return Lexing::Unclear;
+    }
+    let (conforming, encoding) = core.parameters.lexed_by;
+    if !sql.is_ascii() && !client.session.vars.get(encoding).is_some_and(classify::lexable_encoding) {
+        Lexing::Unclear
+    } else if escapes && client.session.vars.get(conforming) == Some("off") {
+        Lexing::Escaping
+    } else {
+        Lexing::Conforming
+    }
+}
+
+/// The fingerprint of a statement that a client has prepared.
+pub fn fingerprint_of_prepared(
+    core: &mut Core,
+    key: ClientKey,
+    pool: PoolKey,
+    name: &[u8],
+) -> Result<Rc<Fingerprint>, Why> {
+    let client = core.clients.get(key.0).ok_or(Why::Protocol)?;
+    let known = if name.is_empty() { client.prepared.unnamed.as_ref() } else { client.prepared.statements.get(name) };
+    let statement = known.ok_or(Why::Protocol)?.clone();
+    fingerprint_of_statement(core, pool, &statement)
+}
+
+/// Likewise, of a statement that is known.
+pub fn fingerprint_of_statement(core: &mut Core, pool: PoolKey, statement: &Statement) -> Result<Rc<Fingerprint>, Why> {
+    let now = core.now;
+    let fingerprints = fingerprints_of(core, pool).ok_or(Why::Catalog)?;
+    fingerprints.refresh(now);
+    let generation = fingerprints.generation();
+    if let Some(fingerprint) = &*statement.fingerprint.borrow()
+        && fingerprint.verdict.generation == generation
+    {
+        return Ok(fingerprint.clone());
+    }
+    let fingerprint = fingerprint_read(core, pool, statement.text(), statement.lexing)?;
+    *statement.fingerprint.borrow_mut() = Some(fingerprint.clone());
+    Ok(fingerprint)
+}
+
+/// Whether settings of a client's session may be changing: by a statement that has not been answered, or by the end of
+/// a transaction that has changed them.
+pub fn sets_under_way(client: &Client, server: &Server) -> bool {
+    server.exchange.has_set
+        || server.exchange.requests.iter().any(may_set)
+        || !server.exchange.requests.is_empty() && (client.session.unclear || !client.session.pending.is_empty())
+}
+
+/// Whether a request that has not been answered may change how its session reads statements.
+pub fn may_set(request: &Request) -> bool {
+    let sets = |verdict: &Verdict| {
+        verdict.session() || verdict.opaque || matches!(verdict.kind, Kind::Set(_) | Kind::Rollback { .. })
+    };
+    match request {
+        Request::Query(verdict, _) => verdict.as_deref().is_none_or(sets),
+        Request::Execute(statement) => statement.as_ref().and_then(|known| known.verdict()).as_deref().is_none_or(sets),
+        Request::Call => true,
+        _ => false,
+    }
+}

@@ -1,0 +1,90 @@
+//! The pools of the servers of a cluster.
+
+use std::time::Duration;
+
+use crate::model::keys::PoolKey;
+use balancer::ServerId;
+
+use crate::common::PoolName;
+use crate::monitor::Met;
+use crate::pools::size;
+use crate::state::Core;
+use crate::state::pool::Pool;
+use crate::state::server::Server;
+
+/// The pool of the server that is written to; none while there is no primary.
+pub fn primary_pool(core: &mut Core, home: PoolKey) -> Option<PoolKey> {
+    if !is_cluster(core, home) {
+        return Some(home);
+    }
+    let place = core.pools.get(home.0)?.cluster_of.cluster?;
+    let primary = core.router.clusters.get(place)?.view().primary()?;
+    member(core, home, primary)
+}
+
+/// How long a server to which no connection could be made is left out, unless the monitor says more before.
+pub const SHUN: Duration = Duration::from_secs(1);
+
+/// Parameters by which a session tells whether it may write: what a client asks or hears of them is the primary's.
+pub const ACCESS: [&str; 3] = ["in_hot_standby", "default_transaction_read_only", "transaction_read_only"];
+
+/// The pool of one server, made on first use.
+pub fn member(core: &mut Core, home: PoolKey, id: ServerId) -> Option<PoolKey> {
+    let pool = core.pools.get(home.0)?;
+    if let Some(&(_, key)) = pool.cluster_of.members.iter().find(|(member, _)| *member == id) {
+        return Some(key);
+    }
+    let name =
+        PoolName { database: pool.name.database.to_string(), user: pool.name.user.to_string(), server: Some(id) };
+    let common = core.shared.commons.join(name, core.id);
+    let mut made = Pool::new(pool.name.database.clone(), pool.name.user.clone(), common);
+    made.cluster_of.home = Some((home, id));
+    let key = PoolKey(core.pools.insert(made));
+    size::size_pool(core, key);
+    core.pools.get_mut(home.0)?.cluster_of.members.push((id, key));
+    Some(key)
+}
+
+/// The home of a pool: itself where there is one server only.
+pub fn home_of(core: &Core, key: PoolKey) -> PoolKey {
+    core.pools.get(key.0).and_then(|pool| pool.cluster_of.home).map_or(key, |(home, _)| home)
+}
+
+/// Whether a pool is of clients only: their statements go down connections of its members.
+pub fn is_cluster(core: &Core, key: PoolKey) -> bool {
+    core.pools.get(key.0).is_some_and(|pool| pool.cluster_of.cluster.is_some() && pool.cluster_of.home.is_none())
+}
+
+/// Whether a server is never to be written to, and might let it happen: it is no standby, or does not say.
+pub fn is_only_read(core: &Core, server: &Server) -> bool {
+    let Some((home, id)) = core.pools.get(server.pool.0).and_then(|pool| pool.cluster_of.home) else { return false };
+    let view = core
+        .pools
+        .get(home.0)
+        .and_then(|home| home.cluster_of.cluster)
+        .and_then(|place| core.router.clusters.get(place));
+    let listed = view.and_then(|view| view.view().server(id));
+    listed.is_some_and(|listed| listed.only_read) && server.known.standby != Some(true)
+}
+
+/// Whether the server of a pool is taken for the primary of its cluster.
+pub fn is_primary(core: &Core, member: PoolKey) -> bool {
+    let Some((home, id)) = core.pools.get(member.0).and_then(|pool| pool.cluster_of.home) else { return false };
+    let cluster = core.pools.get(home.0).and_then(|home| home.cluster_of.cluster);
+    let view = cluster.and_then(|place| core.router.clusters.get(place));
+    view.is_some_and(|view| view.view().primary() == Some(id))
+}
+
+/// Tells the monitor what was met on the server of a pool.
+pub fn met(core: &Core, pool: PoolKey, met: Met) {
+    let Some(pool) = core.pools.get(pool.0) else { return };
+    let Some((home, id)) = pool.cluster_of.home else { return };
+    let cluster = core
+        .pools
+        .get(home.0)
+        .and_then(|home| home.cluster_of.cluster)
+        .and_then(|place| core.router.clusters.get(place));
+    if let Some(view) = cluster {
+        core.shared.met(view.name(), id, met, core.now);
+    }
+}

@@ -1,0 +1,128 @@
+//! Clients that choose a server anew: theirs has failed, or the cluster has changed.
+
+use crate::model::keys::PoolKey;
+use crate::model::turn::Turn;
+
+use crate::backend::close;
+use crate::monitor::Refreshed;
+use crate::pools::{checkout, welcome};
+use crate::reactor::turns;
+use crate::state::Core;
+use crate::state::client::Client;
+
+/// Lets the clients who wait in a pool choose again: those of a member because its server will not do, those of a
+/// home because another may.
+pub fn reroute(core: &mut Core, key: PoolKey) {
+    let Some(pool) = core.pools.get_mut(key.0) else { return };
+    let waiting = std::mem::take(&mut pool.queue.waiting);
+    let sharing = std::mem::take(&mut pool.queue.sharing);
+    let (home, id) = pool.cluster_of.home.map_or((key, None), |(home, id)| (home, Some(id)));
+    for key in waiting.into_iter().chain(sharing) {
+        let Some(client) = core.clients.get_mut(key.0) else { continue };
+        let Some(since) = client.checkout.stop_waiting() else { continue };
+        client.route.waiting_since = Some(since);
+        client.checkout.needs_own = false;
+        client.checkout.may_share = false;
+        if let Some(id) = id {
+            client.route.tried.add(id);
+        }
+        client.route.pool = Some(home);
+        if client.is_ready() {
+            turns::give_turn(core, Turn::Client(key));
+        } else {
+            // It waits for a look at its password.
+            checkout::acquire(core, key, false);
+        }
+    }
+    welcome::welcome_from_a_member(core, home);
+}
+
+/// Lets those choose again who wait in a member for something that only the primary does: it may have been that.
+fn reroute_writes(core: &mut Core, member: PoolKey) {
+    let Some(pool) = core.pools.get_mut(member.0) else { return };
+    let clients = &core.clients;
+    let writes = |client: &Client| client.route.owed.writes && client.is_ready();
+    let waiting = std::mem::take(&mut pool.queue.waiting);
+    let (writes, others) = waiting.into_iter().partition(|key| clients.get(key.0).is_some_and(writes));
+    pool.queue.waiting = writes;
+    let sharing = std::mem::take(&mut pool.queue.sharing);
+    reroute(core, member);
+    if let Some(pool) = core.pools.get_mut(member.0) {
+        (pool.queue.waiting, pool.queue.sharing) = (others, sharing);
+    }
+}
+
+/// Takes over what the monitor has posted.
+pub fn look_at_clusters(core: &mut Core) {
+    for place in 0..core.router.clusters.len() {
+        let Some(view) = core.router.clusters.get_mut(place) else { return };
+        if view.refresh(&core.shared.board) != Refreshed::Changed {
+            continue;
+        }
+        let homes: Vec<PoolKey> = core
+            .pools
+            .iter()
+            .filter(|(_, pool)| pool.cluster_of.cluster == Some(place) && pool.cluster_of.home.is_none())
+            .map(|(key, _)| PoolKey(key))
+            .collect();
+        for home in homes {
+            regroup(core, home, place);
+        }
+    }
+}
+
+/// Brings the members of a home in line with a new view.
+fn regroup(core: &mut Core, home: PoolKey, place: usize) {
+    let members = core.pools.get(home.0).map(|pool| pool.cluster_of.members.clone()).unwrap_or_default();
+    for (id, member) in members {
+        let Some(view) = core.router.clusters.get(place) else { return };
+        let listed = view.view().server(id).is_some();
+        let standing = view.view().server(id).map_or("gone", |server| server.standing.word());
+        let keeps = view.view().keeps(id);
+        let wanted = listed && keeps && view.view().serves(id);
+        let Some(pool) = core.pools.get_mut(member.0) else { continue };
+        if wanted {
+            // That a ban of it was lifted, since others are no better, says nothing new of it.
+            if pool.connections.standing.replace(standing) != Some(standing) {
+                pool.connections.failure = None;
+                reroute_writes(core, member);
+            }
+            continue;
+        }
+        pool.connections.standing = None;
+        let servers = pool.connections.servers.clone();
+        reroute(core, member);
+        if !keeps {
+            // Nothing that is under way there would be heard of, or would last.
+            for server in servers {
+                turns::doom(core, server, &format!("the server is {standing}"));
+            }
+        } else if !listed {
+            close::retire(core, &servers);
+        }
+    }
+    reroute(core, home);
+}
+
+/// Lets those try again who found no server: nothing need have been posted since.
+pub fn tick_clusters(core: &mut Core) {
+    let homes: Vec<PoolKey> = core
+        .pools
+        .iter()
+        .filter(|(_, pool)| pool.cluster_of.cluster.is_some() && pool.cluster_of.home.is_none())
+        .filter(|(_, pool)| !pool.queue.waiting.is_empty() || !pool.queue.greeting.is_empty())
+        .map(|(key, _)| PoolKey(key))
+        .collect();
+    for home in homes {
+        reroute(core, home);
+    }
+}
+
+/// Lets reads that wait for replicas choose again when a replica has come nearer, or they have waited long enough.
+pub fn look_at_replay(core: &mut Core) {
+    let due = core.router.replay_due.is_some_and(|due| core.now >= due);
+    if due || std::mem::take(&mut core.router.replayed) {
+        core.router.replay_due = None;
+        tick_clusters(core);
+    }
+}

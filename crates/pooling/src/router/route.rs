@@ -1,0 +1,198 @@
+//! Which server of a cluster a client's next statement goes to.
+//!
+//! A database on several servers has a pool for its clients, the *home*, and behind it one for each server, the
+//! *members*: queues, pipelined connections and server connections are the members'. Before each unit a client's pool
+//! is chosen anew, by what the unit is, by what the client or a comment asks for, and by what the monitor has posted.
+//! When no server will do, the client waits in the home until one does or `query_wait_timeout` is over.
+
+use crate::model::client::Discard;
+use crate::model::extent::{Extent, extent, is_sound};
+use crate::model::keys::{ClientKey, PoolKey};
+use crate::model::turn::{Step, Turn};
+use balancer::Want;
+use classify::{Command, Consistency, Kind, Role, Route};
+use wire::backend::{self, ColumnType, Status};
+use wire::frontend::tag;
+
+use crate::config::{DefaultRole, PoolMode, Routing, Value};
+use crate::pipeline::connection;
+use crate::router::choose::{self, Sort, serves, want};
+use crate::router::{members, unit};
+use crate::state::Core;
+
+/// A unit longer than this is not waited for until it can be judged as a whole.
+const LONGEST_JUDGED: usize = 65_536;
+
+/// How far the unit at the front of an input goes, for the choice of a server: a longer one than goes down a pipelined
+/// connection is waited for too, since a write may stand at its end. `Never` where that cannot be known before it is
+/// sent.
+fn reach(input: &[u8]) -> Extent {
+    let found = extent(input);
+    if !matches!(found, Extent::Never) {
+        return found;
+    }
+    let mut at = 0;
+    while at <= LONGEST_JUDGED {
+        let head = match wire::header(input.get(at..).unwrap_or_default()) {
+            Ok(Some(head)) => head,
+            // A client that has sent nonsense may be waiting to be told so.
+            Ok(None) if is_sound(input) => return Extent::More,
+            _ => return Extent::Never,
+        };
+        let end = at.saturating_add(head.total());
+        match head.tag {
+            tag::QUERY if at == 0 => (),
+            tag::SYNC | tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE | tag::CLOSE => (),
+            _ => return Extent::Never,
+        }
+        if end <= input.len() && matches!(head.tag, tag::QUERY | tag::SYNC) {
+            return Extent::Whole(end);
+        }
+        at = end;
+    }
+    Extent::Never
+}
+
+/// Finds a server for the unit at the front of a client's input. `None` when there is nothing to find, or it has
+/// been found; else what becomes of the input.
+pub fn find_server(core: &mut Core, key: ClientKey, tag: u8, input: &[u8]) -> Option<Step> {
+    let client = core.clients.get(key.0)?;
+    let home = client.route.home?;
+    let pool = core.pools.get(home.0)?;
+    let cluster = pool.cluster_of.cluster?;
+    if client.checkout.server().is_some() || client.checkout.may_share || client.input.discard != Discard::No {
+        return None;
+    }
+    let routing = *core.router.clusters.get(cluster)?.routing();
+    let session = pool.limits.mode == PoolMode::Session;
+    let serializable = is_serializable(core, key, home);
+    let sort = match reach(input) {
+        Extent::More => return Some(Step::More),
+        Extent::Whole(at) => {
+            let judged = unit::judge(core, key, home, input.get(..at)?);
+            if let [fingerprint] = &judged[..]
+                && let Kind::Pooler(command) = fingerprint.verdict.kind
+                && tag == tag::QUERY
+            {
+                if let Some(step) = connection::behind_own(core, key) {
+                    return Some(step);
+                }
+                answer_ourselves(core, key, command, routing, cluster);
+                return Some(Step::Took(at));
+            }
+            Sort::of(&judged, serializable)
+        }
+        // What comes later in it may write: its first message tells only what its comment asks for.
+        Extent::Never => {
+            let end = wire::header(input).ok().flatten().map_or(0, |head| head.total());
+            let first = input.get(..end).filter(|_| matches!(tag, tag::QUERY | tag::PARSE | tag::BIND));
+            let judged = first.and_then(|message| unit::runs(core, key, home, message).ok()).unwrap_or_default();
+            Sort { read: false, writes: true, ..Sort::of(&judged, serializable) }
+        }
+    };
+    let client = core.clients.get(key.0)?;
+    let want = want(&routing, &sort, client.route.role, client.route.primary_reads, session);
+    let view = core.router.clusters.get(cluster)?;
+    // Who names where to read has chosen what to see.
+    let named = matches!(sort.route, Some(Route::Primary | Route::Replica | Route::Any))
+        || matches!(client.route.role, Some(Role::Primary | Role::Replica | Role::Any));
+    let splits = routing.splitting || client.route.role == Some(Role::Auto);
+    let is_read = splits && sort.read && !session && !named && want != Want::Write;
+    let stamp = if is_read { client.route.owed.stamp(sort.route, view) } else { 0 };
+    if client.checkout.pipelined().is_some() {
+        let here = client.route.pool.and_then(|pool| core.pools.get(pool.0)).and_then(|pool| pool.cluster_of.home);
+        let shown = |id| stamp == 0 || view.view().primary() == Some(id) || view.freshness().covers(id, stamp);
+        let serves = here.is_some_and(|(_, id)| serves(view, id, want) && shown(id));
+        return if serves { None } else { connection::behind_own(core, key) };
+    }
+    core.clients.get_mut(key.0)?.route.owed.writes = sort.writes;
+    if choose::route(core, key, want, stamp) { None } else { Some(Step::Stop) }
+}
+
+/// Whether a client's transactions are serializable unless they say otherwise: by what it has set, or by a default of
+/// its role or database that a standby has told of.
+fn is_serializable(core: &Core, key: ClientKey, home: PoolKey) -> bool {
+    let by_default = || core.pools.get(home.0).is_some_and(|pool| pool.cluster_of.serializable);
+    let set = core.clients.get(key.0).and_then(|client| client.session.sets.get("default_transaction_isolation"));
+    set.map_or_else(by_default, |statement| statement.to_ascii_lowercase().contains("serializable"))
+}
+
+/// A standby has refused a transaction for being serializable by a default: those of this pool's clients go to the
+/// primary until the configuration is read again.
+pub fn is_serializable_by_default(core: &mut Core, member: PoolKey) {
+    let home = members::home_of(core, member);
+    if let Some(home) = core.pools.get_mut(home.0) {
+        home.cluster_of.serializable = true;
+    }
+}
+
+/// Does what a client asks of the pooler itself.
+fn answer_ourselves(core: &mut Core, key: ClientKey, command: Command, routing: Routing, cluster: usize) {
+    let Some(client) = core.clients.get_mut(key.0) else { return };
+    let out = client.io.out();
+    match command {
+        Command::SetServerRole(role) => {
+            client.route.role = (role != Role::Default).then_some(role);
+            // What it has committed before was not followed.
+            if !routing.splitting
+                && let Some(view) = core.router.clusters.get(cluster)
+            {
+                client.route.owed.renew(view);
+            }
+            backend::write_command_complete(client.io.out(), "SET SERVER ROLE");
+        }
+        Command::SetPrimaryReads(reads) => {
+            client.route.primary_reads = reads;
+            backend::write_command_complete(client.io.out(), "SET PRIMARY READS");
+        }
+        Command::SetReadYourWrites(chosen) => {
+            client.route.owed.chosen = chosen;
+            if routing.read_your_writes == Consistency::Off
+                && let Some(view) = core.router.clusters.get(cluster)
+            {
+                client.route.owed.renew(view);
+            }
+            backend::write_command_complete(client.io.out(), "SET READ YOUR WRITES");
+        }
+        Command::ShowReadYourWrites => {
+            let text = client.route.owed.consistency(&routing).show();
+            backend::write_row_description(out, [("read your writes", ColumnType::Text)].into_iter());
+            backend::write_data_row(out, [Some(text.as_bytes())].into_iter());
+            backend::write_command_complete(out, "SELECT 1");
+        }
+        Command::ShowServerRole => {
+            let role = role_word(client.route.role, &routing);
+            backend::write_row_description(out, [("server role", ColumnType::Text)].into_iter());
+            backend::write_data_row(out, [Some(role.as_bytes())].into_iter());
+            backend::write_command_complete(out, "SELECT 1");
+        }
+        Command::ShowPrimaryReads => {
+            let reads = client
+                .route
+                .primary_reads
+                .unwrap_or(routing.primary_reads != crate::config::servers::PrimaryReads::Off);
+            let text: &[u8] = if reads { b"on" } else { b"off" };
+            backend::write_row_description(out, [("primary reads", ColumnType::Text)].into_iter());
+            backend::write_data_row(out, [Some(text)].into_iter());
+            backend::write_command_complete(out, "SELECT 1");
+        }
+    }
+    backend::write_ready_for_query(client.io.out(), Status::Idle);
+    core.schedule.unflushed.push(Turn::Client(key));
+}
+
+/// The role that SHOW SERVER ROLE tells.
+fn role_word(role: Option<Role>, routing: &Routing) -> &'static str {
+    match role {
+        Some(Role::Primary) => "primary",
+        Some(Role::Replica) => "replica",
+        Some(Role::Any) => "any",
+        Some(Role::Auto) => "auto",
+        _ if routing.splitting => "auto",
+        _ => match routing.default_role {
+            DefaultRole::Any => "any",
+            DefaultRole::Primary => "primary",
+            DefaultRole::Replica => "replica",
+        },
+    }
+}

@@ -1,0 +1,118 @@
+//! Units: how far one goes in a client's input, what it runs, and so how it may be sent.
+
+use std::rc::Rc;
+
+use crate::model::fingerprint::{Fingerprint, Why};
+use crate::model::keys::{ClientKey, PoolKey};
+use wire::frame::HEADER;
+use wire::frontend::{self, tag};
+
+use crate::router::fingerprints;
+use crate::state::Core;
+
+/// How a unit may be sent.
+pub enum Way {
+    /// Behind and before those of others.
+    Shared(Option<Rc<Fingerprint>>),
+    /// Down a connection that it has to itself, but it can be asked again: a read; or, when true, a write, if the server
+    /// has refused it for being a replica.
+    Alone(Option<Rc<Fingerprint>>, bool),
+    /// As everywhere: the connection is checked out to the client.
+    Unpipelined(Why),
+}
+
+/// How a unit may be sent.
+pub fn way(core: &mut Core, key: ClientKey, pool: PoolKey, unit: &[u8]) -> Way {
+    let judged = core.router.judged.take().filter(|(of, size, _)| *of == key && *size == unit.len());
+    let fingerprints = match judged.map_or_else(|| runs(core, key, pool, unit), |(_, _, fingerprints)| Ok(fingerprints))
+    {
+        Ok(fingerprints) => fingerprints,
+        Err(why) => return Way::Unpipelined(why),
+    };
+    let failed_before = core.clients.get(key.0).is_some_and(|client| client.checkout.attempts > 0);
+    let now = core.now;
+    let mut alone = failed_before.then_some(Why::Failed);
+    let in_cluster = core.pools.get(pool.0).is_some_and(|pool| pool.cluster_of.home.is_some());
+    let mut writes = false;
+    for fingerprint in &fingerprints {
+        match fingerprint.way(now) {
+            Ok(None) => (),
+            Ok(Some(why)) => alone = Some(why),
+            // Kept until it is answered, so that it can be sent to the primary if this is none.
+            Err(why) if in_cluster && fingerprint.is_plain_write() => {
+                alone = Some(why);
+                writes = true;
+            }
+            Err(why) => return Way::Unpipelined(why),
+        }
+    }
+    // What it was taken for it may be no more: neither shared nor asked again, unless it proves to be a write.
+    if fingerprints::is_doubtful(core, pool) {
+        if !in_cluster {
+            return Way::Unpipelined(Why::Catalog);
+        }
+        alone = Some(Why::Catalog);
+        writes = true;
+    }
+    // What is undone on the connection afterwards goes by the one that may leave most.
+    let opaque = fingerprints.iter().position(|fingerprint| fingerprint.verdict.opaque);
+    let fingerprint = fingerprints.into_iter().nth(opaque.unwrap_or(0));
+    match alone {
+        None => Way::Shared(fingerprint),
+        Some(why) => {
+            count_unpipelined(core, pool, why);
+            Way::Alone(fingerprint, writes)
+        }
+    }
+}
+
+/// Counts a unit that is sent down no pipelined connection, or has one to itself.
+pub fn count_unpipelined(core: &mut Core, pool: PoolKey, why: Why) {
+    if let Some(count) =
+        core.pools.get_mut(pool.0).and_then(|pool| pool.counts.totals.unpipelined.get_mut(why as usize))
+    {
+        *count += 1;
+    }
+}
+
+/// The fingerprints of the statements that a unit prepares and runs.
+pub fn runs(core: &mut Core, key: ClientKey, pool: PoolKey, unit: &[u8]) -> Result<Vec<Rc<Fingerprint>>, Why> {
+    let mut fingerprints: Vec<Rc<Fingerprint>> = Vec::new();
+    let mut prepared: Vec<(&[u8], Rc<Fingerprint>)> = Vec::new();
+    let mut at = 0;
+    let mut bound = false;
+    while let Ok(Some(message)) = wire::frame::message(unit.get(at..).unwrap_or_default()) {
+        at += HEADER + message.body.len();
+        match message.tag {
+            tag::QUERY => {
+                let sql = frontend::query(message.body).map_err(|_| Why::Protocol)?;
+                fingerprints.push(fingerprints::fingerprint(core, key, pool, sql)?);
+            }
+            tag::PARSE => {
+                let parse = frontend::parse(message.body).map_err(|_| Why::Protocol)?;
+                let fingerprint = fingerprints::fingerprint(core, key, pool, parse.query)?;
+                fingerprints.push(fingerprint.clone());
+                prepared.push((parse.name, fingerprint));
+            }
+            tag::BIND => {
+                bound = true;
+                let bind = frontend::bind(message.body).ok_or(Why::Protocol)?;
+                match prepared.iter().rev().find(|(name, _)| *name == bind.statement) {
+                    Some((_, fingerprint)) => fingerprints.push(fingerprint.clone()),
+                    None => fingerprints.push(fingerprints::fingerprint_of_prepared(core, key, pool, bind.statement)?),
+                }
+            }
+            // A portal that was not bound here does not exist: the error is the server's to make.
+            tag::EXECUTE if !bound => return Err(Why::Protocol),
+            _ => (),
+        }
+    }
+    Ok(fingerprints)
+}
+
+/// The statements of a whole unit; none if they could not be told. They are kept for when the unit is sent.
+pub fn judge(core: &mut Core, key: ClientKey, pool: PoolKey, unit: &[u8]) -> Vec<Rc<Fingerprint>> {
+    let Ok(fingerprints) = runs(core, key, pool, unit) else { return Vec::new() };
+    core.router.judged = Some((key, unit.len(), fingerprints.clone()));
+    fingerprints
+}

@@ -1,0 +1,210 @@
+//! A client as the process before this one describes it.
+
+use std::sync::Arc;
+
+use crate::model::vars::Tracked;
+use classify::{Consistency, Role};
+
+use crate::homes::Place;
+use crate::io::Io;
+use crate::seat::Seat;
+use crate::state::traveller::Traveller;
+
+/// A row of the answer: its first column says what it is.
+pub type Row = Vec<Vec<u8>>;
+
+/// A client as one process tells another of it. It has what opens servers in it, so it is not for logs.
+#[derive(Default, PartialEq, Eq)]
+pub struct Described {
+    /// Whether its socket is one of TCP.
+    pub is_tcp: bool,
+    /// The user that it has logged in as.
+    pub user: String,
+    /// The database that it asked for.
+    pub database: String,
+    /// The user of its pool.
+    pub served_as: String,
+    /// The process id that it was told.
+    pub cancel_pid: i32,
+    /// The secret by which it cancels.
+    pub cancel_secret: Vec<u8>,
+    /// The minor version of the protocol.
+    pub minor: u16,
+    /// How long it has been connected, in seconds.
+    pub age: u64,
+    /// Whether servers know its statements by names of the pooler's.
+    pub renamed: bool,
+    /// Whether it may change things on the console.
+    pub admin: bool,
+    /// What it has SET SERVER ROLE to.
+    pub role: String,
+    /// What it has SET PRIMARY READS to.
+    pub primary_reads: String,
+    /// What it has SET READ YOUR WRITES to.
+    pub read_your_writes: String,
+    /// Tracked values and other settings, as they are and as they were at startup.
+    pub values: [Vec<(String, String)>; 2],
+    /// What else it has SET, and what RESET leads back to of that.
+    pub sets: [Vec<(String, String)>; 2],
+    /// Names, ways to take texts apart, and definitions.
+    pub statements: Vec<(Vec<u8>, Vec<u8>, Vec<u8>)>,
+    /// Likewise without a name.
+    pub unnamed: Option<(Vec<u8>, Vec<u8>)>,
+    /// What its login has taught for logins to servers: its password as it is stored, and its key by SCRAM.
+    pub learnt: (Option<String>, Option<[u8; 32]>),
+}
+
+/// The words for the rows of settings, as they are and as they were at startup.
+const VALUES: [&str; 2] = ["value", "startup value"];
+
+const SETS: [&str; 2] = ["set", "startup set"];
+
+/// The words for roles.
+pub const ROLES: [(&str, Role); 4] =
+    [("primary", Role::Primary), ("replica", Role::Replica), ("any", Role::Any), ("auto", Role::Auto)];
+
+/// The words for what reads must see.
+pub const CONSISTENCIES: [(&str, Consistency); 3] =
+    [("session", Consistency::Session), ("database", Consistency::Database), ("off", Consistency::Off)];
+
+fn word_of<T: PartialEq>(words: &[(&str, T)], value: Option<T>) -> String {
+    let found = words.iter().find(|(_, of)| value.as_ref() == Some(of));
+    found.map_or_else(String::new, |(word, _)| (*word).to_owned())
+}
+
+/// The value that a word stands for.
+pub fn value_of<T: Copy>(words: &[(&str, T)], word: &str) -> Option<T> {
+    words.iter().find(|(of, _)| *of == word).map(|(_, value)| *value)
+}
+
+impl Described {
+    /// What is told of it: a row for the client, and one for each setting and statement.
+    pub fn rows(&self) -> Vec<Row> {
+        let text = |text: &str| text.as_bytes().to_vec();
+        let number = |number: u64| number.to_string().into_bytes();
+        let flags = [self.renamed, self.admin].map(|flag| number(u64::from(flag)));
+        let mut client = vec![text("client"), text(if self.is_tcp { "tcp" } else { "unix" })];
+        client.extend([&self.user, &self.database, &self.served_as].map(|of| text(of)));
+        client.extend([text(&self.cancel_pid.to_string()), self.cancel_secret.clone()]);
+        client.extend([number(self.minor.into()), number(self.age)]);
+        client.extend(flags);
+        client.extend([&self.role, &self.primary_reads, &self.read_your_writes].map(|of| text(of)));
+        let mut rows = vec![client];
+        for (words, settings) in [(VALUES, &self.values), (SETS, &self.sets)] {
+            for (word, settings) in words.into_iter().zip(settings) {
+                rows.extend(settings.iter().map(|(name, value)| vec![text(word), text(name), text(value)]));
+            }
+        }
+        for (name, lexing, definition) in &self.statements {
+            rows.push(vec![text("statement"), name.clone(), lexing.clone(), definition.clone()]);
+        }
+        if let Some((lexing, definition)) = &self.unnamed {
+            rows.push(vec![text("unnamed"), lexing.clone(), definition.clone()]);
+        }
+        let (stored, key) = &self.learnt;
+        rows.extend(stored.iter().map(|stored| vec![text("stored password"), text(stored)]));
+        rows.extend(key.iter().map(|key| vec![text("client key"), key.to_vec()]));
+        rows
+    }
+
+    /// The clients that rows tell of; what is not understood of one is an error.
+    pub fn read(rows: &[Row]) -> Result<Vec<Self>, String> {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let mut clients: Vec<Self> = Vec::new();
+        for row in rows {
+            let columns: Vec<&[u8]> = row.iter().map(Vec::as_slice).collect();
+            let word = columns.first().map(|word| text(word)).unwrap_or_default();
+            let bad = || format!("the running pooler tells of a client by a row \"{word}\" that is not understood");
+            if let [b"client", kind, user, database, served_as, pid, secret, rest @ ..] = columns.as_slice() {
+                let number = |place: usize| rest.get(place).and_then(|of| text(of).parse::<u64>().ok()).ok_or_else(bad);
+                let said = |place: usize| rest.get(place).map(|of| text(of)).unwrap_or_default();
+                clients.push(Self {
+                    is_tcp: *kind == b"tcp",
+                    user: text(user),
+                    database: text(database),
+                    served_as: text(served_as),
+                    cancel_pid: text(pid).parse().map_err(|_| bad())?,
+                    cancel_secret: secret.to_vec(),
+                    minor: number(0)?.try_into().map_err(|_| bad())?,
+                    age: number(1)?,
+                    renamed: number(2)? > 0,
+                    admin: number(3)? > 0,
+                    role: said(4),
+                    primary_reads: said(5),
+                    read_your_writes: said(6),
+                    ..Self::default()
+                });
+                continue;
+            }
+            let client = clients.last_mut().ok_or_else(bad)?;
+            match columns.as_slice() {
+                [b"statement", name, lexing, definition] => {
+                    client.statements.push((name.to_vec(), lexing.to_vec(), definition.to_vec()));
+                }
+                [b"stored password", stored] => client.learnt.0 = Some(text(stored)),
+                [b"client key", key] => client.learnt.1 = Some((*key).try_into().map_err(|_| bad())?),
+                [b"unnamed", lexing, definition] => client.unnamed = Some((lexing.to_vec(), definition.to_vec())),
+                [_, name, value] => {
+                    let place = |words: [&str; 2]| words.iter().position(|of| *of == word);
+                    let settings = match (place(VALUES), place(SETS)) {
+                        (Some(place), _) => client.values.get_mut(place),
+                        (_, Some(place)) => client.sets.get_mut(place),
+                        _ => None,
+                    };
+                    settings.ok_or_else(bad)?.push((text(name), text(value)));
+                }
+                _ => return Err(bad()),
+            }
+        }
+        Ok(clients)
+    }
+
+    /// The description of a client that goes.
+    pub fn of(traveller: &Traveller, tracked: &Tracked, learnt: (Option<Arc<str>>, Option<[u8; 32]>)) -> Self {
+        let named = |values: &[Option<Box<str>>]| {
+            let all = tracked.names().zip(values);
+            all.filter_map(|(name, value)| Some((name.to_owned(), value.as_deref()?.to_owned()))).collect()
+        };
+        let (now, startup) = (&traveller.session.settings, &traveller.session.startup);
+        let statements = traveller.prepared.statements.iter();
+        Self {
+            is_tcp: !traveller.io.socket.is_local(),
+            user: traveller.identity.user.clone(),
+            database: traveller.identity.database.clone(),
+            served_as: traveller.identity.served_as.clone(),
+            cancel_pid: traveller.identity.cancel_key.pid,
+            cancel_secret: traveller.identity.cancel_key.secret.clone(),
+            minor: traveller.identity.minor,
+            age: traveller.identity.since.elapsed().as_secs(),
+            renamed: traveller.prepared.renamed,
+            admin: traveller.identity.admin,
+            role: word_of(&ROLES, traveller.session.role),
+            primary_reads: traveller.session.primary_reads.map_or_else(String::new, |reads| reads.to_string()),
+            read_your_writes: word_of(&CONSISTENCIES, traveller.session.owed.chosen),
+            values: [named(&now.0), named(&startup.0)],
+            sets: [now.1.clone(), startup.1.clone()],
+            statements: statements
+                .map(|(name, carried)| (name.to_vec(), carried.lexing().word().into(), carried.definition().to_vec()))
+                .collect(),
+            learnt: (learnt.0.map(|stored| stored.to_string()), learnt.1),
+            unnamed: traveller
+                .prepared
+                .unnamed
+                .as_ref()
+                .map(|carried| (carried.lexing().word().into(), carried.definition().to_vec())),
+        }
+    }
+}
+
+/// A client that comes from the process before.
+#[derive(Debug)]
+pub struct Adopted {
+    /// The socket.
+    pub io: Io,
+    /// How it is counted.
+    pub seat: Seat,
+    /// Its place among the clients of its database.
+    pub place: Place,
+    /// What the process before says of it.
+    pub described: Described,
+}

@@ -1,0 +1,185 @@
+//! What clients come in by, and those who have come and have proven nothing.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+
+use crate::model::keys::{ClientKey, WorkerId};
+
+use crate::io::{Listening, Socket, Watcher};
+use crate::succession::inherited::Kind;
+
+/// Accepted at most before others get their turns.
+pub const BATCH: usize = 64;
+
+/// So long after the last refusal by the system it is told that connections are accepted again: at its limit it refuses
+/// every other one.
+pub const CALM: Duration = Duration::from_secs(5);
+
+/// Connections that have proven nothing and may be open beyond `max_client_conn`.
+pub const RESERVE: usize = 100;
+
+/// When the listeners are asked next without an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// Not at all: their backlogs are empty.
+    Event,
+    /// After the other turns: somebody has arrived.
+    Turn,
+    /// With the next tick: the system has no descriptor or no memory for a socket.
+    Tick,
+}
+
+/// What clients come in by.
+#[derive(Debug)]
+pub struct Door {
+    listeners: Vec<Box<dyn Listening>>,
+    /// When to accept next.
+    pub next: Next,
+    /// When the system last had nothing left for a socket, until that is over.
+    pub exhausted: Option<Instant>,
+    /// Which one is asked first, in turn: a flood at one keeps nobody from the others.
+    first: usize,
+    next_worker: usize,
+}
+
+/// What became of an attempt to accept.
+#[derive(Debug)]
+pub enum Accepted {
+    /// A socket.
+    Socket(Box<dyn Socket>),
+    /// Nobody waits.
+    Nobody,
+    /// Whoever waited has gone or is kept out by the system, and the next one may be fine.
+    Gone,
+    /// The system has nothing left for another socket.
+    Exhausted(io::Error),
+}
+
+impl Accepted {
+    /// What the outcome of accept(2) means.
+    fn of(outcome: io::Result<Box<dyn Socket>>) -> Self {
+        match outcome {
+            Ok(socket) => Self::Socket(socket),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Self::Nobody,
+            Err(error) => match error.raw_os_error() {
+                // Errors of one connection, which Linux hands to whoever accepts it.
+                Some(
+                    libc::ECONNABORTED
+                    | libc::EINTR
+                    | libc::EPERM
+                    | libc::EPROTO
+                    | libc::ENOPROTOOPT
+                    | libc::ENETDOWN
+                    | libc::ENETUNREACH
+                    | libc::EHOSTDOWN
+                    | libc::EHOSTUNREACH
+                    | libc::ENONET,
+                ) => Self::Gone,
+                _ => Self::Exhausted(error),
+            },
+        }
+    }
+}
+
+impl Door {
+    /// A door with these listeners.
+    pub fn new(listeners: Vec<Box<dyn Listening>>) -> Self {
+        Self { listeners, next: Next::Event, exhausted: None, first: 0, next_worker: 0 }
+    }
+
+    /// Has events with this token tell of arrivals.
+    pub fn watch(&self, watcher: &(impl Watcher + ?Sized), token: usize) -> io::Result<()> {
+        self.listeners.iter().try_for_each(|listener| watcher.watch(listener.descriptor(), token, false))
+    }
+
+    /// Closes it but for the Unix socket, by which administrators look at a pooler that is ending.
+    pub fn close(&mut self, watcher: &(impl Watcher + ?Sized)) {
+        for listener in self.listeners.iter().filter(|listener| !listener.is_local()) {
+            watcher.unwatch(listener.descriptor());
+        }
+        self.listeners.retain(|listener| listener.is_local());
+    }
+
+    /// Its sockets.
+    pub fn sockets(&self) -> Vec<(Kind, String, BorrowedFd<'_>)> {
+        self.listeners.iter().filter_map(|listener| listener.shared()).collect()
+    }
+
+    /// Leaves the sockets to another process, and takes these instead.
+    pub fn replace(
+        &mut self,
+        watcher: &(impl Watcher + ?Sized),
+        token: usize,
+        listeners: Vec<Box<dyn Listening>>,
+    ) -> io::Result<()> {
+        for listener in std::mem::replace(&mut self.listeners, listeners) {
+            watcher.unwatch(listener.descriptor());
+            listener.give_away();
+        }
+        self.watch(watcher, token)
+    }
+
+    /// Notes that somebody has arrived.
+    pub fn rings(&mut self) {
+        self.next = Next::Turn;
+    }
+
+    /// Whether somebody has arrived and was not asked in.
+    pub fn has_rung(&self) -> bool {
+        self.next == Next::Turn
+    }
+
+    /// The next who arrives at any of the listeners.
+    pub fn accept(&mut self) -> Accepted {
+        self.first = self.first.wrapping_add(1);
+        let count = self.listeners.len();
+        for listener in self.listeners.iter().cycle().skip(self.first % count.max(1)).take(count) {
+            match Accepted::of(listener.accept()) {
+                Accepted::Nobody => (),
+                outcome => return outcome,
+            }
+        }
+        Accepted::Nobody
+    }
+
+    /// The worker that the next client comes to.
+    pub fn deal(&mut self, workers: usize) -> WorkerId {
+        let worker = WorkerId(self.next_worker % workers.max(1));
+        self.next_worker = self.next_worker.wrapping_add(1);
+        worker
+    }
+}
+
+/// Clients that came to a worker and have proven nothing: the bound on them, and who goes when there are more.
+#[derive(Debug, Default)]
+pub struct Strangers {
+    /// In the order in which they came; some are gone or have been let in.
+    pub order: VecDeque<ClientKey>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_the_system_lacks_stops_accepting() {
+        for (code, goes_on) in [
+            (libc::ECONNABORTED, true),
+            (libc::EINTR, true),
+            (libc::EPROTO, true),
+            (libc::EPERM, true),
+            (libc::ENETDOWN, true),
+            (libc::EMFILE, false),
+            (libc::ENFILE, false),
+            (libc::ENOBUFS, false),
+            (libc::ENOMEM, false),
+            (libc::EBADF, false),
+        ] {
+            let outcome = Accepted::of(Err(io::Error::from_raw_os_error(code)));
+            assert_eq!(matches!(outcome, Accepted::Gone), goes_on, "{code}: {outcome:?}");
+        }
+        assert!(matches!(Accepted::of(Err(io::Error::from_raw_os_error(libc::EAGAIN))), Accepted::Nobody));
+    }
+}

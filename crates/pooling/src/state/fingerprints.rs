@@ -1,0 +1,81 @@
+//! What a worker knows of the statements of a database: their fingerprints, as long as they are used.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::model::fingerprint::Fingerprint;
+use crate::model::lexing::Lexing;
+use classify::{Classifier, Reason};
+
+use crate::catalog::Knowledge;
+
+/// Fingerprints that are remembered for one database.
+const REMEMBERED: usize = 10_000;
+
+/// What a worker knows of the statements of one database.
+#[derive(Debug)]
+pub struct Fingerprints {
+    knowledge: Arc<Knowledge>,
+    /// The number of the catalog that statements are judged by.
+    number: u64,
+    classifier: Classifier,
+    by_key: HashMap<u128, Rc<Fingerprint>>,
+}
+
+impl Fingerprints {
+    /// Makes it empty: without a catalog nothing is a read.
+    pub fn new(knowledge: Arc<Knowledge>) -> Self {
+        Self { knowledge, number: 0, classifier: Classifier::new(REMEMBERED), by_key: HashMap::new() }
+    }
+
+    /// What all workers know.
+    pub fn knowledge(&self) -> &Arc<Knowledge> {
+        &self.knowledge
+    }
+
+    /// Takes the last catalog; what was judged by another is judged again when it is next used.
+    pub fn refresh(&mut self, now: Instant) {
+        self.knowledge.touch(now);
+        let number = self.knowledge.number();
+        if number != self.number {
+            // Read first: a catalog that is posted in between is only taken twice.
+            self.number = number;
+            self.classifier.set_catalog(self.knowledge.catalog());
+        }
+    }
+
+    /// Counts the catalogs that have been read.
+    pub fn generation(&self) -> u64 {
+        self.classifier.catalog().generation()
+    }
+
+    /// The fingerprint of a statement.
+    pub fn fingerprint(&mut self, sql: &[u8], lexing: Lexing) -> Rc<Fingerprint> {
+        let verdict = match lexing {
+            Lexing::Unclear => self.classifier.opaque(sql, Reason::Encoding),
+            lexing => self.classifier.classify(sql, lexing == Lexing::Conforming),
+        };
+        let known = verdict.shape.and_then(|key| self.by_key.get(&key));
+        if let Some(fingerprint) = known
+            && Arc::ptr_eq(&fingerprint.verdict, verdict)
+        {
+            return fingerprint.clone();
+        }
+        if verdict.stale {
+            self.knowledge.want();
+        }
+        let fingerprint = Rc::new(Fingerprint::new(verdict.clone(), known.map(Rc::as_ref)));
+        if let Some(key) = verdict.shape {
+            if self.by_key.len() >= REMEMBERED {
+                // Those that nobody has prepared come again if they are used again.
+                self.by_key.retain(|_, fingerprint| Rc::strong_count(fingerprint) > 1);
+            }
+            if self.by_key.len() < REMEMBERED {
+                self.by_key.insert(key, fingerprint.clone());
+            }
+        }
+        fingerprint
+    }
+}

@@ -1,0 +1,85 @@
+//! Clients that go from a process to the one that takes its place (`-R`), each between two of its units.
+//!
+//! The new process asks `TAKEOVER CLIENTS` on the console again and again. The answer has the sockets of the clients that
+//! had nothing under way (SCM_RIGHTS), and rows that say what their sessions are. Clients over TLS stay, since their keys
+//! cannot be handed over, and so do those that are pinned or listen, until they can go. Should the new process end
+//! before it has asked for clients that have been made ready, they go on being served here.
+
+pub mod adopt;
+pub mod answer;
+pub mod inherited;
+
+use std::fmt;
+use std::os::fd::BorrowedFd;
+
+use crate::reactor::moves;
+use crate::state::Core;
+use crate::state::adopted::Described;
+use crate::state::client::Client;
+use crate::state::traveller::Traveller;
+
+impl fmt::Debug for Described {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Described").field("user", &self.user).finish_non_exhaustive()
+    }
+}
+
+/// Has clients served here again that were to go to a process that has ended, or does not ask for them.
+pub fn take_back(core: &mut Core) {
+    let succession = &core.shared.succession;
+    let Some(heir) = succession.heir() else { return };
+    let is_there = core.clients.get(heir.0).is_some_and(Client::is_on_console);
+    for mut traveller in if is_there { succession.give_back(core.now) } else { succession.disinherit() } {
+        traveller.identity.place.change(core.id);
+        moves::settle_in(core, traveller);
+    }
+}
+
+impl Traveller {
+    /// Its socket.
+    pub fn socket(&self) -> Option<BorrowedFd<'_>> {
+        self.io.socket.shared()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::adopted::Row;
+
+    fn pair(name: &str, value: &str) -> (String, String) {
+        (name.to_owned(), value.to_owned())
+    }
+
+    #[test]
+    fn what_is_told_of_clients_is_read_again() {
+        let plain =
+            Described { user: "u".to_owned(), cancel_pid: 7, cancel_secret: vec![0, 255], ..Described::default() };
+        let full = Described {
+            is_tcp: true,
+            database: "a b".to_owned(),
+            minor: 2,
+            age: 9,
+            renamed: true,
+            role: "auto".to_owned(),
+            values: [vec![pair("TimeZone", "a'b")], vec![pair("TimeZone", "")]],
+            sets: [vec![pair("role", "SET ROLE x")], vec![pair("my.a", "SET my.a = 'y'")]],
+            statements: vec![(b"s\xff".to_vec(), b"conforming".to_vec(), b"SELECT $1\0\0\x01\0\0\0\x17".to_vec())],
+            unnamed: Some((b"unclear".to_vec(), b"SELECT\0\0\0".to_vec())),
+            learnt: (Some("SCRAM-SHA-256$4096:a$b:c".to_owned()), Some([7; 32])),
+            ..Described::default()
+        };
+        let rows = [full.rows(), plain.rows()].concat();
+        assert_eq!(Described::read(&rows), Ok(vec![full, plain]));
+    }
+
+    #[test]
+    fn what_is_not_understood_is_an_error() {
+        let row = |words: &[&str]| words.iter().map(|word| word.as_bytes().to_vec()).collect::<Row>();
+        for rows in [vec![row(&["value", "a", "b"])], vec![row(&["client", "tcp"])], vec![row(&[])]] {
+            assert!(Described::read(&rows).is_err(), "{rows:?}");
+        }
+        let client = Described::default().rows().remove(0);
+        assert!(Described::read(&[client, row(&["riddle", "a", "b"])]).is_err());
+    }
+}

@@ -1,0 +1,79 @@
+//! Clients of the process before this one are taken over.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::model::lexing::Lexing;
+use crate::model::statement::Carried;
+use crate::model::vars::{Tracked, Vars, assigned};
+use wire::startup::CancelKey;
+
+use crate::reactor::moves;
+use crate::replay::Owed;
+use crate::state::Core;
+use crate::state::adopted::{Adopted, CONSISTENCIES, ROLES, value_of};
+use crate::state::traveller::{CarriedIdentity, CarriedSession, CarriedStatements, Deeds, Settings, Traveller};
+use crate::sync::lock;
+
+/// Settings as a session here has them: a parameter is tracked or not by the configuration in force.
+fn settings(values: Vec<(String, String)>, sets: Vec<(String, String)>, tracked: &Tracked) -> Settings {
+    let (mut vars, mut others) = (Vars::default(), Vec::new());
+    for (name, value) in values {
+        match tracked.place(&name) {
+            Some(place) => vars.set(place, &value),
+            None => others.push((name.to_lowercase(), format!("SET {name} = {}", assigned(&name, &value)))),
+        }
+    }
+    others.extend(sets);
+    (vars.carry(), others)
+}
+
+/// Takes in a client of the process before.
+pub fn receive(core: &mut Core, adopted: Adopted) {
+    let Adopted { io, seat, place, described } = adopted;
+    let is_given = described.served_as != described.user;
+    let (stored, client_key) = described.learnt;
+    let stored = stored.map(Arc::from);
+    lock(&core.shared.learnt).learn(&core.config, &described.database, &described.user, stored, client_key);
+    let ([values, startup_values], [sets, startup_sets]) = (described.values, described.sets);
+    let carried = |lexing: &[u8], definition: Vec<u8>| Carried::anew(definition.into(), Lexing::of_word(lexing));
+    let statements = described.statements.into_iter();
+    let owed = Owed { chosen: value_of(&CONSISTENCIES, &described.read_your_writes), ..Owed::default() };
+    let identity = CarriedIdentity {
+        seat,
+        place,
+        user: described.user,
+        database: described.database,
+        served_as: described.served_as,
+        cancel_key: CancelKey { pid: described.cancel_pid, secret: described.cancel_secret },
+        minor: described.minor,
+        since: core.now.checked_sub(Duration::from_secs(described.age)).unwrap_or(core.now),
+        admin: described.admin,
+    };
+    let session = CarriedSession {
+        settings: settings(values, sets, &core.parameters.tracked),
+        startup: settings(startup_values, startup_sets, &core.parameters.tracked),
+        role: value_of(&ROLES, &described.role),
+        primary_reads: described.primary_reads.parse().ok(),
+        owed,
+    };
+    let prepared = CarriedStatements {
+        statements: statements.map(|(name, lexing, definition)| (name.into(), carried(&lexing, definition))).collect(),
+        unnamed: described.unnamed.map(|(lexing, definition)| carried(&lexing, definition)),
+        renamed: described.renamed,
+    };
+    let (id, request_since, kills) = (core.shared.next_id(), core.now, core.lifecycle.kills);
+    let deeds = Deeds::default();
+    let traveller = Traveller { io, id, identity, session, prepared, request_since, deeds, kills };
+    let Some(key) = moves::settle_in(core, traveller) else { return };
+    if is_given && let Some(home) = core.clients.get(key.0).and_then(|client| client.route.home) {
+        // As when the configuration is read again, it may be that user only while the database's entry gives one.
+        core.pools.get_mut(home.0).into_iter().for_each(|pool| pool.name.user_is_given = true);
+    }
+    // What it has committed before was followed by the process before alone.
+    let cluster = core.clients.get(key.0).and_then(|client| client.route.home).and_then(|home| core.pools.get(home.0));
+    let view = cluster.and_then(|home| home.cluster_of.cluster).and_then(|place| core.router.clusters.get(place));
+    if let (Some(client), Some(view)) = (core.clients.get_mut(key.0), view) {
+        client.route.owed.renew(view);
+    }
+}

@@ -1,0 +1,341 @@
+//! `pgcat.toml`, for what of it is supported: pools of one shard, its primary and its replicas.
+//!
+//! Roles in it are what PgCat believed; here servers are asked. So its `primary` is written to while it says that it is
+//! one, and preferred where two have equal claims; its `replica` is never written to, as in PgCat. `auto`, which PgCat
+//! does not know, is for a server that is to be followed when it is promoted.
+
+use std::time::Duration;
+
+use balancer::{Configured, Setup};
+use toml::{Table, Value as Toml};
+
+use super::server_list;
+use super::toml_value::text;
+use pooling::config::configuration::Config;
+use pooling::config::entries::Database;
+use pooling::config::servers::{DefaultRole, PrimaryReads};
+use pooling::config::settings::Settings;
+use pooling::config::value::{AuthType, List, PoolMode, Seconds, Shutdown, SslMode, Value};
+
+/// Settings of PgCat's `[general]` that ask for nothing when they are left out.
+const WITHOUT_EFFECT: &[&str] = &["validate_config", "dns_cache_enabled"];
+
+/// How many prepared statements are kept, for all pools or for one.
+const CACHE_SIZE: &str = "prepared_statements_cache_size";
+
+/// Keys of a pool that are read here.
+const POOL_KEYS: &[&str] = &[
+    "pool_mode",
+    CACHE_SIZE,
+    "load_balancing_mode",
+    "default_role",
+    "query_parser_enabled",
+    "query_parser_read_write_splitting",
+    "primary_reads_enabled",
+    "shards",
+    "users",
+];
+
+/// Where a `pgcat.toml` starts from: PgCat's defaults.
+pub fn defaults() -> Settings {
+    let mut settings = Settings {
+        listen_addr: List(vec!["0.0.0.0".to_owned()]),
+        listen_port: 5432,
+        unix_socket_dir: String::new(),
+        max_client_conn: 0,
+        pool_mode: PoolMode::Transaction,
+        auth_type: AuthType::Md5,
+        query_wait_timeout: Seconds::whole(1),
+        queue_while_down: false,
+        server_login_retry: Seconds::whole(1),
+        server_round_robin: true,
+        tcp_keepidle: 5,
+        tcp_keepcnt: 5,
+        tcp_keepintvl: 5,
+        tcp_user_timeout: 10_000,
+        // PgCat ends at once by it, which loses what is under way; nobody can count on that.
+        sigterm: Shutdown::WaitForServers,
+        shutdown_timeout: Seconds::whole(60),
+        log_connections: false,
+        log_disconnections: false,
+        primary_reads: PrimaryReads::Off,
+        read_write_splitting: false,
+        default_role: DefaultRole::Any,
+        ban_time: Seconds::whole(60),
+        healthcheck_timeout: Seconds::whole(1),
+        ..Settings::default()
+    };
+    tls(&mut settings, &Table::new());
+    settings
+}
+
+/// Reads a parsed `pgcat.toml`.
+pub fn read(table: &Table) -> Result<Config, String> {
+    let mut config = Config { settings: defaults(), ..Config::default() };
+    for (key, value) in section(table, "general")? {
+        general(&mut config, key, value)?;
+    }
+    let general = section(table, "general")?;
+    tls(&mut config.settings, general);
+    if general.get("enable_prometheus_exporter").and_then(Toml::as_bool) == Some(true) {
+        config.settings.metrics_addr = config.settings.listen_addr.show();
+        config.settings.metrics_port = 9930;
+        if let Some(port) = general.get("prometheus_exporter_port") {
+            put(&mut config.settings.metrics_port, "prometheus_exporter_port", port)?;
+        }
+    }
+    kept_statements(&mut config.settings, general, section(table, "pools")?)?;
+    for (name, password) in [("admin_username", "admin_password"), ("auth_query_user", "auth_query_password")] {
+        if let (Some(name), Some(password)) = (general.get(name), general.get(password)) {
+            config.passwords.insert(text(name), text(password));
+        }
+    }
+    for (name, pool) in section(table, "pools")? {
+        let Toml::Table(pool) = pool else { return Err(format!("pools.{name} is not a section")) };
+        self::pool(&mut config, name, pool)?;
+    }
+    for other in table.keys().filter(|key| !["general", "pools"].contains(&key.as_str())) {
+        config.remarks.push(format!("[{other}] is not supported and has no effect"));
+    }
+    Ok(config)
+}
+
+fn section<'a>(table: &'a Table, name: &str) -> Result<&'a Table, String> {
+    match table.get(name) {
+        Some(Toml::Table(section)) => Ok(section),
+        _ => Err(format!("there is no section [{name}]")),
+    }
+}
+
+fn milliseconds(value: &Toml, key: &str) -> Result<Seconds, String> {
+    let count = value.as_integer().and_then(|count| u64::try_from(count).ok());
+    count
+        .map(|count| Seconds::at_most_ages(Duration::from_millis(count)))
+        .ok_or_else(|| format!("{key} = {value}: expected milliseconds"))
+}
+
+fn general(config: &mut Config, key: &str, value: &Toml) -> Result<(), String> {
+    let settings = &mut config.settings;
+    match key {
+        "host" => settings.listen_addr = List::read(&text(value))?,
+        "connect_timeout" => settings.query_wait_timeout = milliseconds(value, key)?,
+        "idle_timeout" => settings.server_idle_timeout = milliseconds(value, key)?,
+        "server_lifetime" => settings.server_lifetime = milliseconds(value, key)?,
+        "idle_client_in_transaction_timeout" => settings.idle_transaction_timeout = milliseconds(value, key)?,
+        "healthcheck_delay" => settings.server_check_delay = milliseconds(value, key)?,
+        "dns_max_ttl" => return put(&mut settings.dns_max_ttl, key, value),
+        "autoreload" => settings.autoreload = milliseconds(value, key)?,
+        "healthcheck_timeout" => settings.healthcheck_timeout = milliseconds(value, key)?,
+        "ban_time" => return put(&mut settings.ban_time, key, value),
+        "shutdown_timeout" => settings.shutdown_timeout = milliseconds(value, key)?,
+        "admin_username" => settings.admin_users = List(vec![text(value)]),
+        // Put together with the names of their users in `read`.
+        "admin_password" | "auth_query_password" | "enable_prometheus_exporter" | "prometheus_exporter_port" => (),
+        "server_round_robin" => settings.server_round_robin = value.as_bool().unwrap_or(true),
+        "log_client_connections" => settings.log_connections = value.as_bool().unwrap_or(false),
+        "log_client_disconnections" => settings.log_disconnections = value.as_bool().unwrap_or(false),
+        // Put together with those of the pools in `kept_statements`.
+        CACHE_SIZE => (),
+        "port" => return put(&mut settings.listen_port, key, value),
+        "worker_threads" => return put(&mut settings.workers, key, value),
+        "tcp_keepalives_idle" => return put(&mut settings.tcp_keepidle, key, value),
+        "tcp_keepalives_count" => return put(&mut settings.tcp_keepcnt, key, value),
+        "tcp_keepalives_interval" => return put(&mut settings.tcp_keepintvl, key, value),
+        "tcp_user_timeout" => return put(&mut settings.tcp_user_timeout, key, value),
+        "auth_query" => settings.auth_query = text(value),
+        "auth_query_user" => settings.auth_user = text(value),
+        "tls_certificate" => settings.client_tls_cert_file = text(value),
+        "tls_private_key" => settings.client_tls_key_file = text(value),
+        // Put together in `tls`.
+        "server_tls" | "verify_server_certificate" => (),
+        _ if WITHOUT_EFFECT.contains(&key) => (),
+        _ => config.remarks.push(format!("[general] {key} is not supported and has no effect")),
+    }
+    Ok(())
+}
+
+/// How many prepared statements are kept on a server connection: the most that is said anywhere. With none, PgCat passes
+/// statements on under the names that clients give them, to be found by the next client; here they are kept apart.
+fn kept_statements(settings: &mut Settings, general: &Table, pools: &Table) -> Result<(), String> {
+    let mut most = 0;
+    for value in
+        std::iter::once(general.get(CACHE_SIZE)).chain(pools.values().map(|pool| pool.get(CACHE_SIZE))).flatten()
+    {
+        let mut size = 0;
+        put(&mut size, CACHE_SIZE, value)?;
+        most = most.max(size);
+    }
+    if most > 0 {
+        settings.max_prepared_statements = most;
+    }
+    Ok(())
+}
+
+/// PgCat speaks TLS with clients that ask for it once it has a certificate. With servers it prefers TLS when told to,
+/// and verifies in full, by the authorities that all the world trusts, when told that too.
+fn tls(settings: &mut Settings, general: &Table) {
+    let is = |key: &str| general.get(key).and_then(Toml::as_bool) == Some(true);
+    if !settings.client_tls_cert_file.is_empty() {
+        settings.client_tls_sslmode = SslMode::Prefer;
+    }
+    settings.server_tls_sslmode = match (is("server_tls"), is("verify_server_certificate")) {
+        (false, _) => SslMode::Disable,
+        (true, false) => SslMode::Prefer,
+        (true, true) => {
+            settings.server_tls_ca_file = "system".to_owned();
+            SslMode::VerifyFull
+        }
+    };
+}
+
+fn put<T: Value>(place: &mut T, key: &str, value: &Toml) -> Result<(), String> {
+    *place = T::read(&text(value)).map_err(|expected| format!("{key} = {value}: expected {expected}"))?;
+    Ok(())
+}
+
+fn pool(config: &mut Config, name: &str, pool: &Table) -> Result<(), String> {
+    let mut database = Database::default();
+    if let Some(mode) = pool.get("pool_mode") {
+        database.pool_mode = Some(
+            PoolMode::read(&text(mode)).map_err(|expected| format!("pools.{name}.pool_mode: expected {expected}"))?,
+        );
+    }
+    if let Some(lifetime) = pool.get("server_lifetime") {
+        database.server_lifetime = Some(milliseconds(lifetime, "server_lifetime")?);
+    }
+    let flag = |key: &str| pool.get(key).and_then(Toml::as_bool).unwrap_or(false);
+    database.read_write_splitting = Some(flag("query_parser_enabled") && flag("query_parser_read_write_splitting"));
+    database.primary_reads = Some(if flag("primary_reads_enabled") { PrimaryReads::On } else { PrimaryReads::Off });
+    for (key, outcome) in [
+        (
+            "load_balancing_mode",
+            pool.get("load_balancing_mode").and_then(|mode| database.set("load_balancing", &text(mode))),
+        ),
+        ("default_role", pool.get("default_role").and_then(|role| database.set("default_role", &text(role)))),
+    ] {
+        if let Some(Err(expected)) = outcome {
+            return Err(format!("pools.{name}.{key}: expected {expected}"));
+        }
+    }
+    for key in pool.keys().filter(|key| !POOL_KEYS.contains(&key.as_str())) {
+        config.remarks.push(format!("pools.{name}: {key} is not supported and has no effect"));
+    }
+    let shards = match pool.get("shards") {
+        Some(Toml::Table(shards)) => shards,
+        _ => return Err(format!("pools.{name} has no shards")),
+    };
+    if shards.len() > 1 {
+        return Err(format!("pools.{name} has {} shards: sharding is not supported yet; one shard is", shards.len()));
+    }
+    let Some(Toml::Table(shard)) = shards.values().next() else {
+        return Err(format!("pools.{name} has no shards"));
+    };
+    database.dbname = shard.get("database").map(text);
+    database.servers = servers_of(shard, name)?;
+    if database.servers.is_empty() {
+        return Err(format!("pools.{name} has no servers"));
+    }
+    put_together(&mut database);
+    server_list::settle(&mut database, &format!("pools.{name}"))?;
+    if database.servers.len() == 1 {
+        // With a single server there is nothing to find out and nothing to choose.
+        database.servers.clear();
+    }
+    users(config, &mut database, name, pool)?;
+    config.databases.insert(name.to_owned(), database);
+    Ok(())
+}
+
+/// The servers of a shard.
+fn servers_of(shard: &Table, name: &str) -> Result<Vec<Setup>, String> {
+    let mut found = Vec::new();
+    for server in shard.get("servers").and_then(Toml::as_array).into_iter().flatten() {
+        let parts: Vec<String> = server.as_array().into_iter().flatten().map(text).collect();
+        let [host, port, role] = parts.as_slice() else {
+            return Err(format!("pools.{name}: a server is [host, port, role], not {server}"));
+        };
+        let role = match Configured::read(role) {
+            Ok(role) => role,
+            Err(_) => return Err(format!("pools.{name}: {role} is not a role: expected primary, replica or auto")),
+        };
+        let port = port.parse().map_err(|_| format!("pools.{name}: {port} is not a port"))?;
+        found.push(Setup { host: host.clone(), port, role, weight: 1 });
+    }
+    Ok(found)
+}
+
+/// Makes one of a server that is listed as the primary and as a replica, as PgCat's own example has it: it is the
+/// primary, and is read from too.
+fn put_together(database: &mut Database) {
+    let same = |one: &Setup, other: &Setup| one.host == other.host && one.port == other.port;
+    let primaries: Vec<Setup> =
+        database.servers.iter().filter(|server| server.role == Configured::Primary).cloned().collect();
+    let before = database.servers.len();
+    database
+        .servers
+        .retain(|server| server.role == Configured::Primary || !primaries.iter().any(|primary| same(primary, server)));
+    if database.servers.len() < before {
+        database.primary_reads = Some(PrimaryReads::On);
+    }
+}
+
+/// Reads the users of a pool.
+fn users(config: &mut Config, database: &mut Database, name: &str, pool: &Table) -> Result<(), String> {
+    let mut accounts: Vec<(String, Option<String>)> = Vec::new();
+    let mut is_given = false;
+    let mut sizes = 0;
+    for (number, user) in pool.get("users").and_then(Toml::as_table).into_iter().flatten() {
+        let get = |key: &str| user.get(key).map(text);
+        let place = |key: &str| format!("pools.{name}.users.{number}.{key}");
+        let user_name = get("username").ok_or_else(|| format!("pools.{name}.users.{number} has no username"))?;
+        if let Some(password) = get("password") {
+            let known = config.passwords.insert(user_name.clone(), password.clone());
+            if known.is_some_and(|known| known != password) {
+                return Err(format!("the user {user_name} has different passwords in different pools: not supported"));
+            }
+        }
+        let entry = config.users.entry(user_name.clone()).or_default();
+        let size = |key: &str| match get(key).map(|size| usize::read(&size)) {
+            Some(Ok(size)) => Ok(Some(size)),
+            Some(Err(expected)) => Err(format!("{}: expected {expected}", place(key))),
+            None => Ok(None),
+        };
+        if let Some(size) = size("pool_size")? {
+            entry.pool_sizes.insert(name.to_owned(), size);
+            sizes += size;
+        }
+        database.min_pool_size = database.min_pool_size.max(size("min_pool_size")?);
+        if let Some(limit) = user.get("statement_timeout") {
+            entry.query_timeout = Some(milliseconds(limit, "statement_timeout")?);
+        }
+        if let Some(mode) = get("pool_mode") {
+            let mode =
+                PoolMode::read(&mode).map_err(|expected| format!("{}: expected {expected}", place("pool_mode")))?;
+            if entry.pool_mode.is_some_and(|other| other != mode) {
+                return Err(format!("the user {user_name} has different modes in different pools: not supported"));
+            }
+            entry.pool_mode = Some(mode);
+        }
+        is_given |= user.get("server_username").or(user.get("server_password")).is_some();
+        let account = (get("server_username").unwrap_or(user_name), get("server_password").or_else(|| get("password")));
+        if !accounts.contains(&account) {
+            accounts.push(account);
+        }
+    }
+    match accounts.as_slice() {
+        _ if !is_given => (),
+        // They share the connections, and so the room that each was given.
+        [(account, password)] => {
+            database.user = Some(account.clone());
+            database.password.clone_from(password);
+            config.users.entry(account.clone()).or_default().pool_sizes.insert(name.to_owned(), sizes);
+        }
+        _ => {
+            return Err(format!(
+                "pools.{name}: its users have different accounts on the servers (server_username, server_password), \
+                 which is not supported: give each a pool of its own"
+            ));
+        }
+    }
+    Ok(())
+}
