@@ -68,6 +68,28 @@ def test_files_use_each_other_in_one_direction(crate: str) -> None:
     assert not (found := circle(graph)), f"a circle of files: {' -> '.join(found)}"
 
 
+SYSTEM = re.compile(
+    r"\b(?:std::net::(?:Tcp|Udp|ToSocketAddrs)|std::os::unix::net|std::fs\b|std::thread|thread::|std::env|std::process"
+    r"|Instant::now|SystemTime::now|mio::|nix::|rustix::|rustls|socket2)"
+)
+
+
+def test_the_core_of_the_pooler_has_no_sockets_threads_files_or_clock() -> None:
+    """What it asks of a system are the traits of io.rs and shared.rs; simulations give it a time of their own."""
+    folder = ROOT / "crates/pooling"
+    assert not re.search(
+        r"^(?:mio|nix|rustix|rustls|socket2|tokio|signal-hook)\b", (folder / "Cargo.toml").read_text(), re.M
+    )
+    found = []
+    for path in folder.rglob("*.rs"):
+        if path.name in ("tests.rs", "by_hand.rs"):
+            continue
+        text = re.sub(r"#\[cfg\(test\)\]\s*mod tests \{.*", "", path.read_text(), flags=re.S)
+        lines = (line for line in text.splitlines() if not line.lstrip().startswith("//"))
+        found += [f"{path.relative_to(ROOT)}: {line.strip()}" for line in lines if SYSTEM.search(line)]
+    assert not found, "\n".join(found)
+
+
 def test_a_circle_is_found() -> None:
     assert circle({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": set()}) == ["a", "b", "c", "a"]
     assert circle({"a": {"b", "c"}, "b": {"c"}, "c": set()}) is None

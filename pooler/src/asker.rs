@@ -193,7 +193,7 @@ impl Asker {
 
     /// A server has answered, or cannot.
     fn hear(&mut self, key: usize, id: ServerId, outcome: Result<(), String>) {
-        let now = self.shared.board.now();
+        let now = self.shared.board.moment(Instant::now());
         let Some(tide) = self.tides.get_mut(key) else { return };
         if let Err(why) = outcome {
             return tide.lose(id, &why, &Epoll(self.poll.registry()));
@@ -235,7 +235,7 @@ impl Asker {
     /// Asks what is due to be asked in a cluster.
     fn look_after(&mut self, key: usize) {
         let now = Instant::now();
-        let moment = self.shared.board.now();
+        let moment = self.shared.board.moment(Instant::now());
         let network = &Epoll(self.poll.registry());
         let Some(tide) = self.tides.get_mut(key) else { return };
         tide.view.refresh(&self.shared.board);
@@ -278,7 +278,7 @@ impl Asker {
 
     /// Asks a server, unless it is being asked or was just now.
     fn ask(&mut self, key: usize, id: ServerId, fresh: &Freshness, now: Instant) {
-        let (moment, network) = (self.shared.board.now(), &Epoll(self.poll.registry()));
+        let (moment, network) = (self.shared.board.moment(Instant::now()), &Epoll(self.poll.registry()));
         let Some(tide) = self.tides.get_mut(key) else { return };
         if tide.lines.get(&id).is_some_and(|line| line.asked.is_some() || line.again > now) {
             return;

@@ -17,6 +17,7 @@ pub mod files;
 #[cfg(fuzzing)]
 #[allow(missing_docs, clippy::unwrap_used, clippy::indexing_slicing)]
 pub mod fuzzing;
+pub mod inherited;
 pub mod listen;
 pub mod log;
 pub mod metrics;

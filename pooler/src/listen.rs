@@ -10,11 +10,11 @@ use mio::net::{TcpListener, UnixListener};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::account;
+use crate::inherited::Inherited;
 use crate::net::Stream;
-use crate::takeover::Inherited;
 use pooling::config::Settings;
+use pooling::io::Kind;
 use pooling::io::{Listening, Socket as Connected};
-use pooling::succession::inherited::Kind;
 
 /// A socket on which clients arrive.
 #[derive(Debug)]

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
+use std::time::Instant;
 
 use howdah_pooler::catalog;
 use howdah_pooler::listen::Listener;
@@ -21,7 +22,7 @@ use pooling::config::{Config, Shutdown};
 use pooling::derive::{Queue, Secrets};
 use pooling::io::{Listening, Wake};
 use pooling::model::keys::WorkerId;
-use pooling::shared::{Ending, Mailbox, Message, Shared};
+use pooling::shared::{Ending, Mailbox, Message, Shared, Wakers};
 use pooling::sync::lock;
 use pooling::{info, pause, warning};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -146,11 +147,12 @@ fn share(config: Config, workers: usize) -> io::Result<(Arc<Shared>, Polls)> {
         mailboxes.push(Mailbox { messages: Mutex::new(Vec::new()), waker });
         polls.push(poll);
     }
-    let (monitor, monitor_waker) = woken_by(monitor::WAKER)?;
-    let (reader, bell) = woken_by(catalog::WAKER)?;
-    let (asker, asker_waker) = woken_by(asker::WAKER)?;
+    let (monitor, wakes_monitor) = woken_by(monitor::WAKER)?;
+    let (reader, wakes_reader) = woken_by(catalog::WAKER)?;
+    let (asker, wakes_asker) = woken_by(asker::WAKER)?;
+    let wakers = Wakers { monitor: wakes_monitor, reader: wakes_reader, asker: wakes_asker };
     let (secrets, underived) = Secrets::new()?;
-    let shared = Arc::new(Shared::new(config, mailboxes, secrets, monitor_waker, bell, asker_waker, Box::new(System)));
+    let shared = Arc::new(Shared::new(config, mailboxes, secrets, wakers, Box::new(System), Instant::now()));
     Ok((shared, Polls { workers: polls, monitor, reader, asker, underived }))
 }
 

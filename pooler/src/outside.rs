@@ -1,9 +1,10 @@
 //! What the workers leave to others: threads of their own, and the system.
 
 use std::io;
+use std::net::ToSocketAddrs;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pooling::model::keys::{ClientKey, WorkerId};
 use rustix::time::{ClockId, clock_gettime};
@@ -20,6 +21,10 @@ use pooling::shared::{Message, Outside, Shared};
 pub struct System;
 
 impl Outside for System {
+    fn date(&self) -> Duration {
+        SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+    }
+
     fn processor_time(&self) -> Duration {
         let used = clock_gettime(ClockId::ThreadCPUTime);
         Duration::new(used.tv_sec.try_into().unwrap_or(0), used.tv_nsec.try_into().unwrap_or(0))
@@ -29,7 +34,9 @@ impl Outside for System {
         let (asker, name) = (shared.clone(), host.to_owned());
         let run = move || {
             let settings = asker.config().settings.clone();
-            let changed = asker.resolver.learn(&name, &settings);
+            // PostgreSQL's port is not asked for: a name of a service does not matter here.
+            let found = (name.as_str(), 0).to_socket_addrs().map(|found| found.map(|address| address.ip()).collect());
+            let changed = asker.resolver.learn(&name, found, &settings, Instant::now());
             asker.tell_all(|| Message::Resolved(name.clone(), changed));
         };
         // Where no thread can be had, the next one to ask tries again.

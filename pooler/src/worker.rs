@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use mio::{Events, Poll};
@@ -22,8 +23,9 @@ pub struct Worker {
 impl Worker {
     /// A worker; the first one listens.
     pub fn new(id: WorkerId, shared: Arc<Shared>, poll: Poll, listeners: Vec<Box<dyn Listening>>) -> io::Result<Self> {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
         let network = Box::new(Epoll(poll.registry().try_clone()?));
-        Ok(Self { core: Core::new(id, shared, network, listeners, Instant::now())?, poll })
+        Ok(Self { core: Core::new(id, shared, network, listeners, cores, Instant::now())?, poll })
     }
 
     /// Runs until it is told to end.
@@ -38,7 +40,7 @@ impl Worker {
                 work::next_moment(core).saturating_duration_since(Instant::now())
             };
             if awake || work::gathers(core) {
-                std::thread::yield_now();
+                thread::yield_now();
             }
             match self.poll.poll(&mut events, Some(wait)) {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),

@@ -18,7 +18,7 @@ use crate::io::{Listening, Wake};
 use crate::memory::{Memory, Poll};
 use crate::monitor::ClusterView;
 use crate::reactor::work;
-use crate::shared::{Mailbox, Message, Outside, Shared};
+use crate::shared::{Mailbox, Message, Outside, Shared, Wakers};
 use crate::state::Core;
 use crate::state::server::{Residue, State};
 
@@ -27,6 +27,10 @@ use crate::state::server::{Residue, State};
 struct Nothing;
 
 impl Outside for Nothing {
+    fn date(&self) -> Duration {
+        Duration::ZERO
+    }
+
     fn processor_time(&self) -> Duration {
         Duration::ZERO
     }
@@ -163,6 +167,7 @@ impl Pooler {
             entry.servers = (0..servers).map(server).collect();
         }
         let database = Place::of(&config, "d").unwrap();
+        let now = Instant::now();
         let polls: Vec<Poll> = (0..workers).map(|_| memory.poll()).collect();
         let waker = |poll: &Poll| Box::new(poll.waker()) as Box<dyn Wake>;
         let mailbox = |poll| Mailbox { messages: Mutex::default(), waker: waker(poll) };
@@ -170,14 +175,15 @@ impl Pooler {
         let (secrets, _) = Secrets::new().unwrap();
         // What other threads would do, the schedule does.
         let [monitor, reader, asker] = [(); 3].map(|()| waker(&memory.poll()));
-        let shared = Arc::new(Shared::new(config, mailboxes, secrets, monitor, reader, asker, Box::new(Nothing)));
+        let wakers = Wakers { monitor, reader, asker };
+        let shared = Arc::new(Shared::new(config, mailboxes, secrets, wakers, Box::new(Nothing), now));
         let knowledge = shared.library.knowledge(database);
         knowledge.post(Arc::new(Catalog::from_rows([["version", "", "180000", "", ""]]).unwrap()));
         let listener: Box<dyn Listening> = Box::new(memory.listen(&socket(6)));
-        let (mut listeners, now) = (vec![listener], Instant::now());
+        let mut listeners = vec![listener];
         let worker = |(number, poll): (usize, Poll)| {
             let (network, listeners) = (Box::new(poll.network()), std::mem::take(&mut listeners));
-            (Core::new(WorkerId(number), shared.clone(), network, listeners, now).unwrap(), poll)
+            (Core::new(WorkerId(number), shared.clone(), network, listeners, 1, now).unwrap(), poll)
         };
         let workers = polls.into_iter().enumerate().map(worker).collect();
         knowledge.confirm(0, now);

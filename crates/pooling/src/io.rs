@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use crate::config::Settings;
 use crate::monitor::address::Address;
-use crate::succession::inherited::Kind;
 
 /// Where a socket leads.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,6 +69,27 @@ pub trait Socket: Debug + Send {
     fn descriptor(&self) -> RawFd;
     /// The socket, for who hands it to another process; none where the system has none.
     fn shared(&self) -> Option<BorrowedFd<'_>>;
+}
+
+/// What a socket is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Clients by TCP.
+    Tcp,
+    /// Clients by a Unix socket.
+    Unix,
+    /// Requests for metrics.
+    Metrics,
+}
+
+impl Kind {
+    /// All kinds with their words.
+    pub const ALL: [(&'static str, Self); 3] = [("tcp", Self::Tcp), ("unix", Self::Unix), ("metrics", Self::Metrics)];
+
+    /// Its word.
+    pub fn word(self) -> &'static str {
+        Self::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(word, _)| word)
+    }
 }
 
 /// A socket on which clients arrive.

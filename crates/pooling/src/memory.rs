@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use crate::config::Settings;
+use crate::io::Kind;
 use crate::io::{Event, Listening, Network, Peer, Socket, Wake, Watcher};
 use crate::monitor::address::Address;
-use crate::succession::inherited::Kind;
 use crate::sync::lock;
 
 /// Bytes that fit into one direction of a connection.

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, ToSocketAddrs};
+use std::net::IpAddr;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -52,33 +52,18 @@ pub struct Known {
     pub pending: bool,
 }
 
-/// How names are looked up.
-type LookUp = fn(&str) -> io::Result<Vec<IpAddr>>;
-
 /// The names that are known.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Resolver {
     names: Mutex<HashMap<String, Name>>,
-    look_up: LookUp,
-}
-
-impl Default for Resolver {
-    fn default() -> Self {
-        Self::new(|name| Ok((name, 0).to_socket_addrs()?.map(|address| address.ip()).collect()))
-    }
 }
 
 impl Resolver {
-    fn new(look_up: LookUp) -> Self {
-        Self { names: Mutex::default(), look_up }
-    }
-
     /// What is known of `host`. When it must be looked up, `begin` is called, once, to do so.
-    pub fn find(&self, host: &str, settings: &Settings, begin: impl FnOnce()) -> Found {
+    pub fn find(&self, host: &str, settings: &Settings, now: Instant, begin: impl FnOnce()) -> Found {
         if host.is_empty() || host.starts_with('/') || host.parse::<IpAddr>().is_ok() {
             return Found::At(host.to_owned());
         }
-        let now = Instant::now();
         let mut names = lock(&self.names);
         let name = names.entry(host.to_owned()).or_insert_with(|| Name {
             addresses: Vec::new(),
@@ -107,11 +92,8 @@ impl Resolver {
         Found::Pending
     }
 
-    /// Looks a name up and keeps what comes of it; whether its addresses are others than before.
-    pub fn learn(&self, host: &str, settings: &Settings) -> bool {
-        // PostgreSQL's port is not asked for: a name of a service does not matter here.
-        let outcome = (self.look_up)(host);
-        let now = Instant::now();
+    /// Keeps what has come of looking a name up; whether its addresses are others than before.
+    pub fn learn(&self, host: &str, outcome: io::Result<Vec<IpAddr>>, settings: &Settings, now: Instant) -> bool {
         let mut names = lock(&self.names);
         let Some(name) = names.get_mut(host) else { return false };
         (name.pending, name.learned) = (None, Some(now));
@@ -144,8 +126,8 @@ impl Resolver {
     }
 
     /// Whether a name that was looked up is to be looked up again.
-    pub fn is_old(&self, host: &str) -> bool {
-        lock(&self.names).get(host).is_some_and(|name| name.pending.is_none() && Instant::now() >= name.until)
+    pub fn is_old(&self, host: &str, now: Instant) -> bool {
+        lock(&self.names).get(host).is_some_and(|name| name.pending.is_none() && now >= name.until)
     }
 
     /// The addresses of a host, as far as they are known.
@@ -154,8 +136,7 @@ impl Resolver {
     }
 
     /// What is known, by name.
-    pub fn known(&self) -> Vec<Known> {
-        let now = Instant::now();
+    pub fn known(&self, now: Instant) -> Vec<Known> {
         let mut known: Vec<Known> = lock(&self.names)
             .iter()
             .map(|(host, name)| Known {
@@ -173,63 +154,57 @@ impl Resolver {
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
-    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
     use crate::config::Seconds;
 
-    static ROUND: AtomicUsize = AtomicUsize::new(0);
-
-    fn look_up(name: &str) -> io::Result<Vec<IpAddr>> {
-        let address = |text: &str| text.parse::<IpAddr>().unwrap();
-        match (name, ROUND.load(Ordering::Relaxed)) {
-            ("two", 0) => Ok(vec![address("10.0.0.1"), address("10.0.0.1"), address("::1")]),
-            ("two", _) => Ok(vec![address("10.0.0.9")]),
-            _ => Err(io::Error::other("nobody knows it")),
-        }
+    fn found(addresses: &[&str]) -> io::Result<Vec<IpAddr>> {
+        Ok(addresses.iter().map(|address| address.parse().unwrap()).collect())
     }
 
     #[test]
     fn names_are_looked_up_once_and_their_addresses_used_in_turn() {
-        let resolver = Resolver::new(look_up);
+        let resolver = Resolver::default();
         let mut settings = Settings { dns_max_ttl: Seconds::whole(100), ..Settings::default() };
-        let begun = Cell::new(0);
-        let find = |host: &str, settings: &Settings| resolver.find(host, settings, || begun.set(begun.get() + 1));
+        let (begun, mut now) = (Cell::new(0), Instant::now());
+        let find =
+            |host: &str, settings: &Settings, now| resolver.find(host, settings, now, || begun.set(begun.get() + 1));
+        let twice = || found(&["10.0.0.1", "10.0.0.1", "::1"]);
         for literal in ["", "/tmp", "127.0.0.1", "::1"] {
-            assert_eq!(find(literal, &settings), Found::At(literal.to_owned()));
+            assert_eq!(find(literal, &settings, now), Found::At(literal.to_owned()));
         }
-        assert_eq!(find("two", &settings), Found::Pending);
-        assert_eq!(find("two", &settings), Found::Pending);
+        assert_eq!(find("two", &settings, now), Found::Pending);
+        assert_eq!(find("two", &settings, now), Found::Pending);
         assert_eq!(begun.get(), 1, "nobody looks up what is being looked up");
-        assert!(!resolver.learn("two", &settings), "the first answer is no change");
-        let found: Vec<Found> = (0..3).map(|_| find("two", &settings)).collect();
-        assert_eq!(found, ["10.0.0.1", "::1", "10.0.0.1"].map(|at| Found::At(at.to_owned())));
+        assert!(!resolver.learn("two", twice(), &settings, now), "the first answer is no change");
+        let given: Vec<Found> = (0..3).map(|_| find("two", &settings, now)).collect();
+        assert_eq!(given, ["10.0.0.1", "::1", "10.0.0.1"].map(|at| Found::At(at.to_owned())));
         assert_eq!(begun.get(), 1);
-        assert!(!resolver.is_old("two"));
+        assert!(!resolver.is_old("two", now));
         // What is old is looked up again, and a change is told.
         settings.dns_max_ttl = Seconds::whole(0);
-        resolver.learn("two", &settings);
-        assert!(resolver.is_old("two"));
-        assert!(matches!(find("two", &settings), Found::At(_)), "those who waited for it use it");
-        ROUND.store(1, Ordering::Relaxed);
-        std::thread::sleep(HANDED_ON);
-        assert_eq!(find("two", &settings), Found::Pending);
-        assert!(resolver.learn("two", &settings));
-        assert_eq!(resolver.known()[0].addresses, ["10.0.0.9".parse::<IpAddr>().unwrap()]);
+        resolver.learn("two", twice(), &settings, now);
+        assert!(resolver.is_old("two", now));
+        assert!(matches!(find("two", &settings, now), Found::At(_)), "those who waited for it use it");
+        now += HANDED_ON;
+        assert_eq!(find("two", &settings, now), Found::Pending);
+        assert!(resolver.learn("two", found(&["10.0.0.9"]), &settings, now));
+        assert_eq!(resolver.known(now)[0].addresses, ["10.0.0.9".parse::<IpAddr>().unwrap()]);
     }
 
     #[test]
     fn a_failure_is_remembered_and_one_that_hangs_is_told() {
-        let resolver = Resolver::new(look_up);
+        let (resolver, mut now) = (Resolver::default(), Instant::now());
         let mut settings = Settings { dns_nxdomain_ttl: Seconds::whole(100), ..Settings::default() };
-        assert_eq!(resolver.find("none", &settings, || ()), Found::Pending);
-        settings.server_connect_timeout = Seconds(Duration::from_nanos(1));
+        assert_eq!(resolver.find("none", &settings, now, || ()), Found::Pending);
+        settings.server_connect_timeout = Seconds::whole(1);
+        now += Duration::from_secs(1);
         assert_eq!(
-            resolver.find("none", &settings, || ()),
+            resolver.find("none", &settings, now, || ()),
             Found::Failed("looking up \"none\" takes too long".to_owned())
         );
-        assert!(!resolver.learn("none", &settings));
+        assert!(!resolver.learn("none", Err(io::Error::other("nobody knows it")), &settings, now));
         let failed = Found::Failed("cannot look up \"none\": nobody knows it".to_owned());
-        assert_eq!(resolver.find("none", &settings, || unreachable!()), failed);
+        assert_eq!(resolver.find("none", &settings, now, || unreachable!()), failed);
     }
 }

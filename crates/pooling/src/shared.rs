@@ -143,6 +143,8 @@ pub struct Orders {
 
 /// What is done outside of the workers, on threads of its own or by the system.
 pub trait Outside: Debug + Send + Sync {
+    /// The time since 1970.
+    fn date(&self) -> Duration;
     /// The processor time that this thread has used.
     fn processor_time(&self) -> Duration;
     /// Begins to look a name up; the workers are told when it is done.
@@ -157,6 +159,17 @@ pub trait Outside: Debug + Send + Sync {
     /// Listens on a Unix socket for the account of this process alone, when another process has the others; none where
     /// the settings have no folder for it.
     fn listen_apart(&self, settings: &Settings) -> io::Result<Option<Box<dyn Listening>>>;
+}
+
+/// What wakes the threads beside the workers.
+#[derive(Debug)]
+pub struct Wakers {
+    /// The monitor of servers.
+    pub monitor: Box<dyn Wake>,
+    /// The reader of catalogs.
+    pub reader: Box<dyn Wake>,
+    /// Who asks how far replicas are.
+    pub asker: Box<dyn Wake>,
 }
 
 /// What the workers share.
@@ -202,16 +215,15 @@ impl Shared {
         config: Config,
         mailboxes: Vec<Mailbox>,
         secrets: Secrets,
-        monitor: Box<dyn Wake>,
-        reader: Box<dyn Wake>,
-        asker: Box<dyn Wake>,
+        wakers: Wakers,
         outside: Box<dyn Outside>,
+        started: Instant,
     ) -> Self {
         let homes = Homes::new(mailboxes.len());
         homes.deal(&config);
         Self {
-            board: Board::new(&config, monitor, Bell::new(asker)),
-            library: Library::new(reader),
+            board: Board::new(&config, wakers.monitor, Bell::new(wakers.asker), started),
+            library: Library::new(wakers.reader, started),
             config: RwLock::new(Arc::new(config)),
             mailboxes,
             homes: Arc::new(homes),
@@ -224,7 +236,7 @@ impl Shared {
             learnt: Mutex::default(),
             succession: Succession::default(),
             resolver: Resolver::default(),
-            started: Instant::now(),
+            started,
             outside,
         }
     }

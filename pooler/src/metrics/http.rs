@@ -12,15 +12,16 @@ use std::time::{Duration, Instant};
 
 use mio::{Events, Interest, Poll, Token, Waker};
 
+use super::ask::ask_all;
 use super::page;
+use crate::inherited::Inherited;
 use crate::net;
-use crate::takeover::Inherited;
 use pooling::admin::seen::{Part, PoolSeen};
 use pooling::config::Settings;
-use pooling::metrics::ask::ask_all;
+use pooling::io::Kind;
 use pooling::metrics::measured::Measured;
 use pooling::shared::Shared;
-use pooling::succession::inherited::{Kind, MetricsSocket};
+use pooling::succession::inherited::MetricsSocket;
 use pooling::sync::lock;
 
 /// Requests that are answered at the same time; more are closed.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use balancer::Moment;
 use pooling::model::fingerprint::Why;
@@ -242,7 +243,7 @@ const OF_SERVERS: &[OfServer] = &[
 
 /// The servers of databases that have several, as the monitor has found them.
 fn of_servers(page: &mut Page, board: &Board) {
-    let (servers, now) = (board.servers(), board.now());
+    let (servers, now) = (board.servers(), board.moment(Instant::now()));
     let names: Vec<String> =
         servers.iter().map(|server| format!("{}:{}", server.report.setup.host, server.report.setup.port)).collect();
     let named = || servers.iter().zip(&names);

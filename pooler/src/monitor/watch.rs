@@ -101,7 +101,7 @@ impl Watch {
             }
             if now >= next_tick {
                 next_tick = now + TICK;
-                let changed = self.shared.board.advance();
+                let changed = self.shared.board.advance(Instant::now());
                 self.tell(changed);
             }
         }
@@ -129,7 +129,7 @@ impl Watch {
             config: &self.config,
             scratch: &mut self.scratch,
             users: &users(&self.config, &probe.cluster, &probe.entry, seen),
-            now: board.now(),
+            now: board.moment(Instant::now()),
         };
         let turnout = act(probe, &mut around);
         let changed = match turnout {
@@ -144,7 +144,7 @@ impl Watch {
                 board.observe(&probe.cluster, probe.id, seen) || moved
             }
             Turnout::Over(Outcome::Failed(kind, error)) => {
-                board.fail(&probe.cluster, probe.id, Failure { at: board.now(), kind }, error)
+                board.fail(&probe.cluster, probe.id, Failure { at: board.moment(Instant::now()), kind }, error)
             }
         };
         self.tell(changed);
@@ -195,7 +195,7 @@ impl Watch {
         let before = std::mem::replace(&mut self.config, self.shared.config());
         let config = self.config.clone();
         let secured_otherwise = credentials::secures_otherwise(&before.settings, &config.settings);
-        let changed = self.shared.board.configure(&config);
+        let changed = self.shared.board.configure(&config, Instant::now());
         self.tell(changed);
         let mut wanted: Vec<(String, ServerId, String, u16)> = Vec::new();
         for (name, _) in config.clusters() {

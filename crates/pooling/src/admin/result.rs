@@ -47,17 +47,23 @@ pub fn result(core: &mut Core, key: ClientKey, command: &Command, answers: Vec<A
             }
             let seen = |answer| if let Answer::Seen(snapshot) = answer { Some(snapshot) } else { None };
             let snapshots: Vec<Snapshot> = answers.into_iter().filter_map(seen).collect();
-            let view = View { snapshots: &snapshots, config: &core.config, shared: &core.shared };
+            let view = View {
+                snapshots: &snapshots,
+                config: &core.config,
+                shared: &core.shared,
+                now: core.now,
+                date: core.shared.outside.date(),
+            };
             let rows = what.rows(&view, dialect);
             write_rows(core, key, command, rows);
         }
         Command::Ban(host, seconds) => {
-            let rows = banned(core.shared.board.ban(host, *seconds));
+            let rows = banned(core.shared.board.ban(host, *seconds, core.now));
             write_rows(core, key, command, rows);
             core.shared.tell_all(|| Message::Clusters);
         }
         Command::Unban(host) => {
-            let rows = banned(core.shared.board.unban(host));
+            let rows = banned(core.shared.board.unban(host, core.now));
             write_rows(core, key, command, rows);
             core.shared.tell_all(|| Message::Clusters);
         }

@@ -5,7 +5,7 @@ use crate::state::Core;
 
 /// Where a host is, as far as it is known; when it is being looked up, the worker is told when that is done.
 pub fn find_host(core: &Core, host: &str) -> Found {
-    core.shared.resolver.find(host, &core.config.settings, || core.shared.outside.look_up(&core.shared, host))
+    core.shared.resolver.find(host, &core.config.settings, core.now, || core.shared.outside.look_up(&core.shared, host))
 }
 
 /// Looks up again the names of servers that are in use, when what is known of them is old.
@@ -13,7 +13,7 @@ pub fn refresh_names(core: &mut Core) {
     let mut hosts: Vec<&str> = Vec::new();
     for (_, server) in core.servers.iter() {
         let host = server.at.host.as_str();
-        if !hosts.contains(&host) && core.shared.resolver.is_old(host) {
+        if !hosts.contains(&host) && core.shared.resolver.is_old(host, core.now) {
             hosts.push(host);
         }
     }

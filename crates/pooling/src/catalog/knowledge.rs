@@ -110,7 +110,7 @@ pub struct Knowledge {
 }
 
 impl Knowledge {
-    fn new(place: Place, bell: Arc<Bell>) -> Self {
+    fn new(place: Place, bell: Arc<Bell>, made: Instant) -> Self {
         Self {
             place,
             changes: AtomicU64::new(0),
@@ -118,7 +118,7 @@ impl Knowledge {
             as_of: AtomicU64::new(0),
             confirmed: AtomicU64::new(0),
             used: AtomicU64::new(0),
-            made: Instant::now(),
+            made,
             wanted: AtomicBool::new(false),
             crowded: AtomicBool::new(false),
             posted: AtomicU64::new(0),
@@ -324,13 +324,15 @@ impl Bell {
 pub struct Library {
     databases: Mutex<HashMap<Place, Weak<Knowledge>>>,
     bell: Arc<Bell>,
+    /// When the pooler started.
+    started: Instant,
 }
 
 impl Library {
     /// One that is empty; `waker` wakes the reader.
-    pub fn new(waker: Box<dyn Wake>) -> Self {
+    pub fn new(waker: Box<dyn Wake>, started: Instant) -> Self {
         let bell = Arc::new(Bell { waker, rung: AtomicBool::new(false) });
-        Self { databases: Mutex::default(), bell }
+        Self { databases: Mutex::default(), bell, started }
     }
 
     /// What is known of a database; forgotten when nobody holds it.
@@ -340,7 +342,7 @@ impl Library {
             return known;
         }
         databases.retain(|_, known| known.strong_count() > 0);
-        let fresh = Arc::new(Knowledge::new(place.clone(), self.bell.clone()));
+        let fresh = Arc::new(Knowledge::new(place.clone(), self.bell.clone(), self.started));
         databases.insert(place, Arc::downgrade(&fresh));
         fresh
     }
@@ -362,7 +364,7 @@ mod tests {
     use crate::memory::Memory;
 
     fn known() -> Arc<Knowledge> {
-        let library = Library::new(Box::new(Memory::default().poll().waker()));
+        let library = Library::new(Box::new(Memory::default().poll().waker()), Instant::now());
         let place = Place { servers: Servers::Hosts(Vec::new(), 5432), database: "d".to_owned() };
         let known = library.knowledge(place.clone());
         assert!(Arc::ptr_eq(&known, &library.knowledge(place)), "one for all who ask");
@@ -415,7 +417,7 @@ mod tests {
 
     #[test]
     fn what_nobody_holds_is_forgotten() {
-        let library = Library::new(Box::new(Memory::default().poll().waker()));
+        let library = Library::new(Box::new(Memory::default().poll().waker()), Instant::now());
         let place = |name: &str| Place { servers: Servers::Hosts(Vec::new(), 5432), database: name.to_owned() };
         for number in 0..100 {
             library.knowledge(place(&number.to_string()));

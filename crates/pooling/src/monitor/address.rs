@@ -1,5 +1,3 @@
-use std::io;
-use std::net::ToSocketAddrs;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
@@ -21,14 +19,5 @@ impl Address {
         }
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         bare.parse::<IpAddr>().ok().map(|ip| Self::Tcp(SocketAddr::new(ip, port)))
-    }
-
-    /// The addresses of a name. It may take long.
-    pub fn look_up(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-        let found: Vec<SocketAddr> = (host, port).to_socket_addrs()?.collect();
-        if found.is_empty() {
-            return Err(io::Error::new(io::ErrorKind::NotFound, format!("{host} has no address")));
-        }
-        Ok(found)
     }
 }

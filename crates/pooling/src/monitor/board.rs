@@ -89,9 +89,9 @@ pub struct Board {
 
 impl Board {
     /// A board for the clusters of a configuration; `waker` wakes the monitor, `replays` who follows replay.
-    pub fn new(config: &Config, waker: Box<dyn Wake>, replays: Bell) -> Self {
+    pub fn new(config: &Config, waker: Box<dyn Wake>, replays: Bell, started: Instant) -> Self {
         let board = Self {
-            started: Instant::now(),
+            started,
             watched: Mutex::new(BTreeMap::new()),
             posted: RwLock::new(Arc::new(BTreeMap::new())),
             generation: AtomicU64::new(1),
@@ -99,13 +99,8 @@ impl Board {
             waker,
             replays: Arc::new(replays),
         };
-        board.configure(config);
+        board.configure(config, started);
         board
-    }
-
-    /// The time on the clusters' clock.
-    pub fn now(&self) -> Moment {
-        self.moment(Instant::now())
     }
 
     /// A moment on the clusters' clock.
@@ -129,8 +124,8 @@ impl Board {
         self.note(Note::Ask(name.to_owned(), id));
         let when = self.moment(when);
         match met {
-            Met::NoConnection => self.change(name, |watched, _| watched.cluster.complain(id, when)),
-            Met::Standby => self.change(name, |watched, _| watched.cluster.demote(id, when)),
+            Met::NoConnection => self.change(name, |watched| watched.cluster.complain(id, when)),
+            Met::Standby => self.change(name, |watched| watched.cluster.demote(id, when)),
             Met::Died | Met::ReadOnly => false,
         }
     }
@@ -158,8 +153,8 @@ impl Board {
     }
 
     /// Bans the servers at `host`, a host or `host:port`, from reads: the database, the role and the host of each.
-    pub fn ban(&self, host: &str, seconds: Option<u64>) -> Vec<(String, Standing, String)> {
-        self.each_at(host, |watched, id, now| {
+    pub fn ban(&self, host: &str, seconds: Option<u64>, now: Instant) -> Vec<(String, Standing, String)> {
+        self.each_at(host, now, |watched, id, now| {
             let millis = seconds.map_or(watched.routing.limits.ban_millis, |seconds| seconds.saturating_mul(1000));
             watched.cluster.ban(id, millis, now);
             true
@@ -167,16 +162,17 @@ impl Board {
     }
 
     /// Lifts the bans of the servers at `host`: the database, the role and the host of each that was banned.
-    pub fn unban(&self, host: &str) -> Vec<(String, Standing, String)> {
-        self.each_at(host, |watched, id, now| watched.cluster.unban(id, now))
+    pub fn unban(&self, host: &str, now: Instant) -> Vec<(String, Standing, String)> {
+        self.each_at(host, now, |watched, id, now| watched.cluster.unban(id, now))
     }
 
     fn each_at(
         &self,
         host: &str,
+        now: Instant,
         act: impl Fn(&mut Watched, ServerId, Moment) -> bool,
     ) -> Vec<(String, Standing, String)> {
-        let now = self.now();
+        let now = self.moment(now);
         let mut done = Vec::new();
         let mut all = lock(&self.watched);
         for (name, watched) in all.iter_mut() {
@@ -211,8 +207,8 @@ impl Board {
     }
 
     /// Takes the clusters of a configuration over. Whether a decision has changed.
-    pub fn configure(&self, config: &Config) -> bool {
-        let now = self.now();
+    pub fn configure(&self, config: &Config, now: Instant) -> bool {
+        let now = self.moment(now);
         let mut all = lock(&self.watched);
         let mut before = std::mem::take(&mut *all);
         for (name, entry) in config.clusters() {
@@ -238,7 +234,7 @@ impl Board {
 
     /// A server has answered. Whether a decision has changed.
     pub fn observe(&self, name: &str, id: ServerId, seen: Observation) -> bool {
-        self.change(name, |watched, _| {
+        self.change(name, |watched| {
             watched.errors.remove(&id);
             watched.cluster.observe(id, seen);
         })
@@ -246,7 +242,7 @@ impl Board {
 
     /// A server could not be asked. Whether a decision has changed.
     pub fn fail(&self, name: &str, id: ServerId, failure: Failure, error: String) -> bool {
-        self.change(name, |watched, _| {
+        self.change(name, |watched| {
             watched.errors.insert(id, error);
             watched.cluster.fail(id, failure);
         })
@@ -254,7 +250,7 @@ impl Board {
 
     /// A server has been reached at this address. Whether that is news.
     pub fn reached(&self, name: &str, id: ServerId, address: Address) -> bool {
-        self.change(name, |watched, _| {
+        self.change(name, |watched| {
             if watched.addresses.len() <= id.index() {
                 watched.addresses.resize(id.index() + 1, None);
             }
@@ -265,18 +261,17 @@ impl Board {
     }
 
     /// Lets time pass for all clusters. Whether a decision has changed.
-    pub fn advance(&self) -> bool {
-        let now = self.now();
+    pub fn advance(&self, now: Instant) -> bool {
+        let now = self.moment(now);
         let mut all = lock(&self.watched);
         all.values_mut().for_each(|watched| watched.cluster.advance(now));
         self.post(&all)
     }
 
-    fn change(&self, name: &str, change: impl FnOnce(&mut Watched, Moment)) -> bool {
-        let now = self.now();
+    fn change(&self, name: &str, change: impl FnOnce(&mut Watched)) -> bool {
         let mut all = lock(&self.watched);
         match all.get_mut(name) {
-            Some(watched) => change(watched, now),
+            Some(watched) => change(watched),
             None => return false,
         }
         self.post(&all)

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use crate::model::keys::ClientKey;
 
 use crate::admin::account;
+use crate::io::Kind;
 use crate::io::MOST_HANDED;
 use crate::reactor::{depart, door, moves};
 use crate::shared::{Ending, Message};
@@ -13,7 +14,7 @@ use crate::state::adopted::Row;
 use crate::state::traveller::Traveller;
 use crate::state::{Core, suspension};
 use crate::succession::answer::{answer_to_takeover, send_with, write_plain_rows, write_rows};
-use crate::succession::inherited::{AFTERWARDS, Kind};
+use crate::succession::inherited::AFTERWARDS;
 use crate::sync::lock;
 
 /// Gives the listening sockets to who asks for them on the console.

@@ -38,6 +38,7 @@ impl Core {
         shared: Arc<Shared>,
         network: Box<dyn Network>,
         listeners: Vec<Box<dyn Listening>>,
+        cores: usize,
         now: Instant,
     ) -> io::Result<Self> {
         let config = shared.config();
@@ -67,12 +68,7 @@ impl Core {
             pipelines: Pipelines::default(),
             lifecycle: Lifecycle::default(),
             entrance: Entrance { door: Door::new(listeners), strangers: Strangers::default() },
-            reactor: Reactor {
-                network,
-                busy_poll: BusyPoll::new(now),
-                scratch: vec![0; READ],
-                cores: std::thread::available_parallelism().map_or(1, usize::from),
-            },
+            reactor: Reactor { network, busy_poll: BusyPoll::new(now), scratch: vec![0; READ], cores },
             config,
             shared,
         };

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::model::keys::{ClientKey, WorkerId};
 
+use crate::io::Kind;
 use crate::io::{Listening, Socket, Watcher};
-use crate::succession::inherited::Kind;
 
 /// Accepted at most before others get their turns.
 pub const BATCH: usize = 64;

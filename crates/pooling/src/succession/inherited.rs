@@ -18,29 +18,8 @@ pub const AT_ONCE: usize = 60;
 /// Who has not asked for clients for so long gets no more, and those that wait are served here again.
 const SILENT: Duration = Duration::from_secs(2);
 
-/// What a socket is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// Clients by TCP.
-    Tcp,
-    /// Clients by a Unix socket.
-    Unix,
-    /// Requests for metrics.
-    Metrics,
-}
-
 /// What a row of the answer to `TAKEOVER DONE` says: where this process, or one before it, is to be found afterwards.
 pub const AFTERWARDS: &str = "afterwards";
-
-impl Kind {
-    /// All kinds with their words.
-    pub const ALL: [(&'static str, Self); 3] = [("tcp", Self::Tcp), ("unix", Self::Unix), ("metrics", Self::Metrics)];
-
-    /// Its word.
-    pub fn word(self) -> &'static str {
-        Self::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(word, _)| word)
-    }
-}
 
 /// Who takes clients over.
 #[derive(Debug)]

@@ -18,7 +18,7 @@ pub const COLUMNS: Columns = &[
 ];
 
 pub fn rows(view: &View<'_>) -> Vec<Row> {
-    let now = view.shared.board.now();
+    let now = view.shared.board.moment(view.now);
     let banned = |server: crate::monitor::ServerSeen| {
         let ban = server.report.ban?;
         Some(vec![
@@ -27,7 +27,7 @@ pub fn rows(view: &View<'_>) -> Vec<Row> {
             text(server.report.standing.word()),
             text(server.report.setup.host),
             text(ban.reason.text()),
-            time(Duration::from_millis(now.since(ban.since))),
+            time(view, Duration::from_millis(now.since(ban.since))),
             number(ban.until.since(ban.since).div_ceil(1000)),
             number(ban.until.since(now).div_ceil(1000)),
         ])

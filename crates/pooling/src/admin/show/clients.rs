@@ -30,7 +30,7 @@ pub const COLUMNS: Columns = &[
 ];
 
 /// A client or server as a row.
-pub fn row(line: &Line) -> Row {
+pub fn row(view: &View<'_>, line: &Line) -> Row {
     vec![
         text(line.kind),
         text(&line.user),
@@ -41,8 +41,8 @@ pub fn row(line: &Line) -> Row {
         number(line.address.1),
         text(&line.local.0),
         number(line.local.1),
-        time(line.age),
-        time(line.request_age),
+        time(view, line.age),
+        time(view, line.request_age),
         number(line.wait.as_secs()),
         number(line.wait.subsec_micros()),
         number(u8::from(line.close_needed)),
@@ -59,6 +59,6 @@ pub fn row(line: &Line) -> Row {
 pub fn rows(view: &View<'_>) -> Vec<Row> {
     view.snapshots
         .iter()
-        .flat_map(|snapshot| snapshot.clients.iter().filter(|line| line.state != "login").map(row))
+        .flat_map(|snapshot| snapshot.clients.iter().filter(|line| line.state != "login").map(|line| row(view, line)))
         .collect()
 }

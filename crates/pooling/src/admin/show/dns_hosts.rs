@@ -7,7 +7,7 @@ use crate::admin::show::view::{Columns, Row, View, number, text};
 pub const COLUMNS: Columns = &[("hostname", Text), ("ttl", Int8), ("addrs", Text)];
 
 pub fn rows(view: &View<'_>) -> Vec<Row> {
-    let known = view.shared.resolver.known().into_iter();
+    let known = view.shared.resolver.known(view.now).into_iter();
     known
         .map(|host| {
             let addresses: Vec<String> = host.addresses.iter().map(ToString::to_string).collect();

@@ -11,7 +11,7 @@ pub fn rows(view: &View<'_>) -> Vec<Row> {
     let sum = |count: &dyn Fn(&crate::admin::seen::Snapshot) -> usize| view.snapshots.iter().map(count).sum::<usize>();
     let used_servers =
         |snapshot: &crate::admin::seen::Snapshot| snapshot.servers.iter().filter(|line| line.state != "idle").count();
-    let names = view.shared.resolver.known();
+    let names = view.shared.resolver.known(view.now);
     let lists = [
         ("databases", view.config.databases.len()),
         ("users", view.config.passwords.len()),

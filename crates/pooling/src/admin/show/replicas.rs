@@ -27,7 +27,7 @@ pub const COLUMNS: Columns = &[
 ];
 
 pub fn rows(view: &View<'_>) -> Vec<Row> {
-    let now = view.shared.board.now();
+    let now = view.shared.board.moment(view.now);
     let row = |ServerSeen { database, report, error }: ServerSeen| {
         use balancer::Standing::{Primary, Replica};
         let flag = |flag: bool| number(u8::from(flag));

@@ -38,8 +38,8 @@ pub const COLUMNS: Columns = &[
     ("send_avail", Int8),
 ];
 
-fn row(line: &Line) -> Row {
-    let mut row = clients::row(line);
+fn row(view: &View<'_>, line: &Line) -> Row {
+    let mut row = clients::row(view, line);
     if let Some(state) = row.get_mut(4) {
         let state_of_pool = if line.state == "new" { "login" } else { line.state };
         *state = text(format!("{}_{state_of_pool}", if line.kind == "C" { "cl" } else { "sv" }));
@@ -50,7 +50,10 @@ fn row(line: &Line) -> Row {
 }
 
 pub fn rows(view: &View<'_>) -> Vec<Row> {
-    view.snapshots.iter().flat_map(|snapshot| snapshot.clients.iter().chain(&snapshot.servers).map(row)).collect()
+    view.snapshots
+        .iter()
+        .flat_map(|snapshot| snapshot.clients.iter().chain(&snapshot.servers).map(|line| row(view, line)))
+        .collect()
 }
 
 pub fn active(view: &View<'_>) -> Vec<Row> {
@@ -58,6 +61,6 @@ pub fn active(view: &View<'_>) -> Vec<Row> {
         .iter()
         .flat_map(|snapshot| snapshot.clients.iter().chain(&snapshot.servers))
         .filter(|line| line.held != (0, 0))
-        .map(row)
+        .map(|line| row(view, line))
         .collect()
 }

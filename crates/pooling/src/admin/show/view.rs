@@ -1,6 +1,6 @@
 //! What the tables of SHOW are made from, and the values that they hold.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use wire::backend::ColumnType;
 
@@ -41,6 +41,10 @@ pub struct View<'a> {
     pub config: &'a Config,
     /// What the workers share.
     pub shared: &'a Shared,
+    /// The time.
+    pub now: Instant,
+    /// The time since 1970.
+    pub date: Duration,
 }
 
 /// A text.
@@ -54,9 +58,8 @@ pub fn number(value: impl ToString) -> Option<String> {
 }
 
 /// When something was that is so long ago.
-pub fn time(age: Duration) -> Option<String> {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    let then = now.saturating_sub(age);
+pub fn time(view: &View<'_>, age: Duration) -> Option<String> {
+    let then = view.date.saturating_sub(age);
     let shown = crate::log::date_time(then.as_secs(), 0);
     Some(format!("{} UTC", shown.get(..19).unwrap_or(&shown)))
 }
