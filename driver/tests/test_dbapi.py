@@ -587,6 +587,27 @@ def test_another_thread_cancels(connection, other):
     assert connection.execute("select 1").fetchone() == (1,)
 
 
+@pytest.mark.parametrize("kind", ["query", "copy"])
+def test_another_thread_drops_the_connection(spec, other, kind):
+    """The one that waits fails, and neither of them reads from the socket that comes in its place."""
+    dropped = []
+    for turn in range(5):
+        connection = dbapi.connect(**spec, autocommit=True)
+        thread = interrupted_by(lambda at=connection: dropped.append(at.terminate()), connection, other)
+        start = time.monotonic()
+        with pytest.raises(dbapi.Error, match="closed"):
+            if kind == "query":
+                connection.execute("select pg_sleep(60)")
+            else:
+                connection.cursor().copy_out("copy (select pg_sleep(60)) to stdout", lambda data: None)
+        # In the place of the old one, while that thread may still be at it.
+        with dbapi.connect(**spec) as new:
+            assert new.execute("select 1").fetchone() == (1,)
+        thread.join(10)
+        assert dropped == [None] * (turn + 1) and connection.closed
+        assert time.monotonic() - start < 30
+
+
 def test_a_timeout_cancels_and_the_connection_goes_on(spec):
     with dbapi.connect(**spec, command_timeout=0.2) as connection:
         with pytest.raises(dbapi.OperationalError, match="timeout"):

@@ -13,15 +13,22 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use super::Session;
+use super::flight::Shape;
 use super::op::{Driven, Op, send};
+use super::request::Request;
+use super::send::send_now;
+use super::statement::Statement;
 
 /// Signals are looked after this often: one that comes right before the wait does not end it.
 const SIGNALS: Duration = Duration::from_millis(100);
 
+/// Small answers are read into so much memory at first, with the interpreter released.
+const SMALL: usize = 1024;
+
 /// What a wait for the socket came to.
 enum Heard {
-    /// Bytes came, and have been read.
-    Bytes,
+    /// So many bytes came, and have been read.
+    Bytes(usize),
     /// Nothing for now.
     Nothing,
     /// The connection has ended, which is for the transport to find out.
@@ -44,30 +51,59 @@ impl Session {
         Ok(count < 0 && std::io::Error::last_os_error().kind() == std::io::ErrorKind::WouldBlock)
     }
 
+    /// Bind and Execute of a statement, as [`Session::bind_execute`], on this thread: `(True, answer, None)`, or
+    /// `(False, future, operation)` when it waits for something that takes the loop.
+    fn ask<'py>(
+        slf: &Bound<'py, Self>,
+        statement: Py<Statement>,
+        args: Py<PyAny>,
+        timeout: Option<Py<PyAny>>,
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        let py = slf.py();
+        statement.get().touch();
+        let portal = Vec::new();
+        let request = Request::Bind { statement, args, portal, limit: 0, shape: Shape::Extra, execute: true };
+        let op = Op::make(slf, request, timeout)?;
+        match Self::drive(slf, &op) {
+            Ok(Driven::Return(answer)) => (true, answer, py.None()).into_pyobject(py),
+            Ok(Driven::Yield(future)) => (false, future, op).into_pyobject(py),
+            Err(error) => {
+                Op::close(&op)?;
+                Err(error)
+            }
+        }
+    }
+
     /// Drives an awaitable on this thread: `(True, result)`, or `(False, future)` when it waits for something that
     /// takes the loop.
     fn block<'py>(slf: &Bound<'py, Self>, awaitable: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTuple>> {
-        let py = slf.py();
-        if let Ok(op) = awaitable.cast::<Op>()
-            && Op::start_watched(op)?
-        {
-            // The usual case, for which no future has to be made.
-            while !op.get().is_woken() && Self::step(slf)? {}
-        }
-        loop {
-            match send(awaitable, py.None().bind(py))? {
-                Driven::Return(value) => return (true, value).into_pyobject(py),
-                Driven::Yield(future) => {
-                    if !Self::wait_for(slf, &future)? {
-                        return (false, future).into_pyobject(py);
-                    }
-                }
-            }
+        match Self::drive(slf, awaitable)? {
+            Driven::Return(value) => (true, value).into_pyobject(slf.py()),
+            Driven::Yield(future) => (false, future).into_pyobject(slf.py()),
         }
     }
 }
 
 impl Session {
+    /// Drives an awaitable to its result, or to a future that takes the loop.
+    fn drive<'py>(slf: &Bound<'py, Self>, awaitable: &Bound<'py, PyAny>) -> PyResult<Driven<'py>> {
+        let py = slf.py();
+        if let Ok(op) = awaitable.cast::<Op>() {
+            // The usual case, for which no future has to be made.
+            Self::watch(slf, op)?;
+        }
+        loop {
+            match send(awaitable, py.None().bind(py))? {
+                Driven::Return(value) => return Ok(Driven::Return(value)),
+                Driven::Yield(future) => {
+                    if !Self::wait_for(slf, &future)? {
+                        return Ok(Driven::Yield(future));
+                    }
+                }
+            }
+        }
+    }
+
     /// Reads until a future is done; false when that takes the loop.
     fn wait_for(slf: &Bound<'_, Self>, future: &Bound<'_, PyAny>) -> PyResult<bool> {
         while !future.call_method0(intern!(slf.py(), "done"))?.is_truthy()? {
@@ -78,24 +114,50 @@ impl Session {
         Ok(true)
     }
 
-    /// Waits for a while, and reads what has come; false when that takes the loop.
+    /// Starts an operation that has not begun, and reads until it can go on, or the loop is needed for that.
+    fn watch(slf: &Bound<'_, Self>, op: &Bound<'_, Op>) -> PyResult<()> {
+        slf.get().writing()?.held = true;
+        let started = Op::start_watched(op);
+        slf.get().writing()?.held = false;
+        if started? {
+            while !op.get().is_woken() && Self::step(slf)? {}
+        }
+        Ok(())
+    }
+
+    /// Sends what is to be sent, waits for a while, and reads what has come; false when that takes the loop.
     fn step(slf: &Bound<'_, Self>) -> PyResult<bool> {
         let py = slf.py();
         let this = slf.get();
-        let Some(patience) = this.patience()? else { return Ok(false) };
+        let Some(patience) = this.patience()? else {
+            Self::flush(slf, &mut *this.writing()?)?;
+            return Ok(false);
+        };
         let socket = this.socket.load(Ordering::Relaxed);
         let millis = i32::try_from(patience.as_millis()).unwrap_or(0);
-        let readable = py.detach(|| is_readable(socket, millis));
-        py.check_signals()?;
-        if readable {
-            match this.hear(socket)? {
-                Heard::Bytes => Self::receive(slf)?,
-                Heard::Nothing => (),
-                Heard::End => return Ok(false),
+        let out = this.writing()?.take_out();
+        let mut first = [0; SMALL];
+        let (sent, heard) = py.detach(|| {
+            let sent = send_now(socket, &out);
+            let whole = sent == out.len();
+            let heard = (whole && is_readable(socket, millis)).then(|| receive_from(socket, &mut first));
+            (sent, heard)
+        });
+        this.writing()?.put_back(py, out, sent)?;
+        match heard {
+            Some(Heard::Bytes(count)) => {
+                this.reading()?.inbox.feed(first.get(..count).unwrap_or_default());
+                if count == SMALL {
+                    this.hear(socket)?;
+                }
+                Self::receive(slf)?;
             }
-        } else {
-            Self::ring(slf)?;
+            Some(Heard::Nothing) => (),
+            Some(Heard::End) => return Ok(false),
+            None => Self::ring(slf)?,
         }
+        // What has come is read by now: nothing of it is lost to what interrupts.
+        py.check_signals()?;
         Ok(true)
     }
 
@@ -115,23 +177,13 @@ impl Session {
         Ok(Some(timer.map_or(SIGNALS, |left| SIGNALS.min(left + Duration::from_millis(1)))))
     }
 
-    /// Reads what the socket has.
-    fn hear(&self, socket: i32) -> PyResult<Heard> {
+    /// Reads what more the socket has.
+    fn hear(&self, socket: i32) -> PyResult<()> {
         let mut reading = self.reading()?;
-        let space = reading.inbox.space();
-        // SAFETY: the slice is writable for its length; the socket is the transport's, which is open.
-        let count = unsafe { libc::recv(socket, space.as_mut_ptr().cast(), space.len(), libc::MSG_DONTWAIT) };
-        match usize::try_from(count) {
-            Ok(0) => Ok(Heard::End),
-            Ok(count) => {
-                reading.inbox.filled(count);
-                Ok(Heard::Bytes)
-            }
-            Err(_) => match std::io::Error::last_os_error().kind() {
-                std::io::ErrorKind::Interrupted | std::io::ErrorKind::WouldBlock => Ok(Heard::Nothing),
-                _ => Ok(Heard::End),
-            },
+        if let Heard::Bytes(count) = receive_from(socket, reading.inbox.space()) {
+            reading.inbox.filled(count);
         }
+        Ok(())
     }
 
     /// Does what the timer is for, if it is due.
@@ -152,4 +204,18 @@ fn is_readable(socket: i32, millis: i32) -> bool {
     let mut entry = libc::pollfd { fd: socket, events: libc::POLLIN, revents: 0 };
     // SAFETY: one entry, alive for the call.
     unsafe { libc::poll(&mut entry, 1, millis) > 0 }
+}
+
+/// Reads what a socket has.
+fn receive_from(socket: i32, space: &mut [u8]) -> Heard {
+    // SAFETY: the slice is writable for its length.
+    let count = unsafe { libc::recv(socket, space.as_mut_ptr().cast(), space.len(), libc::MSG_DONTWAIT) };
+    match usize::try_from(count) {
+        Ok(0) => Heard::End,
+        Ok(count) => Heard::Bytes(count),
+        Err(_) => match std::io::Error::last_os_error().kind() {
+            std::io::ErrorKind::Interrupted | std::io::ErrorKind::WouldBlock => Heard::Nothing,
+            _ => Heard::End,
+        },
+    }
 }

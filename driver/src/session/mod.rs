@@ -87,6 +87,8 @@ pub(crate) struct Writing {
     transport: Option<Py<PyAny>>,
     /// Whether a turn of the loop that hands `out` over is due.
     flush_due: bool,
+    /// Whether the thread that asks hands `out` over itself, with the interpreter released.
+    held: bool,
     /// How many requests the last handing over took, and this one will.
     batches: (usize, usize),
     /// Whether the transport holds bytes that the socket did not take.

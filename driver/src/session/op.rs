@@ -512,7 +512,7 @@ impl Op {
         Err(PyErr::from_value(instance))
     }
 
-    fn close(slf: &Bound<'_, Self>) -> PyResult<()> {
+    pub(super) fn close(slf: &Bound<'_, Self>) -> PyResult<()> {
         match slf.get().take_phase() {
             Phase::Pending { news, .. } => Op::give_up(slf, news),
             Phase::Inner(coroutine) => coroutine.call_method0(slf.py(), "close").map(drop),

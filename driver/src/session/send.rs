@@ -145,10 +145,10 @@ impl Session {
     }
 
     /// Hands over what is written: now, when this is all there is, or else together with what this turn of the loop
-    /// adds to it.
+    /// adds to it. A thread that waits for the answer hands it over itself.
     fn flush_soon(slf: &Bound<'_, Self>, writing: &mut Writing) -> PyResult<()> {
         writing.batches.1 += 1;
-        if writing.flush_due {
+        if writing.flush_due || writing.held {
             return Ok(());
         }
         if writing.batches.0 <= 1 && writing.pending <= 1 {
@@ -163,48 +163,15 @@ impl Session {
     /// Hands over what is written.
     pub(crate) fn flush(slf: &Bound<'_, Self>, writing: &mut Writing) -> PyResult<()> {
         let py = slf.py();
-        let this = slf.get();
-        writing.batches = (writing.batches.1, 0);
-        if writing.out.is_empty() {
-            return Ok(());
-        }
-        let Some(transport) = &writing.transport else {
-            writing.out.clear();
-            return Ok(());
-        };
+        let out = writing.take_out();
+        let Some(transport) = writing.transport.as_ref().filter(|_| !out.is_empty()) else { return Ok(()) };
         if writing.overflow {
             let left: usize = transport.call_method0(py, intern!(py, "get_write_buffer_size"))?.extract(py)?;
             writing.overflow = left > 0;
         }
-        let mut sent = 0;
-        let socket = this.socket.load(Ordering::Relaxed);
-        if socket >= 0 && !writing.overflow {
-            while let Some(rest) = writing.out.get(sent..).filter(|rest| !rest.is_empty()) {
-                // SAFETY: the slice is readable for its length; the socket is the transport's, which is open.
-                let count = unsafe {
-                    libc::send(socket, rest.as_ptr().cast(), rest.len(), libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT)
-                };
-                match usize::try_from(count) {
-                    Ok(count) => sent += count,
-                    Err(_) if std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted => (),
-                    // Full, or broken; the transport waits for the one and tells of the other.
-                    Err(_) => break,
-                }
-            }
-        }
-        if let Some(rest) = writing.out.get(sent..).filter(|rest| !rest.is_empty()) {
-            let transport = transport.clone_ref(py);
-            let rest = PyBytes::new(py, rest);
-            writing.out.clear();
-            writing.overflow = true;
-            transport.call_method1(py, intern!(py, "write"), (rest,))?;
-        } else {
-            writing.out.clear();
-        }
-        if writing.out.capacity() > KEEP {
-            writing.out = Vec::new();
-        }
-        Ok(())
+        let socket = slf.get().socket.load(Ordering::Relaxed);
+        let sent = if socket >= 0 && !writing.overflow { send_now(socket, &out) } else { 0 };
+        writing.put_back(py, out, sent)
     }
 
     /// Goes on with what waited for the transport to take more.
@@ -216,4 +183,45 @@ impl Session {
         }
         Self::write_many(slf)
     }
+}
+
+impl Writing {
+    /// Takes what is to be handed over.
+    pub(super) fn take_out(&mut self) -> Vec<u8> {
+        self.batches = (self.batches.1, 0);
+        std::mem::take(&mut self.out)
+    }
+
+    /// Gives the transport what the socket has not taken, and keeps the memory for what comes next.
+    pub(super) fn put_back(&mut self, py: Python<'_>, mut out: Vec<u8>, sent: usize) -> PyResult<()> {
+        if let Some(rest) = out.get(sent..).filter(|rest| !rest.is_empty())
+            && let Some(transport) = &self.transport
+        {
+            let transport = transport.clone_ref(py);
+            self.overflow = true;
+            transport.call_method1(py, intern!(py, "write"), (PyBytes::new(py, rest),))?;
+        }
+        if out.capacity() <= KEEP && self.out.is_empty() {
+            out.clear();
+            self.out = out;
+        }
+        Ok(())
+    }
+}
+
+/// Sends what a socket takes at once; how many bytes that was.
+pub(super) fn send_now(socket: i32, bytes: &[u8]) -> usize {
+    let mut sent = 0;
+    while let Some(rest) = bytes.get(sent..).filter(|rest| !rest.is_empty()) {
+        // SAFETY: the slice is readable for its length.
+        let count =
+            unsafe { libc::send(socket, rest.as_ptr().cast(), rest.len(), libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT) };
+        match usize::try_from(count) {
+            Ok(count) => sent += count,
+            Err(_) if std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted => (),
+            // Full, or broken; the transport waits for the one and tells of the other.
+            Err(_) => break,
+        }
+    }
+    sent
 }

@@ -110,7 +110,7 @@ impl Statement {
     }
 
     /// Notes that it is used now.
-    fn touch(&self) {
+    pub(super) fn touch(&self) {
         let now = self.settings.get().clock.fetch_add(1, Ordering::Relaxed);
         self.used.store(now, Ordering::Relaxed);
     }

@@ -17,15 +17,17 @@ if TYPE_CHECKING:
 class BaseCursor:
     """What cursors have in common: the statement, and what the server has said of it."""
 
+    # What a new one has, without being told so: cursors are made by the query.
+    _closed = False
+    _description: Optional[list[Column]] = None
+    _rowcount = -1
+    # What the server said of the last command, read when somebody asks.
+    _tag: Optional[bytes] = None
+    #: How many rows :meth:`fetchmany` gives when it is not told.
+    arraysize = 1
+
     def __init__(self, connection: Connection[Any]) -> None:
         self._connection: Connection[Any] = connection
-        self._closed = False
-        self._description: Optional[list[Column]] = None
-        self._rowcount = -1
-        # What the server said of the last command, read when somebody asks.
-        self._tag: Optional[bytes] = None
-        #: How many rows :meth:`fetchmany` gives when it is not told.
-        self.arraysize = 1
 
     @property
     def connection(self) -> Connection[Any]:
@@ -75,7 +77,8 @@ class BaseCursor:
     def _check(self) -> None:
         if self._closed:
             raise InterfaceError("the cursor is closed")
-        self._connection._check()
+        if self._connection._session.is_closed():
+            self._connection._check()
 
     def _told(self, status: str) -> int:
         """Take what the server said of a command; the number of its rows."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -20,6 +21,8 @@ from .rows import Column
 # After these, statements of the tables that were there may not hold any more.
 _ALTERING = (b"CREATE", b"ALTER", b"DROP", b"ROLLBACK", b"DISCARD", b"DEALLOCATE")
 _UNLOGGED = contextlib.nullcontext()
+# How long who drops a connection waits for another thread to notice.
+_PATIENCE = 5
 
 
 class Commands:
@@ -50,7 +53,26 @@ class Commands:
         return self._loop.is_closed() or self._inner.is_closed()
 
     def terminate(self) -> None:
-        """Drop the connection at once."""
+        """Drop the connection at once; a command that another thread runs on it fails."""
+        if self._loop.is_closed():
+            return
+        if not self._lock.acquire(blocking=False):
+            # The socket ends, which the other thread notices, but is not closed under it.
+            self._shut_down()
+            if not self._lock.acquire(timeout=_PATIENCE):
+                return
+        try:
+            self._drop()
+        finally:
+            self._lock.release()
+
+    def _shut_down(self) -> None:
+        transport = self._session.transport
+        if transport is not None:
+            with contextlib.suppress(OSError):
+                transport.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
+
+    def _drop(self) -> None:
         if self._loop.is_closed():
             return
         self._inner.terminate()
@@ -102,20 +124,19 @@ class Commands:
 
     def _query(self, text: str, args: tuple[Any, ...]) -> tuple[Any, Any]:
         """Run a statement: its rows, its tag, whether these are all rows; and its description."""
-        first = not self._session.is_in_transaction()
-        if first and not self._autocommit:
-            self._session.begin(self._begin_sql)
+        begins = not self._autocommit and self._begin()
         try:
             return self._query_once(text, args)
         except errors.NotSupportedError as error:
             if not isinstance(error.__cause__, exceptions.InvalidCachedStatementError):
                 raise
-            # A table has changed since the statement was prepared. Nothing else was done yet in the transaction.
+            # A table has changed since the statement was prepared.
             self._forget_statements()
-            if not first:
-                raise
-        if self._session.is_in_transaction():
-            self._finish("ROLLBACK")
+            if self._session.is_in_transaction():
+                if not begins:
+                    raise
+                # Nothing else was done yet in it.
+                self._finish("ROLLBACK")
         self._begin()
         return self._query_once(text, args)
 
@@ -125,14 +146,26 @@ class Commands:
             return self._query(text, args)
 
     def _query_once(self, text: str, args: tuple[Any, ...]) -> tuple[Any, Any]:
-        statement, wanted, description = self._statement(text)
+        known = self._known.get(text)
+        if known is None or known[0].closed:
+            known = self._prepare(text)
+        statement, wanted, description = known
         if len(args) != wanted:
             raise ProgrammingError(
                 f"the query takes {wanted} value{'' if wanted == 1 else 's'}, "
                 f"{len(args)} {'was' if len(args) == 1 else 'were'} given"
             )
         # Nobody else has the connection meanwhile, so nobody closes the statement.
-        answer = self._run(self._session.bind_execute(statement, args, "", 0, True, self._timeout))
+        operation = None
+        try:
+            done, answer, operation = self._session.ask(statement, args, self._timeout)
+            if not done:
+                answer = self._loop.complete(resume(operation, answer))
+        except BaseException as error:
+            if operation is not None:
+                operation.close()
+            self._settle()
+            raise_translated(error)
         if description is None and answer[1] is not None and answer[1].startswith(_ALTERING):
             self._altered = True
             self._forget_statements()
@@ -141,9 +174,9 @@ class Commands:
     def _statement(self, text: str) -> tuple[Any, int, Any]:
         """A prepared statement, how many values it takes, and the description of its result."""
         known = self._known.get(text)
-        if known is not None and not known[0].closed:
-            known[0].touch()
-            return known
+        return self._prepare(text) if known is None or known[0].closed else known
+
+    def _prepare(self, text: str) -> tuple[Any, int, Any]:
         placeholders.refuse_copy(text)
         statement = self._run(self._inner._statements.get(text, None, record_class=tuple))
         description = [Column(column.name, column.type.oid) for column in statement._get_attributes()]
@@ -183,6 +216,7 @@ class Commands:
             raise ProgrammingError("rows are streamed within a transaction: use connection.transaction()")
         self._begin()
         statement, _, description = self._statement(text)
+        statement.touch()
         name = self._inner._get_unique_id("portal")
         statement.attach()
         try:

@@ -32,12 +32,13 @@ class Cursor(BaseCursor, Generic[CursorRowT]):
     [(1, 'LH'), (2, 'AF')]
     """
 
+    _rows: Sequence[tuple[Any, ...]] = ()
+    _at = 0
+    _make: Optional[RowMaker[CursorRowT]] = None
+
     def __init__(self, connection: Connection[Any], row_factory: Optional[RowFactory[CursorRowT]] = None) -> None:
-        super().__init__(connection)
-        self._rows: Sequence[tuple[Any, ...]] = ()
-        self._at = 0
+        self._connection = connection
         self._factory = row_factory
-        self._make: Optional[RowMaker[CursorRowT]] = None
 
     @property
     def rownumber(self) -> Optional[int]:
@@ -122,11 +123,13 @@ class Cursor(BaseCursor, Generic[CursorRowT]):
 
     def fetchone(self) -> Optional[CursorRowT]:
         """Return the next row, None when there are no more."""
-        rows = self._result()
-        if self._at >= len(rows):
+        rows = self._rows
+        at = self._at
+        if at >= len(rows):
+            self._result()
             return None
-        row = rows[self._at]
-        self._at += 1
+        row = rows[at]
+        self._at = at + 1
         return row if self._make is None else self._make(row)  # type: ignore[return-value]
 
     def fetchmany(self, size: Optional[int] = None) -> list[CursorRowT]:
@@ -269,5 +272,7 @@ class Cursor(BaseCursor, Generic[CursorRowT]):
             self._make = self._factory([column[0] for column in description])
 
     def _forget(self) -> None:
-        super()._forget()
+        self._description = None
+        self._rowcount = -1
+        self._tag = None
         self._rows = ()
