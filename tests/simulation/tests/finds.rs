@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use simulation::schedule::Step::{self, Kill, Pass, Say, Send, Settle, Tell, Turn, Work};
+use simulation::schedule::Step::{self, Kill, Leave, Pass, Say, Send, Settle, Tell, Turn, Work};
 use simulation::search::run;
 use simulation::setup::Setup;
 
@@ -103,6 +103,35 @@ fn who_listens_by_its_own_connection_hears_in_order() {
         Tell { who: 2, bytes: ALL },
         Turn,
         Pass { time: Duration::from_secs(25) },
+    ];
+    holds(&setup, &steps);
+}
+
+/// Two connections have been idle for long, and two clients come at once: each gets one when it has been checked, though the
+/// first keeps its own.
+#[test]
+fn clients_that_come_while_a_connection_is_checked_get_the_other_idle_ones() {
+    let setup = Setup {
+        clients: 2,
+        pool_size: 2,
+        pipelining: false,
+        session_mode: true,
+        check_after: Some(Duration::from_secs(2)),
+        ..Setup::default()
+    };
+    let steps = [
+        say(0, 1, &[28]),
+        say(1, 1, &[28]),
+        Settle,
+        Leave { who: 0 },
+        Leave { who: 1 },
+        Settle,
+        Pass { time: Duration::from_secs(6) },
+        say(0, 1, &[28]),
+        say(1, 1, &[28]),
+        Send { who: 0, bytes: ALL },
+        Send { who: 1, bytes: ALL },
+        Settle,
     ];
     holds(&setup, &steps);
 }

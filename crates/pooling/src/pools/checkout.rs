@@ -1,7 +1,7 @@
 //! Who gets which server connection: first come, first served in each pool.
 
 use crate::model::keys::{ClientKey, PoolKey, ServerKey};
-use crate::model::turn::After;
+use crate::model::turn::{After, Turn};
 use balancer::Want;
 
 use crate::backend::align;
@@ -33,10 +33,9 @@ pub fn acquire(core: &mut Core, key: ClientKey, reads_only: bool) -> bool {
     client.checkout.wait(client.route.waiting_since.take().unwrap_or(core.now));
     client.checkout.told_to_wait = false;
     let again = client.checkout.strikes > 0;
-    if !pool.limits.paused
-        && pool.queue.waiting.is_empty()
-        && let Some(server) = take_idle(core, pool_key, key)
-    {
+    let (paused, first) = (pool.limits.paused, pool.queue.waiting.is_empty());
+    let idle = if paused { None } else { take_idle(core, pool_key, key) };
+    if let Some(server) = idle.filter(|_| first) {
         assign(core, server, key);
         let server = core.servers.get(server.0);
         return server.is_some_and(|server| server.client() == Some(key) && server.known.aligning.is_none());
@@ -44,7 +43,26 @@ pub fn acquire(core: &mut Core, key: ClientKey, reads_only: bool) -> bool {
     if let Some(pool) = core.pools.get_mut(pool_key.0) {
         if again { pool.queue.waiting.push_front(key) } else { pool.queue.waiting.push_back(key) }
     }
+    // Those before it wait for connections that are being checked: they have this one, and it has one of those.
+    if let Some(server) = idle
+        && !assign_to_next(core, server, pool_key)
+        && let Some(pool) = core.pools.get_mut(pool_key.0)
+    {
+        pool.connections.idle.push_back(server);
+    }
     turns::later(core, After::Grow(pool_key));
+    false
+}
+
+/// Checks this server connection out for the next who waits in its pool; whether there was anybody.
+pub fn assign_to_next(core: &mut Core, server: ServerKey, pool_key: PoolKey) -> bool {
+    while let Some(next) = core.pools.get_mut(pool_key.0).and_then(|pool| pool.next_waiting(&core.clients)) {
+        if core.clients.get(next.0).is_some_and(|client| client.checkout.waits().is_some()) {
+            assign(core, server, next);
+            turns::give_turn(core, Turn::Client(next));
+            return true;
+        }
+    }
     false
 }
 

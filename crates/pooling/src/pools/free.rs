@@ -1,7 +1,6 @@
 //! Server connections that are free: cleaned, and checked out to the next client in line.
 
 use crate::model::keys::{PoolKey, ServerKey};
-use crate::model::turn::Turn;
 use wire::backend::Status;
 
 use crate::backend::{align, close};
@@ -87,14 +86,8 @@ fn hand_out(core: &mut Core, key: ServerKey) {
         return;
     }
     let Some(pool) = core.pools.get_mut(pool_key.0) else { return };
-    if !pool.limits.paused {
-        while let Some(next) = core.pools.get_mut(pool_key.0).and_then(|pool| pool.next_waiting(&core.clients)) {
-            if core.clients.get(next.0).is_some_and(|client| client.checkout.waits().is_some()) {
-                checkout::assign(core, key, next);
-                turns::give_turn(core, Turn::Client(next));
-                return;
-            }
-        }
+    if !pool.limits.paused && checkout::assign_to_next(core, key, pool_key) {
+        return;
     }
     if let Some(pool) = core.pools.get_mut(pool_key.0) {
         pool.connections.idle.push_back(key);
