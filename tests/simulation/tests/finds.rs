@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use simulation::schedule::Step::{self, Kill, Leave, Pass, Say, Send, Settle, Tell, Turn, Work};
+use simulation::schedule::Step::{self, Kill, Leave, Order, Pass, Say, Send, Settle, Tell, Turn, Work};
 use simulation::search::run;
 use simulation::setup::Setup;
 
@@ -134,4 +134,21 @@ fn clients_that_come_while_a_connection_is_checked_get_the_other_idle_ones() {
         Settle,
     ];
     holds(&setup, &steps);
+}
+
+/// A client listens by the shared connection, and to another channel while a PAUSE waits for its unit: by the shared one
+/// too, which PAUSE leaves alone.
+#[test]
+fn who_listens_to_more_during_a_pause_hears_in_order() {
+    let steps = [
+        say(2, 4, &[229, 38, 33]),
+        Settle,
+        say(2, 0, &[37]),
+        Send { who: 2, bytes: ALL },
+        Turn,
+        Order { what: 0 },
+        Turn,
+        say(2, 2, &[36, 33, 32]),
+    ];
+    holds(&Setup { idle_in_transaction: 3, ..Setup::default() }, &steps);
 }

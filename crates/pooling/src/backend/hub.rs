@@ -86,7 +86,9 @@ fn may_hear(core: &mut Core, key: ClientKey) -> bool {
     let server = client.checkout.server().and_then(|server| core.servers.get(server.0));
     let own = own || client.ears.is_none() && server.is_some_and(|server| server.exchange.may_hold(listens));
     let full = client.ears.as_ref().is_some_and(|ears| !ears.has_room());
-    let lends = core.pools.get(home.0).is_some_and(|pool| pool.limits.mode.lends() && !pool.limits.paused);
+    // While the pool is paused no hub is made; one that is there serves: its clients hear nothing else in order.
+    let is_made = core.pipelines.hubs.get(&home).is_some_and(|listening| listening.server.is_some());
+    let lends = core.pools.get(home.0).is_some_and(|pool| pool.limits.mode.lends() && (!pool.limits.paused || is_made));
     // What the hub hears is in this encoding.
     let unicode = hub_asks::encoding_of(core, key) == Some("UTF8");
     core.config.settings.shared_listen && !own && !full && lends && unicode && has_hub(core, home)
