@@ -201,8 +201,9 @@ def test_lending_does_not_pass_the_interpreter_around(spec):
         thread.start()
         try:
             until(lambda: turns > 0)
-            # Nobody is made to give it away.
+            # Nobody is made to give it away, once the other thread waits by the new interval.
             sys.setswitchinterval(100)
+            time.sleep(0.05)
             before = turns
             for _ in range(10_000):
                 with pool.connection() as connection:

@@ -136,25 +136,29 @@ impl Session {
         let socket = this.socket.load(Ordering::Relaxed);
         let millis = i32::try_from(patience.as_millis()).unwrap_or(0);
         let out = this.writing()?.take_out();
+        // Of a large answer there is the beginning of a message; what follows goes straight to where it is read.
+        let small = this.reading()?.inbox.unread() == 0;
         let mut first = [0; SMALL];
-        let (sent, heard) = py.detach(|| {
+        let (sent, readable, mut heard) = py.detach(|| {
             let sent = send_now(socket, &out);
-            let whole = sent == out.len();
-            let heard = (whole && is_readable(socket, millis)).then(|| receive_from(socket, &mut first));
-            (sent, heard)
+            let readable = sent == out.len() && is_readable(socket, millis);
+            let heard = if readable && small { receive_from(socket, &mut first) } else { Heard::Nothing };
+            (sent, readable, heard)
         });
         this.writing()?.put_back(py, out, sent)?;
+        if let Heard::Bytes(count) = heard {
+            this.reading()?.inbox.feed(first.get(..count).unwrap_or_default());
+        }
+        if matches!(heard, Heard::Bytes(SMALL)) {
+            this.hear(socket)?;
+        } else if readable && !small {
+            heard = this.hear(socket)?;
+        }
         match heard {
-            Some(Heard::Bytes(count)) => {
-                this.reading()?.inbox.feed(first.get(..count).unwrap_or_default());
-                if count == SMALL {
-                    this.hear(socket)?;
-                }
-                Self::receive(slf)?;
-            }
-            Some(Heard::Nothing) => (),
-            Some(Heard::End) => return Ok(false),
-            None => Self::ring(slf)?,
+            Heard::Bytes(_) => Self::receive(slf)?,
+            Heard::Nothing if readable => (),
+            Heard::Nothing => Self::ring(slf)?,
+            Heard::End => return Ok(false),
         }
         // What has come is read by now: nothing of it is lost to what interrupts.
         py.check_signals()?;
@@ -177,13 +181,14 @@ impl Session {
         Ok(Some(timer.map_or(SIGNALS, |left| SIGNALS.min(left + Duration::from_millis(1)))))
     }
 
-    /// Reads what more the socket has.
-    fn hear(&self, socket: i32) -> PyResult<()> {
+    /// Reads what the socket has, to where it is read.
+    fn hear(&self, socket: i32) -> PyResult<Heard> {
         let mut reading = self.reading()?;
-        if let Heard::Bytes(count) = receive_from(socket, reading.inbox.space()) {
+        let heard = receive_from(socket, reading.inbox.space());
+        if let Heard::Bytes(count) = heard {
             reading.inbox.filled(count);
         }
-        Ok(())
+        Ok(heard)
     }
 
     /// Does what the timer is for, if it is due.

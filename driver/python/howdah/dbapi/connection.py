@@ -148,13 +148,13 @@ class Connection(Commands, Generic[CursorRowT]):
             The cursor.
         """
         self._check()
-        stream = stream or name is not None
-        if columns:
-            if stream:
-                raise InterfaceError("a cursor is for columns or streams, not for both")
-            return ColumnCursor(self)
-        kind: type[Cursor[Any]] = StreamCursor if stream else Cursor
-        return kind(self, row_factory or self.row_factory)
+        if not (stream or columns or name is not None):
+            return Cursor(self, row_factory or self.row_factory)
+        if not columns:
+            return StreamCursor(self, row_factory or self.row_factory)
+        if stream or name is not None:
+            raise InterfaceError("a cursor is for columns or streams, not for both")
+        return ColumnCursor(self)
 
     def commit(self) -> None:
         """End the transaction, and keep what it did.
@@ -412,8 +412,6 @@ class Connection(Commands, Generic[CursorRowT]):
 
     def _look(self) -> bool:
         """Read what came while nobody asked; whether the connection still stands."""
-        if self._session.is_quiet():
-            return True
         if self.closed:
             return False
         poll = select.poll()
@@ -425,10 +423,12 @@ class Connection(Commands, Generic[CursorRowT]):
 
     def _is_as_new(self) -> bool:
         """Whether there is nothing to reset, for certain."""
+        autocommit, row_factory = self._made_with
         return (
-            (self._autocommit, self.row_factory) == self._made_with
+            self._autocommit is autocommit
+            and self.row_factory is row_factory
             and self._begin_sql == _BEGIN
-            and bool(self._session.is_unchanged())
+            and self._session.is_unchanged()
         )
 
     def _reset(self) -> None:

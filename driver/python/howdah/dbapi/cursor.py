@@ -250,14 +250,21 @@ class Cursor(BaseCursor, Generic[CursorRowT]):
         self._rows = ()
 
     def __iter__(self) -> Iterator[CursorRowT]:
-        while self._at < len(self._result()):
-            yield self.fetchone()  # type: ignore[misc]
+        self._result()
+        # What is fetched or executed meanwhile counts.
+        while self._at < len(self._rows):
+            row = self._rows[self._at]
+            self._at += 1
+            yield row if self._make is None else self._make(row)  # type: ignore[misc]
 
     def _take(self, end: int) -> list[Any]:
         rows = self._result()
         taken = rows[self._at : end]
         self._at = min(max(end, self._at), len(rows))
-        return list(taken) if self._make is None else list(map(self._make, taken))
+        if self._make is not None:
+            return list(map(self._make, taken))
+        # A list's part is a list of its own.
+        return taken if isinstance(taken, list) else list(taken)
 
     def _result(self) -> Sequence[tuple[Any, ...]]:
         if self._description is None:

@@ -124,9 +124,11 @@ class Pool(Generic[CursorRowT]):
         if waiter is not None:
             connection = self._wait(waiter, self._timeout if timeout is None else timeout)
         while connection is not None:
-            if self._serves(connection):
+            if time.monotonic() - connection._returned <= self._max_idle and (
+                connection._session.is_quiet() or self._stands(connection)
+            ):
                 return connection
-            connection = self._take_another()
+            connection = self._take_another(connection)
         return self._make()
 
     def putconn(self, connection: Connection[CursorRowT]) -> None:
@@ -254,22 +256,19 @@ class Pool(Generic[CursorRowT]):
         if connection is not None and self._closed:
             connection.terminate()
 
-    def _serves(self, connection: Connection[CursorRowT]) -> bool:
-        """Whether a connection that is to be lent still stands; if not, it is closed, and only its place is left."""
+    def _stands(self, connection: Connection[CursorRowT]) -> bool:
+        """Whether a connection to which something has come since it was lent can be used."""
         try:
-            good = time.monotonic() - connection._returned <= self._max_idle and connection._look()
+            return connection._look()
         except BaseException:
             self._let_go(connection)
             raise
-        if not good:
-            with self._lock:
-                self._lent.discard(connection)
-            connection.terminate()
-        return good
 
-    def _take_another(self) -> Optional[Connection[CursorRowT]]:
-        """Another idle connection in place of one that was of no use; None when there is none, for a new one."""
+    def _take_another(self, useless: Connection[CursorRowT]) -> Optional[Connection[CursorRowT]]:
+        """Another idle connection in place of one that is of no use; None when there is none, for a new one."""
+        useless.terminate()
         with self._lock:
+            self._lent.discard(useless)
             if not self._idle:
                 return None
             self._places -= 1
@@ -340,7 +339,7 @@ class _Loan(contextlib.AbstractContextManager[Connection[CursorRowT]]):
     ) -> None:
         connection = self._connection
         try:
-            if kind is None and connection.in_transaction:
+            if kind is None and connection._session.is_in_transaction() and not connection.closed:
                 connection.commit()
         finally:
             self._pool.putconn(connection)
