@@ -151,6 +151,12 @@ impl World {
         panic!("clients and servers find no rest");
     }
 
+    /// The pooler does what time brings: who has lost what it listened by is told so.
+    fn tick(&mut self) {
+        self.pass(Duration::from_secs(1));
+        self.turn();
+    }
+
     /// Everybody is answered, and nobody waits.
     pub fn end(&mut self) {
         self.recover();
@@ -158,6 +164,7 @@ impl World {
         self.settle();
         // A server that could not be reached is tried again by and by.
         for round in 0..30 {
+            self.tick();
             for who in 0..self.clients.len() {
                 let client = &self.clients[who];
                 if client.gone || !client.units.is_empty() {
@@ -181,11 +188,8 @@ impl World {
             }
             // An order that waited for another on its connection comes now.
             self.order(ORDERS.len() - 1);
-            self.pass(Duration::from_millis(500));
         }
-        // Who has lost what it listened by is told so at the next tick.
-        self.pass(Duration::from_secs(1));
-        self.settle();
+        self.tick();
         for client in self.clients.iter().filter(|client| !client.gone) {
             assert!(client.greeted && client.units.is_empty(), "a client waits for {} units", client.units.len());
             let truth = reported(&client.session.current, "TimeZone");

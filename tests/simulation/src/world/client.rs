@@ -57,8 +57,11 @@ pub(super) struct Client {
     pub(super) status: u8,
     /// The session that it would have without a pooler, as of the last unit that it may know to have ended.
     pub(super) session: Session,
-    /// Likewise after units whose end a server has not told yet: the connection, where that ends there, the session.
-    pub(super) ahead: Vec<(usize, usize, Session)>,
+    /// Likewise after units whose end a server has not told yet.
+    pub(super) ahead: Vec<Ahead>,
+    /// Units whose end a server has told, and their client has not heard: the pooler may lose a connection without having read
+    /// that. And its session before each.
+    unheard: Vec<(String, Session)>,
     /// A unit of it has ended on a connection that died before it was told so: what it has been told of parameters
     /// meanwhile holds.
     pub(super) is_unsure: bool,
@@ -67,6 +70,16 @@ pub(super) struct Client {
     /// The statement that it has prepared under a name, once it has been told so.
     pub(super) prepared: bool,
     pub(super) ears: Ears,
+}
+
+/// The session of a client after a unit whose end a server has answered and not told.
+pub(super) struct Ahead {
+    pub(super) connection: usize,
+    /// Where what tells of the end ends among all that is told there.
+    pub(super) end: usize,
+    /// None where it is no end of a unit of its own.
+    pub(super) unit: Option<String>,
+    pub(super) session: Session,
 }
 
 /// The name that a client signs its units by: which client it is, in which place, and which unit.
@@ -107,6 +120,7 @@ impl World {
             status: b'I',
             session: Session::new(base),
             ahead: Vec::new(),
+            unheard: Vec::new(),
             is_unsure: false,
             cancels: Vec::new(),
             prepared: false,
@@ -214,6 +228,15 @@ impl Client {
         unit.split('.').next().and_then(|born| born.parse().ok()) == Some(self.born) && !self.gone
     }
 
+    /// A server has told so much on a connection.
+    pub(super) fn hear_of_ends(&mut self, connection: usize, count: usize) {
+        while self.ahead.first().is_some_and(|ahead| ahead.connection == connection && ahead.end <= count) {
+            let Ahead { unit, session, .. } = self.ahead.remove(0);
+            let before = std::mem::replace(&mut self.session, session);
+            self.unheard.extend(unit.map(|unit| (unit, before)));
+        }
+    }
+
     /// The unit that is answered.
     fn unit(&mut self) -> &mut Unit {
         self.units.front_mut().expect("an answer that nobody has asked for")
@@ -285,6 +308,15 @@ impl Client {
         let unit = self.units.pop_front().expect("an end of a unit that was not asked");
         assert!(unit.errors <= 1, "{} errors for {}", unit.errors, unit.name);
         ledger.judge(&unit.name, &unit.heard, self.status, &unit.complaint);
+        if let Some(place) = self.unheard.iter().position(|(name, _)| *name == unit.name) {
+            let (_, before) = self.unheard.drain(..=place).next_back().expect("that");
+            // It was lost, and with it what was told behind it.
+            if unit.complaint.contains("unknown") {
+                self.session = before;
+                self.unheard.clear();
+                (self.is_unsure, self.ears.is_unsure) = (true, true);
+            }
+        }
     }
 
     /// It has been told of an error.

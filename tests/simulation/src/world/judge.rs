@@ -3,7 +3,7 @@
 use wire::{frame, frontend};
 
 use super::World;
-use super::client::Client;
+use super::client::{Ahead, Client};
 use super::connection::{Question, Script};
 use crate::model::{REPORTED, Values, put, reported};
 use crate::statement::{Command, read};
@@ -70,8 +70,8 @@ impl World {
             connection.session.clone()
         } else {
             let id = connection.id;
-            let ahead = client.ahead.iter().rev().find(|(of, _, _)| *of == id);
-            ahead.map_or(&client.session, |(_, _, session)| session).clone()
+            let ahead = client.ahead.iter().rev().find(|ahead| ahead.connection == id);
+            ahead.map_or(&client.session, |ahead| &ahead.session).clone()
         };
         assert!(
             session.is_like(&connection.session),
@@ -186,7 +186,8 @@ impl World {
                 connection.holder = open.then(|| (place, born, theirs.clone()));
                 let client = &mut self.clients[place];
                 if client.units.iter().any(|unit| unit.name == name) {
-                    client.ahead.push((connection.id, connection.made, theirs));
+                    let (connection, end) = (connection.id, connection.made);
+                    client.ahead.push(Ahead { connection, end, unit: Some(name), session: theirs });
                 }
             }
             None if connection.own_asked > connection.own.len() => {
@@ -197,7 +198,8 @@ impl World {
                     && self.clients[*place].born == *born
                 {
                     theirs.fail();
-                    self.clients[*place].ahead.push((connection.id, connection.made, theirs.clone()));
+                    let (connection, end) = (connection.id, connection.made);
+                    self.clients[*place].ahead.push(Ahead { connection, end, unit: None, session: theirs.clone() });
                 }
             }
             // A unit in which nothing ran.

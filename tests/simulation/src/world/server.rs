@@ -49,9 +49,7 @@ impl World {
             connection.own_asked -= 1;
         }
         for client in &mut self.clients {
-            while client.ahead.first().is_some_and(|(of, end, _)| *of == id && *end <= told) {
-                client.session = client.ahead.remove(0).2;
-            }
+            client.hear_of_ends(id, told);
         }
     }
 
@@ -78,7 +76,7 @@ impl World {
         }
         for client in &mut self.clients {
             let known = client.ahead.len();
-            client.ahead.retain(|(of, _, _)| *of != id);
+            client.ahead.retain(|ahead| ahead.connection != id);
             client.is_unsure |= client.ahead.len() < known;
             client.ears.is_unsure |= client.ahead.len() < known;
         }
