@@ -152,3 +152,28 @@ fn who_listens_to_more_during_a_pause_hears_in_order() {
     ];
     holds(&Setup { idle_in_transaction: 3, ..Setup::default() }, &steps);
 }
+
+/// The shared connection is lost while a LISTEN waits for it, so that goes by the client's own; the next LISTEN comes while
+/// that one is under way, and the shared connection can be had again.
+#[test]
+fn who_has_waited_for_the_shared_connection_in_vain_hears_in_order() {
+    let setup = Setup { clients: 6, pool_size: 3, check_after: Some(Duration::from_secs(2)), ..Setup::default() };
+    let steps = [
+        say(3, 1, &[38, 33]),
+        say(0, 8, &[32]),
+        Send { who: 4, bytes: ALL },
+        Send { who: 3, bytes: ALL },
+        say(5, 1, &[35]),
+        Turn,
+        Send { who: 5, bytes: ALL },
+        Kill { who: 4 },
+        Send { who: 0, bytes: ALL },
+        say(0, 6, &[33, 199]),
+        Turn,
+        Kill { who: 2 },
+        Turn,
+        Pass { time: Duration::from_secs(25) },
+        say(1, 2, &[37, 38]),
+    ];
+    holds(&setup, &steps);
+}

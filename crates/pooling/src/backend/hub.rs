@@ -84,7 +84,8 @@ fn may_hear(core: &mut Core, key: ClientKey) -> bool {
     // One that was sent when there was no hub pins the client to its connection as soon as it has finished.
     let listens = |verdict: &Verdict| channels_of(verdict).next().is_some();
     let server = client.checkout.server().and_then(|server| core.servers.get(server.0));
-    let own = own || client.ears.is_none() && server.is_some_and(|server| server.exchange.may_hold(listens));
+    let by_hub = client.ears.as_ref().is_some_and(|ears| !ears.is_idle());
+    let own = own || !by_hub && server.is_some_and(|server| server.exchange.may_hold(listens));
     let full = client.ears.as_ref().is_some_and(|ears| !ears.has_room());
     // While the pool is paused no hub is made; one that is there serves: its clients hear nothing else in order.
     let is_made = core.pipelines.hubs.get(&home).is_some_and(|listening| listening.server.is_some());
