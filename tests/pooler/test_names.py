@@ -50,6 +50,14 @@ def test_a_name_given_behind_an_error_does_not_exist(pooler):
         assert answers(client, 3) == (["EZ", "EZ", "1Z"], ["26000", "26000"])
 
 
+def test_a_name_given_behind_an_error_and_bound_does_not_exist(pooler):
+    with Raw(pooler.port) as client:
+        # The server is told "u" again for the Bind, by how the text is read behind an Execute of which nothing is known.
+        client.send(bind("missing"), EXECUTE, parse("u", "SELECT 1"), parse("v", "SELECT 2"), bind("u"), EXECUTE, SYNC)
+        client.send(bind("u"), EXECUTE, SYNC, bind("v"), EXECUTE, SYNC)
+        assert answers(client, 3) == (["EZ", "EZ", "EZ"], ["26000"] * 3)
+
+
 def test_a_close_behind_an_error_has_not_been(pooler):
     with Raw(pooler.port) as client:
         assert client.kinds(parse("s", "SELECT 1"), SYNC) == "1Z"

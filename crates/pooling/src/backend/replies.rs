@@ -115,8 +115,9 @@ fn undo_one(server: &mut Server, mut client: Option<&mut Client>, request: Reque
                 client.prepared.unnamed = before.filter(|_| skipped);
             }
             if let (Some(client), Some(name)) = (client, name) {
+                // What was bound meanwhile may be read anew: it is another statement of the same definition.
                 let theirs = client.prepared.statements.get(&name);
-                if theirs.zip(statement.as_ref()).is_some_and(|(theirs, ours)| Rc::ptr_eq(theirs, ours)) {
+                if theirs.zip(statement).is_some_and(|(theirs, ours)| theirs.definition == ours.definition) {
                     client.prepared.statements.remove(&name);
                 }
             }
