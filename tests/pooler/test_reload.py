@@ -93,6 +93,18 @@ def test_statements_of_open_connections_outlast_a_change_of_the_pool_mode(server
                 assert late.ask(*use) == "E:26000 Z:I"
 
 
+def test_a_statement_named_by_its_client_stays_its_own_when_the_pool_mode_changes(server):
+    # By the same connection: what it had in session mode is prepared there.
+    with Pooler(server, default_pool_size=1, pool_mode="session") as pooler, Raw(pooler.port) as client:
+        assert client.kinds(raw.parse("s", "SELECT 'its own'"), raw.SYNC) == "1Z"
+        pooler.reload(pool_mode="transaction")
+        assert client.value("SELECT 1") == "1"
+        with Raw(pooler.port) as other:
+            assert other.value("SELECT count(*) FROM pg_prepared_statements WHERE name = 's'") == "0"
+        pooler.reload(pool_mode="session")
+        assert client.ask(raw.bind("s"), raw.EXECUTE, raw.SYNC) == "2 D:its own C:SELECT 1 Z:I"
+
+
 def test_watching_is_off_by_default_and_can_be_turned_on(server):
     with Pooler(server) as pooler:
         pooler.configure(default_pool_size=3)

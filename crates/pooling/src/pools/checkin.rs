@@ -28,6 +28,11 @@ pub fn detach(core: &mut Core, key: ServerKey) {
         client.prepared.portals.clear();
         client.session.unclear = false;
         client.session.pending = Pending::default();
+        // What it prepared by its own names, before its pool's mode was changed, is not to meet others; it is prepared
+        // elsewhere by names of ours.
+        let own_names = !client.prepared.renamed && !client.prepared.statements.is_empty();
+        session |= own_names;
+        client.prepared.renamed |= own_names;
         if std::mem::take(&mut client.session.pins).any() {
             session = true;
             server.known.residue = Residue::Anything;
