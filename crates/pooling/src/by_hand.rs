@@ -128,6 +128,8 @@ pub struct Belief {
     pub vars: Vec<(String, String)>,
     /// Its transactions are read-only.
     pub read_only: bool,
+    /// The names of the statements that it knows, and whether the server may have lost them.
+    pub statements: Vec<(Vec<u8>, bool)>,
 }
 
 impl Pooler {
@@ -302,6 +304,7 @@ impl Pooler {
                     .filter_map(|(place, name)| Some(owned((name, server.known.session.vars.get(place)?))))
                     .collect(),
                 read_only: server.known.session.read_only,
+                statements: server.known.statements.names().collect(),
             }
         })
         .collect()

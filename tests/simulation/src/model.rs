@@ -229,7 +229,7 @@ impl Session {
             Command::Notify { channel, payload } => self.note(Deed::Notify(channel.clone(), payload.clone()), "NOTIFY"),
             Command::DivideByZero => return Err("22012"),
             Command::IsStandby => "SELECT 1",
-            Command::Select(_) | Command::Echo => "SELECT 1",
+            Command::Select(_) | Command::Echo(_) => "SELECT 1",
             Command::Other(tag) => tag,
         };
         Ok(tag.to_owned())

@@ -41,6 +41,8 @@ pub struct Setup {
     pub shared_listen: bool,
     /// Whether servers report `in_hot_standby`, as PostgreSQL does from 14 on.
     pub reports_standby: bool,
+    /// How many prepared statements a server connection keeps.
+    pub kept: usize,
 }
 
 impl Default for Setup {
@@ -65,6 +67,7 @@ impl Default for Setup {
             replay_wait: 100,
             shared_listen: true,
             reports_standby: true,
+            kept: 200,
         }
     }
 }
@@ -78,7 +81,7 @@ impl Setup {
         );
         format!(
             "default_pool_size = {}\ndatabase_workers = {}\npipelining = {}\npipeline_stall = {}\n{check}\nserver_lifetime = {}\n\
-             query_wait_timeout = {}\nidle_transaction_timeout = {}\nserver_reset_query_always = 0\npool_mode = {}\nqueue_while_down = {}\nshared_listen = {}\nread_write_splitting = {}\nban_time = {}\nread_your_writes_wait = {}\n",
+             query_wait_timeout = {}\nidle_transaction_timeout = {}\nserver_reset_query_always = 0\npool_mode = {}\nqueue_while_down = {}\nshared_listen = {}\nread_write_splitting = {}\nban_time = {}\nread_your_writes_wait = {}\nmax_prepared_statements = {}\n",
             self.pool_size,
             self.members,
             u8::from(self.pipelining),
@@ -92,6 +95,7 @@ impl Setup {
             u8::from(self.servers > 1),
             self.ban,
             self.replay_wait as f64 / 1000.0,
+            self.kept,
         )
     }
 }

@@ -23,8 +23,8 @@ pub enum Command {
     DeallocateAll,
     /// A row with this value.
     Select(String),
-    /// A row with the value of the first parameter.
-    Echo,
+    /// A row with the value of the first parameter, and this name of its column.
+    Echo(String),
     Insert(String),
     /// What the client sends behind it is written.
     CopyIn,
@@ -55,7 +55,7 @@ impl Command {
 
     /// Whether what has been written shows in it.
     pub fn reads(&self) -> bool {
-        matches!(self, Self::Select(_) | Self::Echo | Self::CopyOut { .. })
+        matches!(self, Self::Select(_) | Self::Echo(_) | Self::CopyOut { .. })
     }
 }
 
@@ -129,7 +129,7 @@ fn command(tokens: &[Token]) -> Command {
         ["set", ..] => set(tokens),
         ["insert", ..] => Command::Insert(text(tokens)),
         ["select", rest @ ..] if tokens.contains(&Token::Sign('/')) && rest.len() == 2 => Command::DivideByZero,
-        ["select", "$1"] => Command::Echo,
+        ["select", "$1", "as", label] => Command::Echo((*label).to_owned()),
         ["select", "pg_catalog.pg_is_in_recovery"] => Command::IsStandby,
         ["select"] if tokens.len() == 2 => Command::Select(text(tokens)),
         ["copy", _, "from", "stdin"] => Command::CopyIn,

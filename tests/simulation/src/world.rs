@@ -51,6 +51,8 @@ pub struct World {
     reports_standby: bool,
     /// Whether a client keeps its server connection until it leaves.
     session_mode: bool,
+    /// How many statements a server connection keeps.
+    kept: usize,
 }
 
 impl World {
@@ -72,6 +74,7 @@ impl World {
             reports_search_path: setup.reports_search_path,
             reports_standby: setup.reports_standby,
             session_mode: setup.session_mode,
+            kept: setup.kept,
         };
         (0..setup.servers).for_each(|host| world.start(host));
         (0..setup.servers).for_each(|host| world.look(host));

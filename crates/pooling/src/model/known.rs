@@ -97,6 +97,11 @@ impl Known {
         self.by_id.clear();
     }
 
+    /// The names of all, and whether it is not known that the server still has them.
+    pub fn names(&self) -> impl Iterator<Item = (Vec<u8>, bool)> {
+        self.by_id.values().map(|prepared| (prepared.name(), prepared.doubtful))
+    }
+
     /// How many it knows.
     pub fn len(&self) -> usize {
         self.by_id.len()

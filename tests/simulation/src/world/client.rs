@@ -1,6 +1,6 @@
 //! Clients: what they say, and what they take for an answer.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io::Write;
 
 use pooling::memory::End;
@@ -10,10 +10,10 @@ use wire::{backend, frame};
 use super::copy::text_of;
 use super::ears::{Ears, notification};
 use super::ledger::{Ledger, Said};
-use super::said::{self, FORMS, echo, extended, query, together};
+use super::said::{self, DEFINITIONS, FORMS, echo, extended, query, together};
 use super::server::HUM;
 use super::{World, hear, is_open};
-use crate::model::{Session, Values, put};
+use crate::model::{Session, Values, put, reported};
 use crate::trace::trace;
 
 /// The length of a Sync.
@@ -31,8 +31,8 @@ pub(super) struct Unit {
     /// Its client may have asked to cancel it.
     pub(super) cancelled: bool,
     pub(super) errors: usize,
-    /// It prepares a statement under a name, if need be.
-    pub(super) names: bool,
+    /// It prepares, if need be, this definition under this name of the client's.
+    pub(super) names: Option<(usize, usize)>,
     /// What it has been told of the unit, and in the words of the last error.
     pub(super) heard: Vec<Said>,
     pub(super) complaint: String,
@@ -67,8 +67,10 @@ pub(super) struct Client {
     pub(super) is_unsure: bool,
     /// Connections that bring cancel requests.
     pub(super) cancels: Vec<End>,
-    /// The statement that it has prepared under a name, once it has been told so.
-    pub(super) prepared: bool,
+    /// The definitions that it has prepared, by the names that it has given them, once it has been told so.
+    pub(super) prepared: HashMap<usize, usize>,
+    /// The time zones that its session has had.
+    pub(super) zones: BTreeSet<String>,
     pub(super) ears: Ears,
 }
 
@@ -106,6 +108,7 @@ impl World {
         }
         let mut hello = Vec::new();
         startup::write_startup(&mut hello, parameters);
+        let zones = [reported(&base, "TimeZone")].into();
         Client {
             born: self.left,
             socket,
@@ -123,7 +126,8 @@ impl World {
             unheard: Vec::new(),
             is_unsure: false,
             cancels: Vec::new(),
-            prepared: false,
+            prepared: HashMap::new(),
+            zones,
             ears: Ears::default(),
         }
     }
@@ -138,17 +142,23 @@ impl World {
         }
         let name = name_of(client.born, who, client.count);
         client.count += 1;
-        let names = form % FORMS == 3;
-        // All prepare the same, and bind their own.
-        if names && !client.units.is_empty() {
+        let own = choices.len() % 2;
+        let held = client.prepared.get(&own).copied();
+        // Clients prepare the same few definitions, each under names of its own, and bind the unit's name.
+        let definition = held.filter(|_| choices.len() > 2).unwrap_or(choices[0] % DEFINITIONS.len());
+        let names = (form % FORMS == 3).then_some((own, definition));
+        if names.is_some() && !client.units.is_empty() {
             return;
         }
-        let prepared = client.prepared;
+        let prepared = held == Some(definition);
+        if names.is_some() && !prepared {
+            client.prepared.remove(&own);
+        }
         let mut waits = None;
         let out = match form % FORMS {
             0 | 1 => query(&name, choices),
             2 => extended(&name, choices, None),
-            3 => echo(&name, prepared),
+            3 => echo(&name, own, definition, prepared),
             4 => together(&name, choices),
             5 => extended(&name, choices, Some(b'E')),
             6 => extended(&name, choices, Some(b'P')),
@@ -272,10 +282,20 @@ impl Client {
                 self.refused(&report);
             }
             b'D' => {
+                let zones = std::mem::take(&mut self.zones);
                 let unit = self.unit();
                 let row = backend::data_row(body).unwrap();
-                assert_eq!(row, [Some(unit.name.as_bytes())], "another's row for {}", unit.name);
+                let [Some(row)] = &*row else { panic!("a row of several columns") };
+                let row = std::str::from_utf8(row).unwrap();
+                if let Some((_, definition)) = unit.names {
+                    let (label, of_type) = DEFINITIONS[definition];
+                    let may_be = |zone: &String| *row == format!("{} {of_type} {zone} {label}", unit.name);
+                    assert!(zones.iter().any(may_be), "another's row or statement for {}: {row}", unit.name);
+                } else {
+                    assert_eq!(row, unit.name, "another's row");
+                }
                 unit.heard.push(Said::Row);
+                self.zones = zones;
             }
             b'd' => {
                 let unit = self.unit();
@@ -296,10 +316,12 @@ impl Client {
             }
             b'C' => {
                 let tag = backend::command_complete(body).unwrap();
-                self.prepared &= tag != b"DISCARD ALL";
+                if tag == b"DISCARD ALL" {
+                    self.prepared.clear();
+                }
                 self.unit().heard.push(Said::Tag(String::from_utf8_lossy(tag).into_owned()));
             }
-            b'1' => self.prepared |= self.units.front().is_some_and(|unit| unit.names),
+            b'1' => self.prepared.extend(self.units.front().and_then(|unit| unit.names)),
             _ => (),
         }
     }

@@ -21,6 +21,14 @@ pub(super) struct Question {
     pub(super) own: bool,
 }
 
+/// A statement that is prepared on a server's connection.
+#[derive(Debug, Clone)]
+pub(super) struct Prepared {
+    pub(super) sql: String,
+    /// The type of its parameter, and the time zone in which it was parsed: its rows say so.
+    pub(super) mark: String,
+}
+
 /// What is left of a Query of several statements.
 pub(super) struct Script {
     pub(super) commands: VecDeque<Command>,
@@ -49,8 +57,8 @@ pub(super) struct Connection {
     pub(super) reported: Values,
     /// Whether it has said that it is a standby's, if it says that.
     pub(super) standby: Option<bool>,
-    pub(super) statements: HashMap<Vec<u8>, String>,
-    pub(super) portals: HashMap<Vec<u8>, (String, Option<String>)>,
+    pub(super) statements: HashMap<Vec<u8>, Prepared>,
+    pub(super) portals: HashMap<Vec<u8>, (Prepared, Option<String>)>,
     pub(super) skips: bool,
     /// Who has begun a unit there, and what its client's session is in it.
     pub(super) unit: Option<(usize, String, Session)>,
@@ -217,7 +225,10 @@ impl Connection {
         if !parse.name.is_empty() && self.statements.contains_key(parse.name) {
             return self.complain("42P05");
         }
-        self.statements.insert(parse.name.to_vec(), sql);
+        let of_type = parse.definition.get(parse.query.len() + 3..).and_then(|types| types.first_chunk());
+        let of_type = of_type.map_or(0, |oid| u32::from_be_bytes(*oid));
+        let mark = format!("{of_type} {}", reported(&self.session.current, "TimeZone"));
+        self.statements.insert(parse.name.to_vec(), Prepared { sql, mark });
         self.say(|out| backend::write_empty(out, b'1'));
     }
 
@@ -226,15 +237,20 @@ impl Connection {
             return;
         }
         let bind = frontend::bind(body).unwrap();
-        let Some(sql) = self.statements.get(bind.statement).cloned() else { return self.complain("26000") };
+        let Some(prepared) = self.statements.get(bind.statement).cloned() else { return self.complain("26000") };
         // One parameter, of which the length comes first.
         let rest = &body[bind.portal.len() + bind.statement.len() + 2..];
         let parameter = (rest[3] == 1).then(|| {
             let length = usize::from(rest[7]);
             String::from_utf8(rest[8..8 + length].to_vec()).unwrap()
         });
-        self.portals.insert(bind.portal.to_vec(), (sql, parameter));
+        self.portals.insert(bind.portal.to_vec(), (prepared, parameter));
         self.say(|out| backend::write_empty(out, b'2'));
+    }
+
+    /// The names of its statements.
+    pub(super) fn names(&self) -> impl Iterator<Item = &Vec<u8>> {
+        self.statements.keys().filter(|name| !name.is_empty())
     }
 
     pub(super) fn close(&mut self, body: &[u8]) {

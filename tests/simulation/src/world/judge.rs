@@ -97,17 +97,26 @@ impl World {
             struck = Some("25006");
         }
         let outcome = connection.session.run(command, struck);
-        if let Some((_, _, theirs)) = &mut connection.unit {
+        if let Some((place, name, theirs)) = &mut connection.unit {
             let same = theirs.run(command, struck);
             assert!(same == outcome || outcome == Err("25006"), "{command:?}: {outcome:?} and not {same:?}");
             if same != outcome {
                 theirs.fail();
             }
+            let zone = reported(&theirs.current, "TimeZone");
+            let client = &mut self.clients[*place];
+            if client.is_born_as(name) {
+                client.zones.insert(zone);
+            }
         }
         if let (Command::Insert(name), Ok(_)) = (command, &outcome) {
             self.ledger.write(name);
         }
-        if matches!(command, Command::DiscardAll | Command::DeallocateAll) && outcome.is_ok() {
+        // What is struck while it empties temporary tables has dropped the statements. Behind its own names a client would know.
+        let is_struck = outcome == Err("57014") && !connection.session.explicit && !self.session_mode;
+        if *command == Command::DeallocateAll && outcome.is_ok()
+            || *command == Command::DiscardAll && (outcome.is_ok() || is_struck)
+        {
             connection.statements.clear();
         }
         if command.reads()
@@ -123,7 +132,9 @@ impl World {
             (_, Ok(tag)) => {
                 match command {
                     Command::Select(text) => connection.tell_row(text),
-                    Command::Echo => parameter.into_iter().for_each(|text| connection.tell_row(text)),
+                    Command::Echo(label) => {
+                        parameter.into_iter().for_each(|text| connection.tell_row(&format!("{text} {label}")));
+                    }
                     Command::CopyOut { long } => connection.copy_out(*long),
                     Command::IsStandby => {
                         let standby = self.hosts[connection.host].is_standby;
@@ -228,6 +239,13 @@ impl World {
             let read_only = truth.remove("default_transaction_read_only").is_some();
             assert_eq!(values, truth, "a free session is not what it is taken for");
             assert_eq!(belief.read_only, read_only);
+            if !self.session_mode {
+                let is_there = |name: &Vec<u8>| connection.statements.contains_key(name);
+                let certain = |(name, doubtful): &(Vec<u8>, bool)| *doubtful || is_there(name);
+                assert!(belief.statements.iter().all(certain), "a free session does not have a statement that it had");
+                let is_known = |name: &Vec<u8>| belief.statements.iter().any(|(known, _)| known == name);
+                assert!(connection.names().all(is_known), "a free session has a statement that is not known");
+            }
         }
     }
 }

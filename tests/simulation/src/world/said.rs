@@ -164,15 +164,25 @@ fn lines(name: &str, choices: &[usize]) -> Vec<u8> {
     out
 }
 
-/// A statement under a name that is prepared if it is not yet.
-pub(super) fn echo(name: &str, prepared: bool) -> Vec<u8> {
+/// What clients prepare under names: the name of the column, and the type of the parameter if they give one.
+pub(super) const DEFINITIONS: [(&str, u32); 5] = [("a", 0), ("a", 25), ("a", 1043), ("b", 0), ("b", 25)];
+
+/// A definition under one of two names, prepared if it is not yet, and run.
+pub(super) fn echo(name: &str, own: usize, definition: usize, prepared: bool) -> Vec<u8> {
     let mut out = Vec::new();
+    let own = ["one", "two"][own];
     if !prepared {
-        frame::write(&mut out, b'C', |out| out.extend_from_slice(b"Secho\0"));
-        frontend::write_parse(&mut out, b"echo", b"SELECT $1\0\0\0");
+        let (label, of_type) = DEFINITIONS[definition];
+        let mut definition = format!("SELECT $1 AS {label}\0").into_bytes();
+        definition.extend_from_slice(&u16::from(of_type > 0).to_be_bytes());
+        if of_type > 0 {
+            definition.extend_from_slice(&of_type.to_be_bytes());
+        }
+        frame::write(&mut out, b'C', |out| out.extend_from_slice(format!("S{own}\0").as_bytes()));
+        frontend::write_parse(&mut out, own.as_bytes(), &definition);
     }
     frame::write(&mut out, b'B', |out| {
-        out.extend_from_slice(b"\0echo\0\0\0\0\x01");
+        out.extend_from_slice(format!("\0{own}\0\0\0\0\x01").as_bytes());
         out.extend_from_slice(&i32::try_from(name.len()).unwrap().to_be_bytes());
         out.extend_from_slice(name.as_bytes());
         out.extend_from_slice(b"\0\0");

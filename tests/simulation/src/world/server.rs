@@ -6,7 +6,7 @@ use pooling::memory::Listener;
 use wire::startup::{self, Packet};
 use wire::{backend, frontend};
 
-use super::connection::Connection;
+use super::connection::{Connection, Prepared};
 use super::ears::write_notification;
 use super::ledger::UNFINISHED;
 use super::{World, hear};
@@ -166,7 +166,12 @@ impl World {
         trace!("server {}: {} {text} {:?}", connection.id, char::from(question.tag), connection.strike);
         match question.tag {
             b'Q' => self.run_query(at, &question),
-            b'P' => self.connections[at].parse(&question.body),
+            b'P' => {
+                let connection = &mut self.connections[at];
+                connection.parse(&question.body);
+                let known = connection.names().count();
+                assert!(self.session_mode || known <= self.kept, "{known} statements are prepared on one connection");
+            }
             b'B' => self.connections[at].bind(&question.body),
             b'E' => self.run_portal(at, &question.body),
             b'C' => self.connections[at].close(&question.body),
@@ -190,12 +195,14 @@ impl World {
         if connection.skips {
             return;
         }
-        let (sql, parameter) = connection.portals.get(frontend::portal(body)).cloned().expect("a portal");
+        let (Prepared { sql, mark }, parameter) =
+            connection.portals.get(frontend::portal(body)).cloned().expect("a portal");
         let (commands, signature) = read(&sql);
         let owner = parameter.clone().or(signature).expect("only clients use the extended protocol");
         self.begin(at, &owner);
+        let told = parameter.map(|parameter| format!("{parameter} {mark}"));
         for command in commands {
-            self.execute(at, &command, parameter.as_deref());
+            self.execute(at, &command, told.as_deref());
         }
     }
 
