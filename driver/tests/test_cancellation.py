@@ -177,6 +177,26 @@ async def test_cancelled_after_any_time(spec, operation):
     await connection.close()
 
 
+@pytest.mark.parametrize("late", [False, True], ids=["waiting", "answered"])
+async def test_the_settings_are_the_programs_after_each_cancellation(spec, late):
+    """Types are asked for with `jit` off."""
+    for at in range(30):
+        connection = await connect(spec)
+        await connection.execute("set jit = on")
+        turns = Turns(unknown_type(connection), at, late)
+
+        async def run(turns=turns):
+            await turns
+
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait_for(asyncio.ensure_future(run()), 10)
+        assert await connection.fetchval("show jit") == "on"
+        await connection.close()
+        if not turns.cancelled:
+            break
+    assert at > 3
+
+
 async def test_timed_out_after_any_time(spec):
     connection = await howdah.connect(**spec)
     timed_out = 0

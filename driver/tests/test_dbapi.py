@@ -577,6 +577,56 @@ def test_ctrl_c_interrupts_the_programs_own_functions_at_once(connection):
     assert connection.execute("select 1").fetchone() == (1,)
 
 
+def test_ctrl_c_right_after_the_end_leaves_the_connection_usable(connection):
+    async def end():
+        # Once the task is over, and before the loop knows that it has nothing to do.
+        asyncio.get_running_loop().call_soon(signal.raise_signal, signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        connection.wait(end())
+    assert connection.cursor().copy_out("copy (select 1) to stdout", lambda data: None) == 1
+    assert connection.execute("select 1").fetchone() == (1,)
+
+
+def test_ctrl_c_at_any_moment(spec):
+    """What comes after an interrupted command is answered rightly, and nothing is complained of."""
+    program = """
+    import json, random, signal, sys, threading, time
+    import howdah.dbapi as dbapi
+    spec = json.loads(sys.argv[1])
+    connection = dbapi.connect(**spec, autocommit=True)
+    main = threading.main_thread().ident
+    random.seed(7)
+    # Some strike within callbacks of Python's own, where they are lost.
+    sys.unraisablehook = lambda _: None
+
+    def commands(number):
+        assert connection.execute("select %s::int", (number,)).fetchone() == (number,)
+        assert len(connection.execute("select repeat('x', 500) from generate_series(1, 1000)").fetchall()) == 1000
+        connection.cursor().executemany("select %s::int", [(n,) for n in range(2000)])
+        connection.cursor().copy_out("copy (select generate_series(1, 5000)) to stdout", lambda data: None)
+
+    interrupted = 0
+    for number in range(150):
+        timer = threading.Timer(random.random() * 0.02, lambda: signal.pthread_kill(main, signal.SIGINT))
+        try:
+            try:
+                timer.start()
+                commands(number)
+                timer.join()
+                time.sleep(0.1)
+            finally:
+                timer.join()
+        except KeyboardInterrupt:
+            interrupted += 1
+        assert not connection.closed
+        assert connection.execute("select %s::int", (-number,)).fetchone() == (-number,)
+    connection.close()
+    print(interrupted > 100)
+    """
+    assert in_process(program, spec) == "True"
+
+
 def test_another_thread_cancels(connection, other):
     thread = interrupted_by(connection.cancel, connection, other)
     with pytest.raises(dbapi.OperationalError) as caught:
@@ -626,6 +676,17 @@ def test_a_backend_that_dies(connection, other):
     assert connection.closed
     with pytest.raises(dbapi.InterfaceError, match="closed"):
         connection.execute("select 1")
+
+
+def test_the_statements_of_cursors_that_are_left_alone_are_closed(spec):
+    with dbapi.connect(**spec, statement_cache_size=10) as connection:
+        for number in range(100):
+            cursor = connection.cursor(stream=True)
+            assert cursor.execute(f"select * from generate_series({number}, 5000)").fetchone() == (number,)
+            del cursor
+            connection.commit()
+        connection.execute("select 1")
+        assert connection.execute("select count(*) from pg_prepared_statements").fetchone()[0] < 20
 
 
 # Where it runs.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import collections.abc
+import contextlib
 import functools
 import weakref
 from collections.abc import Awaitable
@@ -129,20 +130,44 @@ class Statements:
 
     async def introspect(self, typeoids: collections.abc.Iterable[int], timeout: Optional[float]) -> Any:
         """What the server's catalogs say of types."""
+        if not await self._has_jit_on(timeout):
+            return await self.fetch_plain(self._intro_query, (list(typeoids),), timeout)
         # Compiling the query takes longer than running it.
-        jit = "off"
-        if self._turns_jit_off:
-            try:
-                rows = await self.fetch_plain(
-                    "SELECT current_setting('jit') AS cur, set_config('jit', 'off', false) AS new", (), timeout
-                )
-                jit = rows[0]["cur"]
-            except exceptions.UndefinedObjectError:
-                pass
-        types = await self.fetch_plain(self._intro_query, (list(typeoids),), timeout)
-        if jit != "off":
-            await self.fetch_plain("SELECT set_config('jit', $1, false)", (jit,), timeout)
+        try:
+            await self.fetch_plain("SELECT set_config('jit', 'off', false)", (), timeout)
+            types = await self.fetch_plain(self._intro_query, (list(typeoids),), timeout)
+            await self.fetch_plain("SELECT set_config('jit', 'on', false)", (), timeout)
+        except BaseException:
+            # Who has asked is gone, or out of time; the setting must not stay all the same.
+            self._send_unwatched("SET jit = on")
+            raise
         return types
+
+    async def _has_jit_on(self, timeout: Optional[float]) -> bool:
+        if not self._turns_jit_off:
+            return False
+        try:
+            rows = await self.fetch_plain("SELECT current_setting('jit') AS cur", (), timeout)
+        except exceptions.UndefinedObjectError:
+            return False
+        return bool(rows[0]["cur"] == "on")
+
+    def _send_unwatched(self, command: str) -> None:
+        """Send a command, before whatever is asked next, whose answer nobody waits for."""
+        try:
+            waiting = self._session.query(command, protocol.NO_TIMEOUT).__await__()
+            future = waiting.send(None)
+        except (StopIteration, exceptions.InterfaceError):
+            return
+
+        def take(_: Any) -> None:
+            # In a transaction that has failed it fails too, and the rollback does its work.
+            with contextlib.suppress(StopIteration, Exception):
+                waiting.send(None)
+
+        # The future is watched here, not by a task.
+        future._asyncio_future_blocking = False
+        future.add_done_callback(take)
 
     async def fetch_plain(self, query: str, args: tuple[Any, ...], timeout: Optional[float]) -> Any:
         """Rows of a query of the driver's own, whatever codecs the program has set."""

@@ -49,14 +49,24 @@ class Loop(asyncio.SelectorEventLoop):
 
     def _finish(self, task: asyncio.Task[Any]) -> Any:
         try:
-            return self.run_until_complete(task)
+            self._run_to_the_end_of(task)
         except BaseException:
             if not task.done():
                 task.cancel()
-                self.run_until_complete(_tasks.wait([task]))
+                self._run_to_the_end_of(self.create_task(_tasks.wait([task])))
             if not task.cancelled():
                 task.exception()
             raise
+        return task.result()
+
+    def _run_to_the_end_of(self, task: asyncio.Task[Any]) -> None:
+        task.add_done_callback(_stop)
+        try:
+            # An interruption may have left a stop behind, which is not this task's.
+            while not task.done():
+                self.run_forever()
+        finally:
+            task.remove_done_callback(_stop)
 
     @contextlib.contextmanager
     def _interrupting(self, task: asyncio.Task[Any]) -> Iterator[None]:
@@ -105,9 +115,14 @@ class Loop(asyncio.SelectorEventLoop):
         return os.getpid() != self._process
 
     def __del__(self, *args: Any) -> None:
-        # The connection warns for both.
-        if not self.is_closed() and not self.is_running():
-            self.close()
+        # The connection warns for both. One whose making was interrupted is not whole, and has nothing to close.
+        with contextlib.suppress(AttributeError):
+            if not self.is_closed() and not self.is_running():
+                self.close()
+
+
+def _stop(task: asyncio.Task[Any]) -> None:
+    task.get_loop().stop()
 
 
 async def _as_coroutine(awaitable: Awaitable[Any]) -> Any:

@@ -31,11 +31,17 @@ class StreamCursor(Cursor[CursorRowT]):
     ...         print(row)
     """
 
+    _portal: Any = None
+
     def __init__(self, connection: Connection[Any], row_factory: Optional[RowFactory[CursorRowT]] = None) -> None:
         super().__init__(connection, row_factory)
         #: How many rows travel at a time when they are iterated over or fetched one by one.
         self.itersize = _PIECE
-        self._portal: Any = None
+
+    def __del__(self) -> None:
+        # The portal ends with its transaction; without this its statement would stay on the server.
+        if self._portal is not None:
+            self._connection._release(self._portal[0])
 
     def execute(self, operation: str, parameters: Optional[Arguments] = None) -> Self:
         """Begin a query, as :meth:`Cursor.execute`; its rows stay on the server."""
