@@ -187,7 +187,7 @@ def test_names_with_quotes_and_errors_are_told(server):
         measured.psql("SELECT 1", "a b", user='po"st\\gres', check=False)
         measured.psql("SELECT 1", "nowhere", check=False)
         families = measured.samples()
-        assert value(families["howdah_pooler_errors"], sqlstate="3D000") == 1
+        assert value(families["howdah_pooler_errors"], sqlstate="3D000", blame="client") == 1
         assert value(families["howdah_pooler_pool_size"], database="a b", user='po"st\\gres') == 20
 
 

@@ -44,7 +44,7 @@ def page(trio):
                 series.setdefault(sample.name, set(ADDED)).update(sample.labels)
     shutil.rmtree(measured.folder)
     # Nobody has been told an error.
-    series.setdefault("howdah_pooler_errors_total", ADDED | {"sqlstate"})
+    series.setdefault("howdah_pooler_errors_total", ADDED | {"sqlstate", "blame"})
     return series | SCRAPE
 
 

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::refusal::Refusal;
+use crate::error::Error;
 use crate::sync::lock;
 
 /// The counts of connections that limits go by.
@@ -48,15 +48,15 @@ impl Seat {
 
     /// Makes it the seat of a user's client, unless there are as many clients in all or of this user; 0 is no limit. On
     /// the console it takes nobody's place.
-    pub fn take(&mut self, user: &str, console: bool, most: usize, most_of_user: usize) -> Result<(), Refusal> {
+    pub fn take(&mut self, user: &str, console: bool, most: usize, most_of_user: usize) -> Result<(), Error> {
         let mut by_user = lock(&self.counts.by_user);
         // The lock makes one of counting and comparing, for the sum too.
         if most > 0 && self.counts.clients.load(Ordering::Relaxed) >= most {
-            return Err(Refusal::Full);
+            return Err(Error::Full);
         }
         let clients = by_user.get(user).map_or(0, |(_, clients)| *clients);
         if most_of_user > 0 && clients >= most_of_user {
-            return Err(Refusal::FullForUser);
+            return Err(Error::FullForUser);
         }
         by_user.entry(user.to_owned()).or_default().1 = clients + 1;
         if !console {

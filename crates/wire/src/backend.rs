@@ -223,17 +223,23 @@ pub fn report(body: &[u8]) -> Result<Report, Error> {
 
 /// Appends an ErrorResponse.
 pub fn write_error(out: &mut Vec<u8>, severity: &str, code: &str, message: &str) {
-    write_report(out, tag::ERROR_RESPONSE, severity, code, message);
+    write_error_with_hint(out, severity, code, message, None);
+}
+
+/// Appends an ErrorResponse that may say what helps.
+pub fn write_error_with_hint(out: &mut Vec<u8>, severity: &str, code: &str, message: &str, hint: Option<&str>) {
+    write_report(out, tag::ERROR_RESPONSE, severity, code, message, hint);
 }
 
 /// Appends a NoticeResponse.
 pub fn write_notice(out: &mut Vec<u8>, severity: &str, code: &str, message: &str) {
-    write_report(out, tag::NOTICE_RESPONSE, severity, code, message);
+    write_report(out, tag::NOTICE_RESPONSE, severity, code, message, None);
 }
 
-fn write_report(out: &mut Vec<u8>, tag: u8, severity: &str, code: &str, message: &str) {
+fn write_report(out: &mut Vec<u8>, tag: u8, severity: &str, code: &str, message: &str, hint: Option<&str>) {
     write(out, tag, |out| {
-        for (kind, value) in [(b'S', severity), (b'V', severity), (b'C', code), (b'M', message)] {
+        let fields = [(b'S', severity), (b'V', severity), (b'C', code), (b'M', message)];
+        for (kind, value) in fields.into_iter().chain(hint.map(|hint| (b'H', hint))) {
             out.push(kind);
             // A zero would end the field early and make the rest unreadable.
             out.extend(value.bytes().filter(|&byte| byte != 0));

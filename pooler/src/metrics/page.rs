@@ -13,6 +13,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::text::{Kind, Page};
 use pooling::admin::seen::{Part, PoolSeen, pool_parts};
+use pooling::error::Blame;
 use pooling::metrics::Times;
 use pooling::metrics::measured::Measured;
 use pooling::monitor::{Board, ServerSeen};
@@ -159,13 +160,17 @@ fn whole(page: &mut Page, shared: &Shared, measured: &[Measured]) {
     page.metric(&name("config_reloads_total"), Kind::Counter, "Times that the configuration was read again.");
     page.sample(&[("outcome", "good")], reloads.good);
     page.sample(&[("outcome", "failed")], reloads.failed);
-    page.metric(&name("errors_total"), Kind::Counter, "Errors that the pooler itself told clients, by SQLSTATE.");
-    let mut errors: BTreeMap<&str, u64> = BTreeMap::new();
-    for (code, count) in measured.iter().flat_map(|measured| &measured.errors) {
-        *errors.entry(code).or_default() += count;
+    page.metric(
+        &name("errors_total"),
+        Kind::Counter,
+        "Errors that the pooler itself told clients, by SQLSTATE and by whose fault they are.",
+    );
+    let mut errors: BTreeMap<(&str, Blame), u64> = BTreeMap::new();
+    for ((code, blame), count) in measured.iter().flat_map(|measured| &measured.errors) {
+        *errors.entry((code, *blame)).or_default() += count;
     }
-    for (code, count) in errors {
-        page.sample(&[("sqlstate", code)], count);
+    for ((code, blame), count) in errors {
+        page.sample(&[("sqlstate", code), ("blame", blame.word())], count);
     }
 }
 

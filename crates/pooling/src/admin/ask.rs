@@ -1,11 +1,11 @@
 //! Asking all workers on behalf of a client of the console.
 
 use crate::model::keys::ClientKey;
-use wire::backend;
 
 use crate::admin::command::Command;
 use crate::admin::console::Asked;
 use crate::admin::order::Order;
+use crate::error::{Error, Severity};
 use crate::shared::Message;
 use crate::state::Core;
 
@@ -23,13 +23,13 @@ pub fn ask(core: &mut Core, client: ClientKey, command: Command, order: Order) {
 }
 
 /// Reads the configuration again and puts it in force everywhere; an error leaves the old one.
-pub fn reload(core: &Core) -> Result<(), String> {
-    core.shared.outside.reload(&core.shared)
+pub fn reload(core: &Core) -> Result<(), Error> {
+    core.shared.outside.reload(&core.shared).map_err(Error::Configuration)
 }
 
 /// Tells a console client of an error.
-pub fn console_error(core: &mut Core, key: ClientKey, code: &str, message: &str) {
+pub fn console_error(core: &mut Core, key: ClientKey, error: &Error) {
     if let Some(client) = core.clients.get_mut(key.0) {
-        backend::write_error(client.io.out(), "ERROR", code, message);
+        error.write(client.io.out(), Severity::Error);
     }
 }

@@ -5,6 +5,7 @@ use wire::backend::ColumnType::Text;
 use super::show::Show;
 use crate::admin::order::Order;
 use crate::admin::show::view::{Columns, Dialect};
+use crate::error::Error;
 use crate::shared::Ending;
 
 /// A parameter of PostgreSQL that drivers ask for or set on their own.
@@ -89,7 +90,7 @@ pub enum Command {
 
 impl Command {
     /// Reads a command; the error says what is wrong.
-    pub fn read(text: &str) -> Result<Self, String> {
+    pub fn read(text: &str) -> Result<Self, Error> {
         let text = text.trim().trim_end_matches(';').trim();
         let mut words = text.split_whitespace();
         let verb = words.next().unwrap_or_default().to_uppercase();
@@ -97,7 +98,7 @@ impl Command {
         let argument = text.get(verb.len()..).unwrap_or_default().trim();
         let quoted = quoted(argument);
         let name = quoted.clone().or_else(|| rest.first().map(|name| (*name).to_owned()));
-        let required = || name.clone().ok_or_else(|| format!("{verb} needs the name of a database"));
+        let required = || name.clone().ok_or_else(|| needs(&verb, "the name of a database"));
         let most = match verb.as_str() {
             "SET" | "SHOW" => usize::MAX,
             "BAN" => 2,
@@ -105,7 +106,7 @@ impl Command {
             _ => 1,
         };
         if rest.len() > most && (quoted.is_none() || most == 0) {
-            return Err(format!("invalid command '{text}', use SHOW HELP;"));
+            return Err(Error::NoCommand(text.to_owned()));
         }
         Ok(match verb.as_str() {
             "" => Self::Empty,
@@ -118,47 +119,47 @@ impl Command {
             "KILL" => Self::Kill(name),
             "KILL_CLIENT" => {
                 let id = name.as_deref().and_then(|id| id.parse().ok());
-                Self::KillClient(id.ok_or("KILL_CLIENT needs the id of a client, as SHOW CLIENTS shows it")?)
+                Self::KillClient(id.ok_or_else(|| needs(&verb, "the id of a client, as SHOW CLIENTS shows it"))?)
             }
             "DISABLE" => Self::Disable(required()?),
             "ENABLE" => Self::Enable(required()?),
             "BAN" => Self::ban(name, rest.get(1).copied())?,
-            "UNBAN" => Self::Unban(name.ok_or("UNBAN needs a host, or host:port")?),
+            "UNBAN" => Self::Unban(name.ok_or_else(|| needs(&verb, "a host, or host:port"))?),
             "RELOAD" => Self::Reload,
             "TAKEOVER" => match name.map(|name| name.to_uppercase()).as_deref() {
                 None => Self::Takeover { done: false },
                 Some("DONE") => Self::Takeover { done: true },
                 Some("CLIENTS") => Self::TakeoverClients,
-                Some(_) => return Err("TAKEOVER takes DONE or nothing".to_owned()),
+                Some(_) => return Err(Error::Takes { verb: "TAKEOVER", what: "DONE or nothing" }),
             },
             "SHUTDOWN" => match name.map(|name| name.to_uppercase()).as_deref() {
                 None => Self::Shutdown(Ending::AtOnce),
                 Some("WAIT_FOR_SERVERS") => Self::Shutdown(Ending::Drain),
                 Some("WAIT_FOR_CLIENTS") => Self::Shutdown(Ending::WaitForClients),
-                Some(_) => return Err("SHUTDOWN takes WAIT_FOR_CLIENTS or WAIT_FOR_SERVERS".to_owned()),
+                Some(_) => return Err(Error::Takes { verb: "SHUTDOWN", what: "WAIT_FOR_CLIENTS or WAIT_FOR_SERVERS" }),
             },
             "SET" => Self::set(argument)?,
-            _ => return Err(format!("invalid command '{text}', use SHOW HELP;")),
+            _ => return Err(Error::NoCommand(text.to_owned())),
         })
     }
 
-    fn show(what: &str) -> Result<Self, String> {
+    fn show(what: &str) -> Result<Self, Error> {
         let shown = Show::read(what).map(Self::Show).or_else(|| parameter(what).map(Self::ShowParameter));
-        shown.ok_or_else(|| format!("unsupported SHOW command '{what}', use SHOW HELP;"))
+        shown.ok_or_else(|| Error::NothingToShow(what.to_owned()))
     }
 
-    fn ban(host: Option<String>, seconds: Option<&str>) -> Result<Self, String> {
-        let host = host.ok_or("BAN needs a host, or host:port, and may have a number of seconds")?;
+    fn ban(host: Option<String>, seconds: Option<&str>) -> Result<Self, Error> {
+        let host = host.ok_or_else(|| needs("BAN", "a host, or host:port, and may have a number of seconds"))?;
         let seconds = seconds.map(|seconds| seconds.parse().ok().filter(|seconds| *seconds > 0));
         if seconds == Some(None) {
-            return Err("BAN takes a number of seconds, 1 or more".to_owned());
+            return Err(Error::Takes { verb: "BAN", what: "a number of seconds, 1 or more" });
         }
         Ok(Self::Ban(host, seconds.flatten()))
     }
 
-    fn set(assignment: &str) -> Result<Self, String> {
+    fn set(assignment: &str) -> Result<Self, Error> {
         let split = ["=", " TO ", " to "].into_iter().find_map(|sign| assignment.split_once(sign));
-        let (key, value) = split.ok_or("SET needs key = value")?;
+        let (key, value) = split.ok_or_else(|| needs("SET", "key = value"))?;
         let key = key.trim().trim_matches('"').to_lowercase();
         let value = value.trim();
         let bare = value.strip_prefix('\'').and_then(|value| value.strip_suffix('\''));
@@ -223,6 +224,10 @@ impl Command {
             Self::Empty => "",
         }
     }
+}
+
+fn needs(verb: &str, what: &'static str) -> Error {
+    Error::Needs { verb: verb.to_owned(), what }
 }
 
 /// A name in double quotes, `""` in it for one; none when it is not all that stands there.

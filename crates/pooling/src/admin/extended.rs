@@ -12,6 +12,7 @@ use crate::admin::command::Command;
 use crate::admin::result::{self, is_binary};
 use crate::admin::run;
 use crate::admin::show::view::Dialect;
+use crate::error::Error;
 use crate::state::Core;
 use crate::state::client::Client;
 
@@ -39,7 +40,7 @@ pub fn bind(core: &mut Core, key: ClientKey, body: &[u8]) -> Result<(), wire::Er
             client.prepared.portals = [(names.portal.into(), Some(statement))].into();
             backend::write_empty(client.io.out(), backend::tag::BIND_COMPLETE);
         }
-        None => result::failed(core, key, "26000", "there is no such prepared statement"),
+        None => result::failed(core, key, &Error::NoPrepared),
     }
     Ok(())
 }
@@ -74,7 +75,7 @@ pub fn execute(core: &mut Core, key: ClientKey) {
             client.input.unsynced = true;
             run::run(core, key, &text_of(&statement));
         }
-        None => result::failed(core, key, "34000", "there is no such portal"),
+        None => result::failed(core, key, &Error::NoPortal),
     }
 }
 

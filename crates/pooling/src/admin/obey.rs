@@ -8,10 +8,10 @@ use crate::admin::command::Command;
 use crate::admin::order::{Answer, Order};
 use crate::admin::{result, snapshot};
 use crate::backend::{close, hub_asks};
+use crate::error::Error;
 use crate::frontend::leave;
 use crate::pause::{is_paused, names};
 use crate::pools::{configure, free, grow};
-use crate::reactor::moves::KILLED;
 use crate::reactor::{sockets, suspend, turns};
 use crate::shared::Message;
 use crate::state::Core;
@@ -46,7 +46,7 @@ pub fn console_answer(core: &mut Core, number: u64, answer: Answer) {
         |name: &Option<String>| !lock(&core.shared.orders.paused).contains(name.as_deref().unwrap_or_default());
     match &asked.command {
         Command::Pause(name) if resumed(name) => {
-            result::refused(core, asked.client, "57014", "PAUSE was ended by RESUME before it was complete");
+            result::refused(core, asked.client, &Error::PauseEnded);
         }
         command => result::result(core, asked.client, command, asked.answers),
     }
@@ -149,7 +149,7 @@ fn kill(core: &mut Core, database: Option<&str>) {
         .map(|(key, _)| ClientKey(key))
         .collect();
     for client in clients {
-        leave::fatal(core, client, "57P01", KILLED);
+        leave::fatal(core, client, &Error::Killed);
     }
     for server in servers_of(core, &pools) {
         close::close_server(core, server, "KILL");
@@ -167,7 +167,7 @@ fn kill_client(core: &mut Core, id: u64) -> bool {
     let is_it = |client: &Client| client.id == id && !matches!(client.state, ClientState::Closing);
     let found = core.clients.iter().find(|(_, client)| is_it(client)).map(|(key, _)| ClientKey(key));
     if let Some(key) = found {
-        leave::fatal(core, key, "57P01", "client was killed by an administrator (KILL_CLIENT)");
+        leave::fatal(core, key, &Error::KilledClient);
     }
     found.is_some()
 }

@@ -10,22 +10,23 @@ use crate::admin::order::Answer;
 use crate::admin::seen::Snapshot;
 use crate::admin::show::view::{Dialect, Row, View};
 use crate::admin::show::{Show, help};
+use crate::error::Error;
 use crate::shared::Message;
 use crate::state::Core;
 
 /// An error, and what follows it in the extended protocol: nothing is answered up to the next Sync.
-pub fn failed(core: &mut Core, key: ClientKey, code: &str, message: &str) {
-    ask::console_error(core, key, code, message);
+pub fn failed(core: &mut Core, key: ClientKey, error: &Error) {
+    ask::console_error(core, key, error);
     let Some(client) = core.clients.get_mut(key.0) else { return };
     client.input.discard = Discard::Unit;
 }
 
 /// The error of a command that was run, by either protocol.
-pub fn refused(core: &mut Core, key: ClientKey, code: &str, message: &str) {
+pub fn refused(core: &mut Core, key: ClientKey, error: &Error) {
     if core.clients.get(key.0).is_some_and(|client| client.input.unsynced) {
-        failed(core, key, code, message);
+        failed(core, key, error);
     } else {
-        ask::console_error(core, key, code, message);
+        ask::console_error(core, key, error);
         ready(core, key);
     }
 }
@@ -35,8 +36,7 @@ pub fn result(core: &mut Core, key: ClientKey, command: &Command, answers: Vec<A
     if let Command::KillClient(id) = command
         && !answers.iter().any(|answer| matches!(answer, Answer::Found(true)))
     {
-        let message = format!("no client has the id {id} (SHOW CLIENTS shows them)");
-        return refused(core, key, "42704", &message);
+        return refused(core, key, &Error::NoClient(*id));
     }
     let Some(client) = core.clients.get_mut(key.0) else { return };
     let (extended, dialect) = (client.input.unsynced, Dialect::of(&client.identity.database));

@@ -8,6 +8,7 @@ use wire::backend;
 use crate::admin::command::Command;
 use crate::admin::{ask, result};
 use crate::config::Config;
+use crate::error::Error;
 use crate::pause::mark_paused;
 use crate::reactor::succeed;
 use crate::shared::{Message, Shared};
@@ -17,21 +18,19 @@ use crate::sync::lock;
 /// Runs a command. Its result follows when all workers have answered, if they are asked.
 pub fn run(core: &mut Core, key: ClientKey, text: &str) {
     let Some(client) = core.clients.get(key.0) else { return };
+    let is_admin = client.identity.admin;
     let outcome = match Command::read(text) {
-        Ok(command) if !client.identity.admin && !command.only_looks() => {
-            Err(("42501", "admin access needed".to_owned())).map(|()| command)
-        }
-        Ok(command) => Ok(command),
-        Err(message) => Err(("42601", message)),
+        Ok(command) if !is_admin && !command.only_looks() => Err(Error::NotAdmin),
+        Ok(command) => begin(core, key, command),
+        Err(error) => Err(error),
     };
-    let outcome = outcome.and_then(|command| begin(core, key, command).map_err(|message| ("42601", message)));
-    if let Err((code, message)) = outcome {
-        result::refused(core, key, code, &message);
+    if let Err(error) = outcome {
+        result::refused(core, key, &error);
     }
 }
 
 /// Begins a command: what needs no worker's answer is done at once.
-fn begin(core: &mut Core, key: ClientKey, command: Command) -> Result<(), String> {
+fn begin(core: &mut Core, key: ClientKey, command: Command) -> Result<(), Error> {
     require_database(&core.config, &command)?;
     require_state(&core.shared, &command)?;
     match &command {
@@ -57,7 +56,7 @@ fn begin(core: &mut Core, key: ClientKey, command: Command) -> Result<(), String
 }
 
 /// A command about a database is refused when there is none of its name.
-fn require_database(config: &Config, command: &Command) -> Result<(), String> {
+fn require_database(config: &Config, command: &Command) -> Result<(), Error> {
     let (name, known) = match command {
         Command::Pause(Some(name))
         | Command::Resume(Some(name))
@@ -70,25 +69,23 @@ fn require_database(config: &Config, command: &Command) -> Result<(), String> {
         Command::Disable(name) | Command::Enable(name) => (name, config.database(name).is_some()),
         _ => return Ok(()),
     };
-    if known { Ok(()) } else { Err(format!("no such database: {name}")) }
+    if known { Ok(()) } else { Err(Error::NoDatabaseToOrder(name.clone())) }
 }
 
 /// A command is refused that makes no sense in the state that the pooler is in.
-fn require_state(shared: &Shared, command: &Command) -> Result<(), String> {
+fn require_state(shared: &Shared, command: &Command) -> Result<(), Error> {
     let is_paused = |name: &str| lock(&shared.orders.paused).contains(name);
     let is_ending = || shared.orders.ending.load(Ordering::Relaxed);
     let why = match command {
         Command::Pause(_) | Command::Kill(_) | Command::Suspend if suspension::is_suspended(shared) => {
-            "already suspended".to_owned()
+            Error::AlreadySuspended
         }
-        Command::Pause(_) | Command::Kill(_) if is_paused("") => "already paused".to_owned(),
-        Command::Suspend if !lock(&shared.orders.paused).is_empty() => {
-            "cannot suspend while databases are paused".to_owned()
-        }
-        Command::Resume(_) | Command::Suspend if is_ending() => "the pooler is shutting down".to_owned(),
-        Command::Resume(Some(name)) if !is_paused(name) => format!("database {name} is not paused"),
+        Command::Pause(_) | Command::Kill(_) if is_paused("") => Error::AlreadyPaused,
+        Command::Suspend if !lock(&shared.orders.paused).is_empty() => Error::PausedInPart,
+        Command::Resume(_) | Command::Suspend if is_ending() => Error::EndsAlready,
+        Command::Resume(Some(name)) if !is_paused(name) => Error::NotPaused(name.clone()),
         Command::Resume(None) if lock(&shared.orders.paused).is_empty() && !suspension::is_suspended(shared) => {
-            "the pooler is neither paused nor suspended".to_owned()
+            Error::NothingToResume
         }
         _ => return Ok(()),
     };
@@ -117,7 +114,7 @@ fn mark(core: &Core, command: &Command) {
 
 /// Changes a setting until the next reload. What is set for TLS may need another setting beside it, as a certificate
 /// its key: then it waits for that, and what is to be told so is given back.
-fn set(core: &Core, name: &str, value: &str) -> Result<Option<String>, String> {
+fn set(core: &Core, name: &str, value: &str) -> Result<Option<String>, Error> {
     let mut changed = (*core.shared.config()).clone();
     let changeable = changed.settings.show().iter().any(|shown| shown.name == name && shown.changeable);
     let mut waiting = lock(&core.shared.orders.waiting_settings);
@@ -128,13 +125,16 @@ fn set(core: &Core, name: &str, value: &str) -> Result<Option<String>, String> {
     }
     match changed.settings.set(name, value) {
         Some(Ok(())) if changeable => (),
-        Some(Ok(())) => return Err(format!("{name} cannot be changed while running")),
-        Some(Err(expected)) => return Err(format!("{name} = {value}: expected {expected}")),
-        None => return Err(format!("there is no setting {name}")),
+        Some(Ok(())) => return Err(Error::FixedSetting(name.to_owned())),
+        Some(Err(expected)) => {
+            let (name, value) = (name.to_owned(), value.to_owned());
+            return Err(Error::SettingValue { name, value, expected });
+        }
+        None => return Err(Error::NoSetting(name.to_owned())),
     }
     if let Err(why) = core.shared.outside.prepare(&mut changed) {
         if !of_tls {
-            return Err(why);
+            return Err(Error::Configuration(why));
         }
         waiting.push((name.to_owned(), value.to_owned()));
         return Ok(Some(format!("{name} = {value} waits for another setting of TLS, the old one is in force: {why}")));

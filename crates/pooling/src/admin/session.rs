@@ -8,6 +8,7 @@ use wire::frame::{self, HEADER};
 use wire::frontend::{self, tag};
 
 use crate::admin::{extended, run};
+use crate::error::Error;
 use crate::frontend::leave;
 use crate::reactor::sockets;
 use crate::state::Core;
@@ -40,15 +41,15 @@ pub fn console_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
         return Step::Stop;
     }
     let message = match wire::header(left) {
-        Ok(Some(head)) if head.body > MAX_MESSAGE => Err("the message is too long for the console".to_owned()),
-        Ok(_) => frame::message(left).map_err(|error| error.to_string()),
-        Err(error) => Err(error.to_string()),
+        Ok(Some(head)) if head.body > MAX_MESSAGE => Err(Error::LongCommand),
+        Ok(_) => frame::message(left).map_err(Error::from),
+        Err(error) => Err(error.into()),
     };
     let message = match message {
         Ok(Some(message)) => message,
         Ok(None) => return Step::More,
         Err(error) => {
-            leave::fatal(core, key, "08P01", &error);
+            leave::fatal(core, key, &error);
             return Step::Took(left.len());
         }
     };
@@ -56,7 +57,7 @@ pub fn console_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
     match console_message(core, key, message.tag, message.body) {
         Ok(()) => Step::Took(total),
         Err(error) => {
-            leave::fatal(core, key, "08P01", &error.to_string());
+            leave::fatal(core, key, &error.into());
             Step::Took(left.len())
         }
     }
@@ -86,8 +87,7 @@ fn console_message(core: &mut Core, key: ClientKey, tag: u8, body: &[u8]) -> Res
         tag::FLUSH => (),
         tag::TERMINATE => leave::close_client(core, key, "client close request"),
         other => {
-            let message = format!("invalid frontend message type {other}");
-            leave::fatal(core, key, "08P01", &message);
+            leave::fatal(core, key, &Error::MessageType(other));
         }
     }
     Ok(())

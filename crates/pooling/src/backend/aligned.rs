@@ -16,6 +16,7 @@ use wire::backend::{self, Status};
 
 use crate::backend::close;
 use crate::backend::verify::asked;
+use crate::error::{Cause, Error};
 use crate::frontend::{enter, leave, looked_up};
 use crate::pools::{checkin, checkout, free};
 use crate::reactor::turns;
@@ -80,20 +81,22 @@ pub fn unaligned(core: &mut Core, key: ServerKey) {
         let why = format!("bringing its session in line has failed: {}", report.message);
         close::close_server(core, key, &why);
         match client {
-            Some(client) if tied => leave::fatal(core, client, "08006", &format!("server connection closed: {why}")),
-            Some(client) => ask_elsewhere(core, client, &report.code, &report.message),
+            Some(client) if tied => leave::fatal(core, client, &Error::Closed(why)),
+            Some(client) => ask_elsewhere(core, client, Cause { sqlstate: report.code, why: report.message }),
             None => (),
         }
         turns::later(core, After::Grow(pool));
         return;
     }
     if let Some(key) = client {
-        let text = format!("cannot set a client's parameters on a server: {}", report.message);
+        let cause = Cause { sqlstate: report.code, why: report.message };
         match core.clients.get(key.0).map(|client| &client.state) {
-            Some(ClientState::Login(..)) => looked_up::lookup_failed(core, key, &text, false),
+            Some(ClientState::Login(..)) => {
+                looked_up::lookup_failed(core, key, &Error::SettingsRefused(cause).to_string(), false);
+            }
             // At login it is told what a server would say itself.
-            Some(ClientState::Greeting) => leave::fatal(core, key, &report.code, &report.message),
-            _ => leave::fatal(core, key, &report.code, &text),
+            Some(ClientState::Greeting) => leave::fatal(core, key, &Error::StartupRefused(cause)),
+            _ => leave::fatal(core, key, &Error::SettingsRefused(cause)),
         }
     }
     // The server has undone it all; that a part was done before is not worth to be told apart.
@@ -104,19 +107,15 @@ pub fn unaligned(core: &mut Core, key: ServerKey) {
 }
 
 /// A client's statement, none of which has been sent, gets another server connection.
-pub fn ask_elsewhere(core: &mut Core, key: ClientKey, code: &str, why: &str) {
+pub fn ask_elsewhere(core: &mut Core, key: ClientKey, mut cause: Cause) {
     let Some(client) = core.clients.get_mut(key.0) else { return };
     client.checkout.strikes = client.checkout.strikes.saturating_add(1);
     if client.checkout.strikes > STRIKES {
         client.checkout.strikes = 0;
-        let code = if code.is_empty() { "08006" } else { code }.to_owned();
-        leave::refuse(
-            core,
-            key,
-            &code,
-            &format!("the statement was not sent, no server connection could be prepared: {why}"),
-        );
-        return;
+        if cause.sqlstate.is_empty() {
+            cause = Cause::connection(&cause.why);
+        }
+        return leave::refuse(core, key, &Error::NotPrepared(cause));
     }
     client.route.waiting_since.get_or_insert(client.times.request_since);
     match client.state {

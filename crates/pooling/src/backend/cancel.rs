@@ -13,6 +13,7 @@ use wire::startup::CancelKey;
 
 use crate::backend::connect;
 use crate::config::SslMode;
+use crate::error::Error;
 use crate::frontend::{leave, prepared};
 use crate::io::Io;
 use crate::pipeline::{connection, retry};
@@ -23,9 +24,6 @@ use crate::state::Core;
 use crate::state::cancel::Asker;
 use crate::state::server::{Server, State};
 use crate::sync::lock;
-
-/// What a client is told whose statement is cancelled before a server had it.
-const MESSAGE: &str = "canceling statement due to user request";
 
 /// Cancels what a client is doing: its wait for a server connection, or its statement on the server.
 pub fn cancel(core: &mut Core, key: ClientKey, cancel: &CancelKey, asker: Asker) {
@@ -50,7 +48,7 @@ pub fn cancel(core: &mut Core, key: ClientKey, cancel: &CancelKey, asker: Asker)
     }
     let Some(client) = core.clients.get(key.0) else { return answer_asker(core, asker) };
     if aligning.is_some() || client.checkout.waits().is_some() {
-        leave::refuse(core, key, "57014", MESSAGE);
+        leave::refuse(core, key, &Error::Cancelled);
         return answer_asker(core, asker);
     }
     match client.checkout.server() {
@@ -81,7 +79,7 @@ fn cancel_pipelined(core: &mut Core, key: ClientKey, asker: Asker) {
     }
     prepared::forget_names(core, server_key, place);
     connection::disown(core, server_key, place);
-    retry::answer_unit(core, key, "57014", MESSAGE);
+    retry::answer_unit(core, key, &Error::Cancelled);
     answer_asker(core, asker);
     turns::later(core, After::Stop(server_key));
 }

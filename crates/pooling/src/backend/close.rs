@@ -2,6 +2,7 @@
 
 use crate::model::keys::ServerKey;
 
+use crate::error::Cause;
 use crate::pipeline::retry;
 use crate::pools::neighbours;
 use crate::reactor::sockets;
@@ -36,7 +37,7 @@ pub const SERVER_CLOSED: &str = "the server closed the connection";
 
 /// Closes a server connection that no client uses.
 pub fn close_server(core: &mut Core, key: ServerKey, why: &str) {
-    retry::leave(core, key, "57P01", why);
+    retry::leave(core, key, &Cause::shutdown(why));
     debug_assert!(
         core.servers.get(key.0).is_none_or(|server| server.cancels.target.is_none()),
         "a carrier is no server"

@@ -12,6 +12,7 @@ use crate::backend::{addresses, close};
 use crate::common::Permit;
 use crate::config::{Config, Database, HostOrder};
 use crate::credentials;
+use crate::error::{self, Cause};
 use crate::frontend::leave;
 use crate::io::{Io, Socket};
 use crate::link::Link;
@@ -194,7 +195,7 @@ fn take_up(
 /// A connection that is no pool's cannot be made.
 fn not_apart(core: &mut Core, key: PoolKey, apart: Apart, why: &str) {
     match apart {
-        Apart::Relay(client) => leave::fatal(core, client, "08006", &format!("replication connection: {why}")),
+        Apart::Relay(client) => leave::fatal(core, client, &error::Error::ReplicationLost(Cause::connection(why))),
         Apart::Hub => turns::later(core, After::HubFailed(key, why.to_owned())),
     }
 }
@@ -332,7 +333,7 @@ fn login_event(core: &mut Core, key: ServerKey, event: Event<'_>) {
 fn not_let_in(core: &mut Core, key: ServerKey, error: &Error) {
     let why = credentials::explain(error);
     if let Some(server) = core.servers.get_mut(key.0) {
-        server.life.fatal_error = Some((error.sqlstate().to_owned(), why.clone()));
+        server.life.fatal_error = Some(Cause { sqlstate: error.sqlstate().to_owned(), why: why.clone() });
     }
     turns::doom(core, key, &why);
 }
@@ -350,6 +351,6 @@ pub fn connect_failed(core: &mut Core, key: PoolKey, why: &str, may_pass: bool) 
         pool.connections.next_host = pool.connections.next_host.wrapping_add(1);
     }
     if pool.common.total() == 0 || pool.cluster_of.home.is_some() {
-        turns::later(core, After::Refuse(key, format!("cannot connect to the server: {why}")));
+        turns::later(core, After::Refuse(key, Box::new(error::Error::CannotConnect(why.to_owned()))));
     }
 }

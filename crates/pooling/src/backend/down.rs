@@ -2,6 +2,7 @@
 
 use crate::model::keys::PoolKey;
 
+use crate::error::Error;
 use crate::frontend::leave;
 use crate::router::reroute;
 use crate::state::Core;
@@ -9,7 +10,7 @@ use crate::state::client::Client;
 
 /// Tells those who wait in a pool whose server is down that there is none. Those who have logged in may go on waiting,
 /// if the configuration says so and time may mend it.
-pub fn refuse_while_down(core: &mut Core, key: PoolKey, message: &str) {
+pub fn refuse_while_down(core: &mut Core, key: PoolKey, error: &Error) {
     let Some(pool) = core.pools.get_mut(key.0) else { return };
     if pool.cluster_of.home.is_some() {
         // Another server of the cluster may do.
@@ -30,9 +31,9 @@ pub fn refuse_while_down(core: &mut Core, key: PoolKey, message: &str) {
         });
     }
     for client in greeting {
-        leave::fatal(core, client, "08006", message);
+        leave::fatal(core, client, error);
     }
     for client in refused {
-        leave::refuse(core, client, "08006", message);
+        leave::refuse(core, client, error);
     }
 }

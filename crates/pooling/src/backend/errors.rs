@@ -6,6 +6,7 @@ use wire::backend::{self, Report};
 
 use crate::backend::effects::{self, End};
 use crate::backend::replies::{shown_name, write_renamed};
+use crate::error::Cause;
 use crate::frontend::names;
 use crate::pipeline::receive;
 use crate::reactor::turns;
@@ -26,7 +27,7 @@ pub fn answer_error(
     let Some(server) = core.servers.get_mut(key.0) else { return Ok(()) };
     if matches!(report.severity.as_str(), "FATAL" | "PANIC") {
         // What the client is told depends on what it has under way; that is seen when the connection closes.
-        server.life.fatal_error = Some((report.code, report.message));
+        server.life.fatal_error = Some(Cause { sqlstate: report.code, why: report.message });
         return Ok(());
     }
     // Only a client's unit is told of its error.

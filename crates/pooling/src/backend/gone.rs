@@ -12,6 +12,7 @@ use crate::backend::close::{self, SERVER_CLOSED};
 use crate::backend::replies::undo;
 use crate::backend::{aligned, cancel, connect, hub, hub_asks, relay};
 use crate::config::PoolMode;
+use crate::error::{Cause, Error, Severity};
 use crate::frontend::leave;
 use crate::monitor::Met;
 use crate::pipeline::retry;
@@ -37,46 +38,45 @@ pub fn server_gone(core: &mut Core, key: ServerKey, why: &str) {
         None => (),
     }
     let pool_key = server.pool;
-    let why = server.life.fatal_error.as_ref().map_or_else(|| why.to_owned(), |(_, message)| message.clone());
-    let code = server.life.fatal_error.as_ref().map_or("08006", |(code, _)| code).to_owned();
+    let cause = server.life.fatal_error.clone().unwrap_or_else(|| Cause::connection(why));
     match server.state {
-        State::Connecting | State::Login(_) => return not_connected(core, key, &code, &why),
+        State::Connecting | State::Login(_) => return not_connected(core, key, &cause),
         State::Pipelined => {
             members::met(core, pool_key, Met::Died);
-            retry::leave(core, key, &code, &why);
-            close::close_server(core, key, &why);
+            retry::leave(core, key, &cause);
+            close::close_server(core, key, &cause.why);
         }
         _ => {
             let aligning = server.known.aligning.is_some();
             members::met(core, pool_key, Met::Died);
-            if aligning { lost_in_alignment(core, key, &code, &why) } else { lost(core, key, &code, &why) }
+            if aligning { lost_in_alignment(core, key, cause) } else { lost(core, key, cause) }
         }
     }
     turns::later(core, After::Grow(pool_key));
 }
 
 /// A server has not let the pooler in.
-fn not_connected(core: &mut Core, key: ServerKey, code: &str, why: &str) {
+fn not_connected(core: &mut Core, key: ServerKey, cause: &Cause) {
     let Some(server) = core.servers.get(key.0) else { return };
     let (pool, may_pass) = (server.pool, server.may_come_back());
     // too_many_connections
-    if code == "53300" {
+    if cause.sqlstate == "53300" {
         fingerprints::leave_room(core, pool);
     }
-    close::close_server(core, key, why);
-    connect::connect_failed(core, pool, why, may_pass);
+    close::close_server(core, key, &cause.why);
+    connect::connect_failed(core, pool, &cause.why, may_pass);
     members::met(core, pool, Met::NoConnection);
 }
 
 /// A server connection is lost before anything of its client's has been sent.
-fn lost_in_alignment(core: &mut Core, key: ServerKey, code: &str, why: &str) {
+fn lost_in_alignment(core: &mut Core, key: ServerKey, cause: Cause) {
     let client = core.servers.get(key.0).and_then(|server| server.client());
     let tied = client.is_some_and(|client| checkin::is_tied(core, client));
     checkin::detach(core, key);
-    close::close_server(core, key, why);
+    close::close_server(core, key, &cause.why);
     match client {
-        Some(client) if tied => leave::fatal(core, client, code, &format!("server connection lost: {why}")),
-        Some(client) => aligned::ask_elsewhere(core, client, code, why),
+        Some(client) if tied => leave::fatal(core, client, &Error::Lost(cause)),
+        Some(client) => aligned::ask_elsewhere(core, client, cause),
         None => (),
     }
 }
@@ -112,13 +112,13 @@ impl Loss {
             open: requests.iter().any(|request| matches!(request, Request::HiddenSync)),
             in_message: matches!(server.exchange.passing, (1.., Some(Passing::On))),
             idle: server.status == Status::Idle,
-            out_of_step: server.life.fatal_error.as_ref().is_some_and(|(code, _)| code == "08P01"),
+            out_of_step: server.life.fatal_error.as_ref().is_some_and(|cause| cause.sqlstate == "08P01"),
         }
     }
 }
 
 /// A server connection is lost that a client has, or nobody.
-fn lost(core: &mut Core, key: ServerKey, code: &str, why: &str) {
+fn lost(core: &mut Core, key: ServerKey, cause: Cause) {
     // The outcome of what it did is unknown: if it was committed, it is seen.
     freshness::note_commit(core, key);
     let Some(server) = core.servers.get_mut(key.0) else { return };
@@ -126,24 +126,24 @@ fn lost(core: &mut Core, key: ServerKey, code: &str, why: &str) {
     // What was being prepared or closed was not, as far as the client will know.
     let unanswered = std::mem::take(&mut server.exchange.requests);
     undo(server, client_key.and_then(|client| core.clients.get_mut(client.0)), unanswered.into_iter());
-    close::close_server(core, key, why);
+    close::close_server(core, key, &cause.why);
     let session = core.pools.get(pool_key.0).is_some_and(|pool| pool.limits.mode == PoolMode::Session);
     let Some((key, client)) = client_key.and_then(|key| Some((key, core.clients.get_mut(key.0)?))) else { return };
     client.checkout.give_back();
     client.input.unsynced |= loss.open;
     if loss.in_message && client.is_ready() {
         // Nothing more can be said that would be understood.
-        leave::close_client(core, key, &format!("server connection lost within a message: {why}"));
+        leave::close_client(core, key, &format!("server connection lost within a message: {}", cause.why));
     } else if !client.is_ready() || session || client.session.pins.any() || !loss.idle || loss.out_of_step {
-        let within = if loss.idle { "" } else { " in a transaction" };
-        leave::fatal(core, key, code, &format!("server connection lost{within}: {why}"));
+        let error = if loss.idle { Error::Lost(cause) } else { Error::LostInTransaction(cause) };
+        leave::fatal(core, key, &error);
     } else {
-        tell_of_loss(core, key, code, why, &loss);
+        tell_of_loss(core, key, cause, &loss);
     }
 }
 
 /// A client outside a transaction has lost its server: the statement in flight has failed, the client stays.
-fn tell_of_loss(core: &mut Core, key: ClientKey, code: &str, why: &str, loss: &Loss) {
+fn tell_of_loss(core: &mut Core, key: ClientKey, cause: Cause, loss: &Loss) {
     let Loss { units, begun, failed, .. } = *loss;
     let Some(client) = core.clients.get_mut(key.0) else { return };
     client.times.transaction_since = None;
@@ -154,18 +154,22 @@ fn tell_of_loss(core: &mut Core, key: ClientKey, code: &str, why: &str, loss: &L
     client.session.unclear = false;
     // What was answered before a Sync is not committed before it either.
     if begun || client.input.unsynced {
-        let message = format!("server connection lost, the outcome of the statement is unknown: {why}");
-        let out = client.io.out();
+        let error = Error::OutcomeUnknown(cause);
+        let unsynced = client.input.unsynced;
         for unit in 0..units {
             if unit > 0 || !failed {
-                backend::write_error(out, "ERROR", code, &message);
+                leave::tell(core, key, &error, Severity::Error);
             }
-            backend::write_ready_for_query(out, Status::Idle);
+            core.clients
+                .get_mut(key.0)
+                .into_iter()
+                .for_each(|client| backend::write_ready_for_query(client.io.out(), Status::Idle));
         }
-        if (client.input.unsynced || units == 0) && (units > 0 || !failed) {
-            backend::write_error(client.io.out(), "ERROR", code, &message);
+        if (unsynced || units == 0) && (units > 0 || !failed) {
+            leave::tell(core, key, &error, Severity::Error);
         }
     }
+    let Some(client) = core.clients.get_mut(key.0) else { return };
     if client.input.unsynced {
         client.input.discard = Discard::Unit;
     }

@@ -227,8 +227,8 @@ fn tell(core: &mut Core, home: PoolKey, channel: &str, message: &[u8]) {
 /// Closes a client that is idle and has missed notifications.
 pub fn part_with_deaf(core: &mut Core, key: ClientKey) {
     let fault = core.clients.get(key.0).and_then(|client| client.ears.as_ref()).and_then(|ears| ears.fault());
-    if let Some((code, why)) = fault.filter(|_| hub_asks::is_at_rest(core, key)).map(Fault::report) {
-        leave::fatal(core, key, code, why);
+    if let Some(fault) = fault.filter(|_| hub_asks::is_at_rest(core, key)) {
+        leave::fatal(core, key, &fault.error());
     }
 }
 
@@ -236,7 +236,7 @@ pub fn part_with_deaf(core: &mut Core, key: ClientKey) {
 pub fn hub_gone(core: &mut Core, key: ServerKey, why: &str) {
     let home = hub_asks::hub_of(core, key);
     let fatal_error = core.servers.get_mut(key.0).and_then(|server| server.life.fatal_error.take());
-    let why = fatal_error.map_or_else(|| why.to_owned(), |(_, why)| why);
+    let why = fatal_error.map_or_else(|| why.to_owned(), |cause| cause.why);
     close::close_server(core, key, &why);
     if let Some(home) = home {
         hub_failed(core, home, &why);

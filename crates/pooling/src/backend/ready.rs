@@ -10,15 +10,13 @@ use wire::backend::Status;
 use crate::backend::replies::{emit_invented, undo};
 use crate::backend::{align, aligned, hub_asks};
 use crate::config::PoolMode;
+use crate::error::Error;
 use crate::pipeline::receive;
 use crate::reactor::turns;
 use crate::router::freshness;
 use crate::state::Core;
 use crate::state::client::Client;
 use crate::state::server::{Residue, Server, State};
-
-/// In statement pooling a transaction ends with the unit in which it began.
-const NO_BLOCKS: &str = "transaction blocks not allowed in statement pooling mode";
 
 /// A server has done what it was asked up to the end of a unit.
 pub fn answer_ready(core: &mut Core, key: ServerKey, message: &[u8], status: Status) -> Result<(), wire::Error> {
@@ -83,9 +81,9 @@ fn unit_ended(core: &mut Core, key: ServerKey, ready: Option<&[u8]>, status: Sta
     let blocks = core.pools.get(server.pool.0).is_none_or(|pool| pool.limits.mode != PoolMode::Statement);
     if status != Status::Idle && !blocks {
         // Nothing more of what the server says is passed on.
-        server.life.doomed = Some(NO_BLOCKS.to_owned());
+        server.life.doomed = Some(Error::NoBlocks.to_string());
         if let Some(client) = server.client() {
-            turns::later(core, After::Expel(client, NO_BLOCKS));
+            turns::later(core, After::Expel(client, Box::new(Error::NoBlocks)));
         }
         return;
     }

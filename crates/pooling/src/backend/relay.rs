@@ -12,10 +12,10 @@ use crate::model::turn::{Step, Turn};
 use wire::backend::{self, Status};
 
 use crate::backend::{close, connect};
+use crate::error::{Cause, Error};
 use crate::frontend::leave;
 use crate::pools::limits;
 use crate::reactor::{sockets, turns};
-use crate::refusal::Refusal;
 use crate::router::members;
 use crate::state::client::State as ClientState;
 use crate::state::login::Introduction;
@@ -70,7 +70,7 @@ pub fn relay_ready(core: &mut Core, key: ServerKey) {
         pool.counts.totals.assignments += 1;
     }
     let Some(cancel_key) = cancel::new_cancel_key(core, client_key) else {
-        return leave::refuse_login(core, client_key, Refusal::Random);
+        return leave::fatal(core, client_key, &Error::Random);
     };
     let Some(client) = core.clients.get_mut(client_key.0) else { return };
     let out = client.io.out();
@@ -116,17 +116,17 @@ pub fn relay_to_client(core: &mut Core, key: ServerKey, left: &[u8]) -> Step {
 pub fn relay_gone(core: &mut Core, key: ServerKey, why: &str) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
     let established = matches!(server.state, State::Relay);
-    let (code, why) = server.life.fatal_error.take().unwrap_or_else(|| ("08006".to_owned(), why.to_owned()));
+    let cause = server.life.fatal_error.take().unwrap_or_else(|| Cause::connection(why));
     let client = server.holder.take();
-    close::close_server(core, key, &why);
+    close::close_server(core, key, &cause.why);
     let Some(client_key) = client else { return };
     if let Some(client) = core.clients.get_mut(client_key.0) {
         client.checkout.give_back();
     }
     if established {
         // The server has said itself why, if it could.
-        leave::end_client(core, client_key, &why);
+        leave::end_client(core, client_key, &cause.why);
     } else {
-        leave::fatal(core, client_key, &code, &format!("replication connection: {why}"));
+        leave::fatal(core, client_key, &Error::ReplicationLost(cause));
     }
 }

@@ -11,17 +11,17 @@ use wire::scram::{self, Binding, Secret};
 
 use crate::config::AuthType;
 use crate::derive::Job;
+use crate::error::Error;
 use crate::frontend::leave;
 use crate::io::Cipher;
 use crate::password::{self, Exchange, Plain, Stored};
 use crate::reactor::{sockets, turns};
-use crate::refusal::Refusal;
 use crate::state::Core;
 use crate::state::client::State;
 use crate::state::login::{Challenge, Derivation, Login, MAX_PASSWORD, Phase, Proven};
 
 /// Goes on with a login when it is known what is stored of the user's password.
-pub fn looked_up(core: &mut Core, key: ClientKey, login: Box<Login>, stored: Stored) -> Result<(), Refusal> {
+pub fn looked_up(core: &mut Core, key: ClientKey, login: Box<Login>, stored: Stored) -> Result<(), Error> {
     let Some(client) = core.clients.get_mut(key.0) else { return Ok(()) };
     let user = client.identity.user.to_string();
     if !stored.exists() && login.method != AuthType::Any && core.config.settings.log_pooler_errors {
@@ -30,22 +30,22 @@ pub fn looked_up(core: &mut Core, key: ClientKey, login: Box<Login>, stored: Sto
     match login.method {
         AuthType::Any => prove(core, key, *login, stored),
         AuthType::Trust | AuthType::Cert | AuthType::Peer if stored.exists() => prove(core, key, *login, stored),
-        AuthType::Trust => return Err(Refusal::Password(user)),
-        AuthType::Cert => return Err(Refusal::Certificate(user)),
-        AuthType::Peer => return Err(Refusal::Peer(user)),
+        AuthType::Trust => return Err(Error::Password(user)),
+        AuthType::Cert => return Err(Error::Certificate(user)),
+        AuthType::Peer => return Err(Error::Peer(user)),
         AuthType::Plain | AuthType::Md5 | AuthType::Scram | AuthType::Hba => challenge(core, key, login, stored)?,
     }
     Ok(())
 }
 
 /// Asks a client for its password.
-fn challenge(core: &mut Core, key: ClientKey, login: Box<Login>, stored: Stored) -> Result<(), Refusal> {
+fn challenge(core: &mut Core, key: ClientKey, login: Box<Login>, stored: Stored) -> Result<(), Error> {
     let Some(client) = core.clients.get_mut(key.0) else { return Ok(()) };
     let (challenge, authentication) = match Exchange::of(login.method, &stored, core.shared.secrets.usual()) {
         Exchange::Plain => (Challenge::Plain(stored), Authentication::CleartextPassword),
         Exchange::Md5 => {
             let mut salt = [0; 4];
-            getrandom::fill(&mut salt).map_err(|_| Refusal::Random)?;
+            getrandom::fill(&mut salt).map_err(|_| Error::Random)?;
             (Challenge::Md5(stored, salt), Authentication::Md5Password(salt))
         }
         Exchange::Scram => {
@@ -69,9 +69,9 @@ pub fn password_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
     }
     let message = match wire::header(left) {
         Ok(Some(head)) if head.tag != frontend::tag::PASSWORD || head.body > MAX_PASSWORD => {
-            Err(Refusal::Protocol("expected a password".to_owned()))
+            Err(Error::NoPasswordMessage)
         }
-        Ok(Some(_)) => frame::message(left).map_err(Refusal::from),
+        Ok(Some(_)) => frame::message(left).map_err(Error::from),
         Ok(None) => return Step::More,
         Err(error) => Err(error.into()),
     };
@@ -83,14 +83,14 @@ pub fn password_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
     match outcome {
         Ok(taken) => Step::Took(taken),
         Err(refusal) => {
-            leave::refuse_login(core, key, refusal);
+            leave::fatal(core, key, &refusal);
             Step::Took(left.len())
         }
     }
 }
 
 /// Goes on with a login by what its client has answered.
-fn password_answered(core: &mut Core, key: ClientKey, body: &[u8]) -> Result<(), Refusal> {
+fn password_answered(core: &mut Core, key: ClientKey, body: &[u8]) -> Result<(), Error> {
     let Some(client) = core.clients.get_mut(key.0) else { return Ok(()) };
     let Some((mut login, Phase::Challenge(challenge))) = client.leave_login() else { return Ok(()) };
     match challenge {
@@ -120,7 +120,7 @@ fn check_plain(
     login: Box<Login>,
     stored: Stored,
     password: &[u8],
-) -> Result<(), Refusal> {
+) -> Result<(), Error> {
     let (user, secrets) = (&login.introduction.user, &core.shared.secrets);
     match password::check_plain(user, &stored, password, secrets.usual(), secrets.salt(user)) {
         Plain::Is(right) => conclude(core, key, *login, stored, right),
@@ -133,7 +133,7 @@ fn check_plain(
 
 /// Goes on with SCRAM when a client's first message has come: as soon as the secret is there that it must prove to
 /// know, or one that looks like it.
-fn begin_scram(core: &mut Core, key: ClientKey, login: Box<Login>, stored: Stored, body: &[u8]) -> Result<(), Refusal> {
+fn begin_scram(core: &mut Core, key: ClientKey, login: Box<Login>, stored: Stored, body: &[u8]) -> Result<(), Error> {
     let (user, secrets) = (&login.introduction.user, &core.shared.secrets);
     let password = match &stored {
         Stored::Scram(_, secret) => {
@@ -162,7 +162,7 @@ fn go_on_with_scram(
     stored: Stored,
     secret: Secret,
     body: &[u8],
-) -> Result<(), Refusal> {
+) -> Result<(), Error> {
     let Some(client) = core.clients.get_mut(key.0) else { return Ok(()) };
     let (mechanism, first) = frontend::sasl_initial(body)?;
     let end_point = client.io.tls().and_then(Cipher::end_point);
@@ -205,15 +205,15 @@ pub fn derived(core: &mut Core, key: ClientKey, secret: &Secret) {
         }
     };
     if let Err(refusal) = outcome {
-        leave::refuse_login(core, key, refusal);
+        leave::fatal(core, key, &refusal);
     }
     sockets::flush_client(core, key);
     turns::give_turn(core, Turn::Client(key));
 }
 
-fn conclude(core: &mut Core, key: ClientKey, login: Login, stored: Stored, right: bool) -> Result<(), Refusal> {
+fn conclude(core: &mut Core, key: ClientKey, login: Login, stored: Stored, right: bool) -> Result<(), Error> {
     if !right {
-        return Err(Refusal::Password(login.introduction.user));
+        return Err(Error::Password(login.introduction.user));
     }
     prove(core, key, login, stored);
     Ok(())

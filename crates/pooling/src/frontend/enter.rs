@@ -12,11 +12,11 @@ use wire::backend::{self, Status};
 use crate::admin::session;
 use crate::backend::{relay, verify};
 use crate::config::{self, AuthType};
+use crate::error::Error;
 use crate::frontend::leave;
 use crate::homes::{CONSOLE, Place};
 use crate::pools::{size, welcome};
 use crate::reactor::{sockets, turns};
-use crate::refusal::Refusal;
 use crate::shared::Message;
 use crate::state::arrival::Arrival;
 use crate::state::client::{Client, Identity, State};
@@ -37,7 +37,7 @@ pub fn enter(core: &mut Core, key: ClientKey) {
     let Some(client) = core.clients.get_mut(key.0) else { return };
     let State::Proven(mut proven) = std::mem::replace(&mut client.state, State::Startup) else { return };
     if let Err(refusal) = take_seat(core, key, &proven) {
-        return leave::refuse_login(core, key, refusal);
+        return leave::fatal(core, key, &refusal);
     }
     let database = &proven.introduction.database;
     let home = if config::is_console(database) {
@@ -45,7 +45,7 @@ pub fn enter(core: &mut Core, key: ClientKey) {
     } else {
         match proven.place.take().map_or_else(|| Place::take(&core.shared.homes, &core.config, database), Ok) {
             Ok(place) => proven.place.insert(place).worker(),
-            Err(Full) => return leave::refuse_login(core, key, Refusal::FullForDatabase),
+            Err(Full) => return leave::fatal(core, key, &Error::FullForDatabase),
         }
     };
     if home != core.id {
@@ -58,12 +58,12 @@ pub fn enter(core: &mut Core, key: ClientKey) {
         return session::greet_on_console(core, key);
     }
     if let Err(refusal) = enter_database(core, key, *proven) {
-        leave::refuse_login(core, key, refusal);
+        leave::fatal(core, key, &refusal);
     }
 }
 
 /// Counts a client among those who are let in, if it may be.
-fn take_seat(core: &mut Core, key: ClientKey, proven: &Proven) -> Result<(), Refusal> {
+fn take_seat(core: &mut Core, key: ClientKey, proven: &Proven) -> Result<(), Error> {
     let config = &core.config;
     let settings = &config.settings;
     let Some(client) = core.clients.get_mut(key.0) else { return Ok(()) };
@@ -74,15 +74,15 @@ fn take_seat(core: &mut Core, key: ClientKey, proven: &Proven) -> Result<(), Ref
         client.identity.admin =
             proven.own_account || settings.auth_type == AuthType::Any || settings.admin_users.has(user);
         if !client.identity.admin && !settings.stats_users.has(user) {
-            return Err(Refusal::NotOnConsole(user.clone()));
+            return Err(Error::NotOnConsole(user.clone()));
         }
     } else if config.database(database).is_none() {
         if proven.introduction.replication == Some(Replication::Physical) {
-            return Err(Refusal::NoReplication(database.clone()));
+            return Err(Error::NoReplication(database.clone()));
         }
-        return Err(Refusal::NoDatabase(database.clone()));
+        return Err(Error::NoDatabase(database.clone()));
     } else if lock(&core.shared.orders.disabled).contains(database) {
-        return Err(Refusal::Disabled(database.clone()));
+        return Err(Error::Disabled(database.clone()));
     }
     if client.identity.seat.is_taken() {
         return Ok(());
@@ -93,7 +93,7 @@ fn take_seat(core: &mut Core, key: ClientKey, proven: &Proven) -> Result<(), Ref
     client.identity.seat.take(user, console, most, most_of_user)
 }
 
-fn enter_database(core: &mut Core, key: ClientKey, proven: Proven) -> Result<(), Refusal> {
+fn enter_database(core: &mut Core, key: ClientKey, proven: Proven) -> Result<(), Error> {
     let Proven { introduction, secret, client_key, place, .. } = proven;
     let database: Rc<str> = introduction.database.as_str().into();
     let user: Rc<str> = introduction.user.as_str().into();
@@ -122,8 +122,8 @@ fn enter_database(core: &mut Core, key: ClientKey, proven: Proven) -> Result<(),
     client.state = State::Greeting;
     pool.queue.clients += 1;
     pool.queue.unused_since = None;
-    if let Some(why) = pool.why_down(core.now, core.config.settings.server_login_retry.0) {
-        leave::fatal(core, key, "08006", &why);
+    if let Some(error) = pool.why_down(core.now, core.config.settings.server_login_retry.0) {
+        leave::fatal(core, key, &error);
         return Ok(());
     }
     if pool.greetings.welcome.is_some() {
@@ -185,7 +185,7 @@ pub fn greet(core: &mut Core, key: ClientKey) {
     }
     client.session.verified = None;
     let Some(cancel_key) = cancel::new_cancel_key(core, key) else {
-        return leave::refuse_login(core, key, Refusal::Random);
+        return leave::fatal(core, key, &Error::Random);
     };
     let Some(client) = core.clients.get_mut(key.0) else { return };
     backend::write_backend_key_data(client.io.out(), cancel_key.pid, &cancel_key.secret);

@@ -12,6 +12,7 @@ use wire::{Header, header};
 
 use crate::backend::hub;
 use crate::config::PoolMode;
+use crate::error::Error;
 use crate::frontend::messages::{self, pass_on};
 use crate::frontend::{leave, names};
 use crate::pipeline::send;
@@ -41,7 +42,7 @@ pub fn ready_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
         Ok(Some(head)) => head,
         Ok(None) => return Step::More,
         Err(error) => {
-            leave::fatal(core, key, "08P01", &error.to_string());
+            leave::fatal(core, key, &error.into());
             return Step::Took(left.len());
         }
     };
@@ -66,7 +67,7 @@ pub fn ready_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
     match messages::pass_message(core, key, head, left) {
         Ok(count) => Step::Took(count),
         Err(error) => {
-            leave::fatal(core, key, "08P01", &error.to_string());
+            leave::fatal(core, key, &error.into());
             Step::Took(left.len())
         }
     }
@@ -167,7 +168,7 @@ fn needs_no_server(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -
         }
         tag::SYNC | tag::FLUSH | tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL => None,
         other => {
-            leave::fatal(core, key, "08P01", &format!("invalid frontend message type {other}"));
+            leave::fatal(core, key, &Error::MessageType(other));
             Some(Step::Took(left.len()))
         }
     }
@@ -197,7 +198,7 @@ fn is_not_there_yet(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) 
         tag::QUERY => head.body.min(LOOKED_AT),
         tag::PARSE | tag::SYNC | tag::FLUSH => head.body,
         tag::DESCRIBE | tag::CLOSE | tag::EXECUTE if head.body > NAME => {
-            leave::fatal(core, key, "08P01", "the name of a statement or portal is too long");
+            leave::fatal(core, key, &Error::LongStatementName);
             return Some(Step::Took(left.len()));
         }
         tag::DESCRIBE | tag::CLOSE | tag::EXECUTE => head.body,
@@ -205,7 +206,7 @@ fn is_not_there_yet(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) 
             if !is_whole && come.len() <= 2 * NAME {
                 return Some(Step::More);
             }
-            leave::fatal(core, key, "08P01", "malformed Bind");
+            leave::fatal(core, key, &Error::MalformedBind);
             return Some(Step::Took(left.len()));
         }
         _ => 0,

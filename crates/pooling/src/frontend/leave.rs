@@ -6,37 +6,33 @@ use crate::model::client::Discard;
 use crate::model::keys::ClientKey;
 use crate::model::relay::Relay;
 use crate::model::turn::{After, Turn};
-use wire::backend::{self, Status};
+use wire::backend::Status;
 
+use crate::error::{Error, Severity};
 use crate::pipeline::connection;
 use crate::pools::checkin;
 use crate::reactor::{sockets, turns};
-use crate::refusal::Refusal;
 use crate::state::Core;
 use crate::state::client::State as ClientState;
 use crate::sync::lock;
 
 /// Answers the statement that a client waits to send with an error; the client stays connected.
-pub fn refuse(core: &mut Core, key: ClientKey, code: &str, message: &str) {
+pub fn refuse(core: &mut Core, key: ClientKey, error: &Error) {
     let Some(client) = core.clients.get_mut(key.0) else { return };
     if client.login_phase().is_some() {
-        return turns::later(core, After::LookupRefused(key, message.to_owned()));
+        return turns::later(core, After::LookupRefused(key, error.to_string()));
     }
     if !client.is_ready() {
-        fatal(core, key, code, message);
-        return;
+        return fatal(core, key, error);
     }
     client.checkout.stop_waiting();
     client.checkout.needs_own = false;
     client.deeds.errors += 1;
     // One error ends a unit, however many would come.
     if std::mem::replace(&mut client.input.discard, Discard::Unit) == Discard::No {
-        backend::write_error(client.io.out(), "ERROR", code, message);
+        error.write(client.io.out(), Severity::Error);
     }
-    count_error(core, code);
-    if core.config.settings.log_pooler_errors {
-        crate::warning!(of core.name_client(key); "{code} {message}");
-    }
+    note(core, key, error);
     if let Some(pool) =
         core.clients.get(key.0).and_then(|client| client.route.pool).and_then(|key| core.pools.get_mut(key.0))
     {
@@ -47,7 +43,7 @@ pub fn refuse(core: &mut Core, key: ClientKey, code: &str, message: &str) {
 }
 
 /// Tells a client why it is closed, and closes it.
-pub fn fatal(core: &mut Core, key: ClientKey, code: &str, message: &str) {
+pub fn fatal(core: &mut Core, key: ClientKey, error: &Error) {
     let Some(client) = core.clients.get_mut(key.0) else { return };
     if matches!(client.state, ClientState::Closing) {
         return;
@@ -55,13 +51,9 @@ pub fn fatal(core: &mut Core, key: ClientKey, code: &str, message: &str) {
     let within = |relay: &Relay| !relay.is_between_messages();
     if matches!(client.state, ClientState::Relay) && client.relay.as_deref().is_some_and(within) {
         // In the middle of a message of its server nothing can be said that would be understood.
-        return close_client(core, key, message);
+        return close_client(core, key, &error.to_string());
     }
-    backend::write_error(client.io.out(), "FATAL", code, message);
-    count_error(core, code);
-    if core.config.settings.log_pooler_errors {
-        crate::warning!(of core.name_client(key); "{code} {message}");
-    }
+    tell(core, key, error, Severity::Fatal);
     let_go(core, key);
 }
 
@@ -149,17 +141,17 @@ fn leave(core: &mut Core, key: ClientKey) {
     turns::later(core, if usable { After::Free(server_key) } else { After::Close(server_key, why) });
 }
 
-/// Tells a client why it is not let in.
-pub fn refuse_login(core: &mut Core, key: ClientKey, refusal: Refusal) {
-    fatal(core, key, refusal.code(), &refusal.to_string());
+/// Tells a client of an error of the pooler's own.
+pub fn tell(core: &mut Core, key: ClientKey, error: &Error, severity: Severity) {
+    let Some(client) = core.clients.get_mut(key.0) else { return };
+    error.write(client.io.out(), severity);
+    note(core, key, error);
 }
 
-/// Counts an error that the pooler itself tells a client.
-fn count_error(core: &mut Core, code: &str) {
-    match core.lifecycle.errors.get_mut(code) {
-        Some(count) => *count += 1,
-        None => {
-            core.lifecycle.errors.insert(code.to_owned(), 1);
-        }
+/// Counts and logs an error that the pooler itself tells a client.
+fn note(core: &mut Core, key: ClientKey, error: &Error) {
+    *core.lifecycle.errors.entry((error.sqlstate().to_owned(), error.blame())).or_default() += 1;
+    if core.config.settings.log_pooler_errors {
+        crate::warning!(of core.name_client(key); "{} {error}", error.sqlstate());
     }
 }

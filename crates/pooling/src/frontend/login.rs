@@ -2,7 +2,7 @@
 //!
 //! A client proves who it is on the worker that accepted it, or on the one that looks its password up. Only then it comes
 //! to the worker of its database, and is told whether it may have that ([`crate::enter`]). Until then all users and
-//! databases look alike to it ([`crate::password`], [`crate::refusal`]).
+//! databases look alike to it ([`crate::password`], [`crate::error`]).
 
 use std::sync::atomic::Ordering;
 
@@ -12,17 +12,17 @@ use wire::startup::Startup;
 
 use crate::admin::account;
 use crate::config::{self, AuthType};
+use crate::error::Error;
 use crate::frontend::{challenge, lookup};
 use crate::hba::{Method, Visitor};
 use crate::io::Peer;
 use crate::password::Stored;
-use crate::refusal::Refusal;
 use crate::state::Core;
 use crate::state::client::Client;
 use crate::state::login::{Introduction, Login, Lookup};
 
 /// Begins a client's login; the worker that it has to go to for that, if it is another one.
-pub fn begin_login(core: &mut Core, key: ClientKey, startup: &Startup<'_>) -> Result<Option<WorkerId>, Refusal> {
+pub fn begin_login(core: &mut Core, key: ClientKey, startup: &Startup<'_>) -> Result<Option<WorkerId>, Error> {
     let config = core.config.clone();
     let settings = &config.settings;
     check_tls(core, key)?;
@@ -33,17 +33,17 @@ pub fn begin_login(core: &mut Core, key: ClientKey, startup: &Startup<'_>) -> Re
     let console = config::is_console(&client.identity.database);
     // Who came before another process took the sockets over has nobody else to turn to.
     if core.shared.orders.ending.load(Ordering::Relaxed) && !console && !core.shared.succession.is_handed_over() {
-        return Err(Refusal::Ending);
+        return Err(Error::Ending);
     }
     let full =
         settings.max_client_conn > 0 && core.shared.counts.clients.load(Ordering::Relaxed) >= settings.max_client_conn;
     // An administrator comes in all the same. Whether it is one is seen when it has proven who it is.
     if full && !console {
-        return Err(Refusal::Full);
+        return Err(Error::Full);
     }
     let Some(client) = core.clients.get(key.0) else { return Ok(None) };
     if console && introduction.replication.is_some() {
-        return Err(Refusal::ReplicationOfConsole);
+        return Err(Error::ReplicationOfConsole);
     }
     let own_account = console && account::is_own_user(client);
     // What a certificate or the system proves needs no password, and without that no user is looked up.
@@ -67,22 +67,20 @@ pub fn begin_login(core: &mut Core, key: ClientKey, startup: &Startup<'_>) -> Re
 }
 
 /// Whether a client that begins a session does so over what is asked for.
-fn check_tls(core: &Core, key: ClientKey) -> Result<(), Refusal> {
+fn check_tls(core: &Core, key: ClientKey) -> Result<(), Error> {
     let Some(client) = core.clients.get(key.0) else { return Ok(()) };
     match client.io.tls() {
         // Without that anybody's TLS could be led here: ALPN says that PostgreSQL is meant.
-        Some(session) if session.is_unnamed() => {
-            Err(Refusal::Protocol("direct TLS without the protocol postgresql by ALPN".to_owned()))
-        }
+        Some(session) if session.is_unnamed() => Err(Error::NoAlpn),
         None if core.config.settings.client_tls_sslmode.requires() && !client.io.socket.is_local() => {
-            Err(Refusal::TlsRequired)
+            Err(Error::TlsRequired)
         }
         _ => Ok(()),
     }
 }
 
 /// How a client has to prove who it is, where that has not been proven already.
-fn method(core: &Core, client: &Client, replication: Option<Replication>) -> Result<AuthType, Refusal> {
+fn method(core: &Core, client: &Client, replication: Option<Replication>) -> Result<AuthType, Error> {
     let config = &core.config;
     let (auth, map) = match config.settings.auth_type {
         AuthType::Hba => method_by_hba(core, client, replication).map(|method| (method.auth, method.map.as_deref()))?,
@@ -91,19 +89,19 @@ fn method(core: &Core, client: &Client, replication: Option<Replication>) -> Res
     let user = &*client.identity.user;
     match auth {
         AuthType::Cert if !certified(client).is_some_and(|name| config.ident.allows(map, name, user)) => {
-            Err(Refusal::Certificate(user.to_owned()))
+            Err(Error::Certificate(user.to_owned()))
         }
         AuthType::Peer if !account::account_of(client).is_some_and(|name| config.ident.allows(map, &name, user)) => {
-            Err(Refusal::Peer(user.to_owned()))
+            Err(Error::Peer(user.to_owned()))
         }
         auth => Ok(auth),
     }
 }
 
-fn method_by_hba<'a>(core: &'a Core, client: &Client, replication: Option<Replication>) -> Result<&'a Method, Refusal> {
+fn method_by_hba<'a>(core: &'a Core, client: &Client, replication: Option<Replication>) -> Result<&'a Method, Error> {
     let config = &core.config;
     let (user, database) = (client.identity.user.to_string(), client.identity.database.to_string());
-    let refusal = Refusal::Hba { user, database };
+    let refusal = Error::Hba { user, database };
     let address = match (client.io.socket.is_local(), &client.identity.peer) {
         (true, _) => None,
         (false, Peer::Tcp(address)) => Some(address.ip()),

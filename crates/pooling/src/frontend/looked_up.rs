@@ -5,11 +5,11 @@ use crate::model::request::Request;
 use crate::model::turn::Turn;
 use wire::{frame, frontend};
 
+use crate::error::Error;
 use crate::frontend::{challenge, leave};
 use crate::password::Stored;
 use crate::pools::{checkin, free};
 use crate::reactor::{sockets, turns};
-use crate::refusal::Refusal;
 use crate::state::Core;
 use crate::state::login::Phase;
 
@@ -62,7 +62,7 @@ pub fn lookup_failed(core: &mut Core, key: ClientKey, why: &str, by_query: bool)
         // Perhaps there is no such database. Nobody is told so without a password.
         end_lookup(core, key, Some(Stored::Nobody));
     } else {
-        leave::refuse_login(core, key, Refusal::LookupFailed);
+        leave::fatal(core, key, &Error::LookupFailed);
     }
 }
 
@@ -79,7 +79,7 @@ fn end_lookup(core: &mut Core, key: ClientKey, stored: Option<Stored>) {
     let stored = stored.unwrap_or(lookup.stored);
     core.shared.secrets.saw(&stored);
     if let Err(refusal) = challenge::looked_up(core, key, login, stored) {
-        leave::refuse_login(core, key, refusal);
+        leave::fatal(core, key, &refusal);
     }
     sockets::flush_client(core, key);
     turns::give_turn(core, Turn::Client(key));

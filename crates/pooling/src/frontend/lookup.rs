@@ -7,10 +7,10 @@
 
 use crate::model::keys::{ClientKey, ServerKey, WorkerId};
 
+use crate::error::Error;
 use crate::frontend::challenge;
 use crate::password::Stored;
 use crate::pools::{checkout, size};
-use crate::refusal::Refusal;
 use crate::state::Core;
 use crate::state::login::{Login, Lookup, Phase};
 
@@ -23,7 +23,7 @@ pub fn looks_up(core: &Core, lookup: &Lookup) -> WorkerId {
 }
 
 /// Begins to look a client's password up.
-pub fn begin_lookup(core: &mut Core, key: ClientKey, login: Box<Login>, lookup: Lookup) -> Result<(), Refusal> {
+pub fn begin_lookup(core: &mut Core, key: ClientKey, login: Box<Login>, lookup: Lookup) -> Result<(), Error> {
     if core.config.database(&lookup.database).is_none() {
         crate::warning!(of core.name_client(key); "auth_dbname: there is no database \"{}\"", lookup.database);
         return challenge::looked_up(core, key, login, Stored::Nobody);
@@ -32,7 +32,7 @@ pub fn begin_lookup(core: &mut Core, key: ClientKey, login: Box<Login>, lookup: 
     let name = (lookup.database.as_str().into(), lookup.user.as_str().into());
     let is_new = unproven && !core.pool_names.contains_key(&name);
     if is_new && core.pools.iter().filter(|(_, pool)| pool.name.unproven).count() >= UNPROVEN {
-        return Err(Refusal::LookupsFull);
+        return Err(Error::LookupsFull);
     }
     let pool_key = size::pool_of(core, &name.0, &name.1);
     if let Some(pool) = core.pools.get_mut(pool_key.0).filter(|_| unproven) {

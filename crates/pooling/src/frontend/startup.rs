@@ -5,10 +5,10 @@ use crate::model::keys::ClientKey;
 use crate::model::turn::{Step, Turn};
 use wire::startup::{self, CancelKey, Packet};
 
+use crate::error::Error;
 use crate::frontend::{enter, leave, login};
 use crate::io::TLS_HANDSHAKE;
 use crate::reactor::turns;
-use crate::refusal::Refusal;
 use crate::shared::Message;
 use crate::state::Core;
 use crate::state::client::State;
@@ -25,7 +25,7 @@ pub fn startup_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
         Ok(Some(read)) => read,
         Ok(None) => return Step::More,
         Err(error) => {
-            leave::refuse_login(core, key, error.into());
+            leave::fatal(core, key, &error.into());
             return Step::Took(left.len());
         }
     };
@@ -33,14 +33,14 @@ pub fn startup_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
         Packet::SslRequest | Packet::GssEncRequest => {
             // What came with the request cannot have been encrypted, and must not be taken for what follows.
             let complaint = match (left.len() > length, plain) {
-                (true, _) => "data came before the answer to a request for encryption",
-                (_, false) => "encryption was asked for within TLS",
+                (true, _) => Error::Injected,
+                (_, false) => Error::EncryptedTwice,
                 _ => {
                     answer_encryption(core, key, &packet);
                     return Step::Took(length);
                 }
             };
-            leave::refuse_login(core, key, Refusal::Protocol(complaint.to_owned()));
+            leave::fatal(core, key, &complaint);
             Step::Took(left.len())
         }
         Packet::Cancel(cancel) => {
@@ -58,7 +58,7 @@ pub fn startup_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
                 Step::Took(left.len())
             }
             Err(refusal) => {
-                leave::refuse_login(core, key, refusal);
+                leave::fatal(core, key, &refusal);
                 Step::Took(left.len())
             }
         },

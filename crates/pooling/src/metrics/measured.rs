@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
 use crate::admin::seen::PoolSeen;
+use crate::error::Blame;
 use crate::metrics::stats::Stats;
 
 /// What one worker has counted.
@@ -8,8 +9,8 @@ use crate::metrics::stats::Stats;
 pub struct Measured {
     /// Its pools, and what each has counted.
     pub pools: Vec<(PoolSeen, Stats)>,
-    /// Errors that the pooler itself told clients, by SQLSTATE.
-    pub errors: BTreeMap<String, u64>,
+    /// Errors that the pooler itself told clients, by SQLSTATE and by whose fault they are.
+    pub errors: BTreeMap<(String, Blame), u64>,
     /// Clients that are logging in.
     pub login_clients: usize,
 }

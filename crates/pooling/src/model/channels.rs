@@ -4,6 +4,7 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::rc::Rc;
 
+use crate::error::Error;
 use classify::Kind;
 
 /// A session listens to no more channels by the hub, nor notes more in a transaction.
@@ -50,18 +51,12 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// The SQLSTATE and the message.
-    pub fn report(self) -> (&'static str, &'static str) {
+    /// What the client is told.
+    pub fn error(self) -> Error {
         match self {
-            Self::Lost => {
-                ("57P01", "the connection that listened for this client is lost: notifications may have been missed")
-            }
-            Self::Full => ("53400", "notifications are missed: too many waited for the client to take them"),
-            Self::Encoding => (
-                "22P05",
-                "a notification with other than ASCII characters is missed: client_encoding was UTF8 at LISTEN and is \
-                 not now",
-            ),
+            Self::Lost => Error::ListenerLost,
+            Self::Full => Error::NotificationsFull,
+            Self::Encoding => Error::NotificationEncoding,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Turns of connections, and what became of the bytes at the front of an input.
 
+use crate::error::Error;
 use crate::model::keys::{ClientKey, PoolKey, ServerKey};
 
 /// A receiver with more than this unsent makes its sender wait.
@@ -60,10 +61,10 @@ pub enum After {
     Hub(PoolKey),
     /// A client has missed notifications.
     Deaf(ClientKey),
-    /// A client has done what its pool does not allow.
-    Expel(ClientKey, &'static str),
+    /// A client has done what its pool does not allow, and is closed.
+    Expel(ClientKey, Box<Error>),
     /// The server of a pool is down: those who wait are told.
-    Refuse(PoolKey, String),
+    Refuse(PoolKey, Box<Error>),
     /// There is no server to look a client's password up on.
     LookupRefused(ClientKey, String),
     /// The connection that listens for the clients of a pool could not be made.

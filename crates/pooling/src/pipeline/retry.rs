@@ -5,6 +5,7 @@ use crate::model::keys::{ClientKey, PoolKey, ServerKey};
 use crate::model::turn::Turn;
 use wire::backend::{self, Status};
 
+use crate::error::{Cause, Error, Severity};
 use crate::frontend::{leave, prepared};
 use crate::monitor::Met;
 use crate::pipeline::connection;
@@ -60,7 +61,7 @@ pub fn retry_units(core: &mut Core, key: ServerKey, client_key: ClientKey, from:
 }
 
 /// A pipelined connection's connection is being closed: who waits for an answer is answered by another server, or told.
-pub fn leave(core: &mut Core, key: ServerKey, code: &str, why: &str) {
+pub fn leave(core: &mut Core, key: ServerKey, cause: &Cause) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
     if !matches!(server.state, State::Pipelined) {
         return;
@@ -77,18 +78,13 @@ pub fn leave(core: &mut Core, key: ServerKey, code: &str, why: &str) {
             connection::disown(core, key, 0);
             end_unit(core, head);
         } else if forwarded && in_message {
-            leave::close_client(core, head, &format!("server connection lost within a message: {why}"));
+            leave::close_client(core, head, &format!("server connection lost within a message: {}", cause.why));
         } else if writes {
             // If it was committed all the same, its client's reads see it.
             freshness::owe(core, head, key);
-            answer_head(
-                core,
-                key,
-                code,
-                &format!("server connection lost, the outcome of the statement is unknown: {why}"),
-            );
+            answer_head(core, key, &Error::OutcomeUnknown(cause.clone()));
         } else if forwarded || tried >= ATTEMPTS {
-            answer_head(core, key, code, &format!("server connection lost while it answered a read: {why}"));
+            answer_head(core, key, &Error::LostInRead(cause.clone()));
         } else if let Some(client) = core.clients.get_mut(head.0) {
             client.checkout.attempts += 1;
         }
@@ -113,18 +109,17 @@ pub fn leave(core: &mut Core, key: ServerKey, code: &str, why: &str) {
 }
 
 /// Answers the unit at the head with an error in the server's place; its late answer is dropped.
-fn answer_head(core: &mut Core, key: ServerKey, code: &str, message: &str) {
+fn answer_head(core: &mut Core, key: ServerKey, error: &Error) {
     let Some(pipeline) = core.servers.get_mut(key.0).and_then(|server| server.pipeline.as_mut()) else { return };
     pipeline.stage.clear();
     prepared::forget_names(core, key, 0);
     let Some(client_key) = connection::disown(core, key, 0) else { return };
-    answer_unit(core, client_key, code, message);
+    answer_unit(core, client_key, error);
 }
 
 /// Answers a unit of a client, the first that it has in its pipelined connection, with an error.
-pub fn answer_unit(core: &mut Core, client_key: ClientKey, code: &str, message: &str) {
-    let Some(client) = core.clients.get_mut(client_key.0) else { return };
-    backend::write_error(client.io.out(), "ERROR", code, message);
+pub fn answer_unit(core: &mut Core, client_key: ClientKey, error: &Error) {
+    leave::tell(core, client_key, error, Severity::Error);
     end_unit(core, client_key);
 }
 

@@ -230,7 +230,7 @@ fn send_down(
             names.extend(client.zip(parse).and_then(|(client, parse)| client.prepared.new_name(&parse)));
         }
         if let Err(error) = messages::pass_message(core, key, head, left) {
-            leave::fatal(core, key, "08P01", &error.to_string());
+            leave::fatal(core, key, &error.into());
             // Half a unit would take the end of its neighbour's for its own.
             turns::doom(core, server_key, "a unit could not be sent whole");
             break;

@@ -29,8 +29,8 @@ fn open_more(core: &mut Core, key: PoolKey) {
     let failure = pool.connections.failure.as_ref().filter(|_| pool.cluster_of.home.is_none());
     let (down, retry) = (failure.is_some(), settings.server_login_retry.0);
     if failure.is_some_and(|failure| failure.holds(core.now, retry)) {
-        if let Some(why) = pool.why_down(core.now, retry) {
-            turns::later(core, After::Refuse(key, why));
+        if let Some(error) = pool.why_down(core.now, retry) {
+            turns::later(core, After::Refuse(key, Box::new(error)));
         }
         return;
     }

@@ -11,6 +11,7 @@ use crate::model::totals::Totals;
 use crate::backend::close;
 use crate::common::PoolName;
 use crate::config::{PoolMode, Seconds};
+use crate::error::Error;
 use crate::frontend::leave;
 use crate::metrics::Stats;
 use crate::pools::size;
@@ -47,14 +48,13 @@ pub fn keep_pools(core: &mut Core) {
         let Some(pool) = core.pools.get(key.0) else { continue };
         match core.config.database(&pool.name.database) {
             None => {
-                let message = format!("database \"{}\" is no longer configured", pool.name.database);
-                wind_up(core, key, "3D000", &message);
+                let error = Error::DatabaseGone(pool.name.database.to_string());
+                wind_up(core, key, &error);
             }
             // Its clients were let in to be that user here, and are not to be any longer.
             Some(entry) if pool.name.user_is_given && entry.user.is_none() => {
-                let message =
-                    format!("user \"{}\" is no longer given for database \"{}\"", pool.name.user, pool.name.database);
-                wind_up(core, key, "57P01", &message);
+                let (user, database) = (pool.name.user.to_string(), pool.name.database.to_string());
+                wind_up(core, key, &Error::UserGone { user, database });
             }
             Some(entry) => {
                 let settings = &core.config.settings;
@@ -66,7 +66,7 @@ pub fn keep_pools(core: &mut Core) {
                 if entry.wildcard && (unused(settings.autodb_idle_timeout) || is_spent(core, pool))
                     || empty && unused(settings.pool_idle_timeout)
                 {
-                    wind_up(core, key, "57P01", "the pool was not used");
+                    wind_up(core, key, &Error::PoolUnused);
                 } else {
                     trim(core, key);
                 }
@@ -103,11 +103,11 @@ fn make_kept_pools(core: &mut Core) {
 
 /// Ends a pool that the configuration does without, or that nobody has used for long: clients that have something
 /// under way finish that before they are told.
-fn wind_up(core: &mut Core, key: PoolKey, code: &str, message: &str) {
+fn wind_up(core: &mut Core, key: PoolKey, error: &Error) {
     let Some(pool) = core.pools.get(key.0) else { return };
     let servers = pool.connections.servers.clone();
     for (_, member) in pool.cluster_of.members.clone() {
-        wind_up(core, member, code, message);
+        wind_up(core, member, error);
     }
     let done: Vec<ClientKey> = core
         .clients
@@ -117,7 +117,7 @@ fn wind_up(core: &mut Core, key: PoolKey, code: &str, message: &str) {
         .map(|(key, _)| ClientKey(key))
         .collect();
     for client in done {
-        leave::fatal(core, client, code, message);
+        leave::fatal(core, client, error);
     }
     close::retire(core, &servers);
     let used = core.clients.iter().any(|(_, client)| client.route.pool == Some(key) || client.route.home == Some(key))
@@ -177,7 +177,7 @@ fn close_retired_sessions(core: &mut Core) {
         .filter_map(|(key, server)| Some((ServerKey(key), server.client()?)))
         .collect();
     for (server, client) in found {
-        leave::fatal(core, client, "57P01", "the server connection was to be closed (server_fast_close)");
+        leave::fatal(core, client, &Error::FastClose);
         if core.servers.get(server.0).is_some_and(|server| server.client().is_none()) {
             close::close_server(core, server, "server_fast_close");
         }

@@ -15,6 +15,7 @@ use balancer::{ServerId, Tried, Want};
 use crate::backend::connect;
 use crate::common::Welcome;
 use crate::config::DefaultRole;
+use crate::error::Error;
 use crate::frontend::leave;
 use crate::pools::limits;
 use crate::reactor::turns;
@@ -147,9 +148,10 @@ fn turn_away(core: &mut Core, home: PoolKey) {
     let Some(pool) = core.pools.get_mut(home.0) else { return };
     let greeting = std::mem::take(&mut pool.queue.greeting);
     let Some(pool) = core.pools.get(home.0) else { return };
-    let message = format!("database \"{}\": {}", pool.name.database, why_unavailable(core, pool));
+    let (database, why) = (pool.name.database.to_string(), why_unavailable(core, pool));
+    let error = Error::NoServerForLogin { database, why };
     for client in greeting {
-        leave::fatal(core, client, "57P03", &message);
+        leave::fatal(core, client, &error);
     }
 }
 

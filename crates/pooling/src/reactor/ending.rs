@@ -3,17 +3,14 @@
 use std::sync::atomic::Ordering;
 
 use crate::model::keys::ClientKey;
-use wire::backend;
 
+use crate::error::{Error, Severity};
 use crate::frontend::leave;
 use crate::reactor::suspend;
 use crate::shared::Ending;
 use crate::state::Core;
 use crate::state::client::{self, Client, State as ClientState};
 use crate::sync::lock;
-
-/// What clients hear when the pooler ends.
-const SHUTTING_DOWN: &str = "the pooler is shutting down";
 
 /// Closes the clients that have nothing under way: the pooler ends. Who looks on by the console may stay.
 pub fn close_idle_clients(core: &mut Core) {
@@ -24,7 +21,7 @@ pub fn close_idle_clients(core: &mut Core) {
     let keys = core.clients.iter().map(|(key, client)| (ClientKey(key), goes(client)));
     let idle: Vec<ClientKey> = keys.filter(|(key, goes)| *goes || drains(core, *key)).map(|(key, _)| key).collect();
     for key in idle {
-        leave::fatal(core, key, "57P01", SHUTTING_DOWN);
+        leave::fatal(core, key, &Error::Ending);
     }
 }
 
@@ -32,7 +29,7 @@ pub fn close_idle_clients(core: &mut Core) {
 pub fn say_goodbye(core: &mut Core) {
     for (_, client) in core.clients.iter_mut() {
         if client.is_ready() || client.is_on_console() {
-            backend::write_error(client.io.out(), "FATAL", "57P01", SHUTTING_DOWN);
+            Error::Ending.write(client.io.out(), Severity::Fatal);
             // What is not sent by now is lost with the process.
             let _ = client.io.flush();
         }

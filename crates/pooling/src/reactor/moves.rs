@@ -12,6 +12,7 @@ use crate::model::statement::Statement;
 use crate::model::turn::Turn;
 use crate::model::vars::Vars;
 
+use crate::error::Error;
 use crate::frontend::leave;
 use crate::pools::{size, welcome};
 use crate::reactor::{sockets, turns};
@@ -173,12 +174,9 @@ pub fn settle_in(core: &mut Core, traveller: Traveller) -> Option<ClientKey> {
     core.clients.insert(client);
     let was_killed = core.pools.get(pool_key.0).is_some_and(|pool| pool.limits.paused) && kills < core.lifecycle.kills;
     if was_killed {
-        leave::fatal(core, key, "57P01", crate::reactor::moves::KILLED);
+        leave::fatal(core, key, &Error::Killed);
         return None;
     }
     turns::give_turn(core, Turn::Client(key));
     Some(key)
 }
-
-/// What clients hear whose database is closed by KILL.
-pub const KILLED: &str = "database was killed by an administrator (KILL)";

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use crate::model::keys::ClientKey;
 
 use crate::admin::account;
+use crate::error::Error;
 use crate::io::Kind;
 use crate::io::MOST_HANDED;
 use crate::reactor::{depart, door, moves};
@@ -18,7 +19,7 @@ use crate::succession::inherited::AFTERWARDS;
 use crate::sync::lock;
 
 /// Gives the listening sockets to who asks for them on the console.
-pub fn hand_over(core: &mut Core, key: ClientKey) -> Result<(), String> {
+pub fn hand_over(core: &mut Core, key: ClientKey) -> Result<(), Error> {
     may_hand_over(core, key)?;
     let metrics = lock(&core.shared.succession.metrics);
     let mut sockets: Vec<(Kind, String, BorrowedFd<'_>)> = core.entrance.door.sockets();
@@ -26,7 +27,7 @@ pub fn hand_over(core: &mut Core, key: ClientKey) -> Result<(), String> {
         sockets.push((Kind::Metrics, metrics.address.clone(), metrics.socket.as_fd()));
     }
     if sockets.len() > MOST_HANDED {
-        return Err(format!("there are more than {MOST_HANDED} sockets to be handed over"));
+        return Err(Error::ManySockets(MOST_HANDED));
     }
     let rows: Vec<(&str, String)> = sockets.iter().map(|(kind, address, _)| (kind.word(), address.clone())).collect();
     let handed: Vec<BorrowedFd<'_>> = sockets.iter().map(|(_, _, socket)| *socket).collect();
@@ -37,10 +38,10 @@ pub fn hand_over(core: &mut Core, key: ClientKey) -> Result<(), String> {
 }
 
 /// Gives the clients that have nothing under way to the process that has taken the sockets over.
-pub fn hand_clients_over(core: &mut Core, key: ClientKey) -> Result<(), String> {
+pub fn hand_clients_over(core: &mut Core, key: ClientKey) -> Result<(), Error> {
     let own = core.clients.get(key.0).is_some_and(|client| account::is_own_user(client) && !client.input.unsynced);
     if !own || !core.shared.succession.is_handed_over() {
-        return Err("TAKEOVER CLIENTS is for the process that has taken the sockets over".to_owned());
+        return Err(Error::ClientsForStranger);
     }
     let travellers = depart::next_heirs(core, key);
     let rows: Vec<Row> = travellers.iter().flat_map(|traveller| depart::describe(core, traveller)).collect();
@@ -59,7 +60,7 @@ pub fn hand_clients_over(core: &mut Core, key: ClientKey) -> Result<(), String> 
 }
 
 /// Another process serves the sockets: this one lets go of them, and ends when its clients have left.
-pub fn handed_over(core: &mut Core, key: ClientKey) -> Result<(), String> {
+pub fn handed_over(core: &mut Core, key: ClientKey) -> Result<(), Error> {
     may_hand_over(core, key)?;
     let own = core.shared.outside.listen_apart(&core.config.settings);
     let own = own.unwrap_or_else(|error| {
@@ -72,7 +73,7 @@ pub fn handed_over(core: &mut Core, key: ClientKey) -> Result<(), String> {
     if let Some(client) = core.clients.get_mut(key.0) {
         write_rows(client.io.out(), paths.map(|path| (AFTERWARDS, path)));
     }
-    door::replace_door(core, own.into_iter().collect()).map_err(|error| error.to_string())?;
+    door::replace_door(core, own.into_iter().collect()).map_err(|error| Error::HandOver(error.to_string()))?;
     core.shared.succession.handed_over.store(true, Ordering::Relaxed);
     if let Some(metrics) = lock(&core.shared.succession.metrics).take() {
         metrics.waker.wake();
@@ -82,19 +83,19 @@ pub fn handed_over(core: &mut Core, key: ClientKey) -> Result<(), String> {
     Ok(())
 }
 
-fn may_hand_over(core: &Core, key: ClientKey) -> Result<(), String> {
+fn may_hand_over(core: &Core, key: ClientKey) -> Result<(), Error> {
     let Some(client) = core.clients.get(key.0) else { return Ok(()) };
     if !account::is_own_user(client) || client.input.unsynced {
-        return Err("TAKEOVER is for howdah-pooler -R, over the Unix socket under the pooler's own account".to_owned());
+        return Err(Error::TakeoverByStranger);
     }
     if core.shared.succession.is_handed_over() {
-        return Err("another process has taken the sockets over".to_owned());
+        return Err(Error::TakenOver);
     }
     if core.shared.orders.ending.load(Ordering::Relaxed) {
-        return Err("the pooler is shutting down".to_owned());
+        return Err(Error::EndsAlready);
     }
     if suspension::is_suspended(&core.shared) || !lock(&core.shared.orders.paused).is_empty() {
-        return Err("the pooler is paused or suspended: RESUME first, or its clients would wait for ever".to_owned());
+        return Err(Error::TakeoverOfHeld);
     }
     Ok(())
 }

@@ -9,13 +9,14 @@ use crate::model::keys::{ClientKey, PoolKey, ServerKey, WorkerId};
 use crate::model::turn::Turn;
 
 use crate::backend::gone;
+use crate::error::Error;
 use crate::frontend::leave;
 use crate::pools::free;
 use crate::reactor::turns;
 use crate::shared::Message;
 use crate::state::Core;
 use crate::state::client::State as ClientState;
-use crate::state::suspension::{LATE, Plan, Suspension, end, is_suspended, of_client, of_server};
+use crate::state::suspension::{Plan, Suspension, end, is_suspended, of_client, of_server};
 use crate::sync::lock;
 
 /// Holds what is at rest; how much is not. The others are closed when they have had their time.
@@ -51,13 +52,14 @@ pub fn suspend(core: &mut Core) -> usize {
 
 /// Closes the clients that are not at rest in time; the servers when it is the turn of these.
 fn close_late(core: &mut Core, plan: Plan<ClientKey, ServerKey>) {
+    let late = Error::NotAtRest.to_string();
     if plan.busy_clients.is_empty() {
-        plan.busy_servers.into_iter().for_each(|key| gone::server_gone(core, key, LATE));
+        plan.busy_servers.into_iter().for_each(|key| gone::server_gone(core, key, &late));
     }
     for key in plan.busy_clients {
         let closing = core.clients.get(key.0).is_some_and(|client| matches!(client.state, ClientState::Closing));
         // Who does not take what it was sent takes no fatal_error either.
-        if closing { leave::close_client(core, key, LATE) } else { leave::fatal(core, key, "57P01", LATE) }
+        if closing { leave::close_client(core, key, &late) } else { leave::fatal(core, key, &Error::NotAtRest) }
     }
 }
 

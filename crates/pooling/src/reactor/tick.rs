@@ -11,6 +11,7 @@ use crate::admin::obey;
 use crate::admin::show::a_second;
 use crate::backend::{addresses, cancel, close, gone, hub, relay};
 use crate::config::{Config, Limits};
+use crate::error::Error;
 use crate::frontend::{accept, leave};
 use crate::homes::CONSOLE;
 use crate::pools::{checks, grow, handover, limits, neighbours, upkeep, welcome};
@@ -76,8 +77,8 @@ enum Due {
     WaitIsOver(&'static str),
     /// The client is told that it waits.
     Notice,
-    /// The client is closed: the SQLSTATE, the limit, and the connection on which its statement is cancelled first.
-    Close(&'static str, &'static str, Option<ServerKey>),
+    /// The client is told that, and closed; and the connection on which its statement is cancelled first.
+    Close(Error, Option<ServerKey>),
     /// What was to be sent to a client that is being closed is given up.
     GiveUp,
 }
@@ -106,9 +107,9 @@ fn tick_clients(core: &mut Core) {
         match due {
             Due::WaitIsOver(limit) => wait_is_over(core, key, limit),
             Due::Notice => tell_of_wait(core, key),
-            Due::Close(code, limit, cancels) => {
+            Due::Close(error, cancels) => {
                 cancels.into_iter().for_each(|server| cancel::cancel_on_server(core, server, None));
-                leave::fatal(core, key, code, limit);
+                leave::fatal(core, key, &error);
             }
             Due::GiveUp => leave::close_client(core, key, "it did not close"),
         }
@@ -124,7 +125,7 @@ fn of_login(now: Instant, config: &Config, client: &Client) -> Option<Due> {
     }
     let late = past(now, client.identity.since, config.settings.client_login_timeout.limit());
     let limit = "client_login_timeout";
-    late.then(|| if waits.is_some() { Due::WaitIsOver(limit) } else { Due::Close("08006", limit, None) })
+    late.then(|| if waits.is_some() { Due::WaitIsOver(limit) } else { Due::Close(Error::LoginTimeout, None) })
 }
 
 /// The limits of a client that has been let in.
@@ -140,22 +141,22 @@ fn of_ready(core: &Core, config: &Config, client: &Client, limits: Limits) -> Op
     }
     let since = client.times.request_since;
     if client.checkout.pipelined().is_some() {
-        return past(since, limits.query).then_some(Due::Close("57014", "query_timeout", None));
+        return past(since, limits.query).then_some(Due::Close(Error::QueryTimeout, None));
     }
     let Some(server) = client.checkout.server().and_then(|server| core.servers.get(server.0)) else {
         // Who listens waits for what is said.
         let idle = client.ears.is_none() && past(since, limits.idle);
-        return idle.then_some(Due::Close("57P05", "client_idle_timeout", None));
+        return idle.then_some(Due::Close(Error::IdleTimeout, None));
     };
     let asks = !server.exchange.requests.is_empty();
     if asks && past(since, limits.query) {
-        return Some(Due::Close("57014", "query_timeout", client.checkout.server()));
+        return Some(Due::Close(Error::QueryTimeout, client.checkout.server()));
     }
     if !asks && server.status != Status::Idle && past(since, limits.idle_transaction) {
-        return Some(Due::Close("25P03", "idle_transaction_timeout", None));
+        return Some(Due::Close(Error::IdleTransactionTimeout, None));
     }
     let long = client.times.transaction_since.is_some_and(|since| past(since, limits.transaction));
-    long.then(|| Due::Close("25P04", "transaction_timeout", client.checkout.server()))
+    long.then(|| Due::Close(Error::TransactionTimeout, client.checkout.server()))
 }
 
 /// Tells a client that it waits.
@@ -169,33 +170,29 @@ fn tell_of_wait(core: &mut Core, key: ClientKey) {
 
 /// A client has waited too long, by this limit. It is told why no server could be had, and stays connected if it has
 /// been let in.
-fn wait_is_over(core: &mut Core, key: ClientKey, limit: &str) {
+fn wait_is_over(core: &mut Core, key: ClientKey, limit: &'static str) {
     let Some(client) = core.clients.get(key.0) else { return };
     let Some(pool) = client.route.pool.and_then(|key| core.pools.get(key.0)) else { return };
-    let (database, user) = (&pool.name.database, &pool.name.user);
-    let (code, why) = if pool.limits.paused {
-        ("53300", format!("database \"{database}\" is paused"))
-    } else if let Some(failure) =
-        pool.connections.failure.as_ref().filter(|_| client.is_ready() && pool.connections.servers.is_empty())
-    {
-        ("08006", format!("the server cannot be reached: {}", failure.why))
+    let database = pool.name.database.to_string();
+    let failure = pool.connections.failure.as_ref();
+    let why = if pool.limits.paused {
+        Error::Paused(database)
+    } else if let Some(failure) = failure.filter(|_| client.is_ready() && pool.connections.servers.is_empty()) {
+        Error::Unreachable(failure.why.clone())
     } else if pool.cluster_of.cluster.is_some() && pool.cluster_of.home.is_none() {
-        // A driver that knows of several poolers goes on to the next.
-        let code = if client.is_ready() { "53300" } else { "57P03" };
-        (code, format!("database \"{database}\": {}", welcome::why_unavailable(core, pool)))
+        let why = welcome::why_unavailable(core, pool);
+        if client.is_ready() { Error::NoServer { database, why } } else { Error::NoServerForLogin { database, why } }
     } else if !client.is_ready() {
-        let met = pool.connections.failure.as_ref().map(|failure| format!(": {}", failure.why)).unwrap_or_default();
-        ("57P03", format!("database \"{database}\": no server connection could be had{met}"))
+        Error::NoneMade { database, met: failure.map(|failure| format!(": {}", failure.why)).unwrap_or_default() }
     } else {
-        let waiting = pool.queue.waiting.len() + pool.queue.sharing.len();
-        let why = format!(
-            "the pool of database \"{database}\" and user \"{user}\" is full: {} server connections, all in use, \
-             {waiting} clients waiting",
-            pool.connections.servers.len(),
-        );
-        ("53300", why)
+        Error::PoolFull {
+            database,
+            user: pool.name.user.to_string(),
+            servers: pool.connections.servers.len(),
+            waiting: pool.queue.waiting.len() + pool.queue.sharing.len(),
+        }
     };
-    leave::refuse(core, key, code, &format!("{limit}: {why}"));
+    leave::refuse(core, key, &Error::Waited { limit, why: Box::new(why) });
 }
 
 fn tick_servers(core: &mut Core) {

@@ -7,9 +7,9 @@ use wire::startup::Startup;
 use wire::{backend, scram};
 
 use crate::config::{self, AuthType, Config, Settings};
+use crate::error::Error;
 use crate::homes::Place;
 use crate::password::Stored;
-use crate::refusal::Refusal;
 
 /// A client that has proven who it is and has not been given a place at its database.
 #[derive(Debug)]
@@ -148,16 +148,16 @@ pub struct Introduction {
 
 impl Introduction {
     /// Reads a startup packet.
-    pub fn read(startup: &Startup<'_>, settings: &Settings) -> Result<Self, Refusal> {
-        let user = startup.get("user").filter(|user| !user.is_empty()).ok_or(Refusal::NoUser)?;
+    pub fn read(startup: &Startup<'_>, settings: &Settings) -> Result<Self, Error> {
+        let user = startup.get("user").filter(|user| !user.is_empty()).ok_or(Error::NoUser)?;
         let replication =
-            startup.get("replication").map(Replication::read).transpose().map_err(Refusal::Replication)?.flatten();
+            startup.get("replication").map(Replication::read).transpose().map_err(Error::Replication)?.flatten();
         // Physical replication is of no database: this name stands for it, as libpq has it.
         let unnamed = if replication == Some(Replication::Physical) { "replication" } else { user };
         let database = startup.get("database").filter(|name| !name.is_empty()).unwrap_or(unnamed);
         for (what, name) in [("user", user), ("database", database)] {
             if name.len() > MAX_NAME {
-                return Err(Refusal::LongName { what, most: MAX_NAME });
+                return Err(Error::LongName { what, most: MAX_NAME });
             }
         }
         let mut unknown = Vec::new();
@@ -174,7 +174,7 @@ impl Introduction {
         given.retain(|(name, _)| !settings.ignore_startup_parameters.has(name));
         let is_word = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '.');
         if let Some((name, _)) = given.iter().find(|(name, _)| !is_word(name)) {
-            return Err(Refusal::Parameter { place: "", name: name.clone() });
+            return Err(Error::Parameter { place: "", name: name.clone() });
         }
         let asks_for_more = startup.minor > 2 || startup.minor == 1 || !unknown.is_empty();
         Ok(Self {
@@ -197,7 +197,7 @@ impl Introduction {
 }
 
 /// The parameters in a startup packet's `options`: `-c name=value` and `--name=value`, a backslash before a space.
-pub(crate) fn options_of(text: &str) -> Result<Vec<(String, String)>, Refusal> {
+pub(crate) fn options_of(text: &str) -> Result<Vec<(String, String)>, Error> {
     let mut words: Vec<String> = vec![String::new()];
     let mut characters = text.chars();
     while let Some(character) = characters.next() {
@@ -216,7 +216,7 @@ pub(crate) fn options_of(text: &str) -> Result<Vec<(String, String)>, Refusal> {
             word.strip_prefix("--").or_else(|| word.strip_prefix("-c")).map(str::to_owned)
         };
         let pair = pair.as_deref().and_then(|pair| pair.split_once('='));
-        let (name, value) = pair.ok_or(Refusal::Parameter { place: " in options", name: word })?;
+        let (name, value) = pair.ok_or(Error::Parameter { place: " in options", name: word })?;
         found.push((name.replace('-', "_"), value.to_owned()));
     }
     Ok(found)
@@ -256,7 +256,7 @@ mod tests {
         let long = "x".repeat(MAX_NAME + 1);
         for parameters in [vec![("user", &*long)], vec![("user", "bob"), ("database", &long)]] {
             let refusal = Introduction::read(&Startup { minor: 0, parameters }, &Settings::default()).unwrap_err();
-            assert_eq!(refusal.code(), "08P01");
+            assert_eq!(refusal.sqlstate(), "08P01");
         }
     }
 }

@@ -31,6 +31,7 @@ use crate::model::workload::Workload;
 
 use crate::admin::console::Console;
 use crate::config::Config;
+use crate::error::Blame;
 use crate::io::Network;
 use crate::log::Subject;
 use crate::monitor::ClusterView;
@@ -114,8 +115,8 @@ pub struct Lifecycle {
     pub suspension: Suspension,
     /// What it has done since it told others last how busy it is.
     pub workload: Workload,
-    /// Errors of our own that clients were told, by SQLSTATE.
-    pub errors: BTreeMap<String, u64>,
+    /// Errors of our own that clients were told, by SQLSTATE and by whose fault they are.
+    pub errors: BTreeMap<(String, Blame), u64>,
     /// The questions of console clients that other workers are answering.
     pub console: Console,
 }

@@ -16,6 +16,7 @@ use balancer::ServerId;
 
 use crate::common::Membership;
 use crate::config::PoolMode;
+use crate::error::Error;
 use crate::metrics::Stats;
 use crate::state::client::Client;
 
@@ -214,10 +215,10 @@ impl Pool {
 
     /// What those hear who come while the server cannot be reached and it is too early for another attempt; `longest` is
     /// `server_login_retry`. None while the pool has server connections: they may serve others still.
-    pub fn why_down(&self, now: Instant, longest: Duration) -> Option<String> {
+    pub fn why_down(&self, now: Instant, longest: Duration) -> Option<Error> {
         let failure = self.connections.failure.as_ref().filter(|failure| failure.holds(now, longest))?;
         (self.cluster_of.home.is_none() && !self.limits.paused && self.common.total() == 0)
-            .then(|| format!("server login has been failing, cached error: {} (server_login_retry)", failure.why))
+            .then(|| Error::Failing(failure.why.clone()))
     }
 
     /// Server connections that may be here: those that are, and those that there is room for.

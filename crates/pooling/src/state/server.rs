@@ -16,6 +16,7 @@ use wire::startup::CancelKey;
 use crate::catalog::Definition;
 use crate::common::Permit;
 use crate::config::SslMode;
+use crate::error::Cause;
 use crate::io::Io;
 use crate::monitor::address::Address;
 
@@ -137,8 +138,8 @@ pub struct Life {
     pub retire: bool,
     /// Why it is to be closed, once its input has been worked on.
     pub doomed: Option<String>,
-    /// The error with which it said that it ends, or by which its login has failed: SQLSTATE and message.
-    pub fatal_error: Option<(String, String)>,
+    /// The error with which it said that it ends, or by which its login has failed.
+    pub fatal_error: Option<Cause>,
     /// TLS could not be agreed on, which another attempt will not mend.
     pub refused: bool,
     /// A login that is tried once more over the connection that is being made.
@@ -213,7 +214,7 @@ impl Server {
     /// (57P0x), or it is full (53xxx).
     pub fn may_come_back(&self) -> bool {
         match &self.life.fatal_error {
-            Some((code, _)) => code.starts_with("57P0") || code.starts_with("53"),
+            Some(Cause { sqlstate, .. }) => sqlstate.starts_with("57P0") || sqlstate.starts_with("53"),
             None => !self.life.refused,
         }
     }

@@ -9,9 +9,6 @@ use crate::state::client::{Client, State as ClientState};
 use crate::state::server::{Server, State};
 use crate::sync::lock;
 
-/// What those hear who are not at rest in time.
-pub const LATE: &str = "the pooler is suspended, and the connection was not at rest in time (suspend_timeout)";
-
 /// How far a worker is with it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Suspension {

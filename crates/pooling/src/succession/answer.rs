@@ -6,6 +6,7 @@ use crate::model::keys::ClientKey;
 use crate::model::slots::Slots;
 use wire::backend::{self, ColumnType, Status};
 
+use crate::error::Error;
 use crate::state::adopted::Row;
 use crate::state::client::Client;
 
@@ -45,12 +46,14 @@ pub fn send_with(
     key: ClientKey,
     answer: &[u8],
     handed: &[BorrowedFd<'_>],
-) -> Result<(), String> {
-    let Some(client) = clients.get_mut(key.0) else { return Err("the other process has ended".to_owned()) };
-    let text = |error: std::io::Error| format!("cannot hand the sockets over: {error}");
+) -> Result<(), Error> {
+    let Some(client) = clients.get_mut(key.0) else {
+        return Err(Error::HandOver("the other process has ended".to_owned()));
+    };
+    let text = |error: std::io::Error| Error::HandOver(format!("cannot hand the sockets over: {error}"));
     client.io.flush().map_err(text)?;
     if client.io.pending() > 0 {
-        return Err("the other process has not read the previous answers".to_owned());
+        return Err(Error::HandOver("the other process has not read the previous answers".to_owned()));
     }
     let sent = client.io.socket.write_with(answer, handed).map_err(text)?;
     client.io.out().extend_from_slice(answer.get(sent..).unwrap_or_default());

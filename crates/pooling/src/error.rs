@@ -1,0 +1,584 @@
+//! What the pooler itself tells clients: each situation in its words, with its SQLSTATE, whose fault it is, and whether
+//! asking again may help.
+//!
+//! What is told before a client has proven who it is must not depend on whether the user or the database exists.
+//! docs/reference/pooler-errors.md is made from this file.
+
+use thiserror::Error as ThisError;
+use wire::backend;
+
+/// Why a server connection has ended: the server's last words, or what became of its socket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cause {
+    /// The SQLSTATE.
+    pub sqlstate: String,
+    /// The words.
+    pub why: String,
+}
+
+impl Cause {
+    /// The connection was lost without a word of the server's.
+    pub fn connection(why: &str) -> Self {
+        Self { sqlstate: "08006".to_owned(), why: why.to_owned() }
+    }
+
+    /// The pooler has closed the connection.
+    pub fn shutdown(why: &str) -> Self {
+        Self { sqlstate: "57P01".to_owned(), why: why.to_owned() }
+    }
+}
+
+/// Whose fault an error is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Blame {
+    /// The client has asked for what cannot be had, or has not kept to the protocol.
+    Client,
+    /// A server has failed, or cannot be reached.
+    Server,
+    /// An administrator has ordered it.
+    Administrator,
+    /// A limit of the configuration is reached.
+    Limit,
+    /// The machine of the pooler does not give what is needed.
+    Machine,
+}
+
+impl Blame {
+    /// Its name in metrics and in the reference.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Server => "server",
+            Self::Administrator => "administrator",
+            Self::Limit => "limit",
+            Self::Machine => "machine",
+        }
+    }
+}
+
+/// What the pooler itself tells a client.
+#[derive(Debug, Clone, PartialEq, Eq, ThisError)]
+pub enum Error {
+    // The protocol.
+    /// What the client sent is not the protocol.
+    #[error("{0}")]
+    Protocol(wire::Error),
+    /// A message of a type that clients do not send.
+    #[error("invalid frontend message type {0}")]
+    MessageType(u8),
+    /// A Bind whose names cannot be read.
+    #[error("malformed Bind")]
+    MalformedBind,
+    /// The name in a Describe, Close or Execute is longer than any that is kept.
+    #[error("the name of a statement or portal is too long")]
+    LongStatementName,
+    /// A message of a client of the console is longer than any command.
+    #[error("the message is too long for the console")]
+    LongCommand,
+
+    // Logins.
+    /// Bytes that somebody may have put before those of TLS.
+    #[error("data came before the answer to a request for encryption")]
+    Injected,
+    /// A request for encryption on a connection that is encrypted.
+    #[error("encryption was asked for within TLS")]
+    EncryptedTwice,
+    /// TLS that was begun at once does not say that PostgreSQL's protocol is meant.
+    #[error("direct TLS without the protocol postgresql by ALPN")]
+    NoAlpn,
+    /// Something else came where the client had to answer for its password.
+    #[error("expected a password")]
+    NoPasswordMessage,
+    /// The startup packet names no user.
+    #[error("no PostgreSQL user name specified in startup packet")]
+    NoUser,
+    /// A name is longer than any that exists.
+    #[error("the name of the {what} is longer than {most} bytes")]
+    LongName {
+        /// Of what.
+        what: &'static str,
+        /// How long it may be.
+        most: usize,
+    },
+    /// A parameter of the startup packet cannot be had.
+    #[error("unsupported startup parameter{place}: {name}")]
+    Parameter {
+        /// Where it stood, beside the packet itself.
+        place: &'static str,
+        /// Its name.
+        name: String,
+    },
+    /// The client asked for a kind of replication connection that there is not.
+    #[error("invalid value for parameter \"replication\": \"{0}\": expected database or a Boolean")]
+    Replication(String),
+    /// The client asked for a replication connection to the console.
+    #[error("the console takes no replication connections")]
+    ReplicationOfConsole,
+    /// The client asked for physical replication, which names no database, and no entry says where that leads.
+    #[error(
+        "no such database: {0}: connections of physical replication need an entry of this name under the databases, or *, \
+         which says where they lead"
+    )]
+    NoReplication(String),
+    /// The client came without TLS, which `client_tls_sslmode` asks for.
+    #[error("SSL required")]
+    TlsRequired,
+    /// The HBA file keeps the client out.
+    #[error("no line of the HBA file lets user \"{user}\" in to \"{database}\" from here")]
+    Hba {
+        /// Who wants to come in.
+        user: String,
+        /// To which database.
+        database: String,
+    },
+    /// The client has not proven who it is, or there is no such user.
+    #[error("password authentication failed for user \"{0}\"")]
+    Password(String),
+    /// The client has shown no certificate that proves who it is.
+    #[error("certificate authentication failed for user \"{0}\"")]
+    Certificate(String),
+    /// The account at the other end of the Unix socket is not that of the user.
+    #[error("peer authentication failed for user \"{0}\"")]
+    Peer(String),
+    /// `auth_query` has failed.
+    #[error("the password cannot be looked up at present, the pooler's log says why")]
+    LookupFailed,
+    /// Passwords are being looked up in too many databases that are not known to exist.
+    #[error("too many logins to databases that have not been used lately")]
+    LookupsFull,
+    /// There are `max_client_conn` clients.
+    #[error("no more connections allowed (max_client_conn)")]
+    Full,
+    /// There are `max_user_client_connections` of the user.
+    #[error("client connections exceeded (max_user_client_connections)")]
+    FullForUser,
+    /// There are `max_db_client_connections` of the database.
+    #[error("client connections exceeded (max_db_client_connections)")]
+    FullForDatabase,
+    /// The configuration has no such database.
+    #[error("no such database: {0}")]
+    NoDatabase(String),
+    /// The database was closed by DISABLE.
+    #[error("database \"{0}\" is disabled")]
+    Disabled(String),
+    /// The console is not for this user.
+    #[error("not allowed: user \"{0}\" is in neither admin_users nor stats_users")]
+    NotOnConsole(String),
+    /// The operating system gives no random bytes.
+    #[error("no random bytes from the operating system")]
+    Random,
+    /// The login took longer than `client_login_timeout`.
+    #[error("client_login_timeout")]
+    LoginTimeout,
+    /// A server does not take what the client has asked for in its startup packet; told by the server's own error.
+    #[error("{}", .0.why)]
+    StartupRefused(Cause),
+
+    // Server connections that are waited for.
+    /// The client has waited as long as a limit allows.
+    #[error("{limit}: {why}")]
+    Waited {
+        /// The setting.
+        limit: &'static str,
+        /// What it has waited for.
+        why: Box<Error>,
+    },
+    /// The database was stopped by PAUSE.
+    #[error("database \"{0}\" is paused")]
+    Paused(String),
+    /// Connections of the pool are all in use.
+    #[error(
+        "the pool of database \"{database}\" and user \"{user}\" is full: {servers} server connections, all in use, \
+         {waiting} clients waiting"
+    )]
+    PoolFull {
+        /// The database of the pool.
+        database: String,
+        /// Its user.
+        user: String,
+        /// Server connections that it has.
+        servers: usize,
+        /// Clients that wait.
+        waiting: usize,
+    },
+    /// The last attempt to connect to the server has failed, while a client waited.
+    #[error("the server cannot be reached: {0}")]
+    Unreachable(String),
+    /// No server of a database that is on several will do for a statement.
+    #[error("database \"{database}\": {why}")]
+    NoServer {
+        /// The database.
+        database: String,
+        /// What is known of its servers.
+        why: String,
+    },
+    /// No server of a database that is on several will do for a login: a driver that knows of several poolers goes on to
+    /// the next.
+    #[error("database \"{database}\": {why}")]
+    NoServerForLogin {
+        /// The database.
+        database: String,
+        /// What is known of its servers.
+        why: String,
+    },
+    /// No connection was made while a login waited.
+    #[error("database \"{database}\": no server connection could be had{met}")]
+    NoneMade {
+        /// The database.
+        database: String,
+        /// What the last attempt has met, behind a colon.
+        met: String,
+    },
+    /// An attempt to connect to the server has failed.
+    #[error("cannot connect to the server: {0}")]
+    CannotConnect(String),
+    /// Attempts to connect have failed, and it is too early for another.
+    #[error("server login has been failing, cached error: {0} (server_login_retry)")]
+    Failing(String),
+    /// The statement was given to one server connection after another, and none could be prepared for it.
+    #[error("the statement was not sent, no server connection could be prepared: {}", .0.why)]
+    NotPrepared(Cause),
+    /// A server does not take what the client has set.
+    #[error("cannot set a client's parameters on a server: {}", .0.why)]
+    SettingsRefused(Cause),
+
+    // Server connections that are lost.
+    /// The connection that the session was on is lost.
+    #[error("server connection lost: {}", .0.why)]
+    Lost(Cause),
+    /// The connection that the session was on is lost, in a transaction.
+    #[error("server connection lost in a transaction: {}", .0.why)]
+    LostInTransaction(Cause),
+    /// The connection that the session was on had to be closed, since the session could not be brought in line.
+    #[error("server connection closed: {0}")]
+    Closed(String),
+    /// The connection is lost that a read was on, and the read was asked again already, or is answered in part.
+    #[error("server connection lost while it answered a read: {}", .0.why)]
+    LostInRead(Cause),
+    /// The connection is lost that a statement was on: whether it was done nobody knows.
+    #[error("server connection lost, the outcome of the statement is unknown: {}", .0.why)]
+    OutcomeUnknown(Cause),
+    /// The server connection of a replication client is lost, or could not be made.
+    #[error("replication connection: {}", .0.why)]
+    ReplicationLost(Cause),
+    /// The connection is lost by which the client listened with others.
+    #[error("the connection that listened for this client is lost: notifications may have been missed")]
+    ListenerLost,
+
+    // Sessions.
+    /// The client has cancelled its statement.
+    #[error("canceling statement due to user request")]
+    Cancelled,
+    /// The statement took longer than `query_timeout`.
+    #[error("query_timeout")]
+    QueryTimeout,
+    /// The transaction took longer than `transaction_timeout`.
+    #[error("transaction_timeout")]
+    TransactionTimeout,
+    /// The client asked for nothing within a transaction for `idle_transaction_timeout`.
+    #[error("idle_transaction_timeout")]
+    IdleTransactionTimeout,
+    /// The client asked for nothing for `client_idle_timeout`.
+    #[error("client_idle_timeout")]
+    IdleTimeout,
+    /// The client has opened a transaction block where each statement may go to another server connection.
+    #[error("transaction blocks not allowed in statement pooling mode")]
+    NoBlocks,
+    /// The client has not taken the notifications that were kept for it.
+    #[error("notifications are missed: too many waited for the client to take them")]
+    NotificationsFull,
+    /// A notification cannot be told in the encoding that the client has set since its LISTEN.
+    #[error(
+        "a notification with other than ASCII characters is missed: client_encoding was UTF8 at LISTEN and is not now"
+    )]
+    NotificationEncoding,
+
+    // Orders.
+    /// The pooler ends.
+    #[error("the pooler is shutting down")]
+    Ending,
+    /// The client was not at rest when SUSPEND had waited for `suspend_timeout`.
+    #[error("the pooler is suspended, and the connection was not at rest in time (suspend_timeout)")]
+    NotAtRest,
+    /// KILL has closed the clients of the database.
+    #[error("database was killed by an administrator (KILL)")]
+    Killed,
+    /// KILL_CLIENT has closed the client.
+    #[error("client was killed by an administrator (KILL_CLIENT)")]
+    KilledClient,
+    /// A RELOAD has taken the database away.
+    #[error("database \"{0}\" is no longer configured")]
+    DatabaseGone(String),
+    /// A RELOAD has taken the user away that the entry of the database gave to all clients.
+    #[error("user \"{user}\" is no longer given for database \"{database}\"")]
+    UserGone {
+        /// The user.
+        user: String,
+        /// The database.
+        database: String,
+    },
+    /// A pool ends that was not used for `autodb_idle_timeout` or `pool_idle_timeout`.
+    #[error("the pool was not used")]
+    PoolUnused,
+    /// The server connection of a session was to be closed, which `server_fast_close` does between transactions.
+    #[error("the server connection was to be closed (server_fast_close)")]
+    FastClose,
+
+    // The console.
+    /// There is no such command.
+    #[error("invalid command '{0}', use SHOW HELP;")]
+    NoCommand(String),
+    /// There is nothing of this name to be shown.
+    #[error("unsupported SHOW command '{0}', use SHOW HELP;")]
+    NothingToShow(String),
+    /// A command lacks a word.
+    #[error("{verb} needs {what}")]
+    Needs {
+        /// The command.
+        verb: String,
+        /// What it lacks.
+        what: &'static str,
+    },
+    /// A word of a command is none that it takes.
+    #[error("{verb} takes {what}")]
+    Takes {
+        /// The command.
+        verb: &'static str,
+        /// What it takes.
+        what: &'static str,
+    },
+    /// The user may look only.
+    #[error("admin access needed")]
+    NotAdmin,
+    /// A command names a database that there is not.
+    #[error("no such database: {0}")]
+    NoDatabaseToOrder(String),
+    /// KILL_CLIENT names nobody.
+    #[error("no client has the id {0} (SHOW CLIENTS shows them)")]
+    NoClient(u64),
+    /// An Execute or a Bind names a command that was not prepared.
+    #[error("there is no such prepared statement")]
+    NoPrepared,
+    /// An Execute before a Bind.
+    #[error("there is no such portal")]
+    NoPortal,
+    /// SUSPEND, PAUSE or KILL while all is suspended.
+    #[error("already suspended")]
+    AlreadySuspended,
+    /// PAUSE or KILL while all is paused.
+    #[error("already paused")]
+    AlreadyPaused,
+    /// SUSPEND while a database is paused.
+    #[error("cannot suspend while databases are paused")]
+    PausedInPart,
+    /// RESUME of a database that is not paused.
+    #[error("database {0} is not paused")]
+    NotPaused(String),
+    /// RESUME while nothing is paused.
+    #[error("the pooler is neither paused nor suspended")]
+    NothingToResume,
+    /// A command that makes no sense while the pooler ends.
+    #[error("the pooler is shutting down")]
+    EndsAlready,
+    /// RESUME came while a PAUSE waited.
+    #[error("PAUSE was ended by RESUME before it was complete")]
+    PauseEnded,
+    /// SET of a setting that there is not.
+    #[error("there is no setting {0}")]
+    NoSetting(String),
+    /// SET of a setting that needs a restart.
+    #[error("{0} cannot be changed while running")]
+    FixedSetting(String),
+    /// SET to a value that the setting does not take.
+    #[error("{name} = {value}: expected {expected}")]
+    SettingValue {
+        /// The setting.
+        name: String,
+        /// The value.
+        value: String,
+        /// What it takes.
+        expected: &'static str,
+    },
+    /// The configuration, or a file that it names, cannot be used: the old one stays in force.
+    #[error("{0}")]
+    Configuration(String),
+    /// TAKEOVER by somebody else than a new process of the pooler.
+    #[error("TAKEOVER is for howdah-pooler -R, over the Unix socket under the pooler's own account")]
+    TakeoverByStranger,
+    /// TAKEOVER CLIENTS by somebody else than the process that has the sockets.
+    #[error("TAKEOVER CLIENTS is for the process that has taken the sockets over")]
+    ClientsForStranger,
+    /// TAKEOVER when another process has the sockets.
+    #[error("another process has taken the sockets over")]
+    TakenOver,
+    /// TAKEOVER while clients wait for a RESUME.
+    #[error("the pooler is paused or suspended: RESUME first, or its clients would wait for ever")]
+    TakeoverOfHeld,
+    /// There are more listening sockets than one answer can carry.
+    #[error("there are more than {0} sockets to be handed over")]
+    ManySockets(usize),
+    /// The sockets could not be given to the other process.
+    #[error("{0}")]
+    HandOver(String),
+}
+
+/// What is true of an error whatever it names.
+struct Facts {
+    sqlstate: &'static str,
+    blame: Blame,
+    may_retry: bool,
+}
+
+/// Makes a function of a table: SQLSTATE and its name, whose fault, whether to try again, and the errors of which that is
+/// true. The compiler finds an error that has no line, or two.
+macro_rules! facts {
+    ($($sqlstate:literal $condition:ident, $blame:ident, $retry:ident: $($error:ident)+;)+) => {
+        fn facts(&self) -> Facts {
+            match self {
+                $($(Self::$error { .. })|+ => {
+                    Facts { sqlstate: $sqlstate, blame: Blame::$blame, may_retry: stringify!($retry) == "yes" }
+                })+
+            }
+        }
+    };
+}
+
+impl Error {
+    facts! {
+        "08006" connection_failure, Server, yes: LookupFailed Unreachable CannotConnect Failing;
+        "08006" connection_failure, Server, no: Closed;
+        "08006" connection_failure, Limit, yes: LoginTimeout;
+        "08P01" protocol_violation, Client, no: Protocol MessageType MalformedBind LongStatementName LongCommand
+            Injected EncryptedTwice NoAlpn NoPasswordMessage LongName Parameter;
+        "0A000" feature_not_supported, Client, no: ReplicationOfConsole NoBlocks;
+        "22023" invalid_parameter_value, Client, no: Replication;
+        "22P05" untranslatable_character, Client, no: NotificationEncoding;
+        "25P03" idle_in_transaction_session_timeout, Limit, no: IdleTransactionTimeout;
+        "25P04" transaction_timeout, Limit, no: TransactionTimeout;
+        "26000" invalid_sql_statement_name, Client, no: NoPrepared;
+        "28000" invalid_authorization_specification, Client, no: NoUser TlsRequired Hba Certificate Peer;
+        "28P01" invalid_password, Client, no: Password;
+        "34000" invalid_cursor_name, Client, no: NoPortal;
+        "3D000" invalid_catalog_name, Client, no: NoDatabase NoReplication;
+        "3D000" invalid_catalog_name, Administrator, no: DatabaseGone;
+        "42501" insufficient_privilege, Client, no: NotOnConsole NotAdmin;
+        // PgBouncer's console knows no other.
+        "42601" syntax_error, Client, no: NoCommand NothingToShow Needs Takes NoDatabaseToOrder AlreadySuspended
+            AlreadyPaused PausedInPart NotPaused NothingToResume EndsAlready NoSetting FixedSetting SettingValue
+            Configuration TakeoverByStranger ClientsForStranger TakenOver TakeoverOfHeld;
+        "42601" syntax_error, Limit, no: ManySockets;
+        "42601" syntax_error, Machine, yes: HandOver;
+        "42704" undefined_object, Client, no: NoClient;
+        "53300" too_many_connections, Limit, yes: LookupsFull Full FullForUser FullForDatabase PoolFull;
+        "53300" too_many_connections, Administrator, yes: Paused;
+        "53300" too_many_connections, Server, yes: NoServer;
+        "53400" configuration_limit_exceeded, Client, no: NotificationsFull;
+        // Who has cancelled a statement does not want it again.
+        "57014" query_canceled, Client, no: Cancelled;
+        "57014" query_canceled, Limit, no: QueryTimeout;
+        "57014" query_canceled, Administrator, no: PauseEnded;
+        // These are told to clients that have nothing under way.
+        "57P01" admin_shutdown, Administrator, yes: Ending FastClose;
+        "57P01" admin_shutdown, Limit, yes: PoolUnused;
+        "57P01" admin_shutdown, Server, yes: ListenerLost;
+        "57P01" admin_shutdown, Administrator, no: NotAtRest Killed KilledClient UserGone;
+        "57P03" cannot_connect_now, Server, yes: NoServerForLogin NoneMade;
+        "57P03" cannot_connect_now, Administrator, yes: Disabled;
+        "57P05" idle_session_timeout, Limit, yes: IdleTimeout;
+        "58000" system_error, Machine, yes: Random;
+        // A read has changed nothing.
+        "" of_the_server, Server, yes: NotPrepared LostInRead;
+        "" of_the_server, Server, no: Lost LostInTransaction OutcomeUnknown ReplicationLost;
+        "" of_the_server, Client, no: StartupRefused SettingsRefused;
+        "" of_the_reason, Limit, yes: Waited;
+    }
+
+    /// Its SQLSTATE.
+    pub fn sqlstate(&self) -> &str {
+        match self {
+            Self::Waited { why, .. } => why.sqlstate(),
+            Self::StartupRefused(cause)
+            | Self::NotPrepared(cause)
+            | Self::SettingsRefused(cause)
+            | Self::Lost(cause)
+            | Self::LostInTransaction(cause)
+            | Self::LostInRead(cause)
+            | Self::OutcomeUnknown(cause)
+            | Self::ReplicationLost(cause) => &cause.sqlstate,
+            other => other.facts().sqlstate,
+        }
+    }
+
+    /// Whose fault it is.
+    pub fn blame(&self) -> Blame {
+        match self {
+            Self::Waited { why, .. } => why.blame(),
+            other => other.facts().blame,
+        }
+    }
+
+    /// Whether the same login or statement may succeed when it is asked again, and nothing of it was done. Where the
+    /// client is closed, it has to connect again first.
+    pub fn may_retry(&self) -> bool {
+        self.facts().may_retry
+    }
+
+    /// What may help, where its words do not say so.
+    pub fn hint(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::Waited { why, .. } => return why.hint(),
+            Self::Parameter { .. } => "ignore_startup_parameters names those that are passed over",
+            Self::TlsRequired => "connect with sslmode=require",
+            Self::NoDatabase(_) => "databases are entries of the pooler's configuration, \"*\" is for all others",
+            Self::Disabled(_) => "ENABLE on the console opens it again",
+            Self::Paused(_) => "RESUME on the console lets its clients go on",
+            Self::PoolFull { .. } => {
+                "SHOW POOLS and SHOW CLIENTS on the console say who waits, default_pool_size how many connections a pool has"
+            }
+            Self::OutcomeUnknown(_) => "look whether it was done before it is asked again",
+            Self::NoBlocks => "pool_mode = transaction allows them",
+            Self::QueryTimeout | Self::TransactionTimeout | Self::IdleTransactionTimeout | Self::IdleTimeout => {
+                "this is a setting of the pooler, SHOW CONFIG on its console shows its value"
+            }
+            Self::NotAdmin => "admin_users names who may do more than look",
+            Self::NoSetting(_) => "SHOW CONFIG names them all",
+            Self::FixedSetting(_) => "it changes when the pooler is started again, or another takes over from it (-R)",
+            _ => return None,
+        })
+    }
+
+    /// Writes it to a client.
+    pub fn write(&self, out: &mut Vec<u8>, severity: Severity) {
+        backend::write_error_with_hint(out, severity.word(), self.sqlstate(), &self.to_string(), self.hint());
+    }
+}
+
+/// What an error means for the connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Severity {
+    /// It stays.
+    Error,
+    /// It is closed.
+    Fatal,
+}
+
+impl Severity {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Error => "ERROR",
+            Self::Fatal => "FATAL",
+        }
+    }
+}
+
+impl From<wire::Error> for Error {
+    fn from(error: wire::Error) -> Self {
+        match error {
+            wire::Error::Random => Self::Random,
+            other => Self::Protocol(other),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
