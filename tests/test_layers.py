@@ -1,4 +1,6 @@
-"""The files of the pooler use each other in one direction: there is no circle of files."""
+"""What holds for the files of the pooler: they use each other in one direction, the core asks nothing of a system, and
+records stay small enough to be read.
+"""
 
 import re
 from pathlib import Path
@@ -88,6 +90,37 @@ def test_the_core_of_the_pooler_has_no_sockets_threads_files_or_clock() -> None:
         lines = (line for line in text.splitlines() if not line.lstrip().startswith("//"))
         found += [f"{path.relative_to(ROOT)}: {line.strip()}" for line in lines if SYSTEM.search(line)]
     assert not found, "\n".join(found)
+
+
+STRUCT = re.compile(
+    r"^(?P<indent> *)(?:pub(?:\([a-z]+\))? )?struct (?P<name>\w+)[^;({]*\{\n(?P<body>.*?)^(?P=indent)\}", re.M | re.S
+)
+FIELD = re.compile(r"^ *(?:pub(?:\([a-z]+\))? )?(?:r#)?[a-z_]\w*: ", re.M)
+
+
+def records(text: str) -> dict[str, int]:
+    """The structs of a file, and how many fields each has."""
+    text = re.sub(r"^\s*//.*\n", "", text, flags=re.M)
+    return {found["name"]: len(FIELD.findall(found["body"])) for found in STRUCT.finditer(text)}
+
+
+def test_no_record_of_the_pooler_has_more_than_fifteen_fields() -> None:
+    """Fields are grouped by what they are for. Settings are a table, whose struct a macro makes."""
+    found = {
+        f"{path.relative_to(ROOT)}: {name}": fields
+        for crate in ("crates/pooling/src", "pooler/src")
+        for path in (ROOT / crate).rglob("*.rs")
+        for name, fields in records(path.read_text()).items()
+    }
+    assert len(found) > 100 and max(found.values()) > 10, "the structs were read"
+    assert not [f"{name} has {fields}" for name, fields in found.items() if fields > 15]
+
+
+def test_fields_are_counted() -> None:
+    text = (
+        "pub struct A<'a> {\n    /// One: it.\n    pub one: u8,\n    two: Vec<&'a u8>,\n}\nstruct B(u8);\nstruct C;\n"
+    )
+    assert records(text) == {"A": 2}
 
 
 def test_a_circle_is_found() -> None:

@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::error::Error;
 use crate::sync::lock;
 
-/// The counts of connections that limits go by.
+/// The counts of connections that limits go by, and by which connections are told apart.
 #[derive(Debug, Default)]
 pub struct Counts {
     /// Clients that were let in, without those of the console.
@@ -17,6 +17,8 @@ pub struct Counts {
     pub strangers: AtomicUsize,
     /// Whether it was told that there are too many of them, until there are few.
     pub crowded: AtomicBool,
+    /// The id that was given out last.
+    pub last_id: AtomicU64,
     /// Server connections and client connections by user.
     pub by_user: Mutex<HashMap<String, (usize, usize)>>,
 }

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Debug;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -191,8 +191,6 @@ pub struct Shared {
     pub secrets: Secrets,
     /// Who is named in cancel requests.
     pub cancels: Mutex<HashMap<CancelKey, (WorkerId, ClientKey)>>,
-    /// The id that was given out last.
-    pub last_id: AtomicU64,
     /// How many connections there are.
     pub counts: Arc<Counts>,
     /// What clients' logins have taught, for logins to servers.
@@ -232,7 +230,6 @@ impl Shared {
             cancels: Mutex::default(),
             orders: Orders::default(),
             counts: Arc::default(),
-            last_id: AtomicU64::new(0),
             learnt: Mutex::default(),
             succession: Succession::default(),
             resolver: Resolver::default(),
@@ -248,7 +245,7 @@ impl Shared {
 
     /// An id for a connection, of a client or to a server: no other connection has or had it.
     pub fn next_id(&self) -> u64 {
-        self.last_id.fetch_add(1, Ordering::Relaxed) + 1
+        self.counts.last_id.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// Puts a configuration in force; the workers are to be told.

@@ -45,7 +45,7 @@ impl Traveller {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::adopted::Row;
+    use crate::state::adopted::{Choices, Prepared, Row};
 
     fn pair(name: &str, value: &str) -> (String, String) {
         (name.to_owned(), value.to_owned())
@@ -60,12 +60,14 @@ mod tests {
             database: "a b".to_owned(),
             minor: 2,
             age: 9,
-            renamed: true,
-            role: "auto".to_owned(),
+            choices: Choices { role: "auto".to_owned(), ..Choices::default() },
             values: [vec![pair("TimeZone", "a'b")], vec![pair("TimeZone", "")]],
             sets: [vec![pair("role", "SET ROLE x")], vec![pair("my.a", "SET my.a = 'y'")]],
-            statements: vec![(b"s\xff".to_vec(), b"conforming".to_vec(), b"SELECT $1\0\0\x01\0\0\0\x17".to_vec())],
-            unnamed: Some((b"unclear".to_vec(), b"SELECT\0\0\0".to_vec())),
+            prepared: Prepared {
+                statements: vec![(b"s\xff".to_vec(), b"conforming".to_vec(), b"SELECT $1\0\0\x01\0\0\0\x17".to_vec())],
+                unnamed: Some((b"unclear".to_vec(), b"SELECT\0\0\0".to_vec())),
+                renamed: true,
+            },
             learnt: (Some("SCRAM-SHA-256$4096:a$b:c".to_owned()), Some([7; 32])),
             ..Described::default()
         };

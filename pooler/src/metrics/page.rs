@@ -32,35 +32,39 @@ const COUNTS: &[Count] = &[
     ("server_assignments_total", "Times that a server connection was lent to a client.", |totals| {
         totals.assignments as f64
     }),
-    ("client_parses_total", "Named statements that clients have prepared.", |totals| totals.client_parses as f64),
-    ("server_parses_total", "Named statements that were prepared on servers.", |totals| totals.server_parses as f64),
+    ("client_parses_total", "Named statements that clients have prepared.", |totals| {
+        totals.prepared.client_parses as f64
+    }),
+    ("server_parses_total", "Named statements that were prepared on servers.", |totals| {
+        totals.prepared.server_parses as f64
+    }),
     ("asked_again_total", "Pipelined statements that were repeated on another server connection.", |totals| {
-        totals.retried as f64
+        totals.pipelining.retried as f64
     }),
     (
         "reads_awaiting_replay_total",
         "Reads that waited until a replica had replayed the commits that they must see.",
-        |totals| totals.awaited_replay as f64,
+        |totals| totals.reads.awaited_replay as f64,
     ),
     (
         "reads_on_primary_total",
         "Reads that went to the primary, since no replica had replayed the commits that they must see.",
-        |totals| totals.read_on_primary as f64,
+        |totals| totals.reads.on_primary as f64,
     ),
     (
         "connections_handed_over_total",
         "Server connections that one worker of the pooler has handed to another, whose clients had waited longer.",
-        |totals| totals.handed_over as f64,
+        |totals| totals.moved.connections as f64,
     ),
     ("clients_moved_total", "Clients that have moved from one worker of the pooler to another.", |totals| {
-        totals.clients_moved as f64
+        totals.moved.clients as f64
     }),
     ("refused_total", "Statements that the pooler refused and sent to no server.", |totals| totals.refused as f64),
-    ("binds_total", "Named statements that clients have bound.", |totals| totals.binds as f64),
+    ("binds_total", "Named statements that clients have bound.", |totals| totals.prepared.binds as f64),
     (
         "pipelined_statements_total",
         "Statements that were pipelined with those of other clients on a server connection.",
-        |totals| totals.pipelined as f64,
+        |totals| totals.pipelining.pipelined as f64,
     ),
 ];
 
@@ -83,7 +87,7 @@ const LEVELS: &[Level] = &[
         "pool_longest_wait_seconds",
         "Longest time that a client of the pool has been waiting for a server connection.",
         has_clients,
-        |pool| pool.longest_wait.as_secs_f64(),
+        |pool| pool.clients.longest_wait.as_secs_f64(),
     ),
     ("pool_paused", "Whether the pool is paused.", has_clients, |pool| f64::from(u8::from(pool.paused))),
     ("pool_failing", "Whether the last attempt to connect to a server failed.", has_servers, |pool| {
@@ -200,7 +204,7 @@ fn of_pools(page: &mut Page, pools: &[PoolSeen]) {
     page.metric(&name("pool_clients"), Kind::Gauge, "Clients of a pool, by state.");
     for pool in pools.iter().filter(|pool| has_clients(&pool.part)) {
         for (state, count) in
-            [("active", pool.clients_active), ("idle", pool.clients_idle), ("waiting", pool.clients_waiting)]
+            [("active", pool.clients.active), ("idle", pool.clients.idle), ("waiting", pool.clients.waiting)]
         {
             page.sample(&labels(pool, Some(("state", state))), count);
         }
@@ -208,18 +212,18 @@ fn of_pools(page: &mut Page, pools: &[PoolSeen]) {
     page.metric(&name("pool_servers"), Kind::Gauge, "Server connections of a pool, by state.");
     for pool in pools.iter().filter(|pool| has_servers(&pool.part)) {
         for (state, count) in [
-            ("active", pool.servers_active),
-            ("idle", pool.servers_idle),
-            ("used", pool.servers_used),
-            ("tested", pool.servers_busy),
-            ("login", pool.servers_login),
+            ("active", pool.servers.active),
+            ("idle", pool.servers.idle),
+            ("used", pool.servers.used),
+            ("tested", pool.servers.busy),
+            ("login", pool.servers.login),
         ] {
             page.sample(&labels(pool, Some(("state", state))), count);
         }
     }
     page.metric(&name("unpipelined_statements_total"), Kind::Counter, UNPIPELINED);
     for pool in pools {
-        for (reason, count) in Why::NAMES.iter().zip(pool.totals.unpipelined) {
+        for (reason, count) in Why::NAMES.iter().zip(pool.totals.pipelining.unpipelined) {
             page.sample(&labels(pool, Some(("reason", reason))), count);
         }
     }

@@ -85,25 +85,40 @@ pub(super) struct Probe {
     pub port: u16,
     /// The entry that it belongs to.
     pub entry: Database,
-    /// When the next round begins.
-    pub due: Instant,
-    /// When this round must be over.
-    pub deadline: Instant,
+    /// When it is asked.
+    pub times: Times,
     token: Token,
     state: State,
     io: Option<Io>,
     /// Whether the connection was made in this round.
     fresh: bool,
-    addresses: Vec<Address>,
-    place: usize,
-    /// Addresses of this round that are left to try.
-    left: usize,
-    /// When the connection must have been made and logged in.
-    connect_by: Option<Instant>,
+    at: Places,
     user: usize,
     users_left: usize,
     short: bool,
     asked: Moment,
+}
+
+/// When a server is asked.
+#[derive(Debug)]
+pub(super) struct Times {
+    /// When the next round begins.
+    pub due: Instant,
+    /// When this round must be over.
+    pub deadline: Instant,
+    /// When the connection must have been made and logged in.
+    connect_by: Option<Instant>,
+}
+
+/// Where a server is asked.
+#[derive(Debug)]
+struct Places {
+    /// What its name means.
+    addresses: Vec<Address>,
+    /// The address that is tried, or was reached.
+    place: usize,
+    /// Addresses of this round that are left to try.
+    left: usize,
 }
 
 /// What a probe wants of its keeper.
@@ -138,16 +153,12 @@ impl Probe {
             host: host.to_owned(),
             port,
             entry,
-            due: now,
-            deadline: now,
+            times: Times { due: now, deadline: now, connect_by: None },
             token: Token(key),
             state: State::Resting,
             io: None,
             fresh: false,
-            addresses: Address::literal(host, port).into_iter().collect(),
-            place: 0,
-            left: 0,
-            connect_by: None,
+            at: Places { addresses: Address::literal(host, port).into_iter().collect(), place: 0, left: 0 },
             user: 0,
             users_left: 0,
             short: false,
@@ -180,7 +191,7 @@ impl Probe {
 
     /// Where it was reached.
     pub fn address(&self) -> Option<&Address> {
-        self.io.as_ref().and_then(|_| self.addresses.get(self.place))
+        self.io.as_ref().and_then(|_| self.at.addresses.get(self.at.place))
     }
 
     /// Begins a round.
@@ -196,7 +207,7 @@ impl Probe {
     /// Makes a connection anew, from the name on.
     fn start_over(&mut self, around: &mut Around<'_>) -> Turnout {
         self.fresh = true;
-        self.left = self.addresses.len();
+        self.at.left = self.at.addresses.len();
         if self.has_name() {
             self.state = State::Resolving;
             return Turnout::LookUp;
@@ -210,15 +221,15 @@ impl Probe {
         match found {
             Ok(found) => {
                 let found: Vec<Address> = found.into_iter().map(Address::Tcp).collect();
-                let present = self.addresses.get(self.place).cloned();
+                let present = self.at.addresses.get(self.at.place).cloned();
                 // A connection to where the name does not lead any more is of no use.
                 let place = present.and_then(|present| found.iter().position(|address| *address == present));
                 if place.is_none() && !waited {
                     self.drop_connection(around.network);
                 }
-                self.place = place.unwrap_or(0);
-                self.left = found.len();
-                self.addresses = found;
+                self.at.place = place.unwrap_or(0);
+                self.at.left = found.len();
+                self.at.addresses = found;
                 if waited { self.connect(around) } else { Turnout::Wait }
             }
             Err(error) if waited => {
@@ -232,14 +243,14 @@ impl Probe {
 
     fn connect(&mut self, around: &mut Around<'_>) -> Turnout {
         let limit = around.config.settings.server_connect_timeout.limit();
-        self.connect_by = limit.map(|limit| Instant::now() + limit);
+        self.times.connect_by = limit.map(|limit| Instant::now() + limit);
         self.connect_for(None, around)
     }
 
     /// Connects, to try a login once more where there is one.
     fn connect_for(&mut self, again: Option<Box<Login>>, around: &mut Around<'_>) -> Turnout {
         self.drop_connection(around.network);
-        let Some(address) = self.addresses.get(self.place) else {
+        let Some(address) = self.at.addresses.get(self.at.place) else {
             self.state = State::Resting;
             return Turnout::failed(FailureKind::Unreachable, "no address");
         };
@@ -269,9 +280,9 @@ impl Probe {
     }
 
     fn next_address(&mut self) -> bool {
-        self.left = self.left.saturating_sub(1);
-        self.place = (self.place + 1) % self.addresses.len().max(1);
-        self.left > 0
+        self.at.left = self.at.left.saturating_sub(1);
+        self.at.place = (self.at.place + 1) % self.at.addresses.len().max(1);
+        self.at.left > 0
     }
 
     fn connected(&mut self, around: &mut Around<'_>) -> Turnout {
@@ -495,7 +506,7 @@ impl Probe {
         match self.state {
             // Nobody asked: look at once what has become of the server.
             State::Resting => {
-                self.due = Instant::now();
+                self.times.due = Instant::now();
                 Turnout::Wait
             }
             State::Resolving => Turnout::Wait,
@@ -511,12 +522,12 @@ impl Probe {
     /// When it has to be looked at: the round must be over, or the connection made.
     pub fn limit(&self) -> Instant {
         let connecting = matches!(self.state, State::Connecting(_) | State::Login(_));
-        self.connect_by.filter(|_| connecting).map_or(self.deadline, |limit| limit.min(self.deadline))
+        self.times.connect_by.filter(|_| connecting).map_or(self.times.deadline, |limit| limit.min(self.times.deadline))
     }
 
     /// A limit has passed.
     pub fn late(&mut self, around: &mut Around<'_>) -> Turnout {
-        if Instant::now() < self.deadline {
+        if Instant::now() < self.times.deadline {
             return self.not_connected(
                 &io::Error::new(io::ErrorKind::TimedOut, "no login within server_connect_timeout"),
                 around,

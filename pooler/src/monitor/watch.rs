@@ -85,10 +85,10 @@ impl Watch {
                     if now >= probe.limit() {
                         self.step(key, Probe::late);
                     }
-                } else if now >= probe.due {
+                } else if now >= probe.times.due {
                     let (interval, timeout) = times(&self.config, &probe.entry);
-                    probe.deadline = now + timeout;
-                    probe.due = now + interval;
+                    probe.times.deadline = now + timeout;
+                    probe.times.due = now + interval;
                     self.step(key, Probe::begin);
                 }
             }
@@ -112,7 +112,8 @@ impl Watch {
         if self.probes.is_empty() {
             return None;
         }
-        let moments = self.probes.iter().map(|(_, probe)| if probe.is_busy() { probe.limit() } else { probe.due });
+        let moments =
+            self.probes.iter().map(|(_, probe)| if probe.is_busy() { probe.limit() } else { probe.times.due });
         let next = moments.fold(next_tick, Instant::min);
         // Rounded up: a poll that ends just before the moment would only be made again.
         Some(next.saturating_duration_since(Instant::now()) + Duration::from_millis(1))
@@ -185,7 +186,7 @@ impl Watch {
         let now = Instant::now();
         for (_, probe) in &mut self.probes {
             if which(probe) {
-                probe.due = now;
+                probe.times.due = now;
             }
         }
     }
@@ -219,7 +220,7 @@ impl Watch {
         let now = Instant::now();
         for (_, probe) in &mut self.probes {
             // An interval that has become shorter holds from now on.
-            probe.due = probe.due.min(now + times(&config, &probe.entry).0);
+            probe.times.due = probe.times.due.min(now + times(&config, &probe.entry).0);
         }
         for (name, id, host, port) in wanted {
             let Some(entry) = config.clusters().find(|(other, _)| *other == name).map(|(_, entry)| entry) else {

@@ -33,34 +33,16 @@ pub struct PoolSeen {
     pub part: Part,
     /// Its mode.
     pub mode: &'static str,
-    /// Clients that have a server connection.
-    pub clients_active: usize,
-    /// Clients that have nothing under way.
-    pub clients_idle: usize,
-    /// Clients that wait.
-    pub clients_waiting: usize,
+    /// Its clients.
+    pub clients: ClientsSeen,
+    /// Its server connections.
+    pub servers: ServersSeen,
     /// Server connections that it may have.
     pub size: usize,
     /// Server connections beyond that.
     pub reserve: usize,
     /// Whether the last attempt to connect to a server failed.
     pub failing: bool,
-    /// Server connections that are checked out.
-    pub servers_active: usize,
-    /// Idle ones that were used not long ago.
-    pub servers_idle: usize,
-    /// Idle ones that are checked before they are used again.
-    pub servers_used: usize,
-    /// Those being reset, or held until a cancel request has arrived.
-    pub servers_busy: usize,
-    /// Those whose statement is being cancelled.
-    pub servers_cancelled: usize,
-    /// Those being connected or logging in.
-    pub servers_login: usize,
-    /// Cancel requests that are on their way.
-    pub cancels: usize,
-    /// How long the client that has waited longest has waited.
-    pub longest_wait: Duration,
     /// Counts since the start.
     pub totals: Totals,
     /// Counts of the last whole period.
@@ -69,6 +51,38 @@ pub struct PoolSeen {
     pub paused: bool,
     /// Named statements that its clients share.
     pub statements: usize,
+}
+
+/// The clients of a pool, by what they do.
+#[derive(Debug, Clone, Default)]
+pub struct ClientsSeen {
+    /// Those that have a server connection.
+    pub active: usize,
+    /// Those that have nothing under way.
+    pub idle: usize,
+    /// Those that wait.
+    pub waiting: usize,
+    /// How long the one that has waited longest has waited.
+    pub longest_wait: Duration,
+}
+
+/// The server connections of a pool, by what they do.
+#[derive(Debug, Clone, Default)]
+pub struct ServersSeen {
+    /// Those that are checked out.
+    pub active: usize,
+    /// Idle ones that were used not long ago.
+    pub idle: usize,
+    /// Idle ones that are checked before they are used again.
+    pub used: usize,
+    /// Those being reset, or held until a cancel request has arrived.
+    pub busy: usize,
+    /// Those whose statement is being cancelled.
+    pub cancelled: usize,
+    /// Those being connected or logging in.
+    pub login: usize,
+    /// Cancel requests that are on their way.
+    pub cancels: usize,
 }
 
 impl PoolSeen {
@@ -81,20 +95,20 @@ impl PoolSeen {
 
     /// Adds another part of the same pool.
     fn add(&mut self, other: &Self) {
-        self.clients_active += other.clients_active;
-        self.clients_idle += other.clients_idle;
-        self.clients_waiting += other.clients_waiting;
+        self.clients.active += other.clients.active;
+        self.clients.idle += other.clients.idle;
+        self.clients.waiting += other.clients.waiting;
         self.size += other.size;
         self.reserve += other.reserve;
         self.failing |= other.failing;
-        self.servers_active += other.servers_active;
-        self.servers_idle += other.servers_idle;
-        self.servers_used += other.servers_used;
-        self.servers_busy += other.servers_busy;
-        self.servers_cancelled += other.servers_cancelled;
-        self.servers_login += other.servers_login;
-        self.cancels += other.cancels;
-        self.longest_wait = self.longest_wait.max(other.longest_wait);
+        self.servers.active += other.servers.active;
+        self.servers.idle += other.servers.idle;
+        self.servers.used += other.servers.used;
+        self.servers.busy += other.servers.busy;
+        self.servers.cancelled += other.servers.cancelled;
+        self.servers.login += other.servers.login;
+        self.servers.cancels += other.servers.cancels;
+        self.clients.longest_wait = self.clients.longest_wait.max(other.clients.longest_wait);
         self.totals = self.totals.plus(&other.totals);
         self.period = self.period.plus(&other.period);
         self.paused |= other.paused;
@@ -103,36 +117,36 @@ impl PoolSeen {
 
     /// Whether it has no server connection and the last attempt to make one failed.
     pub fn is_dead(&self) -> bool {
-        self.failing && self.servers_active + self.servers_idle + self.servers_used + self.servers_busy == 0
+        self.failing && self.servers.active + self.servers.idle + self.servers.used + self.servers.busy == 0
     }
 
     /// Counts a client of the pool by what it does.
     pub fn count_client(&mut self, client: &Client, now: Instant) {
         if let Some(since) = client.checkout.waits() {
-            self.clients_waiting += 1;
-            self.longest_wait = self.longest_wait.max(now.saturating_duration_since(since));
+            self.clients.waiting += 1;
+            self.clients.longest_wait = self.clients.longest_wait.max(now.saturating_duration_since(since));
         } else if matches!(client.state, ClientState::Greeting) {
-            self.clients_waiting += 1;
+            self.clients.waiting += 1;
         } else if client.checkout.server().is_some() || client.checkout.pipelined().is_some() {
-            self.clients_active += 1;
+            self.clients.active += 1;
         } else if client.is_ready() {
-            self.clients_idle += 1;
+            self.clients.idle += 1;
         }
     }
 
     /// Counts a server connection of the pool by what it does.
     pub fn count_server(&mut self, server: &Server, is_to_be_checked: bool) {
         if server.cancels.target.is_some() {
-            self.cancels += 1;
+            self.servers.cancels += 1;
             return;
         }
-        self.servers_cancelled += usize::from(server.cancels.under_way > 0);
+        self.servers.cancelled += usize::from(server.cancels.under_way > 0);
         match server.state {
-            State::Connecting | State::Login(_) => self.servers_login += 1,
-            State::Preparing | State::Cancelling => self.servers_busy += 1,
-            State::Idle if is_to_be_checked => self.servers_used += 1,
-            State::Idle => self.servers_idle += 1,
-            State::Active | State::Pipelined | State::Relay | State::Hub => self.servers_active += 1,
+            State::Connecting | State::Login(_) => self.servers.login += 1,
+            State::Preparing | State::Cancelling => self.servers.busy += 1,
+            State::Idle if is_to_be_checked => self.servers.used += 1,
+            State::Idle => self.servers.idle += 1,
+            State::Active | State::Pipelined | State::Relay | State::Hub => self.servers.active += 1,
         }
     }
 }
@@ -174,16 +188,10 @@ pub struct Line {
     pub replication: &'static str,
     /// What it does.
     pub state: &'static str,
-    /// The address on the other side.
-    pub address: (String, u16),
-    /// The address on this side.
-    pub local: (String, u16),
-    /// How long ago it was connected.
-    pub age: Duration,
-    /// How long ago its last request was.
-    pub request_age: Duration,
-    /// How long it has waited.
-    pub wait: Duration,
+    /// Its socket.
+    pub socket: SocketSeen,
+    /// For how long it is there, and does what it does.
+    pub times: TimesSeen,
     /// Whether it will be closed when it is free.
     pub close_needed: bool,
     /// Its id.
@@ -196,14 +204,34 @@ pub struct Line {
     pub application_name: String,
     /// Prepared statements that it has.
     pub statements: usize,
-    /// The file descriptors of its socket, and of the other side's.
+    /// What a client has done.
+    pub deeds: Deeds,
+}
+
+/// For how long a client or a server connection is there.
+#[derive(Debug, Clone)]
+pub struct TimesSeen {
+    /// How long ago it was connected.
+    pub age: Duration,
+    /// How long ago its last request was.
+    pub request_age: Duration,
+    /// How long it has waited.
+    pub wait: Duration,
+}
+
+/// The socket of a client or a server connection.
+#[derive(Debug, Clone)]
+pub struct SocketSeen {
+    /// The address on the other side.
+    pub address: (String, u16),
+    /// The address on this side.
+    pub local: (String, u16),
+    /// Its file descriptor, and that of the other side's socket.
     pub descriptors: (i32, Option<i32>),
     /// Bytes held that came from it, and bytes held for it.
     pub held: (usize, usize),
     /// The version and cipher of TLS; empty without.
     pub tls: String,
-    /// What a client has done.
-    pub deeds: Deeds,
 }
 
 /// What one worker holds.
@@ -237,20 +265,22 @@ mod tests {
             size: 2,
             ..PoolSeen::default()
         };
+        let idle = |idle| ClientsSeen { idle, ..ClientsSeen::default() };
+        let servers = |idle, active| ServersSeen { idle, active, ..ServersSeen::default() };
         let parts = [
-            PoolSeen { clients_idle: 3, size: 0, paused: true, ..part("b", "x", Part::Clients) },
-            PoolSeen { servers_idle: 1, failing: true, ..part("b", "x", Part::Server("one:1".to_owned())) },
-            PoolSeen { servers_active: 2, ..part("b", "x", Part::Server("two:2".to_owned())) },
+            PoolSeen { clients: idle(3), size: 0, paused: true, ..part("b", "x", Part::Clients) },
+            PoolSeen { servers: servers(1, 0), failing: true, ..part("b", "x", Part::Server("one:1".to_owned())) },
+            PoolSeen { servers: servers(0, 2), ..part("b", "x", Part::Server("two:2".to_owned())) },
             part("b", "y", Part::Whole),
             // The same on another worker: they share its size.
-            PoolSeen { clients_idle: 1, ..part("b", "y", Part::Whole) },
+            PoolSeen { clients: idle(1), ..part("b", "y", Part::Whole) },
             part("a", "z", Part::Whole),
         ];
         let wholes = whole_pools(&parts);
         let names: Vec<_> = wholes.iter().map(|pool| (pool.database.as_str(), pool.user.as_str(), pool.size)).collect();
         assert_eq!(names, [("a", "z", 2), ("b", "x", 4), ("b", "y", 2)]);
         let whole = &wholes[1];
-        assert_eq!((whole.clients_idle, whole.servers_idle, whole.servers_active), (3, 1, 2));
+        assert_eq!((whole.clients.idle, whole.servers.idle, whole.servers.active), (3, 1, 2));
         assert!(whole.paused && whole.failing && !whole.is_dead());
     }
 }

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use crate::model::vars::Vars;
 
 use crate::admin::pools;
-use crate::admin::seen::{Line, Snapshot, replication};
-use crate::io::Cipher;
+use crate::admin::seen::{Line, Snapshot, SocketSeen, TimesSeen, replication};
+use crate::io::{Cipher, Io};
 use crate::pools::checks;
 use crate::state::Core;
 use crate::state::client::{Client, State as ClientState};
@@ -31,29 +31,42 @@ pub fn snapshot(core: &Core) -> Snapshot {
 /// A client, unless it is leaving.
 fn client_line(core: &Core, client: &Client) -> Option<Line> {
     let server = client.checkout.server().and_then(|key| core.servers.get(key.0));
-    let local = client.io.socket.local();
     Some(Line {
         kind: "C",
         user: client.identity.user.to_string(),
         database: client.identity.database.to_string(),
         replication: replication(Some(client)),
         state: client_state(client)?,
-        address: (client.identity.peer.host(), client.identity.peer.port()),
-        local: (local.host(), local.port()),
-        age: age(core, client.identity.since),
-        request_age: age(core, client.times.request_since),
-        wait: client.checkout.waits().map(|since| age(core, since)).unwrap_or_default(),
+        socket: socket_seen(
+            &client.io,
+            (client.identity.peer.host(), client.identity.peer.port()),
+            server.map(|server| &server.io),
+        ),
+        times: TimesSeen {
+            age: age(core, client.identity.since),
+            request_age: age(core, client.times.request_since),
+            wait: client.checkout.waits().map(|since| age(core, since)).unwrap_or_default(),
+        },
         close_needed: false,
         id: client.id,
         link: server.map(|server| server.id),
         remote_pid: 0,
         application_name: application_name(core, &client.session.vars),
         statements: client.prepared.statements.len(),
-        descriptors: (client.io.socket.descriptor(), server.map(|server| server.io.socket.descriptor())),
-        held: (client.io.rest.len(), client.io.pending()),
-        tls: client.io.tls().map(Cipher::describe).unwrap_or_default(),
         deeds: client.deeds,
     })
+}
+
+/// A socket, and the one on the other side of the pooler.
+fn socket_seen(io: &Io, address: (String, u16), other: Option<&Io>) -> SocketSeen {
+    let local = io.socket.local();
+    SocketSeen {
+        address,
+        local: (local.host(), local.port()),
+        descriptors: (io.socket.descriptor(), other.map(|other| other.socket.descriptor())),
+        held: (io.rest.len(), io.pending()),
+        tls: io.tls().map(Cipher::describe).unwrap_or_default(),
+    }
 }
 
 /// The state of a client in PgBouncer's words; none for one that is leaving.
@@ -73,7 +86,6 @@ fn client_state(client: &Client) -> Option<&'static str> {
 fn server_line(core: &Core, server: &Server) -> Option<Line> {
     let pool = core.pools.get(server.pool.0)?;
     let client = server.client().and_then(|key| core.clients.get(key.0));
-    let local = server.io.socket.local();
     let host = if server.at.host.is_empty() { "unix" } else { &server.at.host };
     Some(Line {
         kind: "S",
@@ -81,20 +93,18 @@ fn server_line(core: &Core, server: &Server) -> Option<Line> {
         database: pool.name.database.to_string(),
         replication: replication(server.holder.and_then(|key| core.clients.get(key.0))),
         state: server_state(core, server),
-        address: (host.to_owned(), server.at.port),
-        local: (local.host(), local.port()),
-        age: age(core, server.life.since),
-        request_age: age(core, server.life.state_since),
-        wait: Duration::ZERO,
+        socket: socket_seen(&server.io, (host.to_owned(), server.at.port), client.map(|client| &client.io)),
+        times: TimesSeen {
+            age: age(core, server.life.since),
+            request_age: age(core, server.life.state_since),
+            wait: Duration::ZERO,
+        },
         close_needed: server.life.retire,
         id: server.id,
         link: client.map(|client| client.id),
         remote_pid: server.cancels.key.pid,
         application_name: application_name(core, &server.known.session.vars),
         statements: server.known.statements.len(),
-        descriptors: (server.io.socket.descriptor(), client.map(|client| client.io.socket.descriptor())),
-        held: (server.io.rest.len(), server.io.pending()),
-        tls: server.io.tls().map(Cipher::describe).unwrap_or_default(),
         deeds: Deeds::default(),
     })
 }

@@ -266,7 +266,7 @@ fn answered(core: &mut Core, key: ServerKey, tag: u8) {
         if tag == tag::PARSE_COMPLETE
             && let Some(pool) = core.pools.get_mut(server.pool.0)
         {
-            pool.counts.totals.server_parses += 1;
+            pool.counts.totals.prepared.server_parses += 1;
         }
         let client = server.client().and_then(|client| core.clients.get_mut(client.0));
         emit_invented(server, client);

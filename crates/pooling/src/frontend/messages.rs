@@ -233,7 +233,7 @@ fn shared_statement(core: &mut Core, key: ClientKey, parse: &Parse<'_>, renames:
     let lexing = fingerprints::lexing(core, key, parse.query);
     let renewals = fingerprints::fingerprints_of(core, home).map(|fingerprints| fingerprints.knowledge().renewals());
     if let Some(pool) = core.pools.get_mut(member.0) {
-        pool.counts.totals.client_parses += 1;
+        pool.counts.totals.prepared.client_parses += 1;
     }
     // Statements are known by the same names on all servers of a cluster.
     let pool = core.pools.get_mut(home.0)?;
@@ -286,7 +286,7 @@ fn pass_bind(core: &mut Core, key: ClientKey, head: Header, names: frontend::Bin
     let Some((_, server)) = core.pair(key) else { return Ok(head.total()) };
     let pool = server.pool;
     if let Some(pool) = core.pools.get_mut(pool.0) {
-        pool.counts.totals.binds += 1;
+        pool.counts.totals.prepared.binds += 1;
     }
     if renames {
         read_anew(core, key, names.statement);

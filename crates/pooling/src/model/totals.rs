@@ -1,5 +1,6 @@
 //! Counts of what has gone through a pool.
 
+use std::ops::{Add, Sub};
 use std::time::Duration;
 
 use crate::model::fingerprint::Why;
@@ -7,12 +8,6 @@ use crate::model::fingerprint::Why;
 /// Counts of what has gone through a pool.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Totals {
-    /// Statements parsed on servers by the pooler's own doing or the client's.
-    pub server_parses: u64,
-    /// Parses that clients sent.
-    pub client_parses: u64,
-    /// Binds.
-    pub binds: u64,
     /// Transactions.
     pub transactions: u64,
     /// Queries.
@@ -29,72 +24,120 @@ pub struct Totals {
     pub wait_time: Duration,
     /// Times that a server was checked out.
     pub assignments: u64,
+    /// Statements that were refused before a server had them.
+    pub refused: u64,
+    /// Prepared statements.
+    pub prepared: Prepared,
+    /// Units on pipelined connections.
+    pub pipelining: Pipelining,
+    /// Reads that replicas were behind for.
+    pub reads: Reads,
+    /// What went to other workers.
+    pub moved: Moved,
+}
+
+/// Counts of prepared statements.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Prepared {
+    /// Parses that clients sent.
+    pub client_parses: u64,
+    /// Statements parsed on servers by the pooler's own doing or the client's.
+    pub server_parses: u64,
+    /// Binds.
+    pub binds: u64,
+}
+
+/// Counts of units, where connections are pipelined.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Pipelining {
     /// Units that shared a server connection with those of others.
     pub pipelined: u64,
     /// Units that did not, by the reason why.
     pub unpipelined: [u64; Why::COUNT],
     /// Units that were asked again, of another server connection.
     pub retried: u64,
-    /// Reads that waited for a replica to replay what they must see.
+}
+
+/// Counts of reads that must see commits which replicas had not replayed.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Reads {
+    /// Reads that waited for a replica.
     pub awaited_replay: u64,
-    /// Reads that went to the primary since no replica had.
-    pub read_on_primary: u64,
-    /// Statements that were refused before a server had them.
-    pub refused: u64,
-    /// Server connections that were handed to other workers.
-    pub handed_over: u64,
-    /// Clients that have moved to other workers.
-    pub clients_moved: u64,
+    /// Reads that went to the primary since no replica had replayed them.
+    pub on_primary: u64,
+}
+
+/// Counts of what has gone from one worker to another.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Moved {
+    /// Server connections.
+    pub connections: u64,
+    /// Clients.
+    pub clients: u64,
 }
 
 impl Totals {
     /// What has been added since `earlier`.
     pub fn since(&self, earlier: &Self) -> Self {
-        Self {
-            server_parses: self.server_parses - earlier.server_parses,
-            client_parses: self.client_parses - earlier.client_parses,
-            binds: self.binds - earlier.binds,
-            transactions: self.transactions - earlier.transactions,
-            queries: self.queries - earlier.queries,
-            received: self.received - earlier.received,
-            sent: self.sent - earlier.sent,
-            transaction_time: self.transaction_time.saturating_sub(earlier.transaction_time),
-            query_time: self.query_time.saturating_sub(earlier.query_time),
-            wait_time: self.wait_time.saturating_sub(earlier.wait_time),
-            assignments: self.assignments - earlier.assignments,
-            pipelined: self.pipelined - earlier.pipelined,
-            unpipelined: std::array::from_fn(|why| self.unpipelined[why] - earlier.unpipelined[why]),
-            retried: self.retried - earlier.retried,
-            awaited_replay: self.awaited_replay - earlier.awaited_replay,
-            read_on_primary: self.read_on_primary - earlier.read_on_primary,
-            refused: self.refused - earlier.refused,
-            handed_over: self.handed_over - earlier.handed_over,
-            clients_moved: self.clients_moved - earlier.clients_moved,
-        }
+        self.with(earlier, u64::sub, Duration::saturating_sub)
     }
 
     /// The sum of two.
     pub fn plus(&self, other: &Self) -> Self {
+        self.with(other, u64::add, Duration::add)
+    }
+
+    /// Each count and each time together with that of another.
+    fn with(&self, other: &Self, count: fn(u64, u64) -> u64, time: fn(Duration, Duration) -> Duration) -> Self {
+        let (own, others) = (&self.pipelining, &other.pipelining);
         Self {
-            server_parses: self.server_parses + other.server_parses,
-            client_parses: self.client_parses + other.client_parses,
-            binds: self.binds + other.binds,
-            transactions: self.transactions + other.transactions,
-            queries: self.queries + other.queries,
-            received: self.received + other.received,
-            sent: self.sent + other.sent,
-            transaction_time: self.transaction_time + other.transaction_time,
-            query_time: self.query_time + other.query_time,
-            wait_time: self.wait_time + other.wait_time,
-            assignments: self.assignments + other.assignments,
-            pipelined: self.pipelined + other.pipelined,
-            unpipelined: std::array::from_fn(|why| self.unpipelined[why] + other.unpipelined[why]),
-            retried: self.retried + other.retried,
-            awaited_replay: self.awaited_replay + other.awaited_replay,
-            read_on_primary: self.read_on_primary + other.read_on_primary,
-            refused: self.refused + other.refused,
-            handed_over: self.handed_over + other.handed_over,
-            clients_moved: self.clients_moved + other.clients_moved,
+            transactions: count(self.transactions, other.transactions),
+            queries: count(self.queries, other.queries),
+            received: count(self.received, other.received),
+            sent: count(self.sent, other.sent),
+            transaction_time: time(self.transaction_time, other.transaction_time),
+            query_time: time(self.query_time, other.query_time),
+            wait_time: time(self.wait_time, other.wait_time),
+            assignments: count(self.assignments, other.assignments),
+            refused: count(self.refused, other.refused),
+            prepared: Prepared {
+                client_parses: count(self.prepared.client_parses, other.prepared.client_parses),
+                server_parses: count(self.prepared.server_parses, other.prepared.server_parses),
+                binds: count(self.prepared.binds, other.prepared.binds),
+            },
+            pipelining: Pipelining {
+                pipelined: count(own.pipelined, others.pipelined),
+                unpipelined: std::array::from_fn(|why| count(own.unpipelined[why], others.unpipelined[why])),
+                retried: count(own.retried, others.retried),
+            },
+            reads: Reads {
+                awaited_replay: count(self.reads.awaited_replay, other.reads.awaited_replay),
+                on_primary: count(self.reads.on_primary, other.reads.on_primary),
+            },
+            moved: Moved {
+                connections: count(self.moved.connections, other.moved.connections),
+                clients: count(self.moved.clients, other.moved.clients),
+            },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_added_is_what_has_come_since() {
+        let earlier = Totals {
+            queries: 3,
+            wait_time: Duration::from_secs(1),
+            pipelining: Pipelining { retried: 1, ..Pipelining::default() },
+            ..Totals::default()
+        };
+        let more = Totals { queries: 4, moved: Moved { clients: 2, connections: 1 }, ..earlier };
+        let sum = earlier.plus(&more);
+        assert_eq!((sum.queries, sum.wait_time, sum.moved.clients), (7, Duration::from_secs(2), 2));
+        let since = sum.since(&earlier);
+        assert_eq!((since.queries, since.moved.connections, since.pipelining.retried), (4, 1, 1));
     }
 }

@@ -55,7 +55,7 @@ pub fn retry_units(core: &mut Core, key: ServerKey, client_key: ClientKey, from:
         client.checkout.behind_own = client.checkout.pipelined().is_some();
     }
     if let Some(pool) = core.servers.get(key.0).and_then(|server| core.pools.get_mut(server.pool.0)) {
-        pool.counts.totals.retried += count as u64;
+        pool.counts.totals.pipelining.retried += count as u64;
     }
     turns::give_turn(core, Turn::Client(client_key));
 }

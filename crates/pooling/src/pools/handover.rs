@@ -66,7 +66,7 @@ fn send_over(core: &mut Core, key: ServerKey, to: WorkerId) {
     let Some(pool) = core.pools.get_mut(server.pool.0) else { return };
     pool.connections.servers.retain(|other| *other != key);
     pool.connections.idle.retain(|other| *other != key);
-    pool.counts.totals.handed_over += 1;
+    pool.counts.totals.moved.connections += 1;
     pool.connections.owes = false;
     let Some(mut permit) = server.permit.take() else { return };
     permit.hand_over(to);

@@ -95,7 +95,7 @@ pub fn pack(core: &mut Core, key: ClientKey) -> Option<Traveller> {
     sockets::unwatch(core, &client.io);
     let pool = core.pools.get_mut(home.0)?;
     pool.queue.clients = pool.queue.clients.saturating_sub(1);
-    pool.counts.totals.clients_moved += 1;
+    pool.counts.totals.moved.clients += 1;
     if pool.queue.clients == 0 {
         pool.queue.unused_since = Some(core.now);
     }

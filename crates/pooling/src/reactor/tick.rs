@@ -294,7 +294,7 @@ fn end_period(core: &mut Core) {
     if core.config.settings.log_stats && (core.id.0 == 0 || !core.pools.is_empty()) {
         let [_, transactions, queries, received, sent, transaction, query, wait, ..] =
             a_second(&sum, core.config.settings.stats_period.0);
-        let reasons = Why::NAMES.iter().zip(sum.unpipelined).filter(|(_, count)| *count > 0);
+        let reasons = Why::NAMES.iter().zip(sum.pipelining.unpipelined).filter(|(_, count)| *count > 0);
         let reasons: Vec<String> = reasons.map(|(name, count)| format!("{name} {count}")).collect();
         crate::info!(
             "stats: worker {}: {} clients, {transactions} xacts/s, {queries} queries/s, in {received} B/s, out \
@@ -302,10 +302,10 @@ fn end_period(core: &mut Core) {
              others: {}; asked again {}",
             core.id.0,
             core.clients.len(),
-            sum.pipelined,
+            sum.pipelining.pipelined,
             sum.queries,
             if reasons.is_empty() { "none".to_owned() } else { reasons.join(", ") },
-            sum.retried,
+            sum.pipelining.retried,
         );
     }
 }

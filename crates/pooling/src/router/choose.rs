@@ -117,8 +117,8 @@ pub fn route(core: &mut Core, key: ClientKey, want: Want, stamp: u64) -> bool {
             choice.or_else(|_| view.choose(Want::Write, tried).map_err(|unavailable| unavailable.to_string()))
         };
         if let Some(home) = core.pools.get_mut(home.0) {
-            home.counts.totals.awaited_replay += u64::from(waits && !waited);
-            home.counts.totals.read_on_primary += u64::from(choice.is_ok());
+            home.counts.totals.reads.awaited_replay += u64::from(waits && !waited);
+            home.counts.totals.reads.on_primary += u64::from(choice.is_ok());
         }
     }
     let member = choice.and_then(|id| members::member(core, home, id).ok_or_else(String::new));

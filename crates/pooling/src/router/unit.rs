@@ -69,7 +69,7 @@ pub fn way(core: &mut Core, key: ClientKey, pool: PoolKey, unit: &[u8]) -> Way {
 /// Counts a unit that is sent down no pipelined connection, or has one to itself.
 pub fn count_unpipelined(core: &mut Core, pool: PoolKey, why: Why) {
     if let Some(count) =
-        core.pools.get_mut(pool.0).and_then(|pool| pool.counts.totals.unpipelined.get_mut(why as usize))
+        core.pools.get_mut(pool.0).and_then(|pool| pool.counts.totals.pipelining.unpipelined.get_mut(why as usize))
     {
         *count += 1;
     }

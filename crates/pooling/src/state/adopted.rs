@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::model::statement::Carried;
 use crate::model::vars::Tracked;
 use classify::{Consistency, Role};
 
@@ -32,26 +33,40 @@ pub struct Described {
     pub minor: u16,
     /// How long it has been connected, in seconds.
     pub age: u64,
-    /// Whether servers know its statements by names of the pooler's.
-    pub renamed: bool,
     /// Whether it may change things on the console.
     pub admin: bool,
+    /// What it has chosen of servers.
+    pub choices: Choices,
+    /// Tracked values and other settings, as they are and as they were at startup.
+    pub values: [Vec<(String, String)>; 2],
+    /// What else it has SET, and what RESET leads back to of that.
+    pub sets: [Vec<(String, String)>; 2],
+    /// Its prepared statements.
+    pub prepared: Prepared,
+    /// What its login has taught for logins to servers: its password as it is stored, and its key by SCRAM.
+    pub learnt: (Option<String>, Option<[u8; 32]>),
+}
+
+/// What a client has chosen of servers, in words; empty where it has not.
+#[derive(Default, PartialEq, Eq)]
+pub struct Choices {
     /// What it has SET SERVER ROLE to.
     pub role: String,
     /// What it has SET PRIMARY READS to.
     pub primary_reads: String,
     /// What it has SET READ YOUR WRITES to.
     pub read_your_writes: String,
-    /// Tracked values and other settings, as they are and as they were at startup.
-    pub values: [Vec<(String, String)>; 2],
-    /// What else it has SET, and what RESET leads back to of that.
-    pub sets: [Vec<(String, String)>; 2],
+}
+
+/// The prepared statements of a client.
+#[derive(Default, PartialEq, Eq)]
+pub struct Prepared {
     /// Names, ways to take texts apart, and definitions.
     pub statements: Vec<(Vec<u8>, Vec<u8>, Vec<u8>)>,
     /// Likewise without a name.
     pub unnamed: Option<(Vec<u8>, Vec<u8>)>,
-    /// What its login has taught for logins to servers: its password as it is stored, and its key by SCRAM.
-    pub learnt: (Option<String>, Option<[u8; 32]>),
+    /// Whether servers know them by names of the pooler's.
+    pub renamed: bool,
 }
 
 /// The words for the rows of settings, as they are and as they were at startup.
@@ -82,23 +97,25 @@ impl Described {
     pub fn rows(&self) -> Vec<Row> {
         let text = |text: &str| text.as_bytes().to_vec();
         let number = |number: u64| number.to_string().into_bytes();
-        let flags = [self.renamed, self.admin].map(|flag| number(u64::from(flag)));
+        let flags = [self.prepared.renamed, self.admin].map(|flag| number(u64::from(flag)));
         let mut client = vec![text("client"), text(if self.is_tcp { "tcp" } else { "unix" })];
         client.extend([&self.user, &self.database, &self.served_as].map(|of| text(of)));
         client.extend([text(&self.cancel_pid.to_string()), self.cancel_secret.clone()]);
         client.extend([number(self.minor.into()), number(self.age)]);
         client.extend(flags);
-        client.extend([&self.role, &self.primary_reads, &self.read_your_writes].map(|of| text(of)));
+        client.extend(
+            [&self.choices.role, &self.choices.primary_reads, &self.choices.read_your_writes].map(|of| text(of)),
+        );
         let mut rows = vec![client];
         for (words, settings) in [(VALUES, &self.values), (SETS, &self.sets)] {
             for (word, settings) in words.into_iter().zip(settings) {
                 rows.extend(settings.iter().map(|(name, value)| vec![text(word), text(name), text(value)]));
             }
         }
-        for (name, lexing, definition) in &self.statements {
+        for (name, lexing, definition) in &self.prepared.statements {
             rows.push(vec![text("statement"), name.clone(), lexing.clone(), definition.clone()]);
         }
-        if let Some((lexing, definition)) = &self.unnamed {
+        if let Some((lexing, definition)) = &self.prepared.unnamed {
             rows.push(vec![text("unnamed"), lexing.clone(), definition.clone()]);
         }
         let (stored, key) = &self.learnt;
@@ -127,11 +144,9 @@ impl Described {
                     cancel_secret: secret.to_vec(),
                     minor: number(0)?.try_into().map_err(|_| bad())?,
                     age: number(1)?,
-                    renamed: number(2)? > 0,
                     admin: number(3)? > 0,
-                    role: said(4),
-                    primary_reads: said(5),
-                    read_your_writes: said(6),
+                    choices: Choices { role: said(4), primary_reads: said(5), read_your_writes: said(6) },
+                    prepared: Prepared { renamed: number(2)? > 0, ..Prepared::default() },
                     ..Self::default()
                 });
                 continue;
@@ -139,11 +154,13 @@ impl Described {
             let client = clients.last_mut().ok_or_else(bad)?;
             match columns.as_slice() {
                 [b"statement", name, lexing, definition] => {
-                    client.statements.push((name.to_vec(), lexing.to_vec(), definition.to_vec()));
+                    client.prepared.statements.push((name.to_vec(), lexing.to_vec(), definition.to_vec()));
                 }
                 [b"stored password", stored] => client.learnt.0 = Some(text(stored)),
                 [b"client key", key] => client.learnt.1 = Some((*key).try_into().map_err(|_| bad())?),
-                [b"unnamed", lexing, definition] => client.unnamed = Some((lexing.to_vec(), definition.to_vec())),
+                [b"unnamed", lexing, definition] => {
+                    client.prepared.unnamed = Some((lexing.to_vec(), definition.to_vec()))
+                }
                 [_, name, value] => {
                     let place = |words: [&str; 2]| words.iter().position(|of| *of == word);
                     let settings = match (place(VALUES), place(SETS)) {
@@ -167,6 +184,7 @@ impl Described {
         };
         let (now, startup) = (&traveller.session.settings, &traveller.session.startup);
         let statements = traveller.prepared.statements.iter();
+        let of = |carried: &Carried| (carried.lexing().word().into(), carried.definition().to_vec());
         Self {
             is_tcp: !traveller.io.socket.is_local(),
             user: traveller.identity.user.clone(),
@@ -176,22 +194,20 @@ impl Described {
             cancel_secret: traveller.identity.cancel_key.secret.clone(),
             minor: traveller.identity.minor,
             age: traveller.identity.since.elapsed().as_secs(),
-            renamed: traveller.prepared.renamed,
             admin: traveller.identity.admin,
-            role: word_of(&ROLES, traveller.session.role),
-            primary_reads: traveller.session.primary_reads.map_or_else(String::new, |reads| reads.to_string()),
-            read_your_writes: word_of(&CONSISTENCIES, traveller.session.owed.chosen),
+            choices: Choices {
+                role: word_of(&ROLES, traveller.session.role),
+                primary_reads: traveller.session.primary_reads.map_or_else(String::new, |reads| reads.to_string()),
+                read_your_writes: word_of(&CONSISTENCIES, traveller.session.owed.chosen),
+            },
             values: [named(&now.0), named(&startup.0)],
             sets: [now.1.clone(), startup.1.clone()],
-            statements: statements
-                .map(|(name, carried)| (name.to_vec(), carried.lexing().word().into(), carried.definition().to_vec()))
-                .collect(),
+            prepared: Prepared {
+                statements: statements.map(|(name, carried)| (name.to_vec(), of(carried).0, of(carried).1)).collect(),
+                unnamed: traveller.prepared.unnamed.as_ref().map(of),
+                renamed: traveller.prepared.renamed,
+            },
             learnt: (learnt.0.map(|stored| stored.to_string()), learnt.1),
-            unnamed: traveller
-                .prepared
-                .unnamed
-                .as_ref()
-                .map(|carried| (carried.lexing().word().into(), carried.definition().to_vec())),
         }
     }
 }

@@ -31,7 +31,7 @@ impl Pool {
     pub fn count_pipelined(&mut self, place: usize, took: Duration, alone: bool) {
         if !alone {
             self.note_service(took);
-            self.counts.totals.pipelined += 1;
+            self.counts.totals.pipelining.pipelined += 1;
             self.counts.retries.earn();
         }
         self.counts.totals.queries += 1;

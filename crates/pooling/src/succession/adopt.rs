@@ -37,8 +37,8 @@ pub fn receive(core: &mut Core, adopted: Adopted) {
     lock(&core.shared.learnt).learn(&core.config, &described.database, &described.user, stored, client_key);
     let ([values, startup_values], [sets, startup_sets]) = (described.values, described.sets);
     let carried = |lexing: &[u8], definition: Vec<u8>| Carried::anew(definition.into(), Lexing::of_word(lexing));
-    let statements = described.statements.into_iter();
-    let owed = Owed { chosen: value_of(&CONSISTENCIES, &described.read_your_writes), ..Owed::default() };
+    let statements = described.prepared.statements.into_iter();
+    let owed = Owed { chosen: value_of(&CONSISTENCIES, &described.choices.read_your_writes), ..Owed::default() };
     let identity = CarriedIdentity {
         seat,
         place,
@@ -53,14 +53,14 @@ pub fn receive(core: &mut Core, adopted: Adopted) {
     let session = CarriedSession {
         settings: settings(values, sets, &core.parameters.tracked),
         startup: settings(startup_values, startup_sets, &core.parameters.tracked),
-        role: value_of(&ROLES, &described.role),
-        primary_reads: described.primary_reads.parse().ok(),
+        role: value_of(&ROLES, &described.choices.role),
+        primary_reads: described.choices.primary_reads.parse().ok(),
         owed,
     };
     let prepared = CarriedStatements {
         statements: statements.map(|(name, lexing, definition)| (name.into(), carried(&lexing, definition))).collect(),
-        unnamed: described.unnamed.map(|(lexing, definition)| carried(&lexing, definition)),
-        renamed: described.renamed,
+        unnamed: described.prepared.unnamed.map(|(lexing, definition)| carried(&lexing, definition)),
+        renamed: described.prepared.renamed,
     };
     let (id, request_since, kills) = (core.shared.next_id(), core.now, core.lifecycle.kills);
     let deeds = Deeds::default();

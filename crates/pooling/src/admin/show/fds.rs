@@ -27,14 +27,14 @@ pub fn rows(view: &View<'_>) -> Vec<Row> {
     let lines = view.snapshots.iter().flat_map(|snapshot| snapshot.clients.iter().chain(&snapshot.servers));
     lines
         .map(|line| {
-            let (own, other) = line.descriptors;
+            let (own, other) = line.socket.descriptors;
             let mut row = vec![
                 number(own),
                 text(if line.kind == "C" { "client" } else { "server" }),
                 text(&line.user),
                 text(&line.database),
-                text(&line.address.0),
-                number(line.address.1),
+                text(&line.socket.address.0),
+                number(line.socket.address.1),
                 None,
                 number(other.unwrap_or(0)),
             ];

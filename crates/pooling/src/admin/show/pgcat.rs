@@ -41,17 +41,17 @@ fn pools(view: &View<'_>) -> Vec<Row> {
             text(&pool.database),
             text(&pool.user),
             text(pool.mode),
-            number(pool.clients_idle),
-            number(pool.clients_active),
-            number(pool.clients_waiting),
-            number(pool.cancels),
-            number(pool.servers_active),
-            number(pool.servers_idle),
-            number(pool.servers_used),
-            number(pool.servers_busy),
-            number(pool.servers_login),
-            number(pool.longest_wait.as_secs()),
-            number(pool.longest_wait.subsec_micros()),
+            number(pool.clients.idle),
+            number(pool.clients.active),
+            number(pool.clients.waiting),
+            number(pool.servers.cancels),
+            number(pool.servers.active),
+            number(pool.servers.idle),
+            number(pool.servers.used),
+            number(pool.servers.busy),
+            number(pool.servers.login),
+            number(pool.clients.longest_wait.as_secs()),
+            number(pool.clients.longest_wait.subsec_micros()),
         ]
     };
     whole_pools(view.snapshots.iter().flat_map(|snapshot| &snapshot.pools)).into_iter().map(row).collect()
@@ -85,9 +85,9 @@ fn clients(view: &View<'_>) -> Vec<Row> {
                 number(client.deeds.transactions),
                 number(client.deeds.queries),
                 number(client.deeds.errors),
-                number(client.age.as_secs()),
-                number(client.wait.as_secs()),
-                number(client.wait.subsec_micros()),
+                number(client.times.age.as_secs()),
+                number(client.times.wait.as_secs()),
+                number(client.times.wait.subsec_micros()),
             ]
         })
         .collect()

@@ -22,9 +22,9 @@ pub fn rows(view: &View<'_>) -> Vec<Row> {
                 text(&pool.database),
                 text(&pool.user),
                 number(pool.statements),
-                number(pool.totals.client_parses),
-                number(pool.totals.server_parses),
-                number(pool.totals.binds),
+                number(pool.totals.prepared.client_parses),
+                number(pool.totals.prepared.server_parses),
+                number(pool.totals.prepared.binds),
             ]
         })
         .collect()

@@ -44,7 +44,7 @@ fn row(view: &View<'_>, line: &Line) -> Row {
         let state_of_pool = if line.state == "new" { "login" } else { line.state };
         *state = text(format!("{}_{state_of_pool}", if line.kind == "C" { "cl" } else { "sv" }));
     }
-    let (received, unsent) = line.held;
+    let (received, unsent) = line.socket.held;
     row.extend([received, 0, 0, 0, unsent, received, unsent].map(number));
     row
 }
@@ -60,7 +60,7 @@ pub fn active(view: &View<'_>) -> Vec<Row> {
     view.snapshots
         .iter()
         .flat_map(|snapshot| snapshot.clients.iter().chain(&snapshot.servers))
-        .filter(|line| line.held != (0, 0))
+        .filter(|line| line.socket.held != (0, 0))
         .map(|line| row(view, line))
         .collect()
 }

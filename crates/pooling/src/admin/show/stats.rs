@@ -70,9 +70,9 @@ pub fn counts(totals: &Totals) -> [u128; 11] {
         totals.transaction_time.as_micros(),
         totals.query_time.as_micros(),
         totals.wait_time.as_micros(),
-        totals.client_parses.into(),
-        totals.server_parses.into(),
-        totals.binds.into(),
+        totals.prepared.client_parses.into(),
+        totals.prepared.server_parses.into(),
+        totals.prepared.binds.into(),
     ]
 }
 
