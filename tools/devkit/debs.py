@@ -91,7 +91,7 @@ def extension_deb(major, folder):
             if target.name == "pgml.so":
                 strip(source, place)
         needs = f"postgresql-{major}, {libc(extension.library(major))}, libgcc-s1, libstdc++6, libgomp1"
-        version = f"{default_version()}-{REVISION}"
+        version = f"{workspace_version()}-{REVISION}"
         carried = (PACKAGING / "copyright").read_text() + lightgbm_licence()
         put(copyright_of(root, f"postgresql-{major}-pgml")).write_text(carried + notices("pgml", f"pg{major}"))
         return pack(root, folder, f"postgresql-{major}-pgml", version, "database", needs, EXTENSION.format(major=major))
@@ -105,12 +105,6 @@ def copyright_of(root, name):
 def lightgbm_licence():
     """LightGBM's licence, as its wheel has it."""
     return next(LIGHTGBM.glob("lightgbm-*.dist-info/licenses/LICENSE")).read_text() + "\n"
-
-
-def default_version():
-    """The version of the SQL interface."""
-    lines = (extension.EXTENSION / "pgml.control").read_text().splitlines()
-    return next(line.split("'")[1] for line in lines if line.startswith("default_version"))
 
 
 def pack(root, folder, name, version, section, depends, description):
