@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::model::extent::{Message, Said};
 use crate::model::keys::{ClientKey, PoolKey};
 use crate::model::lexing::{Lexing, Reading, UNCLEAR};
 use crate::model::request::Request;
@@ -24,14 +25,14 @@ use crate::state::client::Client;
 use crate::state::server::{Server, State as ServerState};
 
 /// Messages that are passed on as they are.
-fn pass_plain(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> Result<usize, wire::Error> {
+fn pass_plain(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> usize {
     let now = core.now;
     let whole = left.len() >= head.total();
     let verdict = verdict_of(core, key, head, left);
     if matches!(head.tag, tag::QUERY | tag::EXECUTE) {
         fingerprints::foresee_definition(core, key, verdict.as_deref());
     }
-    let Some((client, server)) = core.pair(key) else { return Ok(head.total()) };
+    let Some((client, server)) = core.pair(key) else { return head.total() };
     server.exchange.writes |= match head.tag {
         tag::QUERY | tag::EXECUTE => !whole || verdict.as_deref().is_none_or(|verdict| !verdict.read_only),
         tag => tag == tag::FUNCTION_CALL,
@@ -41,7 +42,7 @@ fn pass_plain(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> Res
         frontend::write_sync(server.io.out());
         client.input.unsynced = false;
         server.exchange.requests.push_back(Request::HiddenSync);
-        return Ok(head.total());
+        return head.total();
     }
     note(client, server, head, left, verdict, now);
     let come = head.total().min(left.len());
@@ -52,7 +53,7 @@ fn pass_plain(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> Res
         words.read(left.get(HEADER..).unwrap_or_default());
         client.input.words = Some(words);
     }
-    Ok(come)
+    come
 }
 
 /// What is known of the statement that a message runs.
@@ -179,13 +180,12 @@ fn read_anew(core: &mut Core, key: ClientKey, name: &[u8]) {
     client.prepared.statements.insert(name.into(), anew);
 }
 
-fn pass_parse(core: &mut Core, key: ClientKey, body: &[u8]) -> Result<(), wire::Error> {
-    let parse = frontend::parse(body)?;
+fn pass_parse(core: &mut Core, key: ClientKey, parse: Parse<'_>) {
     let now = core.now;
     let limit = core.config.settings.kept_statements();
     let renames = renames(core, key);
-    let Some(statement) = shared_statement(core, key, &parse, renames) else { return Ok(()) };
-    let Some((client, server)) = core.pair(key) else { return Ok(()) };
+    let Some(statement) = shared_statement(core, key, &parse, renames) else { return };
+    let Some((client, server)) = core.pair(key) else { return };
     begin(client, server, now);
     client.input.unsynced = true;
     let name: Option<Box<[u8]>> = (!parse.name.is_empty()).then(|| parse.name.into());
@@ -202,7 +202,7 @@ fn pass_parse(core: &mut Core, key: ClientKey, body: &[u8]) -> Result<(), wire::
         let statement = Some(statement);
         let request = Request::Parse { statement, name, unnamed, hidden: false, taken: None, before };
         server.exchange.requests.push_back(request);
-        return Ok(());
+        return;
     };
     if let Some(has) = client.prepared.statements.get(&name).cloned() {
         // It is the server's to refuse a name that is taken; the statement itself stays.
@@ -211,7 +211,7 @@ fn pass_parse(core: &mut Core, key: ClientKey, body: &[u8]) -> Result<(), wire::
         let (name, taken) = (Some(name), Some(has));
         let request = Request::Parse { statement: None, name, unnamed: false, hidden: false, taken, before: None };
         server.exchange.requests.push_back(request);
-        return Ok(());
+        return;
     }
     client.prepared.statements.insert(name.clone(), statement.clone());
     if server.known.statements.uses(&statement) {
@@ -219,7 +219,6 @@ fn pass_parse(core: &mut Core, key: ClientKey, body: &[u8]) -> Result<(), wire::
     } else {
         send_parse(server, &statement, limit, Some(name), false, None);
     }
-    Ok(())
 }
 
 /// The statement of a Parse, as all clients that mean the same share it. None where it has no name and servers keep it:
@@ -279,11 +278,11 @@ fn pass_kept(core: &mut Core, key: ClientKey, statement: Rc<Statement>) {
     }
 }
 
-fn pass_bind(core: &mut Core, key: ClientKey, head: Header, names: frontend::Bind<'_>) -> Result<usize, wire::Error> {
+fn pass_bind(core: &mut Core, key: ClientKey, head: Header, names: frontend::Bind<'_>) -> usize {
     let now = core.now;
     let limit = core.config.settings.kept_statements();
     let renames = renames(core, key);
-    let Some((_, server)) = core.pair(key) else { return Ok(head.total()) };
+    let Some((_, server)) = core.pair(key) else { return head.total() };
     let pool = server.pool;
     if let Some(pool) = core.pools.get_mut(pool.0) {
         pool.counts.totals.prepared.binds += 1;
@@ -291,7 +290,7 @@ fn pass_bind(core: &mut Core, key: ClientKey, head: Header, names: frontend::Bin
     if renames {
         read_anew(core, key, names.statement);
     }
-    let Some((client, server)) = core.pair(key) else { return Ok(head.total()) };
+    let Some((client, server)) = core.pair(key) else { return head.total() };
     begin(client, server, now);
     client.input.unsynced = true;
     let (statement, name) = name_on_server(client, server, names.statement, renames, limit);
@@ -306,26 +305,26 @@ fn pass_bind(core: &mut Core, key: ClientKey, head: Header, names: frontend::Bin
     wire::frame::write_cstr(out, &name);
     server.exchange.requests.push_back(Request::Bind(statement));
     client.input.passing = rest;
-    Ok(HEADER + consumed)
+    HEADER + consumed
 }
 
-fn pass_target(core: &mut Core, key: ClientKey, tag: u8, body: &[u8]) -> Result<(), wire::Error> {
+fn pass_target(core: &mut Core, key: ClientKey, tag: u8, body: &[u8], target: Option<Target<'_>>) {
     let now = core.now;
-    let Ok(target) = frontend::target(tag, body) else {
+    let Some(target) = target else {
         // It is the server's to say what is wrong with it.
-        let Some((client, server)) = core.pair(key) else { return Ok(()) };
+        let Some((client, server)) = core.pair(key) else { return };
         begin(client, server, now);
         client.input.unsynced = true;
         wire::frame::write(server.io.out(), tag, |out| out.extend_from_slice(body));
         server.exchange.requests.push_back(if tag == tag::CLOSE { Request::Close } else { Request::Describe(None) });
-        return Ok(());
+        return;
     };
     let limit = core.config.settings.kept_statements();
     let renames = renames(core, key);
     if let (Target::Statement(name), true) = (target, renames && tag == tag::DESCRIBE) {
         read_anew(core, key, name);
     }
-    let Some((client, server)) = core.pair(key) else { return Ok(()) };
+    let Some((client, server)) = core.pair(key) else { return };
     begin(client, server, now);
     client.input.unsynced = true;
     let closes = tag == tag::CLOSE;
@@ -339,7 +338,7 @@ fn pass_target(core: &mut Core, key: ClientKey, tag: u8, body: &[u8]) -> Result<
                 None => client.prepared.unnamed.take(),
             };
             invent(client, server, backend::tag::CLOSE_COMPLETE, name, closed);
-            return Ok(());
+            return;
         }
         client.prepared.statements.remove(name);
     }
@@ -351,12 +350,11 @@ fn pass_target(core: &mut Core, key: ClientKey, tag: u8, body: &[u8]) -> Result<
             let (statement, name) = name_on_server(client, server, name, renames, limit);
             frontend::write_statement_target(server.io.out(), tag, &name);
             server.exchange.requests.push_back(Request::Describe(statement));
-            return Ok(());
+            return;
         }
         _ => wire::frame::write(server.io.out(), tag, |out| out.extend_from_slice(body)),
     }
     server.exchange.requests.push_back(if closes { Request::Close } else { Request::Describe(None) });
-    Ok(())
 }
 
 /// Whether a client that has sent a Flush has so far only named and described statements in its unit, outside a
@@ -492,26 +490,47 @@ fn name_on_server<'a>(
     }
 }
 
-/// Passes one whole message on to the client's server.
+/// Passes a message on to the client's server, as much of it as has come.
 pub fn pass_message(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> Result<usize, wire::Error> {
-    let body = left.get(HEADER..head.total());
-    match (head.tag, body) {
-        (tag::PARSE, Some(body)) => pass_parse(core, key, body).map(|()| head.total()),
-        (tag::DESCRIBE | tag::CLOSE, Some(body)) => pass_target(core, key, head.tag, body).map(|()| head.total()),
-        (tag::BIND, _) => match frontend::bind(left.get(HEADER..).unwrap_or_default()) {
-            Some(names) => {
-                let taken = pass_bind(core, key, head, names)?;
-                let end = head.total().min(left.len());
-                let Some(rest) = left.get(taken..end).filter(|rest| !rest.is_empty()) else { return Ok(taken) };
-                let Some((client, server)) = core.pair(key) else { return Ok(end) };
-                server.io.out().extend_from_slice(rest);
-                client.input.passing = client.input.passing.saturating_sub(rest.len());
-                Ok(end)
-            }
-            None => Err(wire::Error::Short { tag: tag::BIND, field: "the names" }),
-        },
-        _ => pass_plain(core, key, head, left),
+    match (head.tag, left.get(HEADER..head.total())) {
+        (tag::PARSE, Some(body)) => pass_parse(core, key, frontend::parse(body)?),
+        (tag::DESCRIBE | tag::CLOSE, Some(body)) => {
+            pass_target(core, key, head.tag, body, frontend::target(head.tag, body).ok());
+        }
+        (tag::BIND, _) => {
+            let names = frontend::bind(left.get(HEADER..).unwrap_or_default());
+            let names = names.ok_or(wire::Error::Short { tag: tag::BIND, field: "the names" })?;
+            return Ok(pass_whole_bind(core, key, head, left, names));
+        }
+        _ => return Ok(pass_plain(core, key, head, left)),
     }
+    Ok(head.total())
+}
+
+/// Passes on a message that has been read.
+pub fn pass_said(core: &mut Core, key: ClientKey, message: &Message<'_>) {
+    match message.said {
+        Said::Parse(parse) => pass_parse(core, key, parse),
+        Said::Bind(names) => _ = pass_whole_bind(core, key, message.head, message.bytes, names),
+        Said::Describe(target) => {
+            let body = message.bytes.get(HEADER..).unwrap_or_default();
+            pass_target(core, key, message.head.tag, body, Some(target));
+        }
+        Said::Query(_) | Said::Execute | Said::Close | Said::Sync => {
+            _ = pass_plain(core, key, message.head, message.bytes);
+        }
+    }
+}
+
+/// Passes a Bind on with what has come of its parameters; how much that was.
+fn pass_whole_bind(core: &mut Core, key: ClientKey, head: Header, left: &[u8], names: frontend::Bind<'_>) -> usize {
+    let taken = pass_bind(core, key, head, names);
+    let end = head.total().min(left.len());
+    let Some(rest) = left.get(taken..end).filter(|rest| !rest.is_empty()) else { return taken };
+    let Some((client, server)) = core.pair(key) else { return end };
+    server.io.out().extend_from_slice(rest);
+    client.input.passing = client.input.passing.saturating_sub(rest.len());
+    end
 }
 
 /// How a client's session reads the text of statements now; unclear within a transaction that may have changed

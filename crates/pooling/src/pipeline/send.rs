@@ -13,19 +13,16 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use crate::model::client::Discard;
-use crate::model::extent::{Extent, extent};
+use crate::model::extent::{self, Said, Unread, extent};
 use crate::model::fingerprint::{Fingerprint, Why};
 use crate::model::keys::{ClientKey, PoolKey, ServerKey};
 use crate::model::pipeline::Unit;
 use crate::model::request::Request;
 use crate::model::turn::{After, Step, Turn};
 use wire::backend::Status;
-use wire::frame::HEADER;
-use wire::frontend::{self, tag};
-use wire::header;
 
 use crate::backend::align;
-use crate::frontend::{leave, messages};
+use crate::frontend::messages;
 use crate::pipeline::connection;
 use crate::pools::checkout;
 use crate::reactor::turns;
@@ -54,14 +51,13 @@ pub fn pipeline(core: &mut Core, key: ClientKey, input: &[u8]) -> Option<Step> {
     if holder.is_some_and(|holder| !core.servers.get(holder.0).is_some_and(untouched)) {
         return None;
     }
-    let size = match extent(input) {
-        Extent::Whole(size) => Some(size),
-        Extent::More => return Some(Step::More),
-        Extent::Never => None,
+    let unit = match extent(input) {
+        Ok(unit) => Some(unit),
+        Err(Unread::More) => return Some(Step::More),
+        Err(Unread::Never) => None,
     };
-    let unit = size.and_then(|size| input.get(..size));
-    let way = unit.map_or(Way::Unpipelined(Why::Protocol), |unit| unit::way(core, key, pool_key, unit));
-    match (unit, way) {
+    let way = unit.as_ref().map_or(Way::Unpipelined(Why::Protocol), |unit| unit::way(core, key, pool_key, unit));
+    match (&unit, way) {
         (Some(unit), Way::Shared(fingerprint)) if holder.is_none() => share(core, key, pool_key, unit, fingerprint),
         (Some(unit), Way::Shared(fingerprint)) => send_on_own(core, key, unit, fingerprint, (false, false)),
         (Some(unit), Way::Alone(fingerprint, writes)) => send_on_own(core, key, unit, fingerprint, (true, writes)),
@@ -83,7 +79,7 @@ fn share(
     core: &mut Core,
     key: ClientKey,
     pool_key: PoolKey,
-    unit: &[u8],
+    unit: &extent::Unit<'_>,
     fingerprint: Option<Rc<Fingerprint>>,
 ) -> Option<Step> {
     let client = core.clients.get_mut(key.0)?;
@@ -105,7 +101,7 @@ fn share(
 fn send_on_own(
     core: &mut Core,
     key: ClientKey,
-    unit: &[u8],
+    unit: &extent::Unit<'_>,
     fingerprint: Option<Rc<Fingerprint>>,
     (alone, writes): (bool, bool),
 ) -> Option<Step> {
@@ -207,7 +203,7 @@ fn send_down(
     core: &mut Core,
     key: ClientKey,
     server_key: ServerKey,
-    unit: &[u8],
+    unit: &extent::Unit<'_>,
     fingerprint: Option<Rc<Fingerprint>>,
     writes: bool,
 ) -> Option<Step> {
@@ -221,21 +217,11 @@ fn send_down(
     client.checkout.send(server_key);
     let unnamed = client.prepared.unnamed.clone();
     let mut names = Vec::new();
-    let mut at = 0;
-    while let Ok(Some(head)) = header(unit.get(at..).unwrap_or_default()) {
-        let left = unit.get(at..at + head.total()).unwrap_or_default();
-        if head.tag == tag::PARSE {
-            let parse = left.get(HEADER..).and_then(|body| frontend::parse(body).ok());
-            let client = core.clients.get(key.0);
-            names.extend(client.zip(parse).and_then(|(client, parse)| client.prepared.new_name(&parse)));
+    for message in &unit.messages {
+        if let Said::Parse(parse) = message.said {
+            names.extend(core.clients.get(key.0).and_then(|client| client.prepared.new_name(&parse)));
         }
-        if let Err(error) = messages::pass_message(core, key, head, left) {
-            leave::fatal(core, key, &error.into());
-            // Half a unit would take the end of its neighbour's for its own.
-            turns::doom(core, server_key, "a unit could not be sent whole");
-            break;
-        }
-        at += head.total();
+        messages::pass_said(core, key, message);
     }
     let server = core.servers.get_mut(server_key.0)?;
     let client = core.clients.get_mut(key.0);
@@ -243,7 +229,7 @@ fn send_down(
     if pipeline.units.is_empty() {
         (pipeline.head_since, pipeline.looked_at) = (now, now);
     }
-    pipeline.history.extend_from_slice(unit);
+    pipeline.history.extend_from_slice(unit.bytes);
     let mut owner = None;
     let mut kept = None;
     // It has left if it could not be sent.
@@ -259,12 +245,12 @@ fn send_down(
     {
         pool.counts.stats.waited(server.at.place, std::mem::take(&mut core.pipelines.waited));
     }
-    let size = unit.len();
+    let size = unit.bytes.len();
     pipeline.units.push_back(Unit { client: owner, fingerprint, size, writes, unnamed, names, kept });
     if !std::mem::replace(&mut pipeline.unflushed, true) {
         core.schedule.unflushed.push(Turn::Server(server_key));
     }
-    Some(Step::Took(unit.len()))
+    Some(Step::Took(unit.bytes.len()))
 }
 
 /// Whether the server has kept the statement without a name that a client's unit binds, the last in flight; `None` if it

@@ -6,7 +6,7 @@
 //! When no server will do, the client waits in the home until one does or `query_wait_timeout` is over.
 
 use crate::model::client::Discard;
-use crate::model::extent::{Extent, extent, is_sound};
+use crate::model::extent::{self, Unit, Unread, extent, judged};
 use crate::model::keys::{ClientKey, PoolKey};
 use crate::model::turn::{Step, Turn};
 use balancer::Want;
@@ -20,37 +20,13 @@ use crate::router::choose::{self, Sort, serves, want};
 use crate::router::{members, unit};
 use crate::state::Core;
 
-/// A unit longer than this is not waited for until it can be judged as a whole.
-const LONGEST_JUDGED: usize = 65_536;
-
-/// How far the unit at the front of an input goes, for the choice of a server: a longer one than goes down a pipelined
-/// connection is waited for too, since a write may stand at its end. `Never` where that cannot be known before it is
-/// sent.
-fn reach(input: &[u8]) -> Extent {
-    let found = extent(input);
-    if !matches!(found, Extent::Never) {
-        return found;
+/// How far the unit at the front of an input goes, for the choice of a server. `Never` where that cannot be known before
+/// it is sent.
+fn reach(input: &[u8]) -> Result<Unit<'_>, Unread> {
+    match extent(input) {
+        Err(Unread::Never) => judged(input),
+        found => found,
     }
-    let mut at = 0;
-    while at <= LONGEST_JUDGED {
-        let head = match wire::header(input.get(at..).unwrap_or_default()) {
-            Ok(Some(head)) => head,
-            // A client that has sent nonsense may be waiting to be told so.
-            Ok(None) if is_sound(input) => return Extent::More,
-            _ => return Extent::Never,
-        };
-        let end = at.saturating_add(head.total());
-        match head.tag {
-            tag::QUERY if at == 0 => (),
-            tag::SYNC | tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE | tag::CLOSE => (),
-            _ => return Extent::Never,
-        }
-        if end <= input.len() && matches!(head.tag, tag::QUERY | tag::SYNC) {
-            return Extent::Whole(end);
-        }
-        at = end;
-    }
-    Extent::Never
 }
 
 /// Finds a server for the unit at the front of a client's input. `None` when there is nothing to find, or it has
@@ -67,9 +43,9 @@ pub fn find_server(core: &mut Core, key: ClientKey, tag: u8, input: &[u8]) -> Op
     let session = pool.limits.mode == PoolMode::Session;
     let serializable = is_serializable(core, key, home);
     let sort = match reach(input) {
-        Extent::More => return Some(Step::More),
-        Extent::Whole(at) => {
-            let judged = unit::judge(core, key, home, input.get(..at)?);
+        Err(Unread::More) => return Some(Step::More),
+        Ok(unit) => {
+            let judged = unit::judge(core, key, home, &unit);
             if let [fingerprint] = &judged[..]
                 && let Kind::Pooler(command) = fingerprint.verdict.kind
                 && tag == tag::QUERY
@@ -78,15 +54,14 @@ pub fn find_server(core: &mut Core, key: ClientKey, tag: u8, input: &[u8]) -> Op
                     return Some(step);
                 }
                 answer_ourselves(core, key, command, routing, cluster);
-                return Some(Step::Took(at));
+                return Some(Step::Took(unit.bytes.len()));
             }
             Sort::of(&judged, serializable)
         }
         // What comes later in it may write: its first message tells only what its comment asks for.
-        Extent::Never => {
-            let end = wire::header(input).ok().flatten().map_or(0, |head| head.total());
-            let first = input.get(..end).filter(|_| matches!(tag, tag::QUERY | tag::PARSE | tag::BIND));
-            let judged = first.and_then(|message| unit::runs(core, key, home, message).ok()).unwrap_or_default();
+        Err(Unread::Never) => {
+            let first = extent::first(input).filter(|_| matches!(tag, tag::QUERY | tag::PARSE | tag::BIND));
+            let judged = first.and_then(|message| unit::runs(core, key, home, &message).ok()).unwrap_or_default();
             Sort { read: false, writes: true, ..Sort::of(&judged, serializable) }
         }
     };

@@ -2,10 +2,9 @@
 
 use std::rc::Rc;
 
+use crate::model::extent::{Said, Unit};
 use crate::model::fingerprint::{Fingerprint, Why};
 use crate::model::keys::{ClientKey, PoolKey};
-use wire::frame::HEADER;
-use wire::frontend::{self, tag};
 
 use crate::router::fingerprints;
 use crate::state::Core;
@@ -22,8 +21,8 @@ pub enum Way {
 }
 
 /// How a unit may be sent.
-pub fn way(core: &mut Core, key: ClientKey, pool: PoolKey, unit: &[u8]) -> Way {
-    let judged = core.router.judged.take().filter(|(of, size, _)| *of == key && *size == unit.len());
+pub fn way(core: &mut Core, key: ClientKey, pool: PoolKey, unit: &Unit<'_>) -> Way {
+    let judged = core.router.judged.take().filter(|(of, size, _)| *of == key && *size == unit.bytes.len());
     let fingerprints = match judged.map_or_else(|| runs(core, key, pool, unit), |(_, _, fingerprints)| Ok(fingerprints))
     {
         Ok(fingerprints) => fingerprints,
@@ -76,34 +75,27 @@ pub fn count_unpipelined(core: &mut Core, pool: PoolKey, why: Why) {
 }
 
 /// The fingerprints of the statements that a unit prepares and runs.
-pub fn runs(core: &mut Core, key: ClientKey, pool: PoolKey, unit: &[u8]) -> Result<Vec<Rc<Fingerprint>>, Why> {
+pub fn runs(core: &mut Core, key: ClientKey, pool: PoolKey, unit: &Unit<'_>) -> Result<Vec<Rc<Fingerprint>>, Why> {
     let mut fingerprints: Vec<Rc<Fingerprint>> = Vec::new();
     let mut prepared: Vec<(&[u8], Rc<Fingerprint>)> = Vec::new();
-    let mut at = 0;
     let mut bound = false;
-    while let Ok(Some(message)) = wire::frame::message(unit.get(at..).unwrap_or_default()) {
-        at += HEADER + message.body.len();
-        match message.tag {
-            tag::QUERY => {
-                let sql = frontend::query(message.body).map_err(|_| Why::Protocol)?;
-                fingerprints.push(fingerprints::fingerprint(core, key, pool, sql)?);
-            }
-            tag::PARSE => {
-                let parse = frontend::parse(message.body).map_err(|_| Why::Protocol)?;
+    for message in &unit.messages {
+        match message.said {
+            Said::Query(sql) => fingerprints.push(fingerprints::fingerprint(core, key, pool, sql)?),
+            Said::Parse(parse) => {
                 let fingerprint = fingerprints::fingerprint(core, key, pool, parse.query)?;
                 fingerprints.push(fingerprint.clone());
                 prepared.push((parse.name, fingerprint));
             }
-            tag::BIND => {
+            Said::Bind(bind) => {
                 bound = true;
-                let bind = frontend::bind(message.body).ok_or(Why::Protocol)?;
                 match prepared.iter().rev().find(|(name, _)| *name == bind.statement) {
                     Some((_, fingerprint)) => fingerprints.push(fingerprint.clone()),
                     None => fingerprints.push(fingerprints::fingerprint_of_prepared(core, key, pool, bind.statement)?),
                 }
             }
             // A portal that was not bound here does not exist: the error is the server's to make.
-            tag::EXECUTE if !bound => return Err(Why::Protocol),
+            Said::Execute if !bound => return Err(Why::Protocol),
             _ => (),
         }
     }
@@ -111,8 +103,8 @@ pub fn runs(core: &mut Core, key: ClientKey, pool: PoolKey, unit: &[u8]) -> Resu
 }
 
 /// The statements of a whole unit; none if they could not be told. They are kept for when the unit is sent.
-pub fn judge(core: &mut Core, key: ClientKey, pool: PoolKey, unit: &[u8]) -> Vec<Rc<Fingerprint>> {
+pub fn judge(core: &mut Core, key: ClientKey, pool: PoolKey, unit: &Unit<'_>) -> Vec<Rc<Fingerprint>> {
     let Ok(fingerprints) = runs(core, key, pool, unit) else { return Vec::new() };
-    core.router.judged = Some((key, unit.len(), fingerprints.clone()));
+    core.router.judged = Some((key, unit.bytes.len(), fingerprints.clone()));
     fingerprints
 }
