@@ -279,6 +279,7 @@ def test_a_connection_keeps_what_is_prepared_on_it_when_it_is_handed_over(cored)
         assert count(pooler, "connections_handed_over_total") > 0
         [row] = [row for row in pooler.show("PREPARED") if row["database"] == "d"]
         assert int(row["server_parse_count"]) <= 4, "once for each connection"
+        assert int(row["statements"]) == 1, "whichever worker has the client"
         names = {client.value("SELECT string_agg(name, ' ') FROM pg_prepared_statements") for client in crowd}
         assert len(names) == 1 and re.fullmatch("howdah_[0-9a-f]{32}", names.pop())
 

@@ -56,7 +56,7 @@ fn pool_seen(core: &Core, pool: &Pool) -> PoolSeen {
         totals: pool.counts.totals,
         period: pool.counts.periods[1].since(&pool.counts.periods[0]),
         paused: pool.limits.paused,
-        statements: pool.statements.len(),
+        statements: pool.statements.ids().collect(),
         ..PoolSeen::default()
     }
 }

@@ -1,9 +1,10 @@
 //! Pools, clients and server connections as plain values, which can go to another worker.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, Instant};
 
+use crate::model::statement::StatementId;
 use crate::model::totals::Totals;
 
 use crate::state::client::{Client, State as ClientState};
@@ -49,8 +50,8 @@ pub struct PoolSeen {
     pub period: Totals,
     /// Whether it is paused.
     pub paused: bool,
-    /// Named statements that its clients share.
-    pub statements: usize,
+    /// Named statements that its clients share: clients of several workers may share one.
+    pub statements: HashSet<StatementId>,
 }
 
 /// The clients of a pool, by what they do.
@@ -112,7 +113,7 @@ impl PoolSeen {
         self.totals = self.totals.plus(&other.totals);
         self.period = self.period.plus(&other.period);
         self.paused |= other.paused;
-        self.statements += other.statements;
+        self.statements.extend(&other.statements);
     }
 
     /// Whether it has no server connection and the last attempt to make one failed.

@@ -238,6 +238,11 @@ impl Statements {
         if statement.is_shared() { self.insert(statement) } else { Rc::new(statement) }
     }
 
+    /// What tells those that are known from each other.
+    pub fn ids(&self) -> impl Iterator<Item = StatementId> {
+        self.by_id.keys().copied()
+    }
+
     /// How many are known.
     pub fn len(&self) -> usize {
         self.by_id.len()

@@ -21,7 +21,7 @@ pub fn rows(view: &View<'_>) -> Vec<Row> {
             vec![
                 text(&pool.database),
                 text(&pool.user),
-                number(pool.statements),
+                number(pool.statements.len()),
                 number(pool.totals.prepared.client_parses),
                 number(pool.totals.prepared.server_parses),
                 number(pool.totals.prepared.binds),
