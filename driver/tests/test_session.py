@@ -256,3 +256,15 @@ async def test_a_plan_is_the_same_with_json_decoded(connect):
     assert await statement.explain(1) == plan
     assert (await statement.explain(1, analyze=True))[0]["Plan"]["Actual Loops"] == 1
     await connection.close()
+
+
+async def test_composites_of_nothing_and_arrays_of_anything_are_read(connect):
+    connection = await connect()
+    await connection.execute("create type pg_temp.nothing as ()")
+    assert tuple(await connection.fetchval("select row()::pg_temp.nothing")) == ()
+    assert await connection.fetchval("select array[row()::pg_temp.nothing, null]") == [(), None]
+    # What a column holds most, whatever its type is: such a value has no binary form.
+    await connection.execute("create temp table alike as select 7 as n from generate_series(1, 100); analyze alike")
+    row = await connection.fetchrow("select * from pg_stats where tablename = 'alike'")
+    assert row["most_common_vals"] == "{7}" and row["most_common_freqs"] == [1.0]
+    await connection.close()

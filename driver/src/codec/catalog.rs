@@ -80,7 +80,7 @@ const SCALARS: &[Row] = &[
     (2249, "record", Scalar::Record, Binary, 2287),
     (2275, "cstring", Scalar::Text, Binary, 1263),
     (2276, "any", Scalar::None, Binary, 0),
-    (2277, "anyarray", Scalar::None, Binary, 0),
+    (2277, "anyarray", Scalar::TextOut, Text, 0),
     (2278, "void", Scalar::Void, Binary, 0),
     (2279, "trigger", Scalar::None, Binary, 0),
     (2280, "language_handler", Scalar::None, Binary, 0),

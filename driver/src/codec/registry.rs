@@ -163,10 +163,6 @@ impl Registry {
 
     fn derive_composite(&self, py: Python<'_>, row: &TypeRow) -> PyResult<Result<Arc<Codec>, Refusal>> {
         let oid = row.oid;
-        if row.attributes.is_empty() {
-            let message = format!("type record missing field types for composite {oid}");
-            return Err(exception(py, "InternalClientError", &message));
-        }
         let mut codecs = Vec::with_capacity(row.attributes.len());
         for (attribute, _) in &row.attributes {
             match self.lookup(*attribute) {
