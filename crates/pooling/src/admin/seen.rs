@@ -147,7 +147,7 @@ impl PoolSeen {
             State::Preparing | State::Cancelling => self.servers.busy += 1,
             State::Idle if is_to_be_checked => self.servers.used += 1,
             State::Idle => self.servers.idle += 1,
-            State::Active | State::Pipelined | State::Relay | State::Hub => self.servers.active += 1,
+            State::Active(_) | State::Pipelined | State::Relay | State::Hub => self.servers.active += 1,
         }
     }
 }

@@ -91,7 +91,7 @@ fn server_line(core: &Core, server: &Server) -> Option<Line> {
         kind: "S",
         user: pool.name.user.to_string(),
         database: pool.name.database.to_string(),
-        replication: replication(server.holder.and_then(|key| core.clients.get(key.0))),
+        replication: replication(server.holder().and_then(|key| core.clients.get(key.0))),
         state: server_state(core, server),
         socket: socket_seen(&server.io, (host.to_owned(), server.at.port), client.map(|client| &client.io)),
         times: TimesSeen {
@@ -117,7 +117,7 @@ fn server_state(core: &Core, server: &Server) -> &'static str {
         State::Preparing => "tested",
         State::Idle if checks::is_to_be_checked(core, server) => "used",
         State::Idle => "idle",
-        State::Active | State::Pipelined | State::Relay | State::Hub => "active",
+        State::Active(_) | State::Pipelined | State::Relay | State::Hub => "active",
         State::Cancelling => "active_cancel",
     }
 }

@@ -16,7 +16,7 @@ use crate::reactor::sockets;
 use crate::router::members;
 use crate::state::Core;
 use crate::state::client::State as ClientState;
-use crate::state::server::{Residue, Server, State};
+use crate::state::server::{Residue, Server};
 
 /// Undoes what a function may have left beside settings. DISCARD ALL would also drop the prepared statements, and cannot
 /// stand beside others.
@@ -108,8 +108,7 @@ pub fn clean_up(core: &mut Core, key: ServerKey) -> bool {
         return false;
     }
     server.known.session_residue = Residue::Nothing;
-    server.state = State::Preparing;
-    server.life.state_since = core.now;
+    server.prepare(core.now);
     if !undo.first.is_empty() {
         ask(server, &undo.first, Request::Prelude);
     }
@@ -134,8 +133,7 @@ pub fn clean_up(core: &mut Core, key: ServerKey) -> bool {
 /// Runs a query of the configuration on a server connection that nobody has, in the pool's own session.
 pub fn run_own(core: &mut Core, key: ServerKey, sql: &str) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
-    server.state = State::Preparing;
-    server.life.state_since = core.now;
+    server.prepare(core.now);
     let target = Target { sets: Sets::default(), vars: Vars::default(), read_only: false };
     if !server.known.session.meets(&target) {
         let reset = server.known.session.reset();

@@ -159,7 +159,7 @@ pub fn cancel_ended(core: &mut Core, key: ServerKey, got: bool) {
     }
     if std::mem::take(&mut target.cancels.frees) {
         turns::later(core, After::Free(target_key));
-    } else if let Some(client) = target.holder {
+    } else if let Some(client) = target.holder() {
         // Its alignment may wait for this.
         turns::give_turn(core, Turn::Client(client));
     }

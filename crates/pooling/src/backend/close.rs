@@ -46,7 +46,9 @@ pub fn close_server(core: &mut Core, key: ServerKey, why: &str) {
     if core.config.settings.log_disconnections {
         crate::info!(of core.name_server(&server); "closing because: {why}");
     }
-    if matches!(server.state, State::Idle | State::Active | State::Preparing | State::Hub) && server.io.pending() == 0 {
+    if matches!(server.state, State::Idle | State::Active(_) | State::Preparing | State::Hub)
+        && server.io.pending() == 0
+    {
         wire::frontend::write_terminate(server.io.out());
         let _ = server.io.flush();
     }

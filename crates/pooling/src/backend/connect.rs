@@ -52,7 +52,7 @@ pub fn connect(core: &mut Core, key: PoolKey, permit: Permit) -> bool {
 
 /// Begins to connect a client of replication to the server of a pool.
 pub fn connect_relay(core: &mut Core, key: PoolKey, client: ClientKey) {
-    connect_for(core, key, Purpose::Apart(Apart::Relay(client)));
+    connect_for(core, key, Purpose::Apart(Apart::Relay(Some(client))));
 }
 
 /// Begins to connect to the server of a pool, to listen for all of its clients; none when it failed at once.
@@ -183,8 +183,7 @@ fn take_up(
         let user = pool.name.user.clone();
         close::count_server(core, &user, true);
     }
-    if let Some(Apart::Relay(key)) = apart {
-        server.holder = Some(key);
+    if let Some(Apart::Relay(Some(key))) = apart {
         core.clients.get_mut(key.0).into_iter().for_each(|client| _ = client.checkout.take(slot));
     }
     core.servers.insert(server);
@@ -195,7 +194,9 @@ fn take_up(
 /// A connection that is no pool's cannot be made.
 fn not_apart(core: &mut Core, key: PoolKey, apart: Apart, why: &str) {
     match apart {
-        Apart::Relay(client) => leave::fatal(core, client, &error::Error::ReplicationLost(Cause::connection(why))),
+        Apart::Relay(client) => client.into_iter().for_each(|client| {
+            leave::fatal(core, client, &error::Error::ReplicationLost(Cause::connection(why)));
+        }),
         Apart::Hub => turns::later(core, After::HubFailed(key, why.to_owned())),
     }
 }
@@ -240,7 +241,8 @@ fn login_to(core: &Core, key: ServerKey) -> Option<Login> {
     {
         parameters.extend(value.as_deref().map(|value| (name, value)));
     }
-    let relay = server.holder.and_then(|client| core.clients.get(client.0)).and_then(|client| client.relay.as_deref());
+    let relay =
+        server.holder().and_then(|client| core.clients.get(client.0)).and_then(|client| client.relay.as_deref());
     let hub = [("client_encoding", "UTF8"), ("application_name", "howdah listen")];
     let hub = hub.into_iter().filter(|_| server.apart == Some(Apart::Hub));
     for (name, value) in relay.into_iter().flat_map(Relay::parameters).chain(hub) {

@@ -61,7 +61,7 @@ pub fn leaves(core: &mut Core, key: ServerKey, end: End<'_>) {
 
 /// What the command in this place of its text, which has finished with this tag, has done to the session.
 fn command_complete(core: &mut Core, key: ServerKey, text: &[u8], verdict: Option<&Verdict>, place: usize) {
-    let listener = core.servers.get(key.0).and_then(|server| server.holder);
+    let listener = core.servers.get(key.0).and_then(|server| server.holder());
     let kind = verdict.and_then(|verdict| verdict.kind_of(place));
     let heard = listener.is_some_and(|listener| hub_asks::is_heard(core, listener, text, kind));
     let Some(server) = core.servers.get_mut(key.0) else { return };

@@ -122,7 +122,7 @@ fn lost(core: &mut Core, key: ServerKey, cause: Cause) {
     // The outcome of what it did is unknown: if it was committed, it is seen.
     freshness::note_commit(core, key);
     let Some(server) = core.servers.get_mut(key.0) else { return };
-    let (loss, pool_key, client_key) = (Loss::of(server), server.pool, server.holder.take());
+    let (loss, pool_key, client_key) = (Loss::of(server), server.pool, server.let_go());
     // What was being prepared or closed was not, as far as the client will know.
     let unanswered = std::mem::take(&mut server.exchange.requests);
     undo(server, client_key.and_then(|client| core.clients.get_mut(client.0)), unanswered.into_iter());

@@ -92,7 +92,7 @@ pub fn is_heard(core: &Core, key: ClientKey, tag: &[u8], kind: Option<&Kind>) ->
 
 /// Whether a notification that comes on a client's own connection is told to it by the hub.
 pub fn is_told_otherwise(core: &Core, key: ServerKey, body: &[u8]) -> bool {
-    let client = core.servers.get(key.0).and_then(|server| server.holder).and_then(|key| core.clients.get(key.0));
+    let client = core.servers.get(key.0).and_then(|server| server.holder()).and_then(|key| core.clients.get(key.0));
     let Some(ears) = client.and_then(|client| client.ears.as_ref()) else { return false };
     channel_told(body).is_some_and(|channel| ears.hears(channel) != Hears::No)
 }

@@ -62,7 +62,7 @@ pub fn tick_relays(core: &mut Core) {
 /// The server has let a replication client in: it is told so, and both talk to each other from here on.
 pub fn relay_ready(core: &mut Core, key: ServerKey) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
-    let Some(client_key) = server.holder else { return };
+    let Some(client_key) = server.holder() else { return };
     server.state = State::Relay;
     server.life.state_since = core.now;
     let welcome = std::mem::take(&mut server.known.parameters);
@@ -102,7 +102,7 @@ pub fn relay_to_server(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
 
 /// Passes on what the server of a replication client says.
 pub fn relay_to_client(core: &mut Core, key: ServerKey, left: &[u8]) -> Step {
-    let holder = core.servers.get(key.0).and_then(|server| server.holder);
+    let holder = core.servers.get(key.0).and_then(|server| server.holder());
     if let Some(client) = holder.and_then(|client| core.clients.get_mut(client.0)) {
         if let Some(relay) = &mut client.relay {
             relay.follow(left);
@@ -117,7 +117,7 @@ pub fn relay_gone(core: &mut Core, key: ServerKey, why: &str) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
     let established = matches!(server.state, State::Relay);
     let cause = server.life.fatal_error.take().unwrap_or_else(|| Cause::connection(why));
-    let client = server.holder.take();
+    let client = server.let_go();
     close::close_server(core, key, &cause.why);
     let Some(client_key) = client else { return };
     if let Some(client) = core.clients.get_mut(client_key.0) {

@@ -69,7 +69,7 @@ fn behind_forgetting(core: &mut Core, key: ClientKey) -> Option<Step> {
 /// Lets a client go on that waits within a unit for the answer to a part of it. In a pipelined connection only whole
 /// units wait.
 pub fn look_again(core: &mut Core, key: ServerKey) {
-    let Some(client_key) = core.servers.get(key.0).and_then(|server| server.holder) else { return };
+    let Some(client_key) = core.servers.get(key.0).and_then(|server| server.holder()) else { return };
     if core.clients.get_mut(client_key.0).is_some_and(|client| std::mem::take(&mut client.checkout.behind_own)) {
         turns::give_turn(core, Turn::Client(client_key));
     }

@@ -6,7 +6,6 @@ use crate::model::turn::{After, Step, Turn};
 
 use crate::reactor::{sockets, turns};
 use crate::state::Core;
-use crate::state::server::State;
 
 /// Nobody waits any more for the answer of the unit in this place; whose it was.
 pub fn disown(core: &mut Core, key: ServerKey, place: usize) -> Option<ClientKey> {
@@ -46,9 +45,7 @@ pub fn behind_own(core: &mut Core, key: ClientKey) -> Option<Step> {
 pub fn open(core: &mut Core, server_key: ServerKey, alone: bool) {
     let now = core.now;
     let Some(server) = core.servers.get_mut(server_key.0) else { return };
-    server.state = State::Pipelined;
-    server.life.state_since = now;
-    server.holder = None;
+    server.begin_pipeline(now);
     let pipeline = server.pipeline.get_or_insert_with(|| Box::new(Pipeline::new(now)));
     pipeline.restart(now);
     pipeline.closed = alone;
@@ -86,8 +83,7 @@ pub fn flush(core: &mut Core) {
 pub fn end(core: &mut Core, key: ServerKey) {
     core.pipelines.active.retain(|pipeline| *pipeline != key);
     let Some(server) = core.servers.get_mut(key.0) else { return };
-    server.state = State::Active;
-    server.holder = None;
+    server.end_pipeline();
     if let Some(pool) = core.pools.get_mut(server.pool.0) {
         pool.connections.pipelined.retain(|pipeline| *pipeline != key);
     }

@@ -17,7 +17,7 @@ pub fn is_tied(core: &Core, key: ClientKey) -> bool {
 /// Takes a server connection from its client; what is to be undone on it is noted.
 pub fn detach(core: &mut Core, key: ServerKey) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
-    let Some(client_key) = server.holder.take() else { return };
+    let Some(client_key) = server.let_go() else { return };
     let mode = core.pools.get(server.pool.0).map_or(PoolMode::Session, |pool| pool.limits.mode);
     let mut session = mode == PoolMode::Session || core.config.settings.server_reset_query_always;
     if let Some(client) = core.clients.get_mut(client_key.0) {

@@ -10,7 +10,6 @@ use crate::reactor::turns;
 use crate::router::{choose, members};
 use crate::state::Core;
 use crate::state::client::State as ClientState;
-use crate::state::server::State;
 
 /// Idle connections that are looked at for one whose session is in line.
 pub const LOOKED_AT: usize = 16;
@@ -89,9 +88,7 @@ pub fn assign(core: &mut Core, server_key: ServerKey, key: ClientKey) {
     let (Some(server), Some(client)) = (core.servers.get_mut(server_key.0), core.clients.get_mut(key.0)) else {
         return;
     };
-    server.holder = Some(key);
-    server.state = State::Active;
-    server.life.state_since = core.now;
+    server.check_out(key, core.now);
     server.exchange.answered = false;
     let since = client.checkout.take(server_key);
     client.times.request_since = core.now;

@@ -20,8 +20,8 @@ pub fn free(core: &mut Core, key: ServerKey) {
         State::Pipelined if server.pipeline.as_ref().is_some_and(|pipeline| pipeline.units.is_empty()) => {
             connection::end(core, key)
         }
-        State::Active if server.client().is_none() => (),
-        State::Active if may_be_given_back(core, key) => checkin::detach(core, key),
+        State::Active(None) => (),
+        State::Active(_) if may_be_given_back(core, key) => checkin::detach(core, key),
         State::Preparing => (),
         _ => return,
     }
@@ -58,8 +58,7 @@ fn offer(core: &mut Core, key: ServerKey) {
         return turns::doom(core, key, "it was given back twice");
     }
     let pool_key = server.pool;
-    server.state = State::Idle;
-    server.life.state_since = core.now;
+    server.rest(core.now);
     let Some(server) = core.servers.get(key.0) else { return };
     let (old, retire) = (checks::is_old(core, server), server.life.retire || server.cancels.suspect);
     let Some(pool) = core.pools.get(pool_key.0) else { return };

@@ -159,7 +159,7 @@ pub fn relieve_starving(core: &mut Core) {
         let busy = core.servers.iter().filter_map(|(key, server)| {
             let pool = covered(server)?;
             let lasts =
-                pool.limits.mode == PoolMode::Session || !matches!(server.state, State::Active | State::Pipelined);
+                pool.limits.mode == PoolMode::Session || !matches!(server.state, State::Active(_) | State::Pipelined);
             (!lasts && pool.connections.servers.len() > fewer).then_some((
                 pool.connections.servers.len(),
                 std::cmp::Reverse(server.life.since),

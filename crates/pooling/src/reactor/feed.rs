@@ -28,7 +28,7 @@ fn server_input(core: &mut Core, key: ServerKey, input: &[u8]) -> usize {
             ServerState::Login(_) => connect::login_input(core, key, left),
             ServerState::Relay => relay::relay_to_client(core, key, left),
             ServerState::Hub => hub::hub_input(core, key, left),
-            ServerState::Preparing | ServerState::Idle | ServerState::Active | ServerState::Pipelined => {
+            ServerState::Preparing | ServerState::Idle | ServerState::Active(_) | ServerState::Pipelined => {
                 answer::answer_input(core, key, left)
             }
         };

@@ -216,7 +216,7 @@ fn tick_servers(core: &mut Core) {
             {
                 gone.push((key, "resetting the session took too long"));
             }
-            State::Active
+            State::Active(_)
                 if server.known.aligning.is_some()
                     && past(server.life.state_since, settings.server_connect_timeout.limit()) =>
             {

@@ -31,8 +31,8 @@ pub enum State {
     Preparing,
     /// It waits in its pool.
     Idle,
-    /// It is checked out to a client.
-    Active,
+    /// It is checked out to a client; to nobody, once that has left it and until what goes on there has ended.
+    Active(Option<ClientKey>),
     /// It carries reads of several clients, or one read that may be asked again.
     Pipelined,
     /// It is the other side of a replication connection.
@@ -60,8 +60,8 @@ pub enum Residue {
 /// What a server connection is made for that is no connection of its pool, and is checked out to nobody.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Apart {
-    /// For a replication connection, of this client.
-    Relay(ClientKey),
+    /// For a replication connection, of this client until it has left.
+    Relay(Option<ClientKey>),
     /// To listen for all clients of the pool.
     Hub,
 }
@@ -161,9 +161,6 @@ pub struct Server {
     pub pool: PoolKey,
     /// Where it stands.
     pub state: State,
-    /// The client that it is checked out to; nobody where it is a pipelined connection. Whose answers come is
-    /// [`Server::client`].
-    pub holder: Option<ClientKey>,
     /// What a server was asked, and how far it has answered.
     pub exchange: Exchange,
     /// The transaction status that it told last.
@@ -188,8 +185,68 @@ impl Server {
     pub fn client(&self) -> Option<ClientKey> {
         match (&self.state, &self.pipeline) {
             (State::Pipelined, Some(pipeline)) => pipeline.head(),
-            _ => self.holder,
+            _ => self.holder(),
         }
+    }
+
+    /// The client that it is checked out to, or whose replication connection it is. Whose answers come is
+    /// [`Server::client`].
+    pub fn holder(&self) -> Option<ClientKey> {
+        match (&self.state, &self.apart) {
+            (State::Active(holder), _) | (_, Some(Apart::Relay(holder))) => *holder,
+            _ => None,
+        }
+    }
+
+    /// Nobody has it any more; who has had it.
+    pub fn let_go(&mut self) -> Option<ClientKey> {
+        match (&mut self.state, &mut self.apart) {
+            (State::Active(holder), _) | (_, Some(Apart::Relay(holder))) => holder.take(),
+            _ => None,
+        }
+    }
+
+    /// It is checked out to a client.
+    pub fn check_out(&mut self, client: ClientKey, now: Instant) {
+        debug_assert!(self.is_free(), "a server connection is checked out that is not free: {:?}", self.state);
+        self.stand(State::Active(Some(client)), now);
+    }
+
+    /// It carries units of several clients, or of one that had it checked out and whose unit may be asked again.
+    pub fn begin_pipeline(&mut self, now: Instant) {
+        let checked_out = matches!(self.state, State::Active(Some(_)));
+        debug_assert!(self.is_free() || checked_out, "a connection is pipelined that is not free: {:?}", self.state);
+        self.stand(State::Pipelined, now);
+    }
+
+    /// It carries no units of several clients any more.
+    pub fn end_pipeline(&mut self) {
+        debug_assert!(matches!(self.state, State::Pipelined), "no pipelined connection ends: {:?}", self.state);
+        self.state = State::Active(None);
+    }
+
+    /// Statements of the pooler's own run on it, or a cancel request is waited for.
+    pub fn prepare(&mut self, now: Instant) {
+        let logged_in = matches!(self.state, State::Login(_) | State::Preparing | State::Connecting);
+        debug_assert!(self.is_free() || logged_in, "a connection is prepared that is not free: {:?}", self.state);
+        self.stand(State::Preparing, now);
+    }
+
+    /// It is free for whoever comes next.
+    pub fn rest(&mut self, now: Instant) {
+        let comes_back = matches!(self.state, State::Active(None) | State::Preparing);
+        debug_assert!(comes_back, "a connection is given back that is not its pool's: {:?}", self.state);
+        self.stand(State::Idle, now);
+    }
+
+    /// Whether no client has it and it is done with what it was made for.
+    fn is_free(&self) -> bool {
+        self.apart.is_none() && matches!(self.state, State::Idle | State::Active(None))
+    }
+
+    fn stand(&mut self, state: State, now: Instant) {
+        self.state = state;
+        self.life.state_since = now;
     }
 
     /// All that was asked is answered, perhaps: a definition has been committed, or is in a transaction that is open.
@@ -236,7 +293,6 @@ impl Server {
             at: Endpoint { host, port, address, sslmode: SslMode::Disable, place: 0 },
             pool,
             state: State::Connecting,
-            holder: None,
             pipeline: None,
             exchange: Exchange::default(),
             status: Status::Idle,
@@ -262,5 +318,74 @@ impl Server {
             apart: None,
             permit: None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::memory::Memory;
+    use crate::model::slots::Slot;
+
+    fn client(number: usize) -> ClientKey {
+        ClientKey(Slot::of_token(number << 2).0)
+    }
+
+    fn server() -> (Server, Instant) {
+        let (memory, path) = (Memory::default(), Path::new("/server"));
+        let _listener = memory.listen(path);
+        let (io, now) = (Io::new(Box::new(memory.connect(path).unwrap())), Instant::now());
+        let address = Address::Unix(path.to_owned());
+        (Server::new(io, "host".to_owned(), 5432, address, PoolKey(Slot::of_token(0).0), now, 1), now)
+    }
+
+    #[test]
+    fn a_connection_is_of_one_client_at_a_time() {
+        let (mut server, now) = server();
+        server.prepare(now);
+        server.rest(now);
+        assert_eq!(server.holder(), None);
+        server.check_out(client(1), now);
+        assert_eq!((server.holder(), server.client()), (Some(client(1)), Some(client(1))));
+        assert_eq!(server.let_go(), Some(client(1)));
+        assert_eq!((server.holder(), server.let_go()), (None, None));
+        server.check_out(client(2), now);
+        server.begin_pipeline(now);
+        assert_eq!(server.holder(), None, "its units are the pipelined connection's");
+        server.end_pipeline();
+        server.rest(now);
+        assert!(matches!(server.state, State::Idle));
+    }
+
+    #[test]
+    fn a_replication_client_has_its_connection_until_it_leaves() {
+        let (mut server, _) = server();
+        server.apart = Some(Apart::Relay(Some(client(3))));
+        assert_eq!(server.holder(), Some(client(3)));
+        assert_eq!((server.let_go(), server.holder()), (Some(client(3)), None));
+    }
+
+    #[test]
+    #[should_panic(expected = "that is not free")]
+    #[cfg(debug_assertions)]
+    fn a_connection_is_not_checked_out_twice() {
+        let (mut server, now) = server();
+        server.prepare(now);
+        server.rest(now);
+        server.check_out(client(1), now);
+        server.check_out(client(2), now);
+    }
+
+    #[test]
+    #[should_panic(expected = "that is not its pool's")]
+    #[cfg(debug_assertions)]
+    fn a_connection_that_a_client_has_is_not_given_back() {
+        let (mut server, now) = server();
+        server.prepare(now);
+        server.rest(now);
+        server.check_out(client(1), now);
+        server.rest(now);
     }
 }

@@ -88,7 +88,7 @@ pub fn of_server(server: &Server) -> InHand {
     InHand {
         bytes: server.io.rest.len() + server.io.pending() + staged,
         within_message: server.exchange.passing.0 > 0,
-        errand: !matches!(server.state, State::Idle | State::Active | State::Pipelined | State::Relay | State::Hub)
+        errand: !matches!(server.state, State::Idle | State::Active(_) | State::Pipelined | State::Relay | State::Hub)
             || server.cancels.target.is_some()
             || server.cancels.under_way > 0
             || server.known.aligning.is_some()
