@@ -543,6 +543,14 @@ impl Probe {
         Turnout::failed(kind, message)
     }
 
+    /// Gives up a connection that is made, with what was asked over it: the next round makes another.
+    pub fn start_anew(&mut self, network: &dyn Network) {
+        if matches!(self.state, State::Resting | State::Asking(..)) {
+            self.drop_connection(network);
+            self.state = State::Resting;
+        }
+    }
+
     /// Closes the connection.
     pub fn drop_connection(&mut self, network: &dyn Network) {
         if let Some(mut io) = self.io.take() {

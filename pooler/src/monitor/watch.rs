@@ -162,6 +162,15 @@ impl Watch {
         for note in notes {
             match note {
                 Note::Ask(cluster, id) => self.ask_now(|probe| probe.cluster == cluster && probe.id == id),
+                Note::AskAnew(cluster, id) => {
+                    let network = &Epoll(self.poll.registry());
+                    let which = |probe: &Probe| probe.cluster == cluster && probe.id == id;
+                    self.probes
+                        .iter_mut()
+                        .filter(|(_, probe)| which(probe))
+                        .for_each(|(_, probe)| probe.start_anew(network));
+                    self.ask_now(which);
+                }
                 Note::Reload => self.configure(),
                 // By then its number may be another probe's.
                 Note::Resolved(key, host, found) if self.probes.get(key).is_some_and(|probe| probe.host == host) => {

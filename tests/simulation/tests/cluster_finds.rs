@@ -2,7 +2,9 @@
 
 #![allow(clippy::panic)]
 
-use simulation::schedule::Step::{self, Look, Order, Promote, Replay, Say, Send, Settle, Start, Stop, Turn};
+use simulation::schedule::Step::{
+    self, Look, Order, Promote, Replay, Say, Send, Settle, Start, Stop, Strike, Tell, Turn, Work,
+};
 use simulation::search::run;
 use simulation::setup::Setup;
 
@@ -76,6 +78,25 @@ fn a_write_that_has_a_connection_to_a_former_primary_goes_to_the_new_one() {
         Send { who: 2, bytes: usize::MAX },
         Promote { who: 1 },
         Start { who: 0 },
+        Turn,
+    ];
+    holds(&setup, &steps);
+}
+
+/// The question whether it is a standby fails: the server is not written to before it has been asked again.
+#[test]
+fn a_server_that_cannot_say_what_it_is_is_not_used() {
+    let setup = Setup { servers: 3, pipelining: false, reports_standby: false, ..Setup::default() };
+    let steps = [
+        Promote { who: 2 },
+        Start { who: 0 },
+        Say { who: 2, form: 4, statements: vec![28, 26, 28] },
+        Send { who: 0, bytes: usize::MAX },
+        Turn,
+        Strike { who: 2, how: 1 },
+        Work { who: 0, messages: 3 },
+        Tell { who: 2, bytes: usize::MAX },
+        Send { who: 2, bytes: usize::MAX },
         Turn,
     ];
     holds(&setup, &steps);

@@ -71,8 +71,9 @@ fn error_of_ours(core: &mut Core, key: ServerKey, message: &[u8], report: Report
         }
         // The client hears that its transaction has failed when it goes on.
         Some(Request::Prelude | Request::Restore { ends_unit: false }) => (),
-        // Then it is what the monitor says.
-        Some(Request::Role) => (),
+        Some(Request::Role) => {
+            turns::doom(core, key, &format!("cannot ask a server whether it is a standby: {}", report.message));
+        }
         Some(Request::Align | Request::Lookup) => server.exchange.own_error = Some(report),
         _ => turns::doom(core, key, &format!("cannot reset a server session: {}", report.message)),
     }

@@ -32,6 +32,8 @@ pub enum Met {
 pub enum Note {
     /// Ask this server now.
     Ask(String, ServerId),
+    /// Ask it over another connection: where the one at hand leads is not what its address leads to now.
+    AskAnew(String, ServerId),
     /// The configuration has changed.
     Reload,
     /// The addresses of this name, as asked for by the probe of this number.
@@ -121,7 +123,8 @@ impl Board {
 
     /// Tells what a worker has met on a server, and when: it is asked at once. Whether a decision has changed.
     pub(crate) fn report(&self, name: &str, id: ServerId, met: Met, when: Instant) -> bool {
-        self.note(Note::Ask(name.to_owned(), id));
+        let ask = if met == Met::Standby { Note::AskAnew } else { Note::Ask };
+        self.note(ask(name.to_owned(), id));
         let when = self.moment(when);
         match met {
             Met::NoConnection => self.change(name, |watched| watched.cluster.complain(id, when)),
