@@ -1,11 +1,14 @@
 """The names of prepared statements, where units fail that give them and servers die that know them."""
 
+import contextlib
+
 import pytest
 
 from tests.pooler import raw
 from tests.pooler.interpose import Scripted, end, error, ready
 from tests.pooler.process import Pooler, wait_until
 from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, close, describe, direct, parse, query
+from tests.pooler.test_parse_settings import bind_text
 
 RUNNING = "FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%lasts%' AND pid <> pg_backend_pid()"
 
@@ -341,3 +344,25 @@ def test_a_moment_in_a_text_is_that_of_whoever_prepares_it(server):
         earlier = first.ask(*unit)
         assert second.ask(*unit) != earlier
         assert first.ask(bind("s"), EXECUTE, SYNC).removeprefix("2 ") == earlier.removeprefix("1 2 ")
+
+
+def test_what_is_prepared_behind_a_unit_that_fails_is_prepared_once(server):
+    fails = "SELECT 1 / length($1::text)"
+    with Pooler(server, default_pool_size=1, max_prepared_statements=1) as pooler, contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(Raw(pooler.port)) for _ in range(3)]
+        pooler.wait_for_catalog()
+        # What is known to be quick goes down one connection with others.
+        for text, value in [(fails, "x"), ("SELECT length($1::text)", "x"), ("SELECT 1 + length($1::text)", "x")] * 8:
+            clients[0].ask(parse("", text), bind_text("", value), EXECUTE, SYNC)
+        with pooler.frozen():
+            one, two = "SELECT length($1::text)", "SELECT 1 + length($1::text)"
+            clients[0].send(parse("", fails), bind_text("", ""), EXECUTE, parse("s", one), SYNC)
+            # Each makes room for the other.
+            for client, text in zip(clients[1:], (two, one), strict=True):
+                client.send(parse("s", text), bind_text("s", "x"), EXECUTE, SYNC)
+        found = [raw.show(client.until(b"Z")) for client in clients]
+        assert found == ["1 E:22012 Z:I", "1 2 D:2 C:SELECT 1 Z:I", "1 2 D:1 C:SELECT 1 Z:I"]
+        # In a transaction, nobody asks again what the server refuses.
+        assert clients[0].ask(query("BEGIN"), parse("s", one), SYNC, query("COMMIT"), units=3) == (
+            "C:BEGIN Z:T 1 Z:T C:COMMIT Z:I"
+        )

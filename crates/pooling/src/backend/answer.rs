@@ -224,7 +224,7 @@ fn row_of_ours(core: &mut Core, key: ServerKey, body: &[u8]) -> Result<(), wire:
         Some(Request::Clean) => {
             if let [Some(made), Some(known)] = &*backend::data_row(body)? {
                 let counted = server.known.statements.len().to_string();
-                server.known.lost_count = *made != b"0" || *known != counted.as_bytes();
+                server.known.lost_count |= *made != b"0" || *known != counted.as_bytes();
             }
         }
         Some(Request::Lookup) => lookup::lookup_row(core, key, &backend::data_row(body)?),

@@ -8,7 +8,7 @@ use wire::backend::{self, tag};
 use wire::frame::HEADER;
 
 use crate::state::client::Client;
-use crate::state::server::{Server, State};
+use crate::state::server::{Residue, Server, State};
 
 /// What an error shows of a statement's name on the server, and what its client is shown instead.
 pub fn shown_name(requests: &VecDeque<Request>, client: &Client, code: &str) -> Option<(Vec<u8>, Box<[u8]>)> {
@@ -87,8 +87,13 @@ pub fn undo(
         }
         _ => server.exchange.requests.iter().any(Request::is_about_unnamed),
     };
+    // What units behind them prepare and close is another statement by the same name, or went by what has not been done.
+    let unsure = matches!(server.state, State::Pipelined) && !server.exchange.requests.is_empty();
     for (place, request) in requests.enumerate().rev() {
         let skipped = place > 0;
+        if unsure && request.changes_prepared() {
+            (server.known.residue, server.known.lost_count) = (Residue::Anything, true);
+        }
         undo_one(server, client.as_deref_mut(), request, skipped, replaced);
     }
 }

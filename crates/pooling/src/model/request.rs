@@ -128,6 +128,11 @@ impl Request {
         }
     }
 
+    /// Whether it changes which statements the server knows by names of ours.
+    pub fn changes_prepared(&self) -> bool {
+        matches!(self, Self::Parse { statement: Some(_), unnamed: false, .. } | Self::Evict(_))
+    }
+
     /// Whether it may lead parameters back to what they were at startup.
     pub fn resets(&self) -> bool {
         match self {

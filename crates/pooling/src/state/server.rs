@@ -96,7 +96,8 @@ pub struct Session {
     pub mark: u64,
     /// A definition that has been sent and not been committed, as far as is known.
     pub definition: Option<Definition>,
-    /// The server has other prepared statements than the pooler has made: they are dropped before the next client.
+    /// The server has other prepared statements than the pooler has made, or may have: they are dropped before the next
+    /// client.
     pub lost_count: bool,
     /// The statements that it knows by names of ours.
     pub statements: Known,
