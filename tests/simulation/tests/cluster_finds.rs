@@ -3,7 +3,7 @@
 #![allow(clippy::panic)]
 
 use simulation::schedule::Step::{
-    self, Look, Order, Promote, Replay, Say, Send, Settle, Start, Stop, Strike, Tell, Turn, Work,
+    self, Ask, Look, Order, Promote, Replay, Say, Send, Settle, Start, Stop, Strike, Tell, Turn, Work,
 };
 use simulation::search::run;
 use simulation::setup::Setup;
@@ -98,6 +98,27 @@ fn a_server_that_cannot_say_what_it_is_is_not_used() {
         Tell { who: 2, bytes: usize::MAX },
         Send { who: 2, bytes: usize::MAX },
         Turn,
+    ];
+    holds(&setup, &steps);
+}
+
+/// A replica shows a session's commit, and is restarted, and shows it no longer: a read that waits for a connection to it
+/// does not run there.
+#[test]
+fn a_read_that_waits_for_a_replica_that_was_restarted_chooses_again() {
+    let setup = Setup { servers: 2, replay_wait: 10, ..Setup::default() };
+    let steps = [
+        Say { who: 1, form: 6, statements: vec![28, 187] },
+        Settle,
+        Say { who: 1, form: 2, statements: vec![28, 30, 182] },
+        Replay { who: 1, count: 1 },
+        Ask { who: 2 },
+        Ask { who: 1 },
+        Ask { who: 2 },
+        Ask { who: 1 },
+        Stop { who: 1 },
+        Start { who: 1 },
+        Settle,
     ];
     holds(&setup, &steps);
 }

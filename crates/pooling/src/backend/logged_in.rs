@@ -6,7 +6,7 @@ use crate::model::turn::After;
 use crate::backend::{align, hub, relay};
 use crate::pools::{grow, welcome};
 use crate::reactor::turns;
-use crate::router::{fingerprints, freshness, members, roles};
+use crate::router::{fingerprints, freshness, members, reroute, roles};
 use crate::state::Core;
 use crate::state::server::Apart;
 
@@ -28,6 +28,7 @@ pub fn logged_in(core: &mut Core, key: ServerKey) {
     }
     let Some(server) = core.servers.get(key.0) else { return };
     freshness::doubt_replay(core, server);
+    reroute::reroute_doubtful(core, server.pool);
     let Some(server) = core.servers.get_mut(key.0) else { return };
     let welcome = server.known.parameters.clone();
     let vars = server.known.session.vars.clone();

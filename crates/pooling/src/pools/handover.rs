@@ -97,8 +97,8 @@ fn send_over(core: &mut Core, key: ServerKey, to: WorkerId) {
     core.shared.tell(to, Message::HandedOver(Box::new(parcel)));
 }
 
-/// Takes a connection from another worker.
-pub fn take_over_server(core: &mut Core, parcel: Parcel) {
+/// Takes a connection from another worker; the pool that has it now.
+pub fn take_over_server(core: &mut Core, parcel: Parcel) -> Option<PoolKey> {
     let Parcel { mut io, permit, id, place: (host, port, address), known, .. } = parcel;
     let Parcel { cancel_key, since, sslmode, unchecked, orders, .. } = parcel;
     let CarriedBelief { sets, vars, read_only, base, parameters, standby, mark, statements } = known;
@@ -109,7 +109,8 @@ pub fn take_over_server(core: &mut Core, parcel: Parcel) {
     let (Some((pool_key, pool)), Ok(())) = (pool, watched) else {
         // The pool was given up here meanwhile. The server's process ends with its connection.
         close::count_server(core, &permit.name().user, false);
-        return sockets::unwatch(core, &io);
+        sockets::unwatch(core, &io);
+        return None;
     };
     let mut server = Server::new(io, host, port, address, pool_key, core.now, id);
     server.at.place = pool.counts.stats.place(&server.at.host, port);
@@ -132,4 +133,5 @@ pub fn take_over_server(core: &mut Core, parcel: Parcel) {
     }
     welcome::take_welcome(core, members::home_of(core, pool_key));
     turns::give_turn(core, Turn::Server(slot));
+    Some(pool_key)
 }

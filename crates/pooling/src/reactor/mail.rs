@@ -25,7 +25,8 @@ pub fn read_messages(core: &mut Core) {
             Message::HandedOver(parcel) => {
                 // What its login has told of its server was posted before it was sent.
                 reroute::look_at_clusters(core);
-                handover::take_over_server(core, *parcel);
+                let pool = handover::take_over_server(core, *parcel);
+                pool.into_iter().for_each(|pool| reroute::reroute_doubtful(core, pool));
             }
             Message::Bequeathed(counts) => upkeep::inherit(core, *counts),
             Message::Wanted(name) => grow::wanted(core, &name),

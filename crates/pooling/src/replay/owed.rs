@@ -20,6 +20,8 @@ pub struct Owed {
     pub chosen: Option<Consistency>,
     /// Until when its read waits for a replica.
     pub until: Option<Instant>,
+    /// What the unit must see that a server was chosen for last; 0 for nothing.
+    pub sees: u64,
 }
 
 impl Owed {

@@ -1,6 +1,6 @@
 //! Clients that choose a server anew: theirs has failed, or the cluster has changed.
 
-use crate::model::keys::PoolKey;
+use crate::model::keys::{ClientKey, PoolKey};
 use crate::model::turn::Turn;
 
 use crate::backend::close;
@@ -39,16 +39,32 @@ pub fn reroute(core: &mut Core, key: PoolKey) {
 
 /// Lets those choose again who wait in a member for something that only the primary does: it may have been that.
 fn reroute_writes(core: &mut Core, member: PoolKey) {
+    reroute_some(core, member, |client| client.route.owed.writes);
+}
+
+/// Lets those choose again who wait in a member for a read of what its server may not show by now: it may have been
+/// restarted since it was chosen.
+pub fn reroute_doubtful(core: &mut Core, member: PoolKey) {
+    let Some((home, id)) = core.pools.get(member.0).and_then(|pool| pool.cluster_of.home) else { return };
+    let cluster = core.pools.get(home.0).and_then(|home| home.cluster_of.cluster);
+    let Some(view) = cluster.and_then(|place| core.router.clusters.get(place)) else { return };
+    if view.view().primary() != Some(id) {
+        let freshness = view.freshness().clone();
+        reroute_some(core, member, |client| !freshness.covers(id, client.route.owed.sees));
+    }
+}
+
+/// Lets those of this kind choose again who wait in a member and have been greeted.
+fn reroute_some(core: &mut Core, member: PoolKey, kind: impl Fn(&Client) -> bool) {
     let Some(pool) = core.pools.get_mut(member.0) else { return };
     let clients = &core.clients;
-    let writes = |client: &Client| client.route.owed.writes && client.is_ready();
-    let waiting = std::mem::take(&mut pool.queue.waiting);
-    let (writes, others) = waiting.into_iter().partition(|key| clients.get(key.0).is_some_and(writes));
-    pool.queue.waiting = writes;
-    let sharing = std::mem::take(&mut pool.queue.sharing);
+    let goes = |key: &ClientKey| clients.get(key.0).is_some_and(|client| client.is_ready() && kind(client));
+    let (waiting, stay) = std::mem::take(&mut pool.queue.waiting).into_iter().partition(goes);
+    let (sharing, share) = std::mem::take(&mut pool.queue.sharing).into_iter().partition(goes);
+    (pool.queue.waiting, pool.queue.sharing) = (waiting, sharing);
     reroute(core, member);
     if let Some(pool) = core.pools.get_mut(member.0) {
-        (pool.queue.waiting, pool.queue.sharing) = (others, sharing);
+        (pool.queue.waiting, pool.queue.sharing) = (stay, share);
     }
 }
 
