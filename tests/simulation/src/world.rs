@@ -44,6 +44,7 @@ pub struct World {
     /// Clients that have left.
     left: usize,
     connections: Vec<Connection>,
+    suspends: usize,
     consoles: Vec<End>,
     count: usize,
     ledger: Ledger,
@@ -68,6 +69,7 @@ impl World {
             clients: Vec::new(),
             left: 0,
             connections: Vec::new(),
+            suspends: 0,
             consoles: Vec::new(),
             count: 0,
             ledger: Ledger::of(setup.servers),
@@ -95,6 +97,7 @@ impl World {
     /// Somebody gives an order at the console: each order on a connection of its own, since some wait.
     pub fn order(&mut self, what: usize) {
         trace!("console: {}", ORDERS[what]);
+        self.suspends += usize::from(ORDERS[what] == "SUSPEND");
         let mut said = Vec::new();
         frontend::write_query(&mut said, ORDERS[what]);
         self.consoles[what].write_all(&said).unwrap();
@@ -154,10 +157,14 @@ impl World {
         panic!("clients and servers find no rest");
     }
 
-    /// The pooler does what time brings: who has lost what it listened by is told so.
+    /// The pooler does what time brings, once it is not suspended: who has lost what it listened by is told so.
     fn tick(&mut self) {
-        self.pass(Duration::from_secs(1));
-        self.turn();
+        // A SUSPEND may have waited for another on its connection.
+        for _ in 0..=self.suspends {
+            self.order(ORDERS.len() - 1);
+            self.pass(Duration::from_secs(1));
+            self.turn();
+        }
     }
 
     /// Everybody is answered, and nobody waits.
@@ -167,10 +174,12 @@ impl World {
         self.settle();
         // A server that could not be reached is tried again by and by.
         for round in 0..30 {
+            // Whose unit ends in this tick is told what it has heard in the next.
+            let idle: Vec<bool> = self.clients.iter().map(|client| client.units.is_empty()).collect();
             self.tick();
-            for who in 0..self.clients.len() {
+            for who in (0..self.clients.len()).filter(|who| idle[*who]) {
                 let client = &self.clients[who];
-                if client.gone || !client.units.is_empty() {
+                if client.gone {
                     continue;
                 }
                 if client.status != b'I' {
@@ -189,8 +198,6 @@ impl World {
             if self.clients.iter().all(|client| client.gone || rests(client)) {
                 break;
             }
-            // An order that waited for another on its connection comes now.
-            self.order(ORDERS.len() - 1);
         }
         self.tick();
         for client in self.clients.iter().filter(|client| !client.gone) {
