@@ -328,3 +328,22 @@ def test_an_address_that_leads_to_a_standby_by_now_is_not_read_as_the_primary(nu
         leads_to(numbers.primary)
         cut_off(numbers.replicas[0], "pid <> pg_backend_pid()")
         wait_until(lambda: ask(client, LAST) == "1")
+
+
+@pytest.mark.parametrize("pipelining", ["true", "false"])
+def test_a_session_whose_replicas_were_doubted_reads_from_them_again(numbers, pipelining):
+    settings = f"pipelining = {pipelining}\nread_your_writes_wait = 0"
+    with split(numbers, settings) as pooler, Raw(pooler.port, "app") as client:
+        splits(pooler)
+        ports = [str(replica.port) for replica in numbers.replicas]
+        for number in range(5):
+            write(client, number)
+            wait_until(lambda: ask(client, PORT) in ports)
+            # New connections to them are made, each of which may be to one that was restarted.
+            for replica in numbers.replicas:
+                replica.psql(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                    "WHERE application_name NOT LIKE 'howdah%' AND backend_type = 'client backend' "
+                    "AND pid <> pg_backend_pid()"
+                )
+            wait_until(lambda: ask(client, PORT) in ports)

@@ -5,6 +5,7 @@ use crate::model::keys::ServerKey;
 use crate::model::request::Request;
 use crate::model::turn::{After, Turn};
 use crate::model::vars::Tracked;
+use balancer::Tried;
 use wire::backend::Status;
 
 use crate::backend::replies::{emit_invented, undo};
@@ -167,5 +168,6 @@ fn count_unit(core: &mut Core, key: ServerKey, status: Status) {
     if status == Status::Idle {
         client.times.transaction_since = None;
         client.checkout.attempts = 0;
+        client.route.tried = Tried::default();
     }
 }
