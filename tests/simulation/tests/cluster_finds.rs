@@ -2,8 +2,10 @@
 
 #![allow(clippy::panic)]
 
+use std::time::Duration;
+
 use simulation::schedule::Step::{
-    self, Ask, Look, Order, Promote, Replay, Say, Send, Settle, Start, Stop, Strike, Tell, Turn, Work,
+    self, Ask, Look, Order, Pass, Promote, Replay, Say, Send, Settle, Start, Stop, Strike, Tell, Turn, Work,
 };
 use simulation::search::run;
 use simulation::setup::Setup;
@@ -121,4 +123,31 @@ fn a_read_that_waits_for_a_replica_that_was_restarted_chooses_again() {
         Settle,
     ];
     holds(&setup, &steps);
+}
+
+/// A read waits for room beside others on a replica, and proves to take long meanwhile: it gets a connection to itself. The
+/// write behind it chooses a server of its own.
+#[test]
+fn a_write_behind_a_read_that_waited_to_share_goes_to_the_primary() {
+    let setup = Setup { servers: 3, pool_size: 2, wait: 5, replay_wait: 0, ..Setup::default() };
+    let all = usize::MAX;
+    let steps = [
+        Send { who: 0, bytes: all },
+        Say { who: 2, form: 2, statements: vec![28] },
+        Turn,
+        Stop { who: 0 },
+        Say { who: 2, form: 4, statements: vec![28, 28] },
+        Say { who: 1, form: 2, statements: vec![28] },
+        Settle,
+        Say { who: 0, form: 1, statements: vec![28, 26, 26] },
+        Say { who: 2, form: 1, statements: vec![28, 247, 60] },
+        Say { who: 1, form: 0, statements: vec![28, 26, 28] },
+        Say { who: 2, form: 1, statements: vec![26, 28] },
+        Say { who: 1, form: 4, statements: vec![28] },
+        Send { who: 1, bytes: all },
+        Turn,
+        Work { who: 0, messages: 4 },
+        Pass { time: Duration::from_secs(25) },
+    ];
+    holds(&Setup { ban: 1_000_000, reports_search_path: false, ..setup }, &steps);
 }

@@ -36,6 +36,8 @@ use crate::state::server::Server;
 pub fn pipeline(core: &mut Core, key: ClientKey, input: &[u8]) -> Option<Step> {
     let client = core.clients.get_mut(key.0)?;
     let pool_key = client.route.pool?;
+    // It holds for this unit: the next one chooses its server itself.
+    let turn = std::mem::take(&mut client.checkout.may_share);
     if client.session.pins.any() || client.input.unsynced || client.input.discard != Discard::No {
         return None;
     }
@@ -58,7 +60,9 @@ pub fn pipeline(core: &mut Core, key: ClientKey, input: &[u8]) -> Option<Step> {
     };
     let way = unit.as_ref().map_or(Way::Unpipelined(Why::Protocol), |unit| unit::way(core, key, pool_key, unit));
     match (&unit, way) {
-        (Some(unit), Way::Shared(fingerprint)) if holder.is_none() => share(core, key, pool_key, unit, fingerprint),
+        (Some(unit), Way::Shared(fingerprint)) if holder.is_none() => {
+            share(core, key, pool_key, unit, fingerprint, turn)
+        }
         (Some(unit), Way::Shared(fingerprint)) => send_on_own(core, key, unit, fingerprint, (false, false)),
         (Some(unit), Way::Alone(fingerprint, writes)) => send_on_own(core, key, unit, fingerprint, (true, writes)),
         (_, way) => {
@@ -81,9 +85,10 @@ fn share(
     pool_key: PoolKey,
     unit: &extent::Unit<'_>,
     fingerprint: Option<Rc<Fingerprint>>,
+    turn: bool,
 ) -> Option<Step> {
-    let client = core.clients.get_mut(key.0)?;
-    let turn = std::mem::take(&mut client.checkout.may_share) || client.checkout.pipelined().is_some();
+    let client = core.clients.get(key.0)?;
+    let turn = turn || client.checkout.pipelined().is_some();
     let queue = core.pools.get(pool_key.0).is_some_and(|pool| !pool.queue.sharing.is_empty());
     if (turn || !queue)
         && let Some(server) = choose(core, key, pool_key)

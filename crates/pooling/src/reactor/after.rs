@@ -76,6 +76,9 @@ fn serve_sharers(core: &mut Core, pool_key: PoolKey) {
         pool.counts.totals.wait_time += core.pipelines.waited;
         client.checkout.may_share = true;
         feed::feed_client(core, key, &[]);
+        if let Some(client) = core.clients.get_mut(key.0) {
+            client.checkout.may_share = false;
+        }
         core.pipelines.waited = Duration::ZERO;
         // It found no pipelined connection whose session is like its own: the others must not overtake it for long.
         if core.pools.get(pool_key.0).is_some_and(|pool| pool.queue.sharing.front() == Some(&key)) {
