@@ -140,3 +140,27 @@ def test_a_port_that_is_taken_is_passed_over(tmp_path):
         taken.listen()
         rest = [ports.next() for _ in range(2 * Ports.SIZE)]
         assert taken.getsockname()[1] not in rest
+
+
+def test_a_port_is_not_given_twice_in_a_row_when_no_other_is_free(tmp_path):
+    with contextlib.closing(Ports(tmp_path)) as ports, contextlib.ExitStack() as others:
+        first = ports.next()
+        block = first - first % Ports.SIZE
+        for port in set(range(block, block + Ports.SIZE)) - {first}:
+            with contextlib.suppress(OSError):
+                others.enter_context(socket.socket()).bind(("127.0.0.1", port))
+        assert ports.next() != first
+
+
+def test_ports_of_servers_that_have_ended_are_given_again(tmp_path):
+    with contextlib.closing(Ports(tmp_path)) as ports:
+        given = [ports.next() for _ in range(Ports.SIZE)]
+        for port in given:
+            with (
+                socket.create_server(("127.0.0.1", port)) as server,
+                socket.create_connection(("127.0.0.1", port)) as one,
+            ):
+                # The server ends first: its side of the connection stays for a minute.
+                server.accept()[0].close()
+                one.recv(1)
+        assert {ports.next() for _ in given} == set(given)

@@ -11,6 +11,7 @@ Connections through the socket need no password, and the folder of the socket ad
 runs as (and root); connections by TCP, on 127.0.0.1 only, need the password in `Server.url`.
 """
 
+import collections
 import contextlib
 import ctypes
 import fcntl
@@ -295,8 +296,11 @@ def environment():
 
 
 class Ports:
-    """TCP ports for servers of this process: those of a block that is its own for as long as it lives. They lie below
+    """TCP ports for servers of this process: those of blocks that are its own for as long as it lives. They lie below
     the ports that the kernel gives to outgoing connections, of which any may be taken between a look and a bind.
+
+    The last ports that were given are not given again: a test may name a port that nobody listens on and then ask for
+    one to listen on.
     """
 
     SIZE = 100
@@ -304,26 +308,32 @@ class Ports:
 
     def __init__(self, locks=None):
         self._locks = locks or Path(tempfile.gettempdir()) / "howdah-ports"
-        self._lock = None
+        self._held = []
         self._ports = iter(())
+        self._last = collections.deque(maxlen=self.SIZE // 2)
         self._one_at_a_time = threading.Lock()
 
     def next(self):
         """A port that nobody listens on."""
         with self._one_at_a_time:
             for _ in range(2):
-                for port, _ in zip(self._ports, range(self.SIZE), strict=False):
+                for port in itertools.islice(self._ports, self.SIZE):
+                    if port in self._last:
+                        continue
                     with socket.socket() as probe, contextlib.suppress(OSError):
+                        # As servers do: connections of a server that has ended are no hindrance.
+                        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                         probe.bind(("127.0.0.1", port))
+                        probe.listen(1)
+                        self._last.append(port)
                         return port
                 self._take_a_block()
         raise Problem("no TCP port is free")
 
     def close(self):
-        """Gives the block back."""
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        """Gives the blocks back."""
+        while self._held:
+            os.close(self._held.pop())
 
     def _take_a_block(self):
         if not self._locks.exists():
@@ -341,8 +351,7 @@ class Ports:
                 except OSError:
                     os.close(lock)
                     continue
-                self.close()
-                self._lock = lock
+                self._held.append(lock)
                 self._ports = itertools.cycle(range(first, first + self.SIZE))
                 return
         raise Problem(f"no block of TCP ports between {self.FIRST} and {last} is free: see {self._locks}")
