@@ -1,8 +1,8 @@
-//! What a database knows of its functions, operators, types and relations.
+//! The functions, operators, types and relations of a database.
 //!
-//! A name without a schema stands for whatever any schema has by that name, and the worst of them decides: so no
-//! `search_path` can make a statement less than it was judged to be. Verdicts rest on one generation of the catalog and
-//! are computed afresh under another.
+//! A name without a schema stands for all objects of that name in any schema, and the worst of them decides: so no
+//! `search_path` can make a statement worse than its verdict. Verdicts rest on one generation of the catalog and are
+//! computed afresh under another.
 //!
 //! **How stale it may be.** A pooler compares [`Catalog::FINGERPRINT`] every few seconds and reads the catalog again when it
 //! has changed; from a definition (`is_ddl`) that it sees until then it judges without a catalog's help. What was created

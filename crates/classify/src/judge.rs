@@ -6,9 +6,10 @@
 //! BY) are asked for by name, or are members of an operator class, where one volatile function poisons the catalog.
 
 use pg_query::protobuf::{
-    AConst, AExprKind, DeleteStmt, FuncCall, InsertStmt, JsonBehavior, JsonOutput, JsonTableColumn, JsonTablePathSpec,
-    JsonValueExpr, MergeStmt, OnConflictClause, RangeVar, ReturningClause, SelectStmt, SetOperation, TypeName,
-    UpdateStmt, WindowDef, WithClause, a_const,
+    AConst, AExpr, AExprKind, CaseExpr, DeleteStmt, FuncCall, InsertStmt, JsonBehavior, JsonFuncExpr, JsonOutput,
+    JsonTableColumn, JsonTablePathSpec, JsonValueExpr, MergeStmt, OnConflictClause, RangeFunction, RangeTableFunc,
+    RangeTableSample, RangeVar, ReturningClause, SelectStmt, SetOperation, SubLink, TypeName, UpdateStmt, WindowDef,
+    WithClause, a_const,
 };
 use pg_query::{Node, NodeEnum};
 
@@ -278,50 +279,9 @@ impl<'a> Judge<'a> {
                 }
             }
             Some(NodeEnum::RangeSubselect(sub)) => self.query(sub.subquery.as_deref()),
-            Some(NodeEnum::RangeFunction(range)) => {
-                for function in &range.functions {
-                    // Each is a list of the call and its column definitions.
-                    match &function.node {
-                        Some(NodeEnum::List(list)) => {
-                            for (place, item) in list.items.iter().enumerate() {
-                                if place == 0 || item.node.is_some() {
-                                    self.node(Some(item));
-                                }
-                            }
-                        }
-                        _ => self.anything(Reason::Unfamiliar),
-                    }
-                }
-                self.nodes(&range.coldeflist);
-            }
-            Some(NodeEnum::RangeTableFunc(table)) => {
-                self.node(table.docexpr.as_deref());
-                self.node(table.rowexpr.as_deref());
-                self.nodes(&table.namespaces);
-                for column in &table.columns {
-                    match &column.node {
-                        Some(NodeEnum::RangeTableFuncCol(column)) => {
-                            if let Some(name) = &column.type_name {
-                                self.type_name(name);
-                            }
-                            self.node(column.colexpr.as_deref());
-                            self.node(column.coldefexpr.as_deref());
-                        }
-                        _ => self.anything(Reason::Unfamiliar),
-                    }
-                }
-            }
-            Some(NodeEnum::RangeTableSample(sample)) => {
-                if let Some(relation) = &sample.relation {
-                    self.from(relation);
-                }
-                let method = names(&sample.method);
-                if !matches!(method.as_slice(), ["bernoulli" | "system"] | ["pg_catalog", "bernoulli" | "system"]) {
-                    self.anything(Reason::UnknownFunction(method.join(".")));
-                }
-                self.nodes(&sample.args);
-                self.node(sample.repeatable.as_deref());
-            }
+            Some(NodeEnum::RangeFunction(range)) => self.functions(range),
+            Some(NodeEnum::RangeTableFunc(table)) => self.xml_table(table),
+            Some(NodeEnum::RangeTableSample(sample)) => self.sample(sample),
             Some(NodeEnum::JsonTable(table)) => {
                 self.since(170_000);
                 self.json_value(table.context_item.as_deref());
@@ -334,6 +294,55 @@ impl<'a> Judge<'a> {
             }
             _ => self.anything(Reason::Unfamiliar),
         }
+    }
+
+    fn functions(&mut self, range: &RangeFunction) {
+        for function in &range.functions {
+            // Each is a list of the call and its column definitions.
+            match &function.node {
+                Some(NodeEnum::List(list)) => {
+                    for (place, item) in list.items.iter().enumerate() {
+                        if place == 0 || item.node.is_some() {
+                            self.node(Some(item));
+                        }
+                    }
+                }
+                _ => self.anything(Reason::Unfamiliar),
+            }
+        }
+        self.nodes(&range.coldeflist);
+    }
+
+    /// `XMLTABLE(...)`
+    fn xml_table(&mut self, table: &RangeTableFunc) {
+        self.node(table.docexpr.as_deref());
+        self.node(table.rowexpr.as_deref());
+        self.nodes(&table.namespaces);
+        for column in &table.columns {
+            match &column.node {
+                Some(NodeEnum::RangeTableFuncCol(column)) => {
+                    if let Some(name) = &column.type_name {
+                        self.type_name(name);
+                    }
+                    self.node(column.colexpr.as_deref());
+                    self.node(column.coldefexpr.as_deref());
+                }
+                _ => self.anything(Reason::Unfamiliar),
+            }
+        }
+    }
+
+    /// `TABLESAMPLE method (...)`
+    fn sample(&mut self, sample: &RangeTableSample) {
+        if let Some(relation) = &sample.relation {
+            self.from(relation);
+        }
+        let method = names(&sample.method);
+        if !matches!(method.as_slice(), ["bernoulli" | "system"] | ["pg_catalog", "bernoulli" | "system"]) {
+            self.anything(Reason::UnknownFunction(method.join(".")));
+        }
+        self.nodes(&sample.args);
+        self.node(sample.repeatable.as_deref());
     }
 
     pub fn relation(&mut self, relation: &RangeVar) {
@@ -420,51 +429,15 @@ impl<'a> Judge<'a> {
                 self.nodes(&target.indirection);
                 self.node(target.val.as_deref());
             }
-            NodeEnum::AExpr(expression) => {
-                match expression.kind() {
-                    AExprKind::AexprOp
-                    | AExprKind::AexprOpAny
-                    | AExprKind::AexprOpAll
-                    | AExprKind::AexprIn
-                    | AExprKind::AexprLike
-                    | AExprKind::AexprIlike => self.operator(&expression.name),
-                    AExprKind::AexprDistinct | AExprKind::AexprNotDistinct | AExprKind::AexprNullif => {
-                        self.operator(&expression.name);
-                    }
-                    AExprKind::AexprSimilar => self.operator(&expression.name),
-                    AExprKind::AexprBetween
-                    | AExprKind::AexprNotBetween
-                    | AExprKind::AexprBetweenSym
-                    | AExprKind::AexprNotBetweenSym => {
-                        for name in ["<", "<=", ">", ">="] {
-                            self.implied(name);
-                        }
-                    }
-                    AExprKind::Undefined => self.anything(Reason::Unfamiliar),
-                }
-                self.node(expression.lexpr.as_deref());
-                self.node(expression.rexpr.as_deref());
-            }
+            NodeEnum::AExpr(expression) => self.expression(expression),
             NodeEnum::BoolExpr(expression) => self.nodes(&expression.args),
             NodeEnum::List(list) => self.nodes(&list.items),
             NodeEnum::TypeCast(cast) => {
                 self.node(cast.arg.as_deref());
-                match &cast.type_name {
-                    Some(name) => self.type_name(name),
-                    None => self.anything(Reason::Unfamiliar),
-                }
+                self.type_given(cast.type_name.as_ref());
             }
             NodeEnum::CollateClause(collate) => self.node(collate.arg.as_deref()),
-            NodeEnum::FuncCall(call) => {
-                self.function(call);
-                self.nodes(&call.args);
-                self.nodes(&call.agg_order);
-                self.node(call.agg_filter.as_deref());
-                self.window(call.over.as_deref());
-                if call.agg_distinct {
-                    self.implied("=");
-                }
-            }
+            NodeEnum::FuncCall(call) => self.call(call),
             NodeEnum::NamedArgExpr(argument) => self.node(argument.arg.as_deref()),
             NodeEnum::AArrayExpr(array) => self.nodes(&array.elements),
             NodeEnum::RowExpr(row) => self.nodes(&row.args),
@@ -475,27 +448,76 @@ impl<'a> Judge<'a> {
             }
             NodeEnum::NullTest(test) => self.node(test.arg.as_deref()),
             NodeEnum::BooleanTest(test) => self.node(test.arg.as_deref()),
-            NodeEnum::CaseExpr(case) => {
-                if case.arg.is_some() {
-                    self.implied("=");
-                }
-                self.node(case.arg.as_deref());
-                self.nodes(&case.args);
-                self.node(case.defresult.as_deref());
-            }
+            NodeEnum::CaseExpr(case) => self.case(case),
             NodeEnum::CaseWhen(when) => {
                 self.node(when.expr.as_deref());
                 self.node(when.result.as_deref());
             }
-            NodeEnum::SubLink(link) => {
-                self.node(link.testexpr.as_deref());
-                if !link.oper_name.is_empty() {
-                    self.operator(&link.oper_name);
-                } else if link.testexpr.is_some() {
-                    self.implied("=");
+            NodeEnum::SubLink(link) => self.sublink(link),
+            _ => self.part(node),
+        }
+    }
+
+    /// An operator with its operands.
+    fn expression(&mut self, expression: &AExpr) {
+        match expression.kind() {
+            AExprKind::AexprOp
+            | AExprKind::AexprOpAny
+            | AExprKind::AexprOpAll
+            | AExprKind::AexprIn
+            | AExprKind::AexprLike
+            | AExprKind::AexprIlike
+            | AExprKind::AexprDistinct
+            | AExprKind::AexprNotDistinct
+            | AExprKind::AexprNullif
+            | AExprKind::AexprSimilar => self.operator(&expression.name),
+            AExprKind::AexprBetween
+            | AExprKind::AexprNotBetween
+            | AExprKind::AexprBetweenSym
+            | AExprKind::AexprNotBetweenSym => {
+                for name in ["<", "<=", ">", ">="] {
+                    self.implied(name);
                 }
-                self.query(link.subselect.as_deref());
             }
+            AExprKind::Undefined => self.anything(Reason::Unfamiliar),
+        }
+        self.node(expression.lexpr.as_deref());
+        self.node(expression.rexpr.as_deref());
+    }
+
+    fn call(&mut self, call: &FuncCall) {
+        self.function(call);
+        self.nodes(&call.args);
+        self.nodes(&call.agg_order);
+        self.node(call.agg_filter.as_deref());
+        self.window(call.over.as_deref());
+        if call.agg_distinct {
+            self.implied("=");
+        }
+    }
+
+    fn case(&mut self, case: &CaseExpr) {
+        if case.arg.is_some() {
+            self.implied("=");
+        }
+        self.node(case.arg.as_deref());
+        self.nodes(&case.args);
+        self.node(case.defresult.as_deref());
+    }
+
+    fn sublink(&mut self, link: &SubLink) {
+        self.node(link.testexpr.as_deref());
+        if !link.oper_name.is_empty() {
+            self.operator(&link.oper_name);
+        } else if link.testexpr.is_some() {
+            self.implied("=");
+        }
+        self.query(link.subselect.as_deref());
+    }
+
+    /// A part of a clause or of an expression of XML or JSON.
+    fn part(&mut self, node: &NodeEnum) {
+        match node {
             NodeEnum::SortBy(sort) => {
                 self.node(sort.node.as_deref());
                 if !sort.use_op.is_empty() {
@@ -505,10 +527,7 @@ impl<'a> Judge<'a> {
             NodeEnum::WindowDef(window) => self.window(Some(window)),
             NodeEnum::GroupingSet(set) => self.nodes(&set.content),
             NodeEnum::GroupingFunc(function) => self.nodes(&function.args),
-            NodeEnum::ColumnDef(column) => match &column.type_name {
-                Some(name) => self.type_name(name),
-                None => self.anything(Reason::Unfamiliar),
-            },
+            NodeEnum::ColumnDef(column) => self.type_given(column.type_name.as_ref()),
             NodeEnum::XmlExpr(xml) => {
                 self.nodes(&xml.named_args);
                 self.nodes(&xml.args);
@@ -578,18 +597,21 @@ impl<'a> Judge<'a> {
                 self.json_value(serialize.expr.as_deref());
                 self.json_output(serialize.output.as_ref());
             }
-            NodeEnum::JsonFuncExpr(function) => {
-                self.since(170_000);
-                self.json_value(function.context_item.as_deref());
-                self.node(function.pathspec.as_deref());
-                self.nodes(&function.passing);
-                self.json_output(function.output.as_ref());
-                self.json_behavior(function.on_empty.as_deref());
-                self.json_behavior(function.on_error.as_deref());
-            }
+            NodeEnum::JsonFuncExpr(function) => self.json_function(function),
             NodeEnum::JsonArgument(argument) => self.json_value(argument.val.as_deref()),
             _ => self.anything(Reason::Unfamiliar),
         }
+    }
+
+    /// `JSON_QUERY`, `JSON_VALUE` or `JSON_EXISTS`
+    fn json_function(&mut self, function: &JsonFuncExpr) {
+        self.since(170_000);
+        self.json_value(function.context_item.as_deref());
+        self.node(function.pathspec.as_deref());
+        self.nodes(&function.passing);
+        self.json_output(function.output.as_ref());
+        self.json_behavior(function.on_empty.as_deref());
+        self.json_behavior(function.on_error.as_deref());
     }
 
     fn json_value(&mut self, value: Option<&JsonValueExpr>) {
@@ -729,6 +751,14 @@ impl<'a> Judge<'a> {
             // The grammar's other name for it.
             None if name == "!=" => self.implied("<>"),
             None => self.unknown(Reason::UnknownOperator(name.to_owned())),
+        }
+    }
+
+    /// The type of a cast or column, which the grammar always gives.
+    fn type_given(&mut self, name: Option<&TypeName>) {
+        match name {
+            Some(name) => self.type_name(name),
+            None => self.anything(Reason::Unfamiliar),
         }
     }
 

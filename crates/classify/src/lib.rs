@@ -1,10 +1,11 @@
-//! What a SQL statement is for a pooler: read or write, what it does to its session, whether it may share a connection
-//! with statements of other clients.
+//! The class of a SQL statement for a pooler: whether it is a read or a write, its effects on the session, and whether
+//! it may share a connection with statements of other clients.
 //!
 //! A statement is known by its [`shape`]: its tokens, literals reduced to their kinds. Each shape is parsed once, by
-//! PostgreSQL's own grammar, and judged by what the [`Catalog`] of its database says of the functions, operators, types
-//! and relations that it names. What is not understood or not known is a write. No I/O, no clock: the pooler runs
-//! [`Catalog::QUERY`] in a transaction that begins with [`Catalog::BEGIN`] and hands in its rows.
+//! PostgreSQL's own grammar, and judged by the entries of the [`Catalog`] of its database for the functions, operators,
+//! types and relations that it names. A statement that the grammar does not accept, or that names an unknown object, is
+//! a write. No I/O, no clock: the pooler runs [`Catalog::QUERY`] in a transaction that begins with [`Catalog::BEGIN`]
+//! and hands in its rows.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -23,6 +24,8 @@
 //! assert_eq!(verdict.pipelinable.as_ref().unwrap_err().label(), "locking_clause");
 //! # Ok::<(), classify::Malformed>(())
 //! ```
+
+#![warn(clippy::too_many_lines)]
 
 pub mod builtin;
 pub mod catalog;

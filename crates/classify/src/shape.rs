@@ -140,6 +140,19 @@ fn class(byte: u8) -> u8 {
     CLASSES[byte as usize]
 }
 
+const fn folded() -> [u8; 256] {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = (byte as u8).to_ascii_lowercase();
+        byte += 1;
+    }
+    table
+}
+
+/// Words are short: looking their letters up one by one costs half of what a loop for long texts does.
+static FOLDED: [u8; 256] = folded();
+
 /// The byte at a place, zero beyond the end: no statement has a zero byte, so it stands for the end.
 fn at(sql: &[u8], place: usize) -> u8 {
     sql.get(place).copied().unwrap_or(0)
@@ -160,217 +173,27 @@ impl Shaper {
     ///
     /// # Errors
     /// As [`Shaper::shape`].
-    pub fn lex(&mut self, sql: &[u8], scs: bool, mut tell: impl FnMut(Token, usize, usize)) -> Result<Shape, Refusal> {
+    pub fn lex(&mut self, sql: &[u8], scs: bool, tell: impl FnMut(Token, usize, usize)) -> Result<Shape, Refusal> {
         self.text.clear();
         self.groups.clear();
         self.route = None;
         if memchr::memchr(0, sql).is_some() {
             return Err(Refusal::Unlexable);
         }
-        let text = &mut self.text;
-        let groups = &mut self.groups;
-        let route = &mut self.route;
-        let (mut canonical, mut collapsed) = (true, false);
-        // Whether a statement begins here, and whether its literals are its meaning: those of a SET, the text of a DO.
-        let (mut first, mut verbatim) = (true, false);
-        let mut closed = (0, 0);
-        let mut place = 0;
-        while place < sql.len() {
-            let c = at(sql, place);
-            let from = place;
-            match class(c) {
-                BLANK => {
-                    place += 1;
-                    continue;
-                }
-                START => {
-                    let next = at(sql, place + 1);
-                    if next == b'\'' && matches!(c | 0x20, b'e' | b'b' | b'x' | b'n') {
-                        let kind = c | 0x20;
-                        let escapes = kind == b'e' || (kind == b'n' && !scs);
-                        place = string(sql, place + 2, escapes, matches!(kind, b'e' | b'n'))?;
-                        if verbatim && kind == b'n' && !scs {
-                            keep(text, b"e", sql.get(from + 1..place));
-                        } else if verbatim || kind == b'e' && names_parameter(text) {
-                            keep(text, b"", sql.get(from..place));
-                        } else {
-                            let (token, stand): (_, &[u8]) = match kind {
-                                b'b' => (Token::Bits, b"b'' "),
-                                b'x' => (Token::Hex, b"x'' "),
-                                _ => (Token::Str, b"'s' "),
-                            };
-                            if kind == b'n' {
-                                // To the grammar it is the word NCHAR before a plain string.
-                                text.extend_from_slice(b"nchar ");
-                                tell(Token::Word, from, from + 1);
-                                tell(Token::Str, from + 1, place);
-                                text.extend_from_slice(stand);
-                            } else {
-                                tell(token, from, place);
-                                collapsed |= literal(text, stand);
-                            }
-                        }
-                        first = false;
-                        continue;
-                    }
-                    if c | 0x20 == b'u' && next == b'&' && matches!(at(sql, place + 2), b'\'' | b'"') {
-                        let name = at(sql, place + 2) == b'"';
-                        place = if name { quoted(sql, place + 3)? } else { string(sql, place + 3, false, true)? };
-                        tell(if name { Token::UnicodeQuoted } else { Token::UnicodeStr }, from, place);
-                        text.extend_from_slice(sql.get(from..place).unwrap_or_default());
-                        text.push(b' ');
-                        canonical = false;
-                        first = false;
-                        continue;
-                    }
-                    place = word(sql, place);
-                    let raw = sql.get(from..place).unwrap_or_default();
-                    tell(Token::Word, from, place);
-                    let start = text.len();
-                    text.extend(raw.iter().map(u8::to_ascii_lowercase));
-                    if first {
-                        verbatim = matches!(text.get(start..), Some(b"set" | b"do"));
-                        first = false;
-                    }
-                    text.push(b' ');
-                }
-                DIGIT => {
-                    place = number(sql, place)?;
-                    first = false;
-                    let raw = sql.get(from..place).unwrap_or_default();
-                    let int = is_int(raw);
-                    tell(if int { Token::Int } else { Token::Float }, from, place);
-                    if verbatim {
-                        keep(text, b"", Some(raw));
-                    } else {
-                        collapsed |= literal(text, if int { b"1 " } else { b"1.0 " });
-                    }
-                }
-                DOLLAR => {
-                    first = false;
-                    if class(at(sql, place + 1)) == DIGIT {
-                        place += 1;
-                        while class(at(sql, place)) == DIGIT {
-                            place += 1;
-                        }
-                        if place - from > 10 || class(at(sql, place)) == START || at(sql, place) == b'$' {
-                            return Err(Refusal::Unlexable);
-                        }
-                        tell(Token::Param, from, place);
-                        collapsed |= literal(text, b"$1 ");
-                    } else {
-                        place = dollars(sql, place)?;
-                        tell(Token::Str, from, place);
-                        if verbatim || names_parameter(text) {
-                            keep(text, b"", sql.get(from..place));
-                        } else {
-                            collapsed |= literal(text, b"'s' ");
-                        }
-                    }
-                }
-                PUNCT => {
-                    place += 1;
-                    let next = at(sql, place);
-                    match c {
-                        b'(' | b'[' => {
-                            if groups.len() >= MAX_DEPTH {
-                                return Err(Refusal::TooDeep);
-                            }
-                            groups.push((text.len(), closed));
-                            closed = (0, 0);
-                        }
-                        b'.' if class(next) == DIGIT => {
-                            place = number(sql, from)?;
-                            tell(Token::Float, from, place);
-                            first = false;
-                            if verbatim {
-                                keep(text, b"", sql.get(from..place));
-                            } else {
-                                collapsed |= literal(text, b"1.0 ");
-                            }
-                            continue;
-                        }
-                        b'.' if next == b'.' => place += 1,
-                        b':' if next == b':' || next == b'=' => place += 1,
-                        b';' if groups.is_empty() => {
-                            tell(Token::Punct, from, place);
-                            if !first {
-                                text.extend_from_slice(b"; ");
-                            }
-                            first = true;
-                            verbatim = false;
-                            continue;
-                        }
-                        _ => (),
-                    }
-                    tell(Token::Punct, from, place);
-                    first = false;
-                    text.extend_from_slice(sql.get(from..place).unwrap_or_default());
-                    text.push(b' ');
-                    if matches!(c, b')' | b']')
-                        && let Some((open, before)) = groups.pop()
-                    {
-                        closed = (open, text.len());
-                        if before.1 != 0
-                            && !verbatim
-                            && text.get(before.1..open) == Some(b", ")
-                            && text.get(before.0..before.1) == text.get(open..)
-                        {
-                            text.truncate(before.1);
-                            closed = before;
-                            collapsed = true;
-                        }
-                    }
-                }
-                OPERATOR => {
-                    let next = at(sql, place + 1);
-                    if c == b'-' && next == b'-' {
-                        let body = place + 2;
-                        place = line_end(sql, body);
-                        note(route, sql.get(body..place).unwrap_or_default());
-                        continue;
-                    }
-                    if c == b'/' && next == b'*' {
-                        place = comment(sql, place + 2)?;
-                        note(route, sql.get(from + 2..place - 2).unwrap_or_default());
-                        continue;
-                    }
-                    first = false;
-                    place = operator(sql, place)?;
-                    tell(Token::Op, from, place);
-                    text.extend_from_slice(sql.get(from..place).unwrap_or_default());
-                    text.push(b' ');
-                }
-                _ if c == b'\'' => {
-                    place = string(sql, place + 1, !scs, true)?;
-                    tell(Token::Str, from, place);
-                    first = false;
-                    if verbatim || names_parameter(text) {
-                        keep(text, if scs { b"" } else { b"e" }, sql.get(from..place));
-                    } else {
-                        collapsed |= literal(text, b"'s' ");
-                    }
-                }
-                _ if c == b'"' => {
-                    first = false;
-                    place = quoted(sql, place + 1)?;
-                    tell(Token::Quoted, from, place);
-                    text.extend_from_slice(sql.get(from..place).unwrap_or_default());
-                    text.push(b' ');
-                }
-                _ => return Err(Refusal::Unlexable),
-            }
-            if text.len() > MAX_CANONICAL {
-                return Err(Refusal::TooLong);
-            }
+        Pass {
+            out: self,
+            sql,
+            scs,
+            tell,
+            from: 0,
+            place: 0,
+            first: true,
+            verbatim: false,
+            closed: (0, 0),
+            canonical: true,
+            collapsed: false,
         }
-        while text.ends_with(b"; ") {
-            text.truncate(text.len() - 2);
-        }
-        let route = *route;
-        // Beside the text, so that it need not be written.
-        let key = hash(text, route.map_or(0, |route| route as u64 + 1));
-        Ok(Shape { key, route, canonical, collapsed })
+        .shape()
     }
 
     /// The routing comment of the text shaped last; after a refusal, if it was met by then.
@@ -381,6 +204,272 @@ impl Shaper {
     /// The canonical text of the statement shaped last; undefined after a refusal.
     pub fn canonical(&self) -> &[u8] {
         &self.text
+    }
+}
+
+/// One pass over a statement.
+struct Pass<'a, T> {
+    out: &'a mut Shaper,
+    sql: &'a [u8],
+    scs: bool,
+    tell: T,
+    /// Where the token begins.
+    from: usize,
+    /// Where the token ends, once it has been read.
+    place: usize,
+    /// A statement begins here.
+    first: bool,
+    /// The literals of the statement are its meaning: those of a SET, the text of a DO.
+    verbatim: bool,
+    /// Where the group that was closed last stands in the canonical text.
+    closed: (usize, usize),
+    canonical: bool,
+    collapsed: bool,
+}
+
+impl<T: FnMut(Token, usize, usize)> Pass<'_, T> {
+    fn shape(mut self) -> Result<Shape, Refusal> {
+        while let Some(&byte) = self.sql.get(self.place) {
+            if class(byte) == BLANK {
+                self.place += 1;
+                continue;
+            }
+            self.from = self.place;
+            match class(byte) {
+                START => self.word(byte)?,
+                DIGIT => self.number()?,
+                DOLLAR => self.dollar()?,
+                PUNCT => self.punct(byte)?,
+                OPERATOR => self.operator(byte)?,
+                _ if byte == b'\'' => self.string()?,
+                _ if byte == b'"' => {
+                    self.place = quoted(self.sql, self.from + 1)?;
+                    self.keep(Token::Quoted);
+                }
+                _ => return Err(Refusal::Unlexable),
+            }
+            if self.out.text.len() > MAX_CANONICAL {
+                return Err(Refusal::TooLong);
+            }
+        }
+        let text = &mut self.out.text;
+        while text.ends_with(b"; ") {
+            text.truncate(text.len() - 2);
+        }
+        let route = self.out.route;
+        // Beside the text, so that it need not be written.
+        let key = hash(text, route.map_or(0, |route| route as u64 + 1));
+        Ok(Shape { key, route, canonical: self.canonical, collapsed: self.collapsed })
+    }
+
+    /// The token's bytes.
+    fn raw(&self) -> &[u8] {
+        self.sql.get(self.from..self.place).unwrap_or_default()
+    }
+
+    fn told(&mut self, token: Token) {
+        self.first = false;
+        (self.tell)(token, self.from, self.place);
+    }
+
+    /// Writes the token as it stands.
+    fn keep(&mut self, token: Token) {
+        self.told(token);
+        keep(&mut self.out.text, b"", self.sql.get(self.from..self.place));
+    }
+
+    /// Writes what stands for the token, unless it goes into a list of its like.
+    fn stand_in(&mut self, token: Token) {
+        self.told(token);
+        self.collapsed |= literal(&mut self.out.text, stand(token));
+    }
+
+    /// Writes a literal: as it stands, behind `before`, where its value matters.
+    fn literal(&mut self, token: Token, before: &[u8]) {
+        if self.verbatim || token == Token::Str && names_parameter(&self.out.text) {
+            self.out.text.extend_from_slice(before);
+            self.keep(token);
+        } else {
+            self.stand_in(token);
+        }
+    }
+
+    /// A keyword or identifier, or a string whose quote comes behind a letter.
+    fn word(&mut self, byte: u8) -> Result<(), Refusal> {
+        match at(self.sql, self.from + 1) {
+            b'\'' if matches!(byte | 0x20, b'e' | b'b' | b'x' | b'n') => return self.prefixed(byte | 0x20),
+            b'&' if byte | 0x20 == b'u' && matches!(at(self.sql, self.from + 2), b'\'' | b'"') => {
+                return self.unicode();
+            }
+            _ => (),
+        }
+        self.place = run(self.sql, self.place, START | DIGIT | DOLLAR);
+        let begins = self.first;
+        self.told(Token::Word);
+        let (raw, text) = (self.sql.get(self.from..self.place).unwrap_or_default(), &mut self.out.text);
+        let start = text.len();
+        text.extend(raw.iter().map(|&byte| FOLDED[byte as usize]));
+        if begins {
+            self.verbatim = matches!(text.get(start..), Some(b"set" | b"do"));
+        }
+        text.push(b' ');
+        Ok(())
+    }
+
+    /// `E'...'`, `B'...'`, `X'...'` or `N'...'`.
+    fn prefixed(&mut self, kind: u8) -> Result<(), Refusal> {
+        let escapes = kind == b'e' || kind == b'n' && !self.scs;
+        self.place = string(self.sql, self.from + 2, escapes, matches!(kind, b'e' | b'n'))?;
+        match kind {
+            b'n' => self.national(),
+            b'b' => self.literal(Token::Bits, b""),
+            b'x' => self.literal(Token::Hex, b""),
+            _ => self.literal(Token::Str, b""),
+        }
+        Ok(())
+    }
+
+    /// `N'...'`: to the grammar the word NCHAR before a plain string.
+    fn national(&mut self) {
+        self.first = false;
+        (self.tell)(Token::Word, self.from, self.from + 1);
+        (self.tell)(Token::Str, self.from + 1, self.place);
+        let text = &mut self.out.text;
+        match (self.verbatim, self.scs) {
+            (false, _) => text.extend_from_slice(b"nchar 's' "),
+            (true, false) => keep(text, b"e", self.sql.get(self.from + 1..self.place)),
+            (true, true) => keep(text, b"", self.sql.get(self.from..self.place)),
+        }
+    }
+
+    /// `U&'...'` or `U&"..."`, which a literal behind may decode otherwise.
+    fn unicode(&mut self) -> Result<(), Refusal> {
+        let body = self.from + 3;
+        let name = at(self.sql, body - 1) == b'"';
+        self.place = if name { quoted(self.sql, body)? } else { string(self.sql, body, false, true)? };
+        self.canonical = false;
+        self.keep(if name { Token::UnicodeQuoted } else { Token::UnicodeStr });
+        Ok(())
+    }
+
+    fn string(&mut self) -> Result<(), Refusal> {
+        self.place = string(self.sql, self.from + 1, !self.scs, true)?;
+        self.literal(Token::Str, if self.scs { b"" } else { b"e" });
+        Ok(())
+    }
+
+    fn number(&mut self) -> Result<(), Refusal> {
+        self.place = number(self.sql, self.from)?;
+        self.literal(if is_int(self.raw()) { Token::Int } else { Token::Float }, b"");
+        Ok(())
+    }
+
+    /// A parameter, or a string between dollars.
+    fn dollar(&mut self) -> Result<(), Refusal> {
+        if class(at(self.sql, self.from + 1)) != DIGIT {
+            self.place = dollars(self.sql, self.from)?;
+            self.literal(Token::Str, b"");
+            return Ok(());
+        }
+        self.place = run(self.sql, self.from + 1, DIGIT);
+        let next = at(self.sql, self.place);
+        if self.raw().len() > 10 || class(next) & (START | DOLLAR) != 0 {
+            return Err(Refusal::Unlexable);
+        }
+        self.stand_in(Token::Param);
+        Ok(())
+    }
+
+    fn punct(&mut self, byte: u8) -> Result<(), Refusal> {
+        self.place += 1;
+        let next = at(self.sql, self.place);
+        match byte {
+            b'(' | b'[' => self.open()?,
+            b'.' if class(next) == DIGIT => {
+                self.place = number(self.sql, self.from)?;
+                self.literal(Token::Float, b"");
+                return Ok(());
+            }
+            b'.' if next == b'.' => self.place += 1,
+            b':' if next == b':' || next == b'=' => self.place += 1,
+            b';' if self.out.groups.is_empty() => {
+                self.end_statement();
+                return Ok(());
+            }
+            _ => (),
+        }
+        self.keep(Token::Punct);
+        if matches!(byte, b')' | b']') {
+            self.close();
+        }
+        Ok(())
+    }
+
+    /// A semicolon outside of all parentheses. One behind nothing is not written.
+    fn end_statement(&mut self) {
+        if !self.first {
+            self.out.text.extend_from_slice(b"; ");
+        }
+        self.told(Token::Punct);
+        (self.first, self.verbatim) = (true, false);
+    }
+
+    fn open(&mut self) -> Result<(), Refusal> {
+        if self.out.groups.len() >= MAX_DEPTH {
+            return Err(Refusal::TooDeep);
+        }
+        self.out.groups.push((self.out.text.len(), std::mem::take(&mut self.closed)));
+        Ok(())
+    }
+
+    /// A group has been closed: it is taken back if it is as the one before it in a list.
+    fn close(&mut self) {
+        let Some((open, before)) = self.out.groups.pop() else { return };
+        let text = &mut self.out.text;
+        self.closed = (open, text.len());
+        if before.1 != 0
+            && !self.verbatim
+            && text.get(before.1..open) == Some(b", ")
+            && text.get(before.0..before.1) == text.get(open..)
+        {
+            text.truncate(before.1);
+            self.closed = before;
+            self.collapsed = true;
+        }
+    }
+
+    /// An operator or a comment.
+    fn operator(&mut self, byte: u8) -> Result<(), Refusal> {
+        let (next, body) = (at(self.sql, self.from + 1), self.from + 2);
+        let comment = match (byte, next) {
+            (b'-', b'-') => {
+                self.place = line_end(self.sql, body);
+                self.sql.get(body..self.place)
+            }
+            (b'/', b'*') => {
+                self.place = comment(self.sql, body)?;
+                self.sql.get(body..self.place - 2)
+            }
+            _ => {
+                self.place = operator(self.sql, self.from)?;
+                self.keep(Token::Op);
+                return Ok(());
+            }
+        };
+        note(&mut self.out.route, comment.unwrap_or_default());
+        Ok(())
+    }
+}
+
+/// What stands for a literal of this kind in canonical text.
+fn stand(token: Token) -> &'static [u8] {
+    match token {
+        Token::Bits => b"b'' ",
+        Token::Hex => b"x'' ",
+        Token::Int => b"1 ",
+        Token::Float => b"1.0 ",
+        Token::Param => b"$1 ",
+        _ => b"'s' ",
     }
 }
 
@@ -413,12 +502,10 @@ fn literal(text: &mut Vec<u8>, stand: &[u8]) -> bool {
     false
 }
 
-/// Where the word ends that begins at a place.
-fn word(sql: &[u8], mut place: usize) -> usize {
-    while class(at(sql, place)) & (START | DIGIT | DOLLAR) != 0 {
-        place += 1;
-    }
-    place
+/// Where those bytes end that are of these classes, from a place on.
+fn run(sql: &[u8], place: usize, classes: u8) -> usize {
+    let rest = sql.get(place..).unwrap_or_default();
+    place + rest.iter().position(|&byte| class(byte) & classes == 0).unwrap_or(rest.len())
 }
 
 /// Where a string ends, its continuations on later lines included; `place` is behind the opening quote. `escapes`: a
@@ -481,9 +568,7 @@ fn quoted(sql: &[u8], mut place: usize) -> Result<usize, Refusal> {
 fn dollars(sql: &[u8], place: usize) -> Result<usize, Refusal> {
     let mut end = place + 1;
     if class(at(sql, end)) == START {
-        while class(at(sql, end)) & (START | DIGIT) != 0 {
-            end += 1;
-        }
+        end = run(sql, end, START | DIGIT);
     }
     if at(sql, end) != b'$' {
         return Err(Refusal::Unlexable);
@@ -496,12 +581,7 @@ fn dollars(sql: &[u8], place: usize) -> Result<usize, Refusal> {
 
 /// Where a number ends. Only what all servers cut the same way.
 fn number(sql: &[u8], mut place: usize) -> Result<usize, Refusal> {
-    let digits = |mut place: usize| {
-        while class(at(sql, place)) == DIGIT {
-            place += 1;
-        }
-        place
-    };
+    let digits = |place: usize| run(sql, place, DIGIT);
     place = digits(place);
     if at(sql, place) == b'.' {
         if at(sql, place + 1) == b'.' {
@@ -527,14 +607,9 @@ fn number(sql: &[u8], mut place: usize) -> Result<usize, Refusal> {
 
 /// Whether a number is one that the grammar takes as an integer.
 fn is_int(raw: &[u8]) -> bool {
-    let mut value = 0u64;
-    for &byte in raw {
-        if !byte.is_ascii_digit() {
-            return false;
-        }
-        value = value.saturating_mul(10).saturating_add(u64::from(byte - b'0'));
-    }
-    value <= i32::MAX as u64
+    let digits = raw.iter().all(u8::is_ascii_digit);
+    // Nine digits are below 2^31, whatever they are.
+    digits && (raw.len() <= 9 || str::from_utf8(raw).is_ok_and(|text| text.parse::<i32>().is_ok()))
 }
 
 /// Where an operator ends: before a comment, and without the plus and minus signs at its end that may belong to what

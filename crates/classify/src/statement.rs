@@ -183,9 +183,28 @@ fn single(statement: &Node, canonical: &str, catalog: &Catalog) -> Verdict {
         shape: None,
         generation: catalog.generation(),
     };
-    let session = Err(Reason::SessionState);
     match &statement.node {
-        Some(NodeEnum::SelectStmt(select)) => {
+        None => verdict.pipelinable = Err(Reason::Unfamiliar),
+        Some(node) => {
+            let known = query(&mut verdict, &mut judge, statement, node) || session(&mut verdict, node, canonical);
+            if !known {
+                other(&mut verdict, &mut judge, node, canonical);
+            }
+        }
+    }
+    verdict.pins |= judge.pins;
+    verdict.dirties |= judge.dirties;
+    // A definition calls functions of users: of defaults, of indexes, of event triggers.
+    verdict.opaque |= judge.opaque || verdict.is_ddl;
+    verdict.lasting |= judge.lasting;
+    verdict.stale |= judge.stale;
+    verdict
+}
+
+/// Judges a statement that is a query or has one in it. False if it is another.
+fn query(verdict: &mut Verdict, judge: &mut Judge<'_>, statement: &Node, node: &NodeEnum) -> bool {
+    match node {
+        NodeEnum::SelectStmt(select) => {
             judge.select(select);
             verdict.kind = if judge.write.is_some() { Kind::Write } else { Kind::Read };
             verdict.read_only = judge.write.is_none();
@@ -196,90 +215,21 @@ fn single(statement: &Node, canonical: &str, catalog: &Catalog) -> Verdict {
             // SELECT INTO makes a table.
             verdict.is_ddl = has_into(select);
         }
-        Some(NodeEnum::InsertStmt(_) | NodeEnum::UpdateStmt(_) | NodeEnum::DeleteStmt(_) | NodeEnum::MergeStmt(_)) => {
+        NodeEnum::InsertStmt(_) | NodeEnum::UpdateStmt(_) | NodeEnum::DeleteStmt(_) | NodeEnum::MergeStmt(_) => {
             judge.query(Some(statement));
             verdict.kind = Kind::Write;
             verdict.pipelinable = Err(Reason::Write);
         }
-        Some(NodeEnum::TransactionStmt(transaction)) => {
-            verdict.kind = transaction_kind(transaction);
-            verdict.transaction = true;
-            verdict.pipelinable = Err(Reason::TransactionControl);
-        }
-        Some(NodeEnum::VariableSetStmt(set)) => {
-            set_verdict(&mut verdict, set, canonical);
-            verdict.pipelinable = session;
-        }
-        Some(NodeEnum::VariableShowStmt(show)) => {
-            verdict.kind = Kind::Show(show.name.to_ascii_lowercase());
-            verdict.pipelinable = session;
-        }
-        Some(NodeEnum::DiscardStmt(discard)) => {
-            verdict.kind = Kind::Discard(match discard.target() {
-                DiscardMode::DiscardPlans => Discard::Plans,
-                DiscardMode::DiscardSequences => Discard::Sequences,
-                DiscardMode::DiscardTemp => Discard::Temp,
-                DiscardMode::DiscardAll | DiscardMode::Undefined => Discard::All,
-            });
-            verdict.pipelinable = session;
-        }
-        Some(NodeEnum::PrepareStmt(prepare)) => {
-            verdict.kind = Kind::Prepare(prepare.name.clone());
-            verdict.pipelinable = session;
-            verdict.pins = true;
-        }
-        Some(NodeEnum::ExecuteStmt(execute)) => {
-            verdict.kind = Kind::Execute(execute.name.clone());
-            verdict.pipelinable = session;
-            verdict.opaque = true;
-        }
-        Some(NodeEnum::DeallocateStmt(deallocate)) => {
-            verdict.kind = Kind::Deallocate((!deallocate.isall).then(|| deallocate.name.clone()));
-            verdict.pipelinable = session;
-            // The name may be that of a statement of the protocol, which is somebody else's.
-            verdict.opaque = !deallocate.isall;
-        }
-        Some(NodeEnum::DeclareCursorStmt(declare)) => {
+        NodeEnum::DeclareCursorStmt(declare) => {
             let hold = declare.options & CURSOR_OPT_HOLD != 0;
             judge.query(declare.query.as_deref());
             verdict.kind = Kind::Declare { name: declare.portalname.clone(), hold };
             verdict.read_only = judge.write.is_none();
-            verdict.pipelinable = session;
+            verdict.pipelinable = Err(Reason::SessionState);
             verdict.pins = hold;
         }
-        Some(NodeEnum::FetchStmt(fetch)) => {
-            verdict.kind = Kind::Fetch(fetch.portalname.clone());
-            verdict.pipelinable = session;
-        }
-        Some(NodeEnum::ClosePortalStmt(close)) => {
-            verdict.kind = Kind::Close((!close.portalname.is_empty()).then(|| close.portalname.clone()));
-            verdict.pipelinable = session;
-        }
-        Some(NodeEnum::ListenStmt(listen)) => {
-            verdict.kind = Kind::Listen(listen.conditionname.clone());
-            verdict.pipelinable = session;
-            verdict.pins = true;
-        }
-        Some(NodeEnum::UnlistenStmt(unlisten)) => {
-            let name = &unlisten.conditionname;
-            verdict.kind = Kind::Unlisten((!name.is_empty()).then(|| name.clone()));
-            verdict.pipelinable = session;
-        }
-        Some(NodeEnum::NotifyStmt(_)) => {
-            verdict.kind = Kind::Notify;
-            verdict.pipelinable = Err(Reason::Write);
-        }
-        Some(NodeEnum::LockStmt(_)) => {
-            verdict.kind = Kind::Lock;
-            verdict.pipelinable = Err(Reason::LockingClause);
-        }
-        Some(NodeEnum::LoadStmt(_)) => {
-            verdict.pins = true;
-            verdict.lasting = true;
-            verdict.pipelinable = session;
-        }
-        Some(NodeEnum::CopyStmt(copy)) => copy_verdict(&mut verdict, copy, &mut judge),
-        Some(NodeEnum::ExplainStmt(explain)) => {
+        NodeEnum::CopyStmt(copy) => copy_verdict(verdict, copy, judge),
+        NodeEnum::ExplainStmt(explain) => {
             // ANALYZE may be given by a value (`ANALYZE off`), which a shape does not keep: so as if it ran.
             verdict.kind = Kind::Explain;
             judge.query(explain.query.as_deref());
@@ -291,7 +241,72 @@ fn single(statement: &Node, canonical: &str, catalog: &Catalog) -> Verdict {
                 verdict.pins = create.into.as_ref().and_then(|into| into.rel.as_ref()).is_some_and(is_temporary);
             }
         }
-        Some(NodeEnum::DoStmt(_)) | Some(NodeEnum::CallStmt(_)) => {
+        _ => return false,
+    }
+    true
+}
+
+/// Judges a statement about the state of its session. False if it is another.
+fn session(verdict: &mut Verdict, node: &NodeEnum, canonical: &str) -> bool {
+    let named = |name: &String| (!name.is_empty()).then(|| name.clone());
+    match node {
+        NodeEnum::VariableSetStmt(set) => set_verdict(verdict, set, canonical),
+        NodeEnum::VariableShowStmt(show) => verdict.kind = Kind::Show(show.name.to_ascii_lowercase()),
+        NodeEnum::DiscardStmt(discard) => {
+            verdict.kind = Kind::Discard(match discard.target() {
+                DiscardMode::DiscardPlans => Discard::Plans,
+                DiscardMode::DiscardSequences => Discard::Sequences,
+                DiscardMode::DiscardTemp => Discard::Temp,
+                DiscardMode::DiscardAll | DiscardMode::Undefined => Discard::All,
+            });
+        }
+        NodeEnum::PrepareStmt(prepare) => {
+            verdict.kind = Kind::Prepare(prepare.name.clone());
+            verdict.pins = true;
+        }
+        NodeEnum::ExecuteStmt(execute) => {
+            verdict.kind = Kind::Execute(execute.name.clone());
+            verdict.opaque = true;
+        }
+        NodeEnum::DeallocateStmt(deallocate) => {
+            verdict.kind = Kind::Deallocate((!deallocate.isall).then(|| deallocate.name.clone()));
+            // The name may be that of a statement of the protocol, which is somebody else's.
+            verdict.opaque = !deallocate.isall;
+        }
+        NodeEnum::FetchStmt(fetch) => verdict.kind = Kind::Fetch(fetch.portalname.clone()),
+        NodeEnum::ClosePortalStmt(close) => verdict.kind = Kind::Close(named(&close.portalname)),
+        NodeEnum::ListenStmt(listen) => {
+            verdict.kind = Kind::Listen(listen.conditionname.clone());
+            verdict.pins = true;
+        }
+        NodeEnum::UnlistenStmt(unlisten) => verdict.kind = Kind::Unlisten(named(&unlisten.conditionname)),
+        NodeEnum::LoadStmt(_) => {
+            verdict.pins = true;
+            verdict.lasting = true;
+        }
+        _ => return false,
+    }
+    verdict.pipelinable = Err(Reason::SessionState);
+    true
+}
+
+/// Judges a statement that is neither a query nor about its session alone.
+fn other(verdict: &mut Verdict, judge: &mut Judge<'_>, node: &NodeEnum, canonical: &str) {
+    match node {
+        NodeEnum::TransactionStmt(transaction) => {
+            verdict.kind = transaction_kind(transaction);
+            verdict.transaction = true;
+            verdict.pipelinable = Err(Reason::TransactionControl);
+        }
+        NodeEnum::NotifyStmt(_) => {
+            verdict.kind = Kind::Notify;
+            verdict.pipelinable = Err(Reason::Write);
+        }
+        NodeEnum::LockStmt(_) => {
+            verdict.kind = Kind::Lock;
+            verdict.pipelinable = Err(Reason::LockingClause);
+        }
+        NodeEnum::DoStmt(_) | NodeEnum::CallStmt(_) => {
             verdict.kind = Kind::Write;
             verdict.pipelinable = Err(Reason::Write);
             verdict.dirties = true;
@@ -299,7 +314,7 @@ fn single(statement: &Node, canonical: &str, catalog: &Catalog) -> Verdict {
             // What a DO runs stands in its canonical text.
             verdict.pins = Words::of(canonical.as_bytes()).pins;
         }
-        Some(NodeEnum::TruncateStmt(truncate)) => {
+        NodeEnum::TruncateStmt(truncate) => {
             for relation in &truncate.relations {
                 match &relation.node {
                     Some(NodeEnum::RangeVar(relation)) => judge.target(relation),
@@ -307,16 +322,8 @@ fn single(statement: &Node, canonical: &str, catalog: &Catalog) -> Verdict {
                 }
             }
         }
-        Some(node) => utility(&mut verdict, node),
-        None => verdict.pipelinable = Err(Reason::Unfamiliar),
+        node => utility(verdict, node),
     }
-    verdict.pins |= judge.pins;
-    verdict.dirties |= judge.dirties;
-    // A definition calls functions of users: of defaults, of indexes, of event triggers.
-    verdict.opaque |= judge.opaque || verdict.is_ddl;
-    verdict.lasting |= judge.lasting;
-    verdict.stale |= judge.stale;
-    verdict
 }
 
 fn has_into(select: &pg_query::protobuf::SelectStmt) -> bool {

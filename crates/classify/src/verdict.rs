@@ -1,4 +1,4 @@
-//! What is known of a statement.
+//! The verdict on a statement.
 
 use crate::shape::Route;
 
