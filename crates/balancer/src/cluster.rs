@@ -1,4 +1,4 @@
-//! A primary and its replicas: what is known of each, and what follows from it.
+//! A primary and its replicas: the last reports of each, and the decisions that follow from them.
 
 use crate::lag::{History, Lag};
 use crate::{
@@ -199,7 +199,9 @@ impl Cluster {
         let Some(member) = self.member_mut(id) else { return };
         member.failure = Some(failure);
         match failure.kind {
-            FailureKind::NotAllowed => {
+            // It is asked as soon as a client has logged in, and that client is to wait for the answer.
+            FailureKind::NoUser if member.life == Life::Never && member.setup.role == Configured::Auto => (),
+            FailureKind::NotAllowed | FailureKind::NoUser => {
                 member.life = Life::Mute;
                 member.silences = 0;
             }

@@ -5,11 +5,11 @@
 //! new one; then the one whose promotion was seen last; then the present primary; then the one that the configuration
 //! calls primary; then the one with the most WAL; then the first in the configuration.
 //!
-//! **The fence.** Whoever loses to another claim, or is replaced as the primary, is fenced: it is neither read nor
-//! written, even when the winner dies. So is any server on a timeline lower than the highest that a primary has had.
-//! The fence is left by coming back as a standby, by a promotion to a timeline beyond the fence, or by an
-//! administrator's UNBAN while there is no primary. It is kept in memory: a pooler that starts when only an old primary
-//! can be reached cannot know better.
+//! **The fence.** A server that loses to another claim, or is replaced as the primary, is fenced: it gets neither reads
+//! nor writes, even when the winner dies. So is any server on a timeline lower than the highest that a primary has had.
+//! A server leaves the fence when it comes back as a standby, by a promotion to a timeline beyond the fence, or by an
+//! administrator's UNBAN while there is no primary. The fence is kept in memory: a pooler that starts when only an old
+//! primary can be reached cannot recognise it as old.
 
 use std::cmp::Reverse;
 

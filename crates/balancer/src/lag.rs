@@ -1,8 +1,9 @@
 //! How far a replica is behind.
 //!
-//! By bytes: the primary's WAL position minus what the replica has replayed. By time: how long ago the primary was
-//! first seen beyond what the replica has replayed. That needs no clock but the observer's, and unlike the age of the
-//! last replayed transaction it does not grow while nothing is written. It is short by up to one interval of asking.
+//! In bytes, the lag is the primary's WAL position minus the position that the replica has replayed. In time, it is the
+//! age of the first observation of the primary beyond the replica's position. This needs no clock except the
+//! observer's, and unlike the age of the last replayed transaction it does not grow while nothing is written. It may be
+//! too small by one interval between questions.
 
 use std::collections::VecDeque;
 

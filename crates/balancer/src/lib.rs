@@ -1,7 +1,8 @@
-//! Who gets the next query: decisions only. No sockets, no threads, and no clock: time is what the caller passes in.
+//! The choice of the server for a query: decisions only. No sockets, no threads, and no clock: the caller passes the
+//! time in.
 //!
-//! A [`Cluster`] is a primary and its replicas. Someone asks the servers at intervals and tells it what they answered
-//! ([`Cluster::observe`]) or that they did not ([`Cluster::fail`]). From that it decides
+//! A [`Cluster`] is a primary and its replicas. The caller asks the servers at intervals, and passes their answers on
+//! to the cluster ([`Cluster::observe`]), or the lack of an answer ([`Cluster::fail`]). From these the cluster decides
 //!
 //! - which server is the **primary** (`election`): of those that are not in recovery the one on the highest timeline,
 //!   and never one that has been deposed, until it has been seen as a replica or on a newer timeline;
@@ -11,6 +12,8 @@
 //!
 //! The outcome is a [`View`]: plain, immutable, small, made to be handed to other threads. [`View::choose`] picks a
 //! server for one statement in some tens of nanoseconds.
+
+#![warn(clippy::too_many_lines)]
 
 mod ban;
 mod choose;

@@ -1,14 +1,14 @@
 //! Which commits each replica has replayed, for reads that must see them.
 //!
-//! Commits are not followed one by one. The primary is asked now and then how far its write-ahead log goes; each such
-//! question is a *round*, and rounds are numbered. What was committed before a round began lies before the position (LSN)
-//! that the primary then told. A replica that says that it has replayed up to that position has replayed all of that:
-//! it *covers* the round. So a commit needs no position of its own, only the number of the round that was to come next
+//! Commits are not followed one by one. The primary is asked now and then for the end of its write-ahead log; each such
+//! question is a *round*, and rounds are numbered. All commits before the beginning of a round lie before the position
+//! (LSN) in the primary's answer. A replica that has replayed up to that position has replayed all of these commits: it
+//! *covers* the round. So a commit needs no position of its own, only the number of the round that was to come next
 //! when its acknowledgement was read (the pooler counts them), and one question serves all sessions.
 //!
-//! Positions of one primary only grow, and so do those of a replica for as long as its server runs. Whoever asks must say
-//! when that no longer holds: [`Replay::clear`] for another primary, [`Replay::forget`] for a replica that may have been
-//! restarted, since recovery shows less at first than had been replayed.
+//! Positions of one primary only grow, and so do those of a replica as long as its server runs. The caller must report
+//! when that no longer holds: [`Replay::clear`] for another primary, [`Replay::forget`] for a replica that may have
+//! been restarted, since during recovery its position is at first lower than before.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! A server: how it is configured, what it says, how it fails.
+//! A server: its configuration, its reports, its failures.
 
 use crate::Moment;
 
@@ -94,6 +94,8 @@ pub enum FailureKind {
     NotReady,
     /// It lives but lets nobody in who could ask it: a wrong password, too many connections.
     NotAllowed,
+    /// It lives, and nobody is known yet in whose name it could be asked.
+    NoUser,
     /// It answers something that makes no sense.
     Nonsense,
 }
@@ -108,6 +110,7 @@ impl FailureKind {
             Self::Closed => "connection closed",
             Self::NotReady => "starting or stopping",
             Self::NotAllowed => "login refused",
+            Self::NoUser => "no user to log in as",
             Self::Nonsense => "answer not understood",
         }
     }

@@ -1,4 +1,4 @@
-//! What has been decided, for those who send statements.
+//! The decisions about a cluster, for the threads that send statements.
 
 use crate::{MAX_SERVERS, ServerId};
 

@@ -259,6 +259,24 @@ fn who_cannot_be_asked_is_what_the_configuration_says() {
 }
 
 #[test]
+fn what_nobody_is_known_to_ask_as_is_not_given_up_before_a_user_is() {
+    let mut story = Story::new(&[Configured::Auto, Configured::Auto], Limits::default());
+    story.fails(A, FailureKind::NoUser).fails(B, FailureKind::NoUser);
+    assert_eq!((story.standing(A), story.standing(B)), (Standing::Unknown, Standing::Unknown));
+    story.says(A, primary(1, 10)).says(B, replica(1, 10));
+    assert_eq!((story.primary(), story.reads()), (Some(A), vec![B]));
+    story.fails(A, FailureKind::Refused).fails(A, FailureKind::NoUser);
+    assert_ne!(story.standing(A), Standing::Unknown);
+}
+
+#[test]
+fn a_role_in_the_configuration_counts_before_a_user_is_known() {
+    let mut story = Story::new(&[Configured::Primary, Configured::Replica], Limits::default());
+    story.fails(A, FailureKind::NoUser).fails(B, FailureKind::NoUser);
+    assert_eq!((story.primary(), story.reads()), (Some(A), vec![B]));
+}
+
+#[test]
 fn one_silence_is_forgiven_and_two_are_not() {
     let mut story = Story::usual();
     story.fails(A, FailureKind::TimedOut);

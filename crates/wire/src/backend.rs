@@ -32,7 +32,7 @@ pub mod tag {
     pub const ROW_DESCRIPTION: u8 = b'T';
 }
 
-/// What a server asks for, or says, while a session begins.
+/// A message of a server while a session begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Authentication<'a> {
     /// The client is who it says it is.

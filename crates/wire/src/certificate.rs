@@ -1,5 +1,6 @@
-//! What is read from an X.509 certificate: the common name, the hash that SCRAM binds to, the validity, the public key. A
-//! reader of DER that takes slices and never more than is there; whether a certificate is to be trusted is for others.
+//! The fields that are read from an X.509 certificate: the common name, the hash that SCRAM binds to, the validity, the
+//! public key. The reader of DER works on slices and never reads past their ends. Whether a certificate is trusted is
+//! decided elsewhere.
 
 use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
 

@@ -1,4 +1,4 @@
-//! What can be wrong with what a peer sent.
+//! The errors in the messages of a peer.
 
 /// A violation of the protocol, or a failed password exchange. Always the peer's fault; never worth a retry on the
 /// same connection.

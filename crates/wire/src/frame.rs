@@ -94,7 +94,7 @@ impl<'a> Fields<'a> {
         Self { tag, left: body }
     }
 
-    /// What has not been read.
+    /// The bytes that are not read yet.
     pub fn left(&self) -> &'a [u8] {
         self.left
     }
@@ -123,7 +123,7 @@ impl<'a> Fields<'a> {
 
     /// A zero-terminated string, without its zero.
     pub fn cstr(&mut self, field: &'static str) -> Result<&'a [u8], Error> {
-        let end = self.left.iter().position(|&byte| byte == 0).ok_or(Error::Short { tag: self.tag, field })?;
+        let end = memchr::memchr(0, self.left).ok_or(Error::Short { tag: self.tag, field })?;
         let text = self.bytes(end, field)?;
         self.bytes(1, field)?;
         Ok(text)

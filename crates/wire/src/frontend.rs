@@ -93,7 +93,7 @@ pub fn result_formats(body: &[u8]) -> Result<Vec<bool>, Error> {
     (0..results).map(|_| Ok(fields.i16("a result's format")? == 1)).collect()
 }
 
-/// What a Describe or a Close is about.
+/// The object of a Describe or a Close: a statement or a portal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target<'a> {
     /// A prepared statement.

@@ -1,11 +1,12 @@
 //! A client's login to a server, from the first byte to the first ReadyForQuery, without I/O.
 //!
-//! A [`Login`] is told when its connection stands ([`Login::begin`]) and what comes over it ([`Login::receive`]); what it
-//! says goes to the [`Link`], which also begins TLS for it. It keeps to its [`Terms`]: no startup packet, password or
-//! cancel request leaves over a connection that must be encrypted and is not. A login that failed before the server
-//! asked for anything may be worth a second connection, with TLS or without ([`Login::second_attempt`]).
+//! The caller tells a [`Login`] when its connection is open ([`Login::begin`]), and gives it the bytes of the server
+//! ([`Login::receive`]). The login sends its messages to the [`Link`], which also begins TLS for it. It keeps to its
+//! [`Terms`]: no startup packet, password or cancel request leaves over a connection that must be encrypted and is not.
+//! If a login fails before the server has asked for anything, a second connection, with TLS or without, may succeed
+//! ([`Login::second_attempt`]).
 //!
-//! [`Exchange`] is the part between the startup packet and AuthenticationOk: who we are, and who the server is.
+//! [`Exchange`] is the part between the startup packet and AuthenticationOk, in which the two sides prove who they are.
 
 mod error;
 mod exchange;
@@ -114,11 +115,11 @@ pub trait Link {
     /// Whether TLS was begun.
     fn is_encrypted(&self) -> bool;
 
-    /// What SCRAM binds to: the hash of the server's certificate (`tls-server-end-point`), if there is one.
+    /// The hash of the server's certificate, to which SCRAM binds (`tls-server-end-point`), if there is one.
     fn end_point(&self) -> Option<Vec<u8>>;
 }
 
-/// What has happened.
+/// An event.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event<'a> {
     /// Nothing that the caller has to know of; there may be something to send.

@@ -10,7 +10,7 @@ pub fn stored(user: &str, password: &[u8]) -> String {
     hex(&digest.finalize())
 }
 
-/// What a client answers to a salt, from the stored form.
+/// A client's answer to a salt, from the stored form.
 pub fn response(stored: &str, salt: [u8; 4]) -> String {
     let mut digest = Md5::new();
     digest.update(stored.strip_prefix("md5").unwrap_or(stored).as_bytes());

@@ -30,7 +30,7 @@ const MAX_MESSAGE: usize = 2048;
 /// A key or a hash.
 pub type Key = [u8; 32];
 
-/// What a server stores about a password.
+/// The form in which a server stores a password.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Secret {
     /// Rounds of PBKDF2.
@@ -110,7 +110,7 @@ pub struct Server {
     bound: Vec<u8>,
 }
 
-/// What a server knows after a login that succeeded.
+/// The server's results of a successful login.
 #[derive(Debug)]
 pub struct Accepted {
     /// The server-final-message.

@@ -1,4 +1,5 @@
-//! What a client sends before its first message: a startup packet, or a request for TLS, GSSAPI or a cancel.
+//! The packets that a client sends before its first message: a startup packet, or a request for TLS, GSSAPI or a
+//! cancel.
 
 use crate::Error;
 use crate::frame::{Fields, write_cstr, write_length};
@@ -25,7 +26,7 @@ pub enum Packet<'a> {
     Startup(Startup<'a>),
 }
 
-/// What names a session in a cancel request.
+/// The key that names a session in a cancel request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CancelKey {
     /// The process id that the client was told.

@@ -5,7 +5,7 @@ use crate::backend::Report;
 /// Why a login has failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// What came is no message of PostgreSQL's.
+    /// The bytes are no message of PostgreSQL.
     #[error("this is not a PostgreSQL server")]
     Stranger,
     /// Bytes that somebody may have put before those of TLS.
@@ -39,7 +39,7 @@ pub enum Error {
     #[error("an MD5 password cannot log in by SCRAM (user \"{0}\")")]
     OnlyMd5(String),
     /// The password is known as a SCRAM secret, the client's key is not.
-    #[error("the SCRAM secret of user \"{0}\" is of use only after a client's login by SCRAM")]
+    #[error("the SCRAM secret of user \"{0}\" cannot be used before a client has logged in by SCRAM")]
     OnlySecret(String),
     /// The server has let us in without a proof that it began.
     #[error("the server ended SCRAM without proving that it knows the secret")]
@@ -69,7 +69,7 @@ pub enum Fault {
 }
 
 impl Error {
-    /// The SQLSTATE for whoever waits for the connection.
+    /// The SQLSTATE for the client that waits for the connection.
     pub fn sqlstate(&self) -> &str {
         match self {
             Self::Refused(report) => &report.code,
@@ -106,7 +106,7 @@ impl Error {
     }
 }
 
-/// What PostgreSQL calls an authentication method.
+/// PostgreSQL's name of an authentication method.
 fn method(number: i32) -> String {
     match number {
         2 => "Kerberos".to_owned(),

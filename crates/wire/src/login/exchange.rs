@@ -1,4 +1,4 @@
-//! Who we are and who the server is: answers to its Authentication messages.
+//! The answers to the server's Authentication messages, by which both sides prove who they are.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use crate::backend::{Authentication, tag};
 use crate::scram::{self, Binding, Credential};
 use crate::{frontend, md5};
 
-/// What is known of a password.
+/// The known forms of a password.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Password {
     /// All.
@@ -20,7 +20,7 @@ pub enum Password {
     Secret,
 }
 
-/// What is known is not for logs.
+/// Secrets are not written to logs.
 impl fmt::Debug for Password {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
